@@ -1,0 +1,116 @@
+//! [`Event`]: all fragments of one event id, built; perhaps incomplete, then with the missing sources named.
+
+use core::ops::Range;
+
+use crate::{
+    fragment::{Checksum, Timestamp},
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    time::Instant,
+    units::Bytes,
+};
+
+/// A built physics event, as a sink receives it. Cloning shares the data.
+///
+/// Fragments stand in the order of their source ids. Small ones share one allocation, large ones have their own;
+/// when a sink is done with an event and kept no clone, the builder uses the memory again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The trigger number.
+    pub id: EventId,
+    /// The run it belongs to.
+    pub run: RunNumber,
+    /// The life of that run.
+    pub epoch: Epoch,
+    /// Who built it.
+    pub builder: BuilderId,
+    /// When it was triggered, on the builder's clock.
+    pub triggered: Instant,
+    /// Sources that were expected and did not contribute: empty for a complete event.
+    pub missing: Vec<SourceId>,
+    pub(crate) fragments: Vec<Contribution>,
+    pub(crate) arena: bytes::Bytes,
+}
+
+/// One fragment inside an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contribution {
+    pub(crate) source: SourceId,
+    pub(crate) timestamp: Timestamp,
+    pub(crate) checksum: Checksum,
+    pub(crate) place: Place,
+}
+
+/// Where a fragment's payload lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Arena(Range<u32>),
+    Own(bytes::Bytes),
+}
+
+/// A look at one fragment of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentView<'a> {
+    /// Whose data it is.
+    pub source: SourceId,
+    /// The detector's time stamp.
+    pub timestamp: Timestamp,
+    /// Of the payload; verified by the builder.
+    pub checksum: Checksum,
+    /// The data.
+    pub payload: &'a [u8],
+}
+
+impl Event {
+    /// An event with no fragments yet; [`Self::add`] them in the order of their source ids. For tools and tests:
+    /// builders assemble events without this copy.
+    pub fn empty(id: EventId, run: RunNumber, epoch: Epoch, builder: BuilderId) -> Self {
+        Self { id, run, epoch, builder, ..Self::default() }
+    }
+
+    /// Adds a fragment that has its own memory.
+    pub fn add(&mut self, source: SourceId, timestamp: Timestamp, payload: bytes::Bytes) {
+        let checksum = Checksum::of(&payload);
+        self.fragments.push(Contribution { source, timestamp, checksum, place: Place::Own(payload) });
+    }
+
+    /// Whether every expected source contributed.
+    pub fn is_complete(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// The fragments, in the order of their source ids.
+    pub fn fragments(&self) -> impl ExactSizeIterator<Item = FragmentView<'_>> {
+        self.fragments.iter().map(|part| FragmentView {
+            source: part.source,
+            timestamp: part.timestamp,
+            checksum: part.checksum,
+            payload: self.slice(&part.place),
+        })
+    }
+
+    /// The fragment of one source, if it is there.
+    pub fn fragment(&self, source: SourceId) -> Option<FragmentView<'_>> {
+        self.fragments().find(|part| part.source == source)
+    }
+
+    /// One source's payload as a shared buffer that outlives the event, without a copy.
+    pub fn share_payload(&self, source: SourceId) -> Option<bytes::Bytes> {
+        let part = self.fragments.iter().find(|part| part.source == source)?;
+        Some(match &part.place {
+            Place::Arena(range) => self.arena.slice(range.start as usize..range.end as usize),
+            Place::Own(payload) => payload.clone(),
+        })
+    }
+
+    /// The sum of the payloads.
+    pub fn payload_size(&self) -> Bytes {
+        self.fragments().map(|part| Bytes::new(part.payload.len() as u64)).sum()
+    }
+
+    fn slice<'a>(&'a self, place: &'a Place) -> &'a [u8] {
+        match place {
+            Place::Arena(range) => &self.arena[range.start as usize..range.end as usize],
+            Place::Own(payload) => payload,
+        }
+    }
+}

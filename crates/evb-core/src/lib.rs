@@ -1,0 +1,7 @@
+//! The pure machines and the vocabulary of the evb event builder: **what** happens, with no socket, clock or chance.
+
+pub mod id;
+pub mod time;
+pub mod units;
+pub mod fragment;
+pub mod event;

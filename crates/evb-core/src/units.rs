@@ -1,0 +1,232 @@
+//! Quantities with their units: [`Bytes`], [`Rate`], [`Frequency`], and how people write them.
+//!
+//! `Bytes / Rate` is a `Duration`. Text needs a unit: `"128 KiB"`, `"1 Gbit/s"`, `"600 MB/s"`, `"2 kHz"`, `"50 ms"`;
+//! bare numbers are refused, because nobody knows whether `1000` meant bytes, kilobytes or packets.
+
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use core::{
+    fmt,
+    iter::Sum,
+    ops::{Add, AddAssign, Div, Mul, Sub, SubAssign},
+    time::Duration,
+};
+
+pub use parse::{UnitError, parse_duration};
+
+/// An amount of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(u64);
+
+impl Bytes {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+    /// No limit.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// That many bytes.
+    pub const fn new(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// That many binary kilobytes.
+    pub const fn kib(kib: u64) -> Self {
+        Self(kib * 1024)
+    }
+
+    /// That many binary megabytes.
+    pub const fn mib(mib: u64) -> Self {
+        Self(mib * 1024 * 1024)
+    }
+
+    /// The bare number.
+    pub const fn count(self) -> u64 {
+        self.0
+    }
+
+    /// The bare number as an index into memory.
+    pub const fn as_usize(self) -> usize {
+        self.0 as usize
+    }
+
+    /// `self − other`, or zero.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Bytes {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        debug_assert!(other <= self, "{other} taken from {self}");
+        self.saturating_sub(other)
+    }
+}
+
+impl SubAssign for Bytes {
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+
+impl Mul<u64> for Bytes {
+    type Output = Self;
+    fn mul(self, times: u64) -> Self {
+        Self(self.0.saturating_mul(times))
+    }
+}
+
+impl Div<u64> for Bytes {
+    type Output = Self;
+    fn div(self, parts: u64) -> Self {
+        Self(self.0 / parts)
+    }
+}
+
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl Div<Rate> for Bytes {
+    type Output = Duration;
+    /// How long that many bytes take at that rate, rounded up to a nanosecond.
+    fn div(self, rate: Rate) -> Duration {
+        let nanos = (u128::from(self.0) * 8_000_000_000).div_ceil(u128::from(rate.0.max(1)));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const STEPS: [(u64, &str); 6] = [
+            (1 << 30, "GiB"),
+            (1_000_000_000, "GB"),
+            (1 << 20, "MiB"),
+            (1_000_000, "MB"),
+            (1 << 10, "KiB"),
+            (1_000, "kB"),
+        ];
+        let whole = STEPS.iter().find(|(step, _)| self.0 >= *step && self.0.is_multiple_of(*step));
+        match whole {
+            Some((step, unit)) => write!(f, "{} {unit}", self.0 / step),
+            None if self.0 >= 1_000_000_000 => write!(f, "{:.3} GB", self.0 as f64 / 1e9),
+            None if self.0 >= 1_000_000 => write!(f, "{:.3} MB", self.0 as f64 / 1e6),
+            None if self.0 >= 10_000 => write!(f, "{:.1} kB", self.0 as f64 / 1e3),
+            None => write!(f, "{} B", self.0),
+        }
+    }
+}
+
+/// A data rate, held in bits per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// That many bits per second.
+    pub const fn from_bits_per_second(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// That many bytes per second.
+    pub const fn from_bytes_per_second(bytes: u64) -> Self {
+        Self(bytes.saturating_mul(8))
+    }
+
+    /// Bits per second.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// Bytes per second.
+    pub fn bytes_per_second(self) -> f64 {
+        self.0 as f64 / 8.0
+    }
+}
+
+impl Add for Rate {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Mul<u64> for Rate {
+    type Output = Self;
+    fn mul(self, times: u64) -> Self {
+        Self(self.0.saturating_mul(times))
+    }
+}
+
+impl Mul<Duration> for Rate {
+    type Output = Bytes;
+    /// How many bytes pass in that time.
+    fn mul(self, time: Duration) -> Bytes {
+        let bytes = u128::from(self.0) * time.as_nanos() / 8_000_000_000;
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = self.0 as f64;
+        match self.0 {
+            1_000_000_000.. => write!(f, "{} Gbit/s", rounded(bits / 1e9)),
+            1_000_000.. => write!(f, "{} Mbit/s", rounded(bits / 1e6)),
+            1_000.. => write!(f, "{} kbit/s", rounded(bits / 1e3)),
+            _ => write!(f, "{} bit/s", self.0),
+        }
+    }
+}
+
+/// How often per second, in hertz.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Frequency(f64);
+
+impl Frequency {
+    /// That often per second; must be finite and above zero.
+    pub fn from_hertz(hertz: f64) -> Option<Self> {
+        (hertz.is_finite() && hertz > 0.0).then_some(Self(hertz))
+    }
+
+    /// How often per second.
+    pub const fn hertz(self) -> f64 {
+        self.0
+    }
+
+    /// The time from one to the next, in nanoseconds.
+    pub fn period_nanos(self) -> f64 {
+        1e9 / self.0
+    }
+}
+
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            hz if hz >= 1e6 => write!(f, "{} MHz", rounded(hz / 1e6)),
+            hz if hz >= 1e3 => write!(f, "{} kHz", rounded(hz / 1e3)),
+            hz => write!(f, "{} Hz", rounded(hz)),
+        }
+    }
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}

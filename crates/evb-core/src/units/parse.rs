@@ -1,0 +1,172 @@
+//! From text to quantities.
+
+use core::{str::FromStr, time::Duration};
+
+use super::{Bytes, Frequency, Rate};
+
+/// Why a quantity could not be read: what was given, what was wrong, and what would do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// A number without a unit.
+    #[error("`{given}` has no unit; write for example {example}")]
+    Bare {
+        /// The text as given.
+        given: String,
+        /// A text that would be read.
+        example: &'static str,
+    },
+    /// A unit that is not one of this quantity's.
+    #[error("`{unit}` is not a unit of {quantity}; one of: {units}")]
+    UnknownUnit {
+        /// The unit as given.
+        unit: String,
+        /// What was to be read.
+        quantity: &'static str,
+        /// The units that would be read.
+        units: String,
+    },
+    /// No number in front, or one that is negative, not finite or too large.
+    #[error("`{given}` is not a {quantity}; write for example {example}")]
+    NotANumber {
+        /// The text as given.
+        given: String,
+        /// What was to be read.
+        quantity: &'static str,
+        /// A text that would be read.
+        example: &'static str,
+    },
+}
+
+struct Quantity {
+    name: &'static str,
+    example: &'static str,
+    units: &'static [(&'static str, f64)],
+}
+
+const BYTES: Quantity = Quantity {
+    name: "size",
+    example: "\"128 KiB\"",
+    units: &[
+        ("B", 1.0),
+        ("kB", 1e3),
+        ("KB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("TB", 1e12),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+        ("TiB", 1_099_511_627_776.0),
+    ],
+};
+
+const RATE: Quantity = Quantity {
+    name: "data rate",
+    example: "\"1 Gbit/s\"",
+    units: &[
+        ("bit/s", 1.0),
+        ("kbit/s", 1e3),
+        ("Mbit/s", 1e6),
+        ("Gbit/s", 1e9),
+        ("Tbit/s", 1e12),
+        ("B/s", 8.0),
+        ("kB/s", 8e3),
+        ("MB/s", 8e6),
+        ("GB/s", 8e9),
+        ("KiB/s", 8192.0),
+        ("MiB/s", 8_388_608.0),
+        ("GiB/s", 8_589_934_592.0),
+    ],
+};
+
+const FREQUENCY: Quantity = Quantity {
+    name: "frequency",
+    example: "\"2 kHz\"",
+    units: &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("mHz", 1e-3)],
+};
+
+const DURATION: Quantity = Quantity {
+    name: "time",
+    example: "\"2 s\"",
+    units: &[
+        ("ns", 1.0),
+        ("us", 1e3),
+        ("µs", 1e3),
+        ("ms", 1e6),
+        ("s", 1e9),
+        ("min", 60e9),
+        ("h", 3600e9),
+        ("d", 86_400e9),
+    ],
+};
+
+impl Quantity {
+    /// The number times its unit.
+    fn read(&self, text: &str) -> Result<f64, UnitError> {
+        let text = text.trim();
+        let split = text
+            .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_' | '+' | '-')))
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let number: f64 = number.replace('_', "").parse().map_err(|_| self.not_a_number(text))?;
+        let unit = unit.trim();
+        if unit.is_empty() {
+            return Err(UnitError::Bare { given: text.to_owned(), example: self.example });
+        }
+        let Some((_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
+            return Err(UnitError::UnknownUnit {
+                unit: unit.to_owned(),
+                quantity: self.name,
+                units: self.units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+            });
+        };
+        let value = number * factor;
+        if value.is_finite() && (0.0..1.8e19).contains(&value) {
+            Ok(value)
+        } else {
+            Err(self.not_a_number(text))
+        }
+    }
+
+    fn not_a_number(&self, text: &str) -> UnitError {
+        UnitError::NotANumber {
+            given: text.to_owned(),
+            quantity: self.name,
+            example: self.example,
+        }
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        BYTES.read(text).map(|bytes| Self(bytes.round() as u64))
+    }
+}
+
+impl FromStr for Rate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let bits = RATE.read(text)?;
+        if bits < 1.0 {
+            return Err(RATE.not_a_number(text));
+        }
+        Ok(Self(bits.round() as u64))
+    }
+}
+
+impl FromStr for Frequency {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let hertz = FREQUENCY.read(text)?;
+        Self::from_hertz(hertz).ok_or_else(|| FREQUENCY.not_a_number(text))
+    }
+}
+
+/// Reads a time such as `"2 s"` or `"50 ms"`.
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    DURATION.read(text).map(|nanos| Duration::from_nanos(nanos.round() as u64))
+}

@@ -1,0 +1,2 @@
+//! evbd
+fn main() {}
