@@ -129,11 +129,7 @@ impl Quantity {
     }
 
     fn not_a_number(&self, text: &str) -> UnitError {
-        UnitError::NotANumber {
-            given: text.to_owned(),
-            quantity: self.name,
-            example: self.example,
-        }
+        UnitError::NotANumber { given: text.to_owned(), quantity: self.name, example: self.example }
     }
 }
 
