@@ -3,5 +3,7 @@
 pub mod id;
 pub mod time;
 pub mod units;
+pub mod rng;
 pub mod fragment;
 pub mod event;
+pub mod wire;

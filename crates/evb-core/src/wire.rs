@@ -1,0 +1,12 @@
+//! What goes over the wire, as bytes and as meaning. `docs/protocol.md` is the specification.
+//!
+//! * [`preamble`]: the first bytes of every connection, which tell us from foreign protocols.
+//! * [`control`]: handshakes and control messages (prost).
+//! * [`record`]: lane records (fixed binary): announcements, grants, commits, data headers.
+
+pub mod preamble;
+pub mod control;
+pub mod record;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Handshakes and control messages, as generated from `proto/control.proto`, and the checked way from their numbers to
+//! our types. A message on the wire is its length (u32, little-endian, at most [`MAX_MESSAGE`]) and its protobuf bytes.
+
+use crate::id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId};
+
+#[allow(missing_docs, clippy::use_self, unreachable_pub, unused_qualifications)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/evb.control.v1.rs"));
+}
+
+pub use generated::*;
+
+/// The longest control message that is read; a longer length closes the connection unread (docs/protocol.md CTRL-2).
+pub const MAX_MESSAGE: usize = 4 << 20;
+
+/// The longest handshake message (docs/protocol.md CONN-4).
+pub const MAX_HELLO: usize = 4 << 10;
+
+/// How many events one [`Decisions`] or [`Assignments`] may cover: bounds what a receiver has to remember.
+pub const MAX_BATCH: u64 = 1 << 16;
+
+/// What the supervisor decided about an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The trigger came while no slot was free; nobody builds it.
+    Inhibited,
+    /// The event ended without this source; nobody waits for it any more.
+    Closed,
+    /// That builder builds it.
+    Assigned(BuilderId),
+}
+
+/// A control message whose numbers do not make sense: the peer's fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed {message}: {problem}")]
+pub struct MalformedMessage {
+    /// Which message.
+    pub message: &'static str,
+    /// What was wrong with it.
+    pub problem: &'static str,
+}
+
+impl Verdict {
+    const fn number(self) -> u32 {
+        match self {
+            Self::Inhibited => 0,
+            Self::Closed => 1,
+            Self::Assigned(builder) => 2 + builder.number() as u32,
+        }
+    }
+
+    fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::Inhibited),
+            1 => Some(Self::Closed),
+            _ => u16::try_from(number - 2).ok().map(|id| Self::Assigned(BuilderId::new(id))),
+        }
+    }
+}
+
+impl Decisions {
+    /// Decisions from `first` on, with nothing decided yet.
+    pub fn starting(first: EventId) -> Self {
+        Self { first: first.number(), runs: Vec::new() }
+    }
+
+    /// Adds the verdict on the next `count` events.
+    pub fn extend(&mut self, count: u32, verdict: Verdict) {
+        let number = verdict.number();
+        match self.runs.as_mut_slice() {
+            [.., last_count, last] if *last == number => *last_count += count,
+            _ => self.runs.extend([count, number]),
+        }
+    }
+
+    /// Each run of equal verdicts: first event, count, verdict.
+    pub fn verdicts(&self) -> Result<Vec<(EventId, u32, Verdict)>, MalformedMessage> {
+        let fault = |problem| MalformedMessage { message: "Decisions", problem };
+        if self.first == 0 {
+            return Err(fault("event ids start at 1"));
+        }
+        let (pairs, rest) = self.runs.as_chunks::<2>();
+        if !rest.is_empty() {
+            return Err(fault("odd number of run-length values"));
+        }
+        let mut next = self.first;
+        let mut verdicts = Vec::with_capacity(pairs.len());
+        for [count, number] in pairs {
+            let verdict = Verdict::from_number(*number).ok_or_else(|| fault("no such verdict"))?;
+            verdicts.push((EventId::new(next), *count, verdict));
+            next = next.checked_add(u64::from(*count)).ok_or_else(|| fault("event ids overflow"))?;
+            if next - self.first > MAX_BATCH {
+                return Err(fault("more events than one message may cover"));
+            }
+        }
+        Ok(verdicts)
+    }
+}
+
+impl Assignments {
+    /// The events and their trigger times (ns of the supervisor's clock).
+    pub fn events(&self) -> Result<Vec<(EventId, u64)>, MalformedMessage> {
+        let fault = |problem| MalformedMessage { message: "Assignments", problem };
+        if self.events.len() != self.triggered_ns.len() || self.events.len() as u64 > MAX_BATCH {
+            return Err(fault("events and trigger times differ in number, or are too many"));
+        }
+        let (mut event, mut triggered) = (0u64, 0u64);
+        let pairs = self.events.iter().zip(&self.triggered_ns);
+        pairs
+            .map(|(event_step, time_step)| {
+                event = event.wrapping_add(*event_step);
+                triggered = triggered.wrapping_add(*time_step);
+                if event == 0 {
+                    Err(fault("event ids start at 1"))
+                } else {
+                    Ok((EventId::new(event), triggered))
+                }
+            })
+            .collect()
+    }
+
+    /// Adds an event. Steps wrap, so that any order can be said.
+    pub fn add(&mut self, last: &mut (EventId, u64), event: EventId, triggered_ns: u64) {
+        self.events.push(event.number().wrapping_sub(last.0.number()));
+        self.triggered_ns.push(triggered_ns.wrapping_sub(last.1));
+        *last = (event, triggered_ns);
+    }
+}
+
+impl Completions {
+    /// Adds a complete event after `last` (the one added before; 0 at first).
+    pub fn add(&mut self, last: &mut EventId, event: EventId) {
+        let step = event.number().wrapping_sub(last.number()) as i64;
+        self.complete.push(((step << 1) ^ (step >> 63)) as u64);
+        *last = event;
+    }
+
+    /// The complete events.
+    pub fn events(&self) -> impl Iterator<Item = EventId> {
+        let mut event = 0u64;
+        self.complete.iter().map(move |code| {
+            let step = ((code >> 1) as i64) ^ -((code & 1) as i64);
+            event = event.wrapping_add_signed(step);
+            EventId::new(event)
+        })
+    }
+}
+
+impl Hello {
+    /// A greeting from one peer to another.
+    pub fn new(from: Peer, to: Peer) -> Self {
+        let ((role, id), (to_role, to_id)) = (numbers(from), numbers(to));
+        Self { role: role.into(), id, to_role: to_role.into(), to_id, ..Self::default() }
+    }
+
+    /// Who says hello.
+    pub fn from_peer(&self) -> Option<Peer> {
+        peer(self.role(), self.id)
+    }
+
+    /// Whom it wanted to reach.
+    pub fn to_peer(&self) -> Option<Peer> {
+        peer(self.to_role(), self.to_id)
+    }
+
+    /// The epoch that the sender believes in, if it has one.
+    pub fn known_epoch(&self) -> Option<Epoch> {
+        (self.epoch != 0).then(|| Epoch::new(self.epoch))
+    }
+
+    /// The run that the sender believes in, if it has one.
+    pub fn known_run(&self) -> Option<RunNumber> {
+        (self.run != 0).then(|| RunNumber::new(self.run))
+    }
+}
+
+impl Refusal {
+    /// A refusal with words for the log.
+    pub fn because(reason: refusal::Reason, detail: impl Into<String>) -> Self {
+        Self { reason: reason.into(), detail: detail.into() }
+    }
+}
+
+fn numbers(peer: Peer) -> (Role, u32) {
+    match peer {
+        Peer::Supervisor => (Role::Supervisor, 0),
+        Peer::Source(id) => (Role::Source, id.number().into()),
+        Peer::Builder(id) => (Role::Builder, id.number().into()),
+    }
+}
+
+fn peer(role: Role, id: u32) -> Option<Peer> {
+    match role {
+        Role::Unspecified => None,
+        Role::Supervisor => Some(Peer::Supervisor),
+        Role::Source => u16::try_from(id).ok().map(|id| Peer::Source(SourceId::new(id))),
+        Role::Builder => u16::try_from(id).ok().map(|id| Peer::Builder(BuilderId::new(id))),
+    }
+}
