@@ -1,1 +1,51 @@
-fn main() {}
+//! `cargo xtask`: what keeps the repository as it says it is.
+//!
+//! - `tidy`: the rules of the house, each a small check that is itself tested on planted violations;
+//! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios that run on it;
+//! - `ci`: everything, in the order in which a failure is cheapest.
+
+mod repo;
+mod tidy;
+mod lab;
+mod ci;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The repository's own checks")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check the rules of the house: crate graph, import order, purity, sizes, names, links.
+    Tidy {
+        /// Write the generated `clippy.toml` files instead of comparing them.
+        #[arg(long)]
+        bless: bool,
+    },
+    /// Run `evbd` on a network with shallow switch ports (root).
+    Lab(lab::LabArgs),
+    /// Run every check, as CI does.
+    Ci(ci::CiArgs),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Tidy { bless } => tidy::run(bless),
+        Task::Lab(args) => lab::run(&args),
+        Task::Ci(args) => ci::run(&args),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The rules of the house as a program. Every check takes the repository and returns what it found; nothing is a wish.
+
+mod finding;
+mod syntax;
+mod crates;
+mod modules;
+mod graph;
+mod order;
+mod purity;
+mod clippy_files;
+mod size;
+mod names;
+mod unsafety;
+mod apart;
+mod private_paths;
+mod citations;
+mod links;
+
+use anyhow::Result;
+
+use self::finding::Finding;
+use crate::repo::{self, Repo};
+
+/// A rule: its name, and the check.
+type Check = (&'static str, fn(&Repo) -> Vec<Finding>);
+
+const CHECKS: [Check; 11] = [
+    ("crate graph", graph::check),
+    ("import order", order::check),
+    ("pure crates", purity::check),
+    ("clippy.toml files", clippy_files::check),
+    ("file and function sizes", size::check),
+    ("names", names::check),
+    ("unsafe only in evb-net", unsafety::check),
+    ("tests in sibling files", apart::check),
+    ("no private paths", private_paths::check),
+    ("protocol citations", citations::check),
+    ("Markdown links", links::check),
+];
+
+/// Runs every check on this repository, prints the findings and a table. True: nothing found.
+pub(crate) fn run(bless: bool) -> Result<bool> {
+    let root = repo::root();
+    if bless {
+        clippy_files::write(&root)?;
+    }
+    let repo = Repo::load(&root)?;
+    let mut found = 0;
+    for (name, check) in CHECKS {
+        let findings = check(&repo);
+        println!(
+            "{:<26} {}",
+            name,
+            if findings.is_empty() { "ok".into() } else { format!("{} found", findings.len()) }
+        );
+        for finding in &findings {
+            println!("  {finding}");
+        }
+        found += findings.len();
+    }
+    println!("{}", size::summary(&repo));
+    Ok(found == 0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! The crates of the workspace: where they live and what stands in their manifests.
+
+use toml::Table;
+
+use crate::repo::Repo;
+
+/// One crate of the workspace.
+pub(crate) struct Krate<'a> {
+    pub(crate) name: String,
+    /// Folder from the root with a closing `/`; empty for the root package.
+    pub(crate) folder: String,
+    pub(crate) manifest_path: &'a str,
+    pub(crate) manifest: Table,
+}
+
+impl Krate<'_> {
+    /// The name as code writes it.
+    pub(crate) fn ident(&self) -> String {
+        self.name.replace('-', "_")
+    }
+
+    /// `lib.rs` if there is one, else `main.rs`.
+    pub(crate) fn root_file<'r>(&self, repo: &'r Repo) -> Option<&'r crate::repo::RepoFile> {
+        let lib = repo.get(&format!("{}src/lib.rs", self.folder));
+        lib.or_else(|| repo.get(&format!("{}src/main.rs", self.folder)))
+    }
+}
+
+/// The packages of the workspace; the ones that stand apart (`benches/peers`, `fuzz`) are not among them.
+pub(crate) fn crates(repo: &Repo) -> Vec<Krate<'_>> {
+    let manifests = repo.files().iter().filter(|file| {
+        let path = file.path.as_str();
+        path == "Cargo.toml"
+            || path == "xtask/Cargo.toml"
+            || (path.starts_with("crates/") && path.ends_with("/Cargo.toml"))
+    });
+    manifests
+        .filter_map(|file| {
+            let manifest: Table = file.text.parse().ok()?;
+            let name = manifest.get("package")?.get("name")?.as_str()?.to_owned();
+            let folder = file.path.trim_end_matches("Cargo.toml").to_owned();
+            Some(Krate { name, folder, manifest_path: &file.path, manifest })
+        })
+        .collect()
+}

@@ -1,0 +1,66 @@
+//! Which crate may stand on which: core says *what*, shaper *when*, net *how*, daemon *who and where*.
+
+use toml::Table;
+
+use super::{crates::crates, finding::Finding};
+use crate::repo::Repo;
+
+/// Crate, and all evb crates that it may depend on. A crate that is not listed may not exist.
+const ALLOWED: [(&str, &[&str]); 8] = [
+    ("evb-core", &[]),
+    ("evb-shaper", &["evb-core"]),
+    ("evb-net", &["evb-core"]),
+    ("evb-file", &["evb-core"]),
+    ("evb", &["evb-core", "evb-shaper", "evb-net", "evb-file"]),
+    ("evb-sim", &["evb-core", "evb-shaper"]),
+    ("evb-daemon", &["evb", "evb-core", "evb-shaper", "evb-net", "evb-file", "evb-sim"]),
+    ("xtask", &[]),
+];
+
+/// Tests may reach further: the facade's incast tables come from the simulator.
+const ALLOWED_IN_TESTS: [(&str, &str); 1] = [("evb", "evb-sim")];
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for krate in crates(repo) {
+        let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == krate.name) else {
+            let message =
+                format!("the crate `{}` has no place in the graph; give it one in tidy/graph.rs", krate.name);
+            found.push(Finding::new(krate.manifest_path, 0, message));
+            continue;
+        };
+        for (dependency, in_tests) in dependencies(&krate.manifest) {
+            let tests_may =
+                in_tests && ALLOWED_IN_TESTS.contains(&(krate.name.as_str(), dependency.as_str()));
+            let ours = ALLOWED.iter().any(|(name, _)| *name == dependency) || dependency.starts_with("evb");
+            if ours && !tests_may && !allowed.contains(&dependency.as_str()) {
+                let message = format!("`{}` must not depend on `{dependency}`", krate.name);
+                found.push(Finding::new(krate.manifest_path, 0, message));
+            }
+        }
+    }
+    found
+}
+
+/// All dependencies of a manifest by package name, with a mark on those of tests alone.
+fn dependencies(manifest: &Table) -> Vec<(String, bool)> {
+    let mut tables = vec![manifest];
+    if let Some(targets) = manifest.get("target").and_then(|t| t.as_table()) {
+        tables.extend(targets.values().filter_map(|t| t.as_table()));
+    }
+    let mut found = Vec::new();
+    for (kind, in_tests) in
+        [("dependencies", false), ("build-dependencies", false), ("dev-dependencies", true)]
+    {
+        for table in tables.iter().filter_map(|t| t.get(kind)?.as_table()) {
+            for (key, value) in table {
+                let package = value.get("package").and_then(|p| p.as_str()).unwrap_or(key);
+                found.push((package.to_owned(), in_tests));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Names that say nothing, or that say two things: one word, one meaning.
+
+use syn::{Ident, ImplItem, Item, Type, visit::Visit};
+
+use super::{
+    finding::Finding,
+    syntax::{attributes, is_test_only},
+};
+use crate::repo::Repo;
+
+/// Not as any word of a type's name.
+const EMPTY_WORDS: [&str; 4] = ["Manager", "Handler", "Context", "Info"];
+/// Not as the whole name of a type.
+const ALONE: [&str; 3] = ["Packet", "Frame", "Buffer"];
+/// Not as the name of a module.
+const EMPTY_MODULES: [&str; 9] =
+    ["util", "utils", "common", "misc", "helpers", "manager", "handler", "context", "info"];
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (file, ast) in repo.rust() {
+        let mut names = Names { path: &file.path, found: &mut found };
+        for item in ast.items.iter().filter(|item| !is_test_only(attributes(item))) {
+            names.visit_item(item);
+        }
+    }
+    found
+}
+
+struct Names<'a> {
+    path: &'a str,
+    found: &'a mut Vec<Finding>,
+}
+
+impl Names<'_> {
+    fn refuse(&mut self, name: &Ident, reason: &str) {
+        self.found.push(Finding::new(
+            self.path,
+            name.span().start().line,
+            format!("the name `{name}`: {reason}"),
+        ));
+    }
+
+    fn judge_type(&mut self, name: &Ident) {
+        let text = name.to_string();
+        if let Some(word) = words(&text).into_iter().find(|word| EMPTY_WORDS.contains(&word.as_str())) {
+            self.refuse(name, &format!("`{word}` says nothing; say what it does"));
+        } else if ALONE.contains(&text.as_str()) {
+            self.refuse(name, "of what? say it");
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Names<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        match item {
+            Item::Struct(i) => self.judge_type(&i.ident),
+            Item::Enum(i) => self.judge_type(&i.ident),
+            Item::Trait(i) => self.judge_type(&i.ident),
+            Item::Type(i) => self.judge_type(&i.ident),
+            Item::Union(i) => self.judge_type(&i.ident),
+            Item::Mod(i) if EMPTY_MODULES.contains(&i.ident.to_string().as_str()) => {
+                self.refuse(&i.ident, "a module is called after its noun");
+            }
+            Item::Impl(i) => {
+                // `…Builder` is the DAQ builder; the pattern of that name would be `XBuilder::build`.
+                let builds =
+                    i.items.iter().any(|item| matches!(item, ImplItem::Fn(f) if f.sig.ident == "build"));
+                if let Type::Path(path) = &*i.self_ty
+                    && let Some(last) = path.path.segments.last()
+                    && builds
+                    && last.ident.to_string().ends_with("Builder")
+                {
+                    self.refuse(&last.ident, "`…Builder` is the builder of events, never the pattern");
+                }
+            }
+            _ => {}
+        }
+        syn::visit::visit_item(self, item);
+    }
+}
+
+/// The words of a name in camel case.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for c in name.chars() {
+        match words.last_mut() {
+            Some(word) if !c.is_uppercase() => word.push(c),
+            _ => words.push(c.to_string()),
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests;

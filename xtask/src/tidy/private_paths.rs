@@ -1,0 +1,36 @@
+//! The repository speaks of itself alone: no file names a folder of the machine that it was written on.
+
+use super::finding::Finding;
+use crate::repo::Repo;
+
+/// Pieced together, so that this file passes its own check.
+const PRIVATE: [&str; 3] = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in repo.files() {
+        for (index, line) in file.text.lines().enumerate() {
+            if let Some(private) = PRIVATE.iter().find(|private| names(line, private)) {
+                found.push(Finding::new(
+                    &file.path,
+                    index + 1,
+                    format!("names the private path `{private}`"),
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// Whether the line has that path from the root on: not as a part of a longer path or word.
+fn names(line: &str, private: &str) -> bool {
+    line.match_indices(private).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + private.len()..].chars().next();
+        let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '}' | ')' | '*' | '~');
+        !before.is_some_and(inside) && !after.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+    })
+}
+
+#[cfg(test)]
+mod tests;

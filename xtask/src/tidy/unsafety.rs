@@ -1,0 +1,37 @@
+//! `unsafe` lives in evb-net, and nowhere else.
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use super::finding::Finding;
+use crate::repo::Repo;
+
+/// Where it is allowed; the programs under `benches/peers` are other people's libraries with a thin door.
+const ALLOWED: [&str; 2] = ["crates/evb-net/", "benches/peers/"];
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (file, _) in
+        repo.rust().filter(|(file, _)| !ALLOWED.iter().any(|folder| file.path.starts_with(folder)))
+    {
+        let tokens: TokenStream = file.text.parse().unwrap_or_default();
+        let mut lines = Vec::new();
+        collect(tokens, &mut lines);
+        found.extend(
+            lines.into_iter().map(|line| Finding::new(&file.path, line, "`unsafe` belongs to evb-net")),
+        );
+    }
+    found
+}
+
+fn collect(tokens: TokenStream, lines: &mut Vec<usize>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) if ident == "unsafe" => lines.push(ident.span().start().line),
+            TokenTree::Group(group) => collect(group.stream(), lines),
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
