@@ -1,2 +1,7 @@
-//! evbd
-fn main() {}
+//! The `evbd` program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    evb_daemon::cli::main()
+}

@@ -1,0 +1,3 @@
+//! The command line.
+/// x
+pub fn main() -> std::process::ExitCode { std::process::ExitCode::SUCCESS }

@@ -1,0 +1,181 @@
+//! The configuration: one TOML file that describes the whole system, read into plain, valid, finished values.
+//!
+//! [`read`] goes through the text once. It reports everything that is wrong, each with its line, reason and
+//! remedy; what it returns needs no second look: units are parsed, defaults filled in, ids expanded and distinct.
+
+mod similar;
+mod problem;
+mod template;
+mod endpoint;
+mod section;
+mod run;
+mod trigger;
+mod supervisor;
+mod network;
+mod security;
+mod entries;
+mod input;
+mod source;
+mod builder;
+mod shaping;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, path::Path};
+
+use evb_core::id::Peer;
+use toml::de::DeTable;
+
+pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
+pub use endpoint::{Endpoint, EndpointError};
+pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
+pub use network::{Admission, NetworkConfig, Transport};
+pub use problem::{Origin, Problem, Problems, Severity};
+pub use run::RunConfig;
+pub use security::SecurityMode;
+pub use shaping::{ShapingConfig, ShapingMode};
+pub use source::SourceEntry;
+pub use supervisor::{AssignmentPolicy, SupervisorConfig};
+pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
+
+use self::{
+    entries::Placed,
+    section::{Notes, Section},
+};
+
+/// A whole system.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Which run, and when it ends.
+    pub run: RunConfig,
+    /// How events are triggered and assigned.
+    pub supervisor: SupervisorConfig,
+    /// The transport and the switch.
+    pub network: NetworkConfig,
+    /// When sources may send.
+    pub shaping: ShapingConfig,
+    /// Whom the network is trusted with.
+    pub security: SecurityMode,
+    /// All sources; ids are distinct.
+    pub sources: Vec<SourceEntry>,
+    /// All builders; ids and addresses are distinct.
+    pub builders: Vec<BuilderEntry>,
+}
+
+/// A configuration and the text that it came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What the text says.
+    pub config: Config,
+    /// Finds a key's line.
+    pub origin: Origin,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("error: cannot read the configuration `{file}`: {source}\n = help: give the path of a TOML file, such as examples/quickstart.toml")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is no configuration of a system that could run.
+    #[error(transparent)]
+    Invalid(#[from] Problems),
+}
+
+/// No configuration is longer.
+const LONGEST: u64 = 4 * 1024 * 1024;
+
+/// Reads the configuration in a file.
+pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
+    use std::io::{Error, ErrorKind, Read};
+
+    let file = path.display().to_string();
+    let unreadable = |source| ConfigError::Unreadable { file: file.clone(), source };
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(path).map_err(unreadable)?;
+    opened.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(unreadable(Error::new(ErrorKind::FileTooLarge, "it has more than 4 MiB")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| not_utf8(&file, &error))?;
+    Ok(read(&text, &file)?)
+}
+
+fn not_utf8(file: &str, error: &std::string::FromUtf8Error) -> Problems {
+    let offset = error.utf8_error().valid_up_to();
+    let notes = Notes::default();
+    notes.error("", offset..offset, "not UTF-8 text from here on", "save the file as UTF-8");
+    problems(file, &String::from_utf8_lossy(error.as_bytes()), notes)
+}
+
+/// Reads a configuration from `text`; `file` is its name in messages.
+pub fn read(text: &str, file: &str) -> Result<Loaded, Problems> {
+    let notes = Notes::default();
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let span = error.span().unwrap_or(0..0);
+        notes.error("", span, format!("not TOML: {}", error.message()), "mend the syntax here; see https://toml.io");
+    }
+    let config = if errors.is_empty() { read_root(&notes, table.get_ref()) } else { None };
+    match config {
+        Some(config) if notes.count() == 0 => {
+            Ok(Loaded { config, origin: Origin::new(file, text, notes.keys.into_inner()) })
+        }
+        _ => Err(problems(file, text, notes)),
+    }
+}
+
+fn problems(file: &str, text: &str, notes: Notes) -> Problems {
+    Problems::new(Origin::new(file, text, notes.keys.into_inner()), notes.problems.into_inner())
+}
+
+fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
+    let mut root = Section::new(notes, "", 0..0, Some(table));
+    let security = security::read(root.table("security"));
+    notes.open.set(security == SecurityMode::None);
+
+    let run = run::read(root.table_or_empty("run"));
+    let given = root.table("supervisor");
+    let supervisor = root
+        .need("supervisor", given, "[supervisor] with listen = \"127.0.0.1:7000\" and a trigger")
+        .and_then(supervisor::read);
+    let group = supervisor.as_ref().and_then(|supervisor| match &supervisor.trigger {
+        TriggerConfig::Multicast(group) => Some(group),
+        _ => None,
+    });
+    let network = network::read(root.table_or_empty("network"));
+    let mut shaping_section = root.table_or_empty("shaping");
+    let shaping = shaping::read(&mut shaping_section);
+
+    let sources = entries::read(&mut root, "source", |section, id| source::read(section, id, group));
+    let builders = entries::read(&mut root, "builder", builder::read);
+    root.finish();
+    refuse_shared_addresses(notes, supervisor.as_ref(), &builders);
+
+    let sources: Vec<SourceEntry> = sources.into_iter().map(|placed| placed.entry).collect();
+    let mut builders: Vec<BuilderEntry> = builders.into_iter().map(|placed| placed.entry).collect();
+    let shaping = shaping.resolve(&shaping_section, &network, sources.len(), &mut builders);
+    shaping_section.finish();
+    Some(Config { run, supervisor: supervisor?, network, shaping, security, sources, builders })
+}
+
+/// No two may listen at one address.
+fn refuse_shared_addresses(notes: &Notes, supervisor: Option<&SupervisorConfig>, builders: &[Placed<BuilderEntry>]) {
+    let mut taken: BTreeMap<&Endpoint, Peer> = BTreeMap::new();
+    if let Some(supervisor) = supervisor {
+        taken.insert(&supervisor.listen, Peer::Supervisor);
+    }
+    for placed in builders {
+        let peer = Peer::Builder(placed.entry.id);
+        if let Some(other) = taken.insert(&placed.entry.listen, peer) {
+            let reason = format!("{peer} listens where {other} does, at {}", placed.entry.listen);
+            let remedy = "give each its own port; with `ids`, write for example \"127.0.0.1:{7100+id}\"";
+            notes.error("builder.listen", placed.span.clone(), reason, remedy);
+        }
+    }
+}

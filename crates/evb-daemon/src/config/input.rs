@@ -1,0 +1,223 @@
+//! `source.input`: where a source's fragments come from.
+
+use std::path::PathBuf;
+
+use evb_core::{id::SourceId, units::Bytes};
+
+use super::{
+    endpoint::Endpoint,
+    section::Section,
+    trigger::{MulticastGroup, read_group},
+};
+
+/// Where a source's fragments come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// Made up, with content that builders can check.
+    Generator {
+        /// How large they are.
+        size: FragmentSize,
+        /// How much of the content is checked.
+        check: ContentCheck,
+        /// When one is made.
+        on: MadeOn,
+    },
+    /// Read from a file, over and over.
+    Replay {
+        /// The file, relative to the current directory.
+        path: PathBuf,
+        /// What the file is, and which part of it is this source's.
+        format: ReplayFormat,
+        /// When a fragment is taken.
+        on: MadeOn,
+    },
+    /// Sent by front-end processes over TCP, each fragment behind its length.
+    Tcp {
+        /// Where the source listens for them.
+        listen: Endpoint,
+    },
+    /// As [`Input::Tcp`], over a Unix socket.
+    Unix {
+        /// The socket's path.
+        path: PathBuf,
+    },
+}
+
+/// How large generated fragments are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FragmentSize {
+    /// All the same.
+    Fixed(Bytes),
+    /// Normally distributed, cut at zero and at `max_fragment`.
+    Gaussian {
+        /// Mean size.
+        mean: Bytes,
+        /// Standard deviation of the size.
+        sigma: Bytes,
+    },
+    /// Log-normally distributed, cut at `max_fragment`.
+    LogNormal {
+        /// Mean of the size itself, not of its logarithm.
+        mean: Bytes,
+        /// Standard deviation of the size itself.
+        sigma: Bytes,
+    },
+}
+
+impl FragmentSize {
+    /// The mean size.
+    pub fn mean(self) -> Bytes {
+        match self {
+            Self::Fixed(size) => size,
+            Self::Gaussian { mean, .. } | Self::LogNormal { mean, .. } => mean,
+        }
+    }
+
+    /// The size that no fragment need exceed: eight deviations above the mean.
+    pub fn most(self) -> Bytes {
+        match self {
+            Self::Fixed(size) => size,
+            Self::Gaussian { mean, sigma } | Self::LogNormal { mean, sigma } => mean + sigma * 8,
+        }
+    }
+}
+
+/// How much of a generated fragment's content the builder checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentCheck {
+    /// The stamp at its start.
+    Stamp,
+    /// Every byte.
+    Full,
+}
+
+/// When an input makes the fragment of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MadeOn {
+    /// When the supervisor's decision arrives.
+    Decision,
+    /// When the trigger's multicast arrives.
+    Multicast(MulticastGroup),
+}
+
+/// What a replayed file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayFormat {
+    /// KM3NeT timeslices.
+    Km3net {
+        /// The position of the source's optical module in each timeslice, from 0.
+        module: u32,
+    },
+    /// An evb event file.
+    Evb {
+        /// The recorded source to play.
+        source: SourceId,
+    },
+}
+
+impl Input {
+    /// The mean payload of a fragment, where the configuration knows it.
+    pub fn mean_size(&self) -> Option<Bytes> {
+        match self {
+            Self::Generator { size, .. } => Some(size.mean()),
+            Self::Replay { .. } | Self::Tcp { .. } | Self::Unix { .. } => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Generator,
+    Replay,
+    Tcp,
+    Unix,
+}
+
+const KINDS: [(&str, Kind); 4] =
+    [("generator", Kind::Generator), ("replay", Kind::Replay), ("tcp", Kind::Tcp), ("unix", Kind::Unix)];
+
+/// Reads the input of source `id`; `group` is the supervisor's multicast trigger, if it has one.
+pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<Input> {
+    let kind = section.choice("kind", &KINDS);
+    let kind = section.need("kind", kind, "for example kind = \"generator\"")?;
+    let input = match kind {
+        Kind::Generator => generator(&mut section, group),
+        Kind::Replay => replay(&mut section, id, group),
+        Kind::Tcp => {
+            let listen = section.endpoint("listen");
+            section
+                .need("listen", listen, "for example listen = \"127.0.0.1:7201\"")
+                .map(|listen| Input::Tcp { listen })
+        }
+        Kind::Unix => path(&mut section).map(|path| Input::Unix { path }),
+    };
+    section.finish();
+    input
+}
+
+/// Reads a path that must be there.
+pub(super) fn path(section: &mut Section<'_>) -> Option<PathBuf> {
+    let text = section.text("path", "a path");
+    let text = section.need("path", text, "the path")?;
+    if text.is_empty() || text.contains('\0') {
+        section.refuse("path", "this is no path", "write a path; a relative one starts at the current directory");
+        return None;
+    }
+    Some(text.into())
+}
+
+fn generator(section: &mut Section<'_>, group: Option<&MulticastGroup>) -> Option<Input> {
+    let size = if section.is_table("size") {
+        section.table("size").and_then(distribution)
+    } else {
+        let size = section.bytes("size");
+        section
+            .need("size", size, "for example size = \"1 kB\", or size = { mean = \"1 kB\", sigma = \"200 B\" }")
+            .map(FragmentSize::Fixed)
+    };
+    let checks = [("stamp", ContentCheck::Stamp), ("full", ContentCheck::Full)];
+    let check = section.choice("check", &checks).unwrap_or(ContentCheck::Stamp);
+    let on = made_on(section, group)?;
+    Some(Input::Generator { size: size?, check, on })
+}
+
+fn distribution(mut section: Section<'_>) -> Option<FragmentSize> {
+    let mean = section.some_bytes("mean");
+    let mean = section.need("mean", mean, "for example mean = \"1 kB\"");
+    let sigma = section.some_bytes("sigma");
+    let sigma = section.need("sigma", sigma, "for example sigma = \"200 B\"");
+    let log_normal = section.choice("distribution", &[("gaussian", false), ("log-normal", true)]).unwrap_or(false);
+    section.finish();
+    let (mean, sigma) = mean.zip(sigma)?;
+    Some(if log_normal { FragmentSize::LogNormal { mean, sigma } } else { FragmentSize::Gaussian { mean, sigma } })
+}
+
+fn replay(section: &mut Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<Input> {
+    let path = path(section);
+    let km3net = section.choice("format", &[("evb", false), ("km3net", true)]);
+    let km3net = section.need("format", km3net, "format = \"evb\" or format = \"km3net\"");
+    let module = section.whole("module", 0..=u64::from(u16::MAX));
+    let on = made_on(section, group)?;
+    let format = if km3net? {
+        let Some(module) = module.or_else(|| u64::from(id).checked_sub(1)) else {
+            section.refuse("module", "source 0 has no module before it", "say which with module = 0");
+            return None;
+        };
+        ReplayFormat::Km3net { module: u32::try_from(module).ok()? }
+    } else {
+        let source = module.and_then(|module| u16::try_from(module).ok()).unwrap_or(id);
+        ReplayFormat::Evb { source: SourceId::new(source) }
+    };
+    Some(Input::Replay { path: path?, format, on })
+}
+
+fn made_on(section: &mut Section<'_>, group: Option<&MulticastGroup>) -> Option<MadeOn> {
+    let multicast = section.choice("on", &[("decision", false), ("multicast", true)]).unwrap_or(false);
+    if !multicast {
+        return Some(MadeOn::Decision);
+    }
+    let own = read_group(section, "trigger_group");
+    let group = own.or_else(|| group.cloned().filter(|_| !section.has("trigger_group")));
+    let example = "trigger_group = \"239.1.2.3:7002\", or make the supervisor's trigger of kind \"multicast\"";
+    section.need("trigger_group", group, example).map(MadeOn::Multicast)
+}

@@ -1,0 +1,90 @@
+//! `[network]`: the transport, and what is known of the switch.
+
+use evb_core::units::{Bytes, Rate};
+
+use super::section::Section;
+
+/// The transport, and what is known of the switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkConfig {
+    /// What carries the lanes.
+    pub transport: Transport,
+    /// The rate of every link, in line bytes.
+    pub link_rate: Option<Rate>,
+    /// The buffer of a switch port towards a builder, in buffer bytes.
+    pub port_buffer: Option<Bytes>,
+    /// The largest IP packet.
+    pub mtu: Bytes,
+    /// The kernel's name of the TCP congestion control; `None`: cubic where it may be chosen.
+    pub congestion_control: Option<String>,
+    /// Whether small writes leave at once (`TCP_NODELAY`).
+    pub nodelay: bool,
+    /// `SO_SNDBUF`; `None`: the kernel's choice.
+    pub send_buffer: Option<Bytes>,
+    /// `SO_RCVBUF`; `None`: the kernel's choice.
+    pub receive_buffer: Option<Bytes>,
+    /// The differentiated services code point of lane traffic.
+    pub dscp: Option<u8>,
+    /// What happens to a load that cannot be carried.
+    pub admission: Admission,
+}
+
+/// What carries the lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+}
+
+/// What happens to a load that cannot be carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is refused.
+    Refuse,
+    /// It runs, with a warning: for tests of overload.
+    Warn,
+}
+
+pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
+    let udp = section.choice("transport", &[("tcp", false), ("udp", true)]);
+    if udp == Some(true) {
+        section.refuse("transport", "UDP is not available in this version", "write transport = \"tcp\"");
+    }
+    let config = NetworkConfig {
+        transport: Transport::Tcp,
+        link_rate: section.rate("link_rate"),
+        port_buffer: section.some_bytes("port_buffer"),
+        mtu: Bytes::new(section.whole("mtu", 576..=65_536).unwrap_or(1500)),
+        congestion_control: congestion_control(&mut section),
+        nodelay: section.flag("nodelay").unwrap_or(true),
+        send_buffer: socket_buffer(&mut section, "send_buffer"),
+        receive_buffer: socket_buffer(&mut section, "receive_buffer"),
+        dscp: section.whole("dscp", 0..=63).and_then(|dscp| u8::try_from(dscp).ok()),
+        admission: section
+            .choice("admission", &[("refuse", Admission::Refuse), ("warn", Admission::Warn)])
+            .unwrap_or(Admission::Refuse),
+    };
+    section.finish();
+    config
+}
+
+/// The kernel's names are at most 15 characters (`TCP_CA_NAME_MAX`, linux/tcp.h).
+fn congestion_control(section: &mut Section<'_>) -> Option<String> {
+    let name = section.text("congestion_control", "congestion_control = \"cubic\"")?;
+    let good = (1..16).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    if !good {
+        let remedy = "see /proc/sys/net/ipv4/tcp_available_congestion_control for the names this host knows";
+        section.refuse("congestion_control", format!("`{name}` is no name of a congestion control"), remedy);
+    }
+    good.then_some(name)
+}
+
+/// A socket option of the kernel: it must fit into an `int`.
+fn socket_buffer(section: &mut Section<'_>, key: &'static str) -> Option<Bytes> {
+    let size = section.some_bytes(key)?;
+    if size > Bytes::new(i32::MAX as u64 / 2) {
+        section.refuse(key, format!("{size} is more than a socket can have"), "give less than 1 GiB");
+        return None;
+    }
+    Some(size)
+}

@@ -1,0 +1,366 @@
+//! One table of the file, read key by key into finished values. Everything wrong is noted and reading goes on,
+//! so that one look at the messages mends the whole file.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    ops::Range,
+    time::Duration,
+};
+
+use evb_core::units::{Bytes, Frequency, Rate, UnitError, parse_duration};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    endpoint::{self, Endpoint},
+    problem::{Problem, Severity},
+    similar::nearest,
+    template,
+};
+
+/// What reading has found so far.
+#[derive(Default)]
+pub(super) struct Notes {
+    pub(super) problems: RefCell<Vec<Problem>>,
+    pub(super) keys: RefCell<BTreeMap<String, Range<usize>>>,
+    /// Whether addresses beyond this machine are allowed.
+    pub(super) open: Cell<bool>,
+}
+
+impl Notes {
+    pub(super) fn error(&self, key: &str, span: Range<usize>, reason: impl Into<String>, remedy: impl Into<String>) {
+        let (reason, remedy) = (reason.into(), remedy.into());
+        let problem = Problem { severity: Severity::Error, key: key.to_owned(), span, reason, remedy };
+        self.problems.borrow_mut().push(problem);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.problems.borrow().len()
+    }
+}
+
+/// A table being read. Every key that is asked for becomes known; [`Section::finish`] reports all others.
+pub(super) struct Section<'t> {
+    notes: &'t Notes,
+    path: String,
+    span: Range<usize>,
+    entries: Option<&'t DeTable<'t>>,
+    /// For a text in the place of a table: `sink = "null"` is `sink = { kind = "null" }`.
+    kind: Option<&'t Spanned<DeValue<'t>>>,
+    /// Replaces `{id}` in texts.
+    id: Option<u16>,
+    known: Vec<&'static str>,
+}
+
+impl<'t> Section<'t> {
+    pub(super) fn new(notes: &'t Notes, path: &str, span: Range<usize>, entries: Option<&'t DeTable<'t>>) -> Self {
+        Self { notes, path: path.to_owned(), span, entries, kind: None, id: None, known: Vec::new() }
+    }
+
+    /// The same section, with `{id}` in its texts and those of its tables standing for `id`.
+    pub(super) fn for_id(mut self, id: u16) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    pub(super) fn notes(&self) -> &'t Notes {
+        self.notes
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.is_some_and(|entries| entries.contains_key(key))
+    }
+
+    pub(super) fn is_table(&self, key: &str) -> bool {
+        self.entries.and_then(|entries| entries.get(key)).is_some_and(|value| value.get_ref().is_table())
+    }
+
+    pub(super) fn key_path(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// The value at `key` as it stands there.
+    pub(super) fn value(&mut self, key: &'static str) -> Option<&'t Spanned<DeValue<'t>>> {
+        self.known.push(key);
+        let given = self.entries.and_then(|entries| entries.get(key));
+        let given = given.or(self.kind.filter(|_| key == "kind"))?;
+        self.notes.keys.borrow_mut().entry(self.key_path(key)).or_insert_with(|| given.span());
+        Some(given)
+    }
+
+    /// Notes that the value at `key`, or for want of one the section, is wrong.
+    pub(super) fn refuse(&self, key: &str, reason: impl Into<String>, remedy: impl Into<String>) {
+        let given = self.entries.and_then(|entries| entries.get(key)).or(self.kind.filter(|_| key == "kind"));
+        let span = given.map_or_else(|| self.span.clone(), |value| value.span());
+        self.notes.error(&self.key_path(key), span, reason, remedy);
+    }
+
+    /// Passes a value that is present on, or notes that it is missing.
+    pub(super) fn need<T>(&self, key: &str, value: Option<T>, example: &str) -> Option<T> {
+        if value.is_none() && !self.has(key) && (self.kind.is_none() || key != "kind") {
+            let place = if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", self.path) };
+            self.refuse(key, format!("{place} has no `{key}`"), format!("add {example}"));
+        }
+        value
+    }
+
+    /// A key that a later version will know.
+    pub(super) fn not_yet(&mut self, key: &'static str, remedy: &str) {
+        if self.has(key) {
+            self.refuse(key, format!("`{key}` is not available yet in this version"), remedy);
+            self.known.push(key);
+        }
+    }
+
+    fn wrong_kind(&self, key: &str, value: &DeValue<'_>, wanted: &str, example: &str) {
+        self.refuse(key, format!("`{key}` is {}, not {wanted}", describe(value)), format!("write {example}"));
+    }
+
+    /// A text, with `{id}` replaced.
+    pub(super) fn text(&mut self, key: &'static str, example: &str) -> Option<String> {
+        let value = self.value(key)?;
+        match (value.get_ref().as_str(), self.id) {
+            (None, _) => {
+                self.wrong_kind(key, value.get_ref(), "text", example);
+                None
+            }
+            (Some(text), Some(id)) => match template::expand(text, id) {
+                Ok(text) => Some(text),
+                Err(error) => {
+                    self.refuse(key, error.to_string(), "write `{id}`, or a sum such as `{7100+id}`");
+                    None
+                }
+            },
+            (Some(text), None) => Some(text.to_owned()),
+        }
+    }
+
+    /// A quantity with its unit, read by `parse`.
+    fn quantity<T>(&mut self, key: &'static str, example: &str, parse: fn(&str) -> Result<T, UnitError>) -> Option<T> {
+        let value = self.value(key)?;
+        if let DeValue::Integer(_) | DeValue::Float(_) = value.get_ref() {
+            self.refuse(key, format!("`{key}` is a bare number: it needs a unit"), format!("write {example}"));
+            return None;
+        }
+        let text = self.text(key, example)?;
+        match parse(&text) {
+            Ok(quantity) => Some(quantity),
+            Err(error) => {
+                let (reason, remedy) = explain(&error);
+                self.refuse(key, reason, remedy);
+                None
+            }
+        }
+    }
+
+    /// A size.
+    pub(super) fn bytes(&mut self, key: &'static str) -> Option<Bytes> {
+        self.quantity(key, &format!("for example {key} = \"64 KiB\""), str::parse)
+    }
+
+    /// A size above zero.
+    pub(super) fn some_bytes(&mut self, key: &'static str) -> Option<Bytes> {
+        let bytes = self.bytes(key)?;
+        if bytes == Bytes::ZERO {
+            self.refuse(key, format!("`{key}` is nothing"), "give a size above zero");
+            return None;
+        }
+        Some(bytes)
+    }
+
+    /// A data rate.
+    pub(super) fn rate(&mut self, key: &'static str) -> Option<Rate> {
+        self.quantity(key, &format!("for example {key} = \"1 Gbit/s\""), str::parse)
+    }
+
+    /// A frequency.
+    pub(super) fn frequency(&mut self, key: &'static str) -> Option<Frequency> {
+        self.quantity(key, &format!("for example {key} = \"2 kHz\""), str::parse)
+    }
+
+    /// A time above zero.
+    pub(super) fn duration(&mut self, key: &'static str) -> Option<Duration> {
+        let time = self.quantity(key, &format!("for example {key} = \"2 s\""), parse_duration)?;
+        if time.is_zero() {
+            self.refuse(key, format!("`{key}` is no time at all"), "give a time above zero");
+            return None;
+        }
+        Some(time)
+    }
+
+    /// A whole number from `range`; a text with `{id}` will do as well.
+    pub(super) fn whole(&mut self, key: &'static str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+        let value = self.value(key)?;
+        let number = match value.get_ref() {
+            DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix()).ok(),
+            DeValue::String(_) if self.id.is_some() => self.text(key, "a whole number")?.parse().ok(),
+            other => {
+                self.wrong_kind(key, other, "a whole number", &format!("{key} = {}", range.start()));
+                return None;
+            }
+        };
+        let number = number.filter(|number| range.contains(number));
+        if number.is_none() {
+            let reason = format!("`{key}` is not a whole number from {} to {}", range.start(), range.end());
+            self.refuse(key, reason, "give a number from that range");
+        }
+        number
+    }
+
+    /// [`Section::whole`] from 1 to all that fits into 32 bits, or to `most`.
+    pub(super) fn count(&mut self, key: &'static str, most: u32) -> Option<u32> {
+        self.whole(key, 1..=u64::from(most)).and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// True or false.
+    pub(super) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        let value = self.value(key)?;
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            self.wrong_kind(key, value.get_ref(), "true or false", &format!("{key} = true"));
+        }
+        flag
+    }
+
+    /// One of a few words.
+    pub(super) fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        let all = format!("one of {}", quoted(&words));
+        let text = self.text(key, &all)?;
+        let chosen = choices.iter().find(|(word, _)| *word == text);
+        if chosen.is_none() {
+            let remedy = nearest(&text, words).map_or_else(|| all.clone(), |word| format!("did you mean `{word}`? ({all})"));
+            self.refuse(key, format!("`{text}` is no {key} that evb knows"), remedy);
+        }
+        chosen.map(|(_, choice)| *choice)
+    }
+
+    /// A table within this one.
+    pub(super) fn table(&mut self, key: &'static str) -> Option<Section<'t>> {
+        let value = self.value(key)?;
+        let DeValue::Table(entries) = value.get_ref() else {
+            self.wrong_kind(key, value.get_ref(), "a table", &format!("{key} = {{ … }} or a section"));
+            return None;
+        };
+        let mut section = Section::new(self.notes, &self.key_path(key), value.span(), Some(entries));
+        section.id = self.id;
+        Some(section)
+    }
+
+    /// A section of the file, empty if it is not there.
+    pub(super) fn table_or_empty(&mut self, key: &'static str) -> Section<'t> {
+        self.table(key).unwrap_or_else(|| Section::new(self.notes, &self.key_path(key), self.span.clone(), None))
+    }
+
+    /// A table with a `kind`, or that kind alone as a text.
+    pub(super) fn kinded(&mut self, key: &'static str) -> Option<Section<'t>> {
+        let value = self.value(key)?;
+        if value.get_ref().as_str().is_none() {
+            return self.table(key);
+        }
+        let mut section = Section::new(self.notes, &self.key_path(key), value.span(), None);
+        section.kind = Some(value);
+        section.id = self.id;
+        Some(section)
+    }
+
+    /// A host on which something of ours listens or from which it sends.
+    pub(super) fn host(&mut self, key: &'static str) -> Option<String> {
+        let host = self.text(key, &format!("for example {key} = \"127.0.0.1\""))?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
+        if !endpoint::is_host(bare) {
+            let reason = format!("`{host}` is neither a host name nor an address");
+            self.refuse(key, reason, "write a name or an IPv4 or IPv6 address, without a port");
+            return None;
+        }
+        self.allow_host(key, bare)?;
+        Some(bare.to_owned())
+    }
+
+    /// An address at which something listens.
+    pub(super) fn endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
+        let text = self.text(key, &format!("for example {key} = \"127.0.0.1:7000\""))?;
+        match text.parse::<Endpoint>() {
+            Ok(endpoint) => {
+                self.allow_host(key, &endpoint.host)?;
+                Some(endpoint)
+            }
+            Err(error) => {
+                let remedy = "write \"host:port\", as \"127.0.0.1:7000\", \"daq1:7000\" or \"[::1]:7000\"";
+                self.refuse(key, format!("`{text}` is no address: {error}"), remedy);
+                None
+            }
+        }
+    }
+
+    /// An address to which peers connect by this very text.
+    pub(super) fn peer_endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
+        let endpoint = self.endpoint(key)?;
+        if endpoint.port == 0 {
+            self.refuse(key, "port 0 leaves the choice to the system, and no peer would know it", "name a port");
+            return None;
+        }
+        if endpoint::is_unspecified(&endpoint.host) {
+            let reason = format!("peers cannot connect to `{}`", endpoint.host);
+            self.refuse(key, reason, "name the address by which the other machines reach this one");
+            return None;
+        }
+        Some(endpoint)
+    }
+
+    /// Without a `[security]` section nothing may be reached from, or reach out, beyond this machine.
+    pub(super) fn allow_host(&self, key: &str, host: &str) -> Option<()> {
+        if self.notes.open.get() || endpoint::is_loopback(host) {
+            return Some(());
+        }
+        let reason = format!("`{host}` is not a loopback address, and there is no [security] section");
+        let remedy = "use 127.0.0.1, or add a section [security] with mode = \"none\" if you trust this network";
+        self.refuse(key, reason, remedy);
+        None
+    }
+
+    /// Reports the keys that nobody asked for.
+    pub(super) fn finish(self) {
+        let Some(entries) = self.entries else { return };
+        for key in entries.keys().filter(|key| !self.known.contains(&key.get_ref().as_ref())) {
+            let name: &str = key.get_ref();
+            let all = format!("keys here: {}", self.known.join(", "));
+            let remedy = nearest(name, self.known.iter().copied())
+                .map_or_else(|| all.clone(), |meant| format!("did you mean `{meant}`? ({all})"));
+            self.notes.error(&self.key_path(name), key.span(), format!("unknown key `{name}`"), remedy);
+        }
+    }
+}
+
+/// Words for people: "a", "b" or "c".
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
+}
+
+fn describe(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// A unit error's reason and remedy.
+fn explain(error: &UnitError) -> (String, String) {
+    let text = error.to_string();
+    let (reason, remedy) = text.split_once("; ").unwrap_or((&text, "give a number and a unit"));
+    match error {
+        UnitError::UnknownUnit { unit, units, .. } => match nearest(unit, units.split(", ")) {
+            Some(meant) => (reason.to_owned(), format!("did you mean `{meant}`? ({remedy})")),
+            None => (reason.to_owned(), remedy.to_owned()),
+        },
+        _ => (reason.to_owned(), remedy.to_owned()),
+    }
+}

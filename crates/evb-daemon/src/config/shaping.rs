@@ -1,0 +1,174 @@
+//! `[shaping]`: when sources may send, with the defaults that depend on the network and on who shares a port.
+
+use std::collections::BTreeMap;
+
+use evb_core::units::{Bytes, Rate};
+
+use super::{builder::BuilderEntry, network::NetworkConfig, section::Section};
+use crate::cost;
+
+/// When sources may send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShapingConfig {
+    /// The grant policy.
+    pub mode: ShapingMode,
+    /// What may be on the way to one switch port, in buffer bytes; each builder's share of it is in
+    /// [`BuilderEntry::budget`].
+    pub budget: Bytes,
+    /// The most that one grant gives, in lane bytes.
+    pub chunk: Bytes,
+    /// Credit: how many sources a builder lets send at a time; `None`: any.
+    pub sources_at_once: Option<u32>,
+    /// Window: what each lane may have outstanding, in lane bytes.
+    pub window: Bytes,
+    /// The pace of each lane, in line bytes; always there for the token bucket.
+    pub rate: Option<Rate>,
+    /// The bucket's depth.
+    pub burst: Bytes,
+    /// What a packet is charged at least.
+    pub cell: Bytes,
+}
+
+/// The grant policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapingMode {
+    /// Builders share a budget out among their lanes.
+    Credit,
+    /// Each lane has a window of its own.
+    Window,
+    /// Each lane has a pace of its own.
+    TokenBucket,
+    /// Sources send when they have something.
+    None,
+}
+
+impl ShapingMode {
+    /// The word in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Credit => "credit",
+            Self::Window => "window",
+            Self::TokenBucket => "token-bucket",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Without a stated port buffer there is nothing to overflow but memory.
+const FREE_BUDGET: Bytes = Bytes::mib(8);
+const FREE_CHUNK: Bytes = Bytes::kib(256);
+const FREE_WINDOW: Bytes = Bytes::kib(64);
+/// In front of a shallow port.
+const SHALLOW_CHUNK: Bytes = Bytes::new(8000);
+
+/// As the section has it, defaults still open.
+pub(super) struct Given {
+    mode: ShapingMode,
+    budget: Option<Bytes>,
+    chunk: Option<Bytes>,
+    sources_at_once: Option<u32>,
+    window: Option<Bytes>,
+    rate: Option<Rate>,
+    burst: Option<Bytes>,
+    cell: Bytes,
+}
+
+const MODES: [(&str, ShapingMode); 4] = [
+    ("credit", ShapingMode::Credit),
+    ("window", ShapingMode::Window),
+    ("token-bucket", ShapingMode::TokenBucket),
+    ("none", ShapingMode::None),
+];
+
+/// Reads the section; [`Given::resolve`] finishes it.
+pub(super) fn read(section: &mut Section<'_>) -> Given {
+    let given = Given {
+        mode: section.choice("mode", &MODES).unwrap_or(ShapingMode::Credit),
+        budget: section.some_bytes("budget"),
+        chunk: section.some_bytes("chunk"),
+        sources_at_once: section.count("sources_at_once", 65_535),
+        window: section.some_bytes("window"),
+        rate: section.rate("rate"),
+        burst: section.some_bytes("burst"),
+        cell: section.bytes("cell").unwrap_or(cost::CELL),
+    };
+    if given.sources_at_once.is_some() && given.mode != ShapingMode::Credit {
+        let reason = "`sources_at_once` belongs to mode = \"credit\"";
+        section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
+    }
+    section.not_yet("offload", "remove it: the kernel does not pace yet");
+    section.not_yet("spin", "remove it: the kernel's timers are used");
+    given
+}
+
+impl Given {
+    /// Fills in what depends on the rest: `sources` in number, the `builders` with their ports. Gives every
+    /// builder its share of the budget.
+    pub(super) fn resolve(
+        self,
+        section: &Section<'_>,
+        network: &NetworkConfig,
+        sources: usize,
+        builders: &mut [BuilderEntry],
+    ) -> ShapingConfig {
+        let sources = u64::try_from(sources).unwrap_or(u64::MAX).max(1);
+        let stated = self.budget.or(network.port_buffer.map(nine_tenths));
+        let budget = stated.unwrap_or(FREE_BUDGET);
+        let sharing = builders_per_port(builders);
+        let most_sharing = sharing.values().copied().max().unwrap_or(1);
+        for builder in builders {
+            // A port of which nothing is known is not divided: there is no buffer to share.
+            let parts = if stated.is_some() { sharing[builder.port_name()] } else { 1 };
+            builder.budget = budget / parts;
+        }
+        let share = if stated.is_some() { budget / most_sharing } else { budget };
+        let usual = if network.port_buffer.is_some() { SHALLOW_CHUNK } else { FREE_CHUNK };
+        let chunk = self.chunk.unwrap_or_else(|| usual.min(share / 4).max(Bytes::new(1)));
+        let chunk_cost = cost::buffer_bytes(chunk, network.mtu, self.cell);
+        if self.mode == ShapingMode::Credit && chunk_cost > share {
+            let reason = format!("a grant of {chunk} charges {chunk_cost}, more than a builder's budget of {share}");
+            let place = if self.chunk.is_some() { "chunk" } else { "budget" };
+            section.refuse(place, reason, "make the chunk smaller or the budget larger, or let fewer builders share a port");
+        }
+        if self.mode == ShapingMode::TokenBucket && self.rate.is_none() && network.link_rate.is_none() {
+            let remedy = "add the pace of a lane, for example rate = \"100 Mbit/s\", or [network] link_rate";
+            section.refuse("rate", "mode = \"token-bucket\" needs a rate", remedy);
+        }
+        let lane_rate = || {
+            let link = network.link_rate?.bits_per_second();
+            Some(Rate::from_bits_per_second((link / 100 * 95 / (sources * most_sharing)).max(1)))
+        };
+        ShapingConfig {
+            mode: self.mode,
+            budget,
+            chunk,
+            sources_at_once: self.sources_at_once,
+            window: self.window.unwrap_or_else(|| default_window(network, sources * most_sharing, self.cell)),
+            rate: self.rate.or_else(|| lane_rate().filter(|_| self.mode == ShapingMode::TokenBucket)),
+            burst: self.burst.unwrap_or(Bytes::new(2) * cost::line_bytes(cost::full_payload(network.mtu), network.mtu).count()),
+            cell: self.cell,
+        }
+    }
+}
+
+/// How many builders each port has.
+pub(super) fn builders_per_port(builders: &[BuilderEntry]) -> BTreeMap<String, u64> {
+    let mut ports = BTreeMap::new();
+    for builder in builders {
+        *ports.entry(builder.port_name().to_owned()).or_insert(0) += 1;
+    }
+    ports
+}
+
+/// The margin is for what enters a port uncharged: acknowledgements and control.
+fn nine_tenths(port_buffer: Bytes) -> Bytes {
+    Bytes::new(port_buffer.count() / 10 * 9 + port_buffer.count() % 10 * 9 / 10)
+}
+
+/// The most full packets that fit for each of `lanes` into nine tenths of the port's buffer.
+fn default_window(network: &NetworkConfig, lanes: u64, cell: Bytes) -> Bytes {
+    let Some(port_buffer) = network.port_buffer else { return FREE_WINDOW };
+    let full = cost::full_payload(network.mtu);
+    let packet = cost::buffer_bytes(full, network.mtu, cell).count();
+    full * (nine_tenths(port_buffer).count() / lanes.max(1) / packet).max(1)
+}

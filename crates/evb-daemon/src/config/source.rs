@@ -1,0 +1,75 @@
+//! `[[source]]`: one readout source.
+
+use evb_core::{id::SourceId, units::Bytes};
+
+use super::{
+    input::{self, FragmentSize, Input},
+    section::Section,
+    trigger::MulticastGroup,
+};
+
+/// One readout source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceEntry {
+    /// Its id.
+    pub id: SourceId,
+    /// The local address that it sends from; `None`: as the routes say.
+    pub bind: Option<String>,
+    /// Where its fragments come from.
+    pub input: Input,
+    /// The largest fragment that it accepts.
+    pub max_fragment: Bytes,
+    /// How many bytes of unassigned fragments it keeps before readout must wait.
+    pub backlog: Bytes,
+    /// The processor core that it runs on; `None`: any.
+    pub core: Option<usize>,
+}
+
+/// For sizes that the configuration cannot know.
+const MAX_FRAGMENT: Bytes = Bytes::mib(4);
+const BACKLOG: Bytes = Bytes::mib(256);
+/// A lane's lengths are 32 bits wide; half of that leaves room for sums.
+const LARGEST_FRAGMENT: Bytes = Bytes::mib(2048);
+
+pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
+    let bind = section.host("bind");
+    let given = section.table("input");
+    let input = section
+        .need("input", given, "for example input = { kind = \"generator\", size = \"1 kB\" }")
+        .and_then(|table| input::read(table, id, group));
+    let given = section.some_bytes("max_fragment");
+    let max_fragment = given.unwrap_or_else(|| input.as_ref().map_or(MAX_FRAGMENT, default_max));
+    if max_fragment > LARGEST_FRAGMENT {
+        let place = if given.is_some() { "max_fragment" } else { "input" };
+        section.refuse(place, format!("fragments of {max_fragment}"), format!("stay within {LARGEST_FRAGMENT}"));
+    }
+    if let Some(Input::Generator { size: FragmentSize::Fixed(size), .. }) = input
+        && size > max_fragment
+    {
+        let reason = format!("every fragment has {size}, more than max_fragment");
+        section.refuse("max_fragment", reason, "leave max_fragment out, or make it as large as the size");
+    }
+    let given = section.some_bytes("backlog");
+    let backlog = given.unwrap_or_else(|| BACKLOG.max(max_fragment));
+    if backlog < max_fragment {
+        let reason = format!("a backlog of {backlog} never holds a fragment of {max_fragment}");
+        section.refuse("backlog", reason, "make the backlog larger or max_fragment smaller");
+    }
+    let core = core(&mut section);
+    section.finish();
+    Some(SourceEntry { id: SourceId::new(id), bind, input: input?, max_fragment, backlog, core })
+}
+
+/// What `max_fragment` is where it is not given.
+fn default_max(input: &Input) -> Bytes {
+    match input {
+        Input::Generator { size: FragmentSize::Fixed(size), .. } => (*size).max(Bytes::new(1)),
+        Input::Generator { size, .. } => size.most(),
+        Input::Replay { .. } | Input::Tcp { .. } | Input::Unix { .. } => MAX_FRAGMENT,
+    }
+}
+
+/// Reads the number of a processor core.
+pub(super) fn core(section: &mut Section<'_>) -> Option<usize> {
+    section.whole("core", 0..=4095).and_then(|core| usize::try_from(core).ok())
+}

@@ -1,0 +1,88 @@
+//! Many entries from one: `ids = "1-22"`, and `{id}` or `{7100+id}` in the text of an entry.
+
+#[cfg(test)]
+mod tests;
+
+/// Why a list of ids or a template cannot be used: what is wrong and what would do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TemplateError {
+    /// Not a list of ids.
+    #[error("`{0}` is no id and no range of ids from 0 to 65535")]
+    Ids(String),
+    /// An id that the list has already.
+    #[error("id {0} stands twice in the list")]
+    Twice(u16),
+    /// Braces that hold something else than a sum over `id`.
+    #[error("`{{{0}}}` is no sum of `id` and whole numbers")]
+    Sum(String),
+    /// A brace that does not close.
+    #[error("a `{{` that is not closed by a `}}`")]
+    Open,
+    /// A sum below zero or beyond what fits.
+    #[error("`{{{text}}}` gives no number of use for id {id}")]
+    Value {
+        /// What stands in the braces.
+        text: String,
+        /// The entry's id.
+        id: u16,
+    },
+}
+
+/// Reads `"1-22"` or `"1-4, 7, 9-12"`: every id at most once, in the order given.
+pub(super) fn parse_ids(text: &str) -> Result<Vec<u16>, TemplateError> {
+    let mut seen = vec![false; usize::from(u16::MAX) + 1];
+    let mut ids = Vec::new();
+    for part in text.split(',') {
+        let bad = || TemplateError::Ids(part.trim().to_owned());
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: u16 = first.trim().parse().map_err(|_| bad())?;
+        let last: u16 = last.trim().parse().map_err(|_| bad())?;
+        if first > last {
+            return Err(bad());
+        }
+        for id in first..=last {
+            if std::mem::replace(&mut seen[usize::from(id)], true) {
+                return Err(TemplateError::Twice(id));
+            }
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+/// Replaces every `{…}` by its value for this `id`.
+pub(super) fn expand(text: &str, id: u16) -> Result<String, TemplateError> {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (sum, tail) = after.split_once('}').ok_or(TemplateError::Open)?;
+        expanded.push_str(before);
+        expanded.push_str(&evaluate(sum, id)?.to_string());
+        rest = tail;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+/// The value of terms (`id` or a whole number) joined by `+` and `-`.
+fn evaluate(sum: &str, id: u16) -> Result<u64, TemplateError> {
+    let bad = || TemplateError::Sum(sum.to_owned());
+    let out_of_range = || TemplateError::Value { text: sum.to_owned(), id };
+    let mut total: i64 = 0;
+    let mut rest = sum;
+    let mut sign = 1;
+    loop {
+        let end = rest.find(['+', '-']).unwrap_or(rest.len());
+        let term = match rest[..end].trim() {
+            "id" => i64::from(id),
+            // Only digits: `parse` alone would take a sign as well.
+            digits if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().map_err(|_| bad())?,
+            _ => return Err(bad()),
+        };
+        total = total.checked_add(sign * term).ok_or_else(out_of_range)?;
+        let Some(operator) = rest[end..].chars().next() else { break };
+        sign = if operator == '+' { 1 } else { -1 };
+        rest = &rest[end + 1..];
+    }
+    u64::try_from(total).map_err(|_| out_of_range())
+}

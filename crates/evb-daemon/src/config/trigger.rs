@@ -1,0 +1,161 @@
+//! `supervisor.trigger`: what makes events happen.
+
+use std::{net::SocketAddr, time::Duration};
+
+use evb_core::units::Frequency;
+
+use super::{endpoint::Endpoint, section::Section};
+
+/// What makes events happen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TriggerConfig {
+    /// At equal intervals.
+    Periodic {
+        /// Events per second.
+        rate: Frequency,
+    },
+    /// At exponentially distributed intervals.
+    Poisson {
+        /// Mean events per second.
+        rate: Frequency,
+    },
+    /// At normally distributed intervals, never negative.
+    Gaussian {
+        /// Mean events per second.
+        rate: Frequency,
+        /// Standard deviation of an interval.
+        sigma: Duration,
+    },
+    /// Several at once, at equal intervals.
+    Burst {
+        /// Bursts per second.
+        rate: Frequency,
+        /// Events in each.
+        count: u32,
+    },
+    /// Whenever a slot is free.
+    AsFastAsPossible,
+    /// Another program says so.
+    External {
+        /// Where the supervisor listens for it.
+        listen: Endpoint,
+        /// How it is said.
+        protocol: TriggerProtocol,
+    },
+    /// Announced to supervisor and sources alike by UDP multicast.
+    Multicast(MulticastGroup),
+}
+
+impl TriggerConfig {
+    /// Mean events per second, where the configuration knows it.
+    pub fn events_per_second(&self) -> Option<f64> {
+        match self {
+            Self::Periodic { rate } | Self::Poisson { rate } | Self::Gaussian { rate, .. } => Some(rate.hertz()),
+            Self::Burst { rate, count } => Some(rate.hertz() * f64::from(*count)),
+            Self::AsFastAsPossible | Self::External { .. } | Self::Multicast(_) => None,
+        }
+    }
+}
+
+/// How an external trigger speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriggerProtocol {
+    /// Lines over TCP.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+/// A multicast group and the interface to join it on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MulticastGroup {
+    /// Address and port.
+    pub group: SocketAddr,
+    /// The local address (IPv4) or name of the interface; `None`: as the routes say.
+    pub interface: Option<String>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Periodic,
+    Poisson,
+    Gaussian,
+    Burst,
+    AsFastAsPossible,
+    External,
+    Multicast,
+}
+
+const KINDS: [(&str, Kind); 7] = [
+    ("periodic", Kind::Periodic),
+    ("poisson", Kind::Poisson),
+    ("gaussian", Kind::Gaussian),
+    ("burst", Kind::Burst),
+    ("as-fast-as-possible", Kind::AsFastAsPossible),
+    ("external", Kind::External),
+    ("multicast", Kind::Multicast),
+];
+
+pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
+    let kind = section.choice("kind", &KINDS);
+    let kind = section.need("kind", kind, "for example kind = \"periodic\"")?;
+    let trigger = match kind {
+        Kind::Periodic => needed_rate(&mut section).map(|rate| TriggerConfig::Periodic { rate }),
+        Kind::Poisson => needed_rate(&mut section).map(|rate| TriggerConfig::Poisson { rate }),
+        Kind::Gaussian => {
+            let rate = needed_rate(&mut section);
+            let sigma = section.duration("sigma");
+            let sigma = section.need("sigma", sigma, "the intervals' deviation, for example sigma = \"50 us\"");
+            rate.zip(sigma).map(|(rate, sigma)| TriggerConfig::Gaussian { rate, sigma })
+        }
+        Kind::Burst => {
+            let rate = needed_rate(&mut section);
+            let count = section.count("count", 1_000_000);
+            let count = section.need("count", count, "the events of a burst, for example count = 10");
+            rate.zip(count).map(|(rate, count)| TriggerConfig::Burst { rate, count })
+        }
+        Kind::AsFastAsPossible => Some(TriggerConfig::AsFastAsPossible),
+        Kind::External => {
+            let listen = section.endpoint("listen");
+            let listen = section.need("listen", listen, "for example listen = \"127.0.0.1:7001\"");
+            let protocols = [("tcp", TriggerProtocol::Tcp), ("udp", TriggerProtocol::Udp)];
+            let protocol = section.choice("protocol", &protocols).unwrap_or(TriggerProtocol::Tcp);
+            listen.map(|listen| TriggerConfig::External { listen, protocol })
+        }
+        Kind::Multicast => {
+            let group = read_group(&mut section, "group");
+            section.need("group", group, "for example group = \"239.1.2.3:7002\"").map(TriggerConfig::Multicast)
+        }
+    };
+    section.finish();
+    trigger
+}
+
+fn needed_rate(section: &mut Section<'_>) -> Option<Frequency> {
+    let rate = section.frequency("rate");
+    let rate = section.need("rate", rate, "for example rate = \"2 kHz\"")?;
+    if rate.hertz() > 1e9 {
+        section.refuse("rate", format!("{rate} is faster than the clock ticks"), "give a rate of at most 1000 MHz");
+        return None;
+    }
+    Some(rate)
+}
+
+/// Reads a group at `key`, and `interface` beside it.
+pub(super) fn read_group(section: &mut Section<'_>, key: &'static str) -> Option<MulticastGroup> {
+    let interface = section.host("interface");
+    let text = section.text(key, &format!("for example {key} = \"239.1.2.3:7002\""))?;
+    let group = text.parse::<SocketAddr>().ok().filter(|group| group.ip().is_multicast() && group.port() != 0);
+    let Some(group) = group else {
+        let remedy = "write an address from 224.0.0.0/4 or [ff00::]/8 and a port, for example \"239.1.2.3:7002\"";
+        section.refuse(key, format!("`{text}` is no multicast group with a port"), remedy);
+        return None;
+    };
+    if interface.is_none() && !section.has("interface") && !section.notes().open.get() {
+        let reason = "without an interface the group reaches beyond this machine, and there is no [security] section";
+        let remedy = "add interface = \"127.0.0.1\", or a section [security] with mode = \"none\"";
+        section.refuse(key, reason, remedy);
+        return None;
+    }
+    Some(MulticastGroup { group, interface })
+}

@@ -1,0 +1,7 @@
+//! `evbd`: the event builder as a daemon. **Who** takes part and **where**, read from one TOML file.
+
+pub mod cost;
+pub mod config;
+pub mod admission;
+pub mod check;
+pub mod cli;
