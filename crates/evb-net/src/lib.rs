@@ -1,1 +1,9 @@
-//! evb-net
+//! Sockets, the clock and timers of the evb event builder: **how** bytes move. The only crate with `unsafe` code.
+
+mod sys_time;
+pub mod clock;
+pub mod host;
+pub mod timer;
+pub mod resolve;
+pub mod handshake;
+pub mod control;

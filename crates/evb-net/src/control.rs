@@ -1,0 +1,232 @@
+//! [`ControlLink`]: one control connection, source or builder to supervisor, with bounded queues both ways.
+
+mod connect;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    net::SocketAddr,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf as _, BytesMut};
+use evb_core::wire::{
+    control::{Control, Hello, HelloReply, MAX_MESSAGE, Refusal, Welcome},
+    preamble::ConnectionKind,
+};
+use prost::Message as _;
+use tokio::net::TcpStream;
+
+use crate::handshake::{self, HandshakeError};
+
+pub use connect::{ConnectError, connect, connect_any, open, set_control_options};
+
+/// How many bytes may wait for a slow peer before it is dropped.
+pub const OUTGOING_LIMIT: usize = 4 << 20;
+
+/// How much is read at once.
+const READ_SIZE: usize = 64 << 10;
+
+/// Why a control connection ended.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The peer closed it.
+    #[error("the peer closed the control connection")]
+    Closed,
+    /// The network or the peer's host failed.
+    #[error("the control connection failed: {0}")]
+    Io(#[from] io::Error),
+    /// The peer announced more than a message may have.
+    #[error("the peer announced a message of {length} bytes; the limit is {MAX_MESSAGE}")]
+    TooLong {
+        /// The announced length.
+        length: u32,
+    },
+    /// The bytes are no message.
+    #[error("the peer sent bytes that are no control message: {0}")]
+    Malformed(#[from] prost::DecodeError),
+    /// The peer does not read.
+    #[error("the peer is too slow: {OUTGOING_LIMIT} bytes wait for it")]
+    Overflow,
+}
+
+/// One control connection after its handshake. Messages in both directions are buffered here, so that every method is
+/// safe to cancel; small messages share reads and writes.
+#[derive(Debug)]
+pub struct ControlLink {
+    stream: TcpStream,
+    peer: SocketAddr,
+    incoming: BytesMut,
+    outgoing: BytesMut,
+    outgoing_peak: usize,
+}
+
+/// A connection whose hello has been read and not been answered yet.
+#[derive(Debug)]
+pub struct Incoming {
+    stream: TcpStream,
+    peer: SocketAddr,
+    /// What the peer says of itself; not checked beyond its form.
+    pub hello: Hello,
+}
+
+/// Appends a message as it goes over the wire: length, bytes. For [`ControlLink::send_encoded`].
+pub fn encode_into(message: &Control, bytes: &mut BytesMut) {
+    let length = message.encoded_len();
+    bytes.reserve(4 + length);
+    bytes.extend_from_slice(&(length as u32).to_le_bytes());
+    message.encode_raw(bytes);
+}
+
+impl Incoming {
+    /// Reads the greeting on a fresh control connection, in limited time and length.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]; the connection is closed, and the peer told why if it speaks our protocol.
+    pub async fn accept(mut stream: TcpStream, peer: SocketAddr) -> Result<Self, HandshakeError> {
+        set_control_options(&stream)?;
+        let hello = handshake::accept_handshake(&mut stream, ConnectionKind::Control).await?;
+        Ok(Self { stream, peer, hello })
+    }
+
+    /// Where it comes from.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Lets the peer in. The answer leaves with the link's next flush.
+    pub fn welcome(self, welcome: Welcome) -> ControlLink {
+        let reply = handshake::welcomed(welcome);
+        let mut link = ControlLink::new(self.stream, self.peer);
+        link.outgoing.extend_from_slice(&handshake::opening(ConnectionKind::Control, &reply));
+        link
+    }
+
+    /// Turns the peer away and closes.
+    pub fn refuse(self, refusal: Refusal) {
+        let reply: HelloReply = handshake::refused(refusal);
+        // Nothing was written on this connection before, so the answer fits the socket's buffer; if not, the peer is gone.
+        let _ = self.stream.try_write(&handshake::opening(ConnectionKind::Control, &reply));
+    }
+}
+
+impl ControlLink {
+    fn new(stream: TcpStream, peer: SocketAddr) -> Self {
+        Self { stream, peer, incoming: BytesMut::new(), outgoing: BytesMut::new(), outgoing_peak: 0 }
+    }
+
+    /// The other side's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// How many bytes wait for the peer.
+    pub fn queued(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    /// The next message, if it is here already or arrives; drives nothing else.
+    ///
+    /// # Errors
+    /// [`LinkError`]; drop the link.
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Control, LinkError>> {
+        loop {
+            if let Some(message) = self.decode()? {
+                return Poll::Ready(Ok(message));
+            }
+            ready!(self.stream.poll_read_ready(cx))?;
+            self.incoming.reserve(READ_SIZE);
+            match self.stream.try_read_buf(&mut self.incoming) {
+                Ok(0) => return Poll::Ready(Err(LinkError::Closed)),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
+    }
+
+    /// Waits for the next message, and sends meanwhile what is queued. Safe to cancel.
+    ///
+    /// # Errors
+    /// [`LinkError`]; drop the link.
+    pub async fn recv(&mut self) -> Result<Control, LinkError> {
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
+                return Poll::Ready(Err(error));
+            }
+            self.poll_recv(cx)
+        })
+        .await
+    }
+
+    /// Queues a message for the next flush.
+    ///
+    /// # Errors
+    /// [`LinkError::Overflow`]: the peer does not read; drop the link.
+    pub fn send(&mut self, message: &Control) -> Result<(), LinkError> {
+        self.admit(4 + message.encoded_len())?;
+        encode_into(message, &mut self.outgoing);
+        Ok(())
+    }
+
+    /// Queues messages that [`encode_into`] has encoded, once for many links.
+    ///
+    /// # Errors
+    /// [`LinkError::Overflow`]: the peer does not read; drop the link.
+    pub fn send_encoded(&mut self, messages: &[u8]) -> Result<(), LinkError> {
+        self.admit(messages.len())?;
+        self.outgoing.extend_from_slice(messages);
+        Ok(())
+    }
+
+    /// Writes as much of the queue as the socket takes; ready when the queue is empty.
+    ///
+    /// # Errors
+    /// [`LinkError`]; drop the link.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkError>> {
+        while !self.outgoing.is_empty() {
+            match self.stream.try_write(&self.outgoing) {
+                Ok(0) => return Poll::Ready(Err(LinkError::Closed)),
+                Ok(written) => self.outgoing.advance(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.stream.poll_write_ready(cx))?;
+                }
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
+        // The memory of a burst is given back; that of every turn is kept.
+        if self.outgoing_peak > READ_SIZE {
+            self.outgoing = BytesMut::new();
+            self.outgoing_peak = 0;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits until the queue is on its way. Safe to cancel.
+    ///
+    /// # Errors
+    /// [`LinkError`]; drop the link.
+    pub async fn flush(&mut self) -> Result<(), LinkError> {
+        std::future::poll_fn(|cx| self.poll_flush(cx)).await
+    }
+
+    fn admit(&mut self, length: usize) -> Result<(), LinkError> {
+        let fits = self.outgoing.is_empty() || self.outgoing.len() + length <= OUTGOING_LIMIT;
+        self.outgoing_peak = self.outgoing_peak.max(self.outgoing.len() + length);
+        if fits { Ok(()) } else { Err(LinkError::Overflow) }
+    }
+
+    /// Takes one message off the read buffer. A length allocates nothing: the buffer grows by what arrives.
+    fn decode(&mut self) -> Result<Option<Control>, LinkError> {
+        let Some((prefix, rest)) = self.incoming.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*prefix);
+        if length as usize > MAX_MESSAGE {
+            return Err(LinkError::TooLong { length });
+        }
+        let Some(bytes) = rest.get(..length as usize) else { return Ok(None) };
+        let message = Control::decode(bytes)?;
+        self.incoming.advance(4 + length as usize);
+        Ok(Some(message))
+    }
+}

@@ -1,0 +1,147 @@
+//! How a source or builder reaches its supervisor, and what is set on control sockets.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use evb_core::wire::{
+    control::{Hello, Refusal, Welcome},
+    preamble::ConnectionKind,
+};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::ControlLink;
+use crate::{
+    handshake::{self, HandshakeError},
+    resolve::{ResolveError, resolve},
+};
+
+/// How long a TCP connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// After how long without an acknowledgement the kernel gives a control connection up.
+const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why a peer could not be reached, and with that whether to try again.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The name has no address.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// Nobody answers there.
+    #[error(
+        "{address} cannot be reached: {reason}; is it running there, and does no firewall stand between?"
+    )]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// The local address to send from cannot be had.
+    #[error("cannot send from {bind}: {reason}; `bind` must be an address of this host")]
+    Bind {
+        /// The local address.
+        bind: IpAddr,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// An evb peer answered with no.
+    #[error("{address} refused: {}", handshake::words(.refusal))]
+    Refused {
+        /// Where.
+        address: SocketAddr,
+        /// The peer's reason.
+        refusal: Refusal,
+    },
+    /// Somebody answered, and no handshake came about.
+    #[error("{address} is not the evb peer that it should be: {error}")]
+    Handshake {
+        /// Where.
+        address: SocketAddr,
+        /// What went wrong.
+        error: HandshakeError,
+    },
+}
+
+/// Sets what every control socket has: no delay, keepalive, and an end when the peer's host is gone.
+///
+/// # Errors
+/// The system's, on a socket that is broken already.
+pub fn set_control_options(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keepalive =
+        TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(2));
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_LIMIT))?;
+    Ok(())
+}
+
+/// Opens a TCP connection to `host:port`, from the local address `bind` if given; tries all addresses of the name.
+///
+/// # Errors
+/// [`ConnectError`], of the address tried last.
+pub async fn open(address: &str, bind: Option<IpAddr>) -> Result<TcpStream, ConnectError> {
+    connect_any(&resolve(address).await?, bind).await
+}
+
+/// Opens a TCP connection to the first of these addresses that answers.
+///
+/// # Errors
+/// [`ConnectError`], of the address tried last.
+pub async fn connect_any(addresses: &[SocketAddr], bind: Option<IpAddr>) -> Result<TcpStream, ConnectError> {
+    let mut last = None;
+    let usable = |address: &&SocketAddr| bind.is_none_or(|bind| bind.is_ipv4() == address.is_ipv4());
+    for address in addresses.iter().filter(usable) {
+        match connect_one(*address, bind).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| ConnectError::Unreachable {
+        address: addresses.first().map_or_else(String::new, ToString::to_string),
+        reason: io::Error::new(
+            io::ErrorKind::AddrNotAvailable,
+            "no address of the same family (IPv4, IPv6) as `bind`",
+        ),
+    }))
+}
+
+async fn connect_one(address: SocketAddr, bind: Option<IpAddr>) -> Result<TcpStream, ConnectError> {
+    let unreachable = |reason| ConnectError::Unreachable { address: address.to_string(), reason };
+    let socket =
+        Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(unreachable)?;
+    socket.set_nonblocking(true).map_err(unreachable)?;
+    if let Some(bind) = bind {
+        let fault = |reason| ConnectError::Bind { bind, reason };
+        socket.bind(&SocketAddr::new(bind, 0).into()).map_err(fault)?;
+    }
+    let socket = TcpSocket::from_std_stream(socket.into());
+    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, socket.connect(address));
+    connecting.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(unreachable)
+}
+
+/// Connects to the supervisor and shakes hands.
+///
+/// # Errors
+/// [`ConnectError`]: unreachable (try again), refused (with the reason), or not evb.
+pub async fn connect(
+    address: &str,
+    bind: Option<IpAddr>,
+    hello: &Hello,
+) -> Result<(ControlLink, Welcome), ConnectError> {
+    let mut stream = open(address, bind).await?;
+    let unreachable = |reason| ConnectError::Unreachable { address: address.to_owned(), reason };
+    set_control_options(&stream).map_err(unreachable)?;
+    let peer = stream.peer_addr().map_err(unreachable)?;
+    match handshake::connect_handshake(&mut stream, ConnectionKind::Control, hello).await {
+        Ok(welcome) => Ok((ControlLink::new(stream, peer), welcome)),
+        Err(HandshakeError::Refused(refusal)) => Err(ConnectError::Refused { address: peer, refusal }),
+        Err(error) => Err(ConnectError::Handshake { address: peer, error }),
+    }
+}

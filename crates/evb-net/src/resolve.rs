@@ -1,0 +1,62 @@
+//! From `host:port` as people write it to socket addresses.
+
+#[cfg(test)]
+mod tests;
+
+use std::{io, net::SocketAddr};
+
+/// Why a `host:port` has no address.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// It is not of that form.
+    #[error(
+        "`{text}` is not an address: write host:port, for example `127.0.0.1:7000`, `[::1]:7000` or `daq1:7000`"
+    )]
+    Form {
+        /// What was written.
+        text: String,
+    },
+    /// The name is not known here.
+    #[error("the name `{host}` is not known here: {reason}; check its spelling, DNS, or /etc/hosts")]
+    Unknown {
+        /// The name.
+        host: String,
+        /// The resolver's words.
+        reason: io::Error,
+    },
+    /// The name is known, but has no address.
+    #[error("the name `{host}` has no address; check DNS or /etc/hosts")]
+    Empty {
+        /// The name.
+        host: String,
+    },
+}
+
+/// Splits `host:port`; an IPv6 address stands in brackets, which are taken off.
+///
+/// # Errors
+/// [`ResolveError::Form`], with what to write instead.
+pub fn split_host_port(text: &str) -> Result<(&str, u16), ResolveError> {
+    let fault = || ResolveError::Form { text: text.to_owned() };
+    let (host, port) = text.rsplit_once(':').ok_or_else(fault)?;
+    let port = port.parse().map_err(|_| fault())?;
+    let host = match host.strip_prefix('[') {
+        Some(inner) => inner.strip_suffix(']').ok_or_else(fault)?,
+        None if host.contains(':') => return Err(fault()),
+        None => host,
+    };
+    if host.is_empty() || host.contains(char::is_whitespace) { Err(fault()) } else { Ok((host, port)) }
+}
+
+/// All addresses of `host:port` (name, IPv4, or IPv6 in brackets), in the resolver's order; at least one.
+///
+/// # Errors
+/// [`ResolveError`], whose text says what to write or where to look.
+pub async fn resolve(text: &str) -> Result<Vec<SocketAddr>, ResolveError> {
+    let (host, port) = split_host_port(text)?;
+    let found = tokio::net::lookup_host((host, port))
+        .await
+        .map_err(|reason| ResolveError::Unknown { host: host.to_owned(), reason })?;
+    let addresses: Vec<_> = found.collect();
+    if addresses.is_empty() { Err(ResolveError::Empty { host: host.to_owned() }) } else { Ok(addresses) }
+}

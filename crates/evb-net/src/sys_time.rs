@@ -1,0 +1,90 @@
+//! The operating system's clock and timers: the calls into libc that read and arm them, and nothing else.
+#![allow(unsafe_code)]
+
+use std::io;
+
+/// Reads a clock, in nanoseconds.
+fn read_clock(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid, exclusively borrowed timespec for the length of the call, which writes it or fails.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    debug_assert_eq!(result, 0, "both clocks exist on every system that this builds for");
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// `CLOCK_MONOTONIC`, nanoseconds.
+pub(crate) fn monotonic_nanos() -> u64 {
+    read_clock(libc::CLOCK_MONOTONIC)
+}
+
+/// `CLOCK_REALTIME`, nanoseconds since 1970.
+pub(crate) fn realtime_nanos() -> u64 {
+    read_clock(libc::CLOCK_REALTIME)
+}
+
+/// A `timerfd` on `CLOCK_MONOTONIC`; closed when dropped.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(crate) struct TimerFd(std::os::fd::OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl TimerFd {
+    /// A disarmed timer that never blocks.
+    pub(crate) fn new() -> io::Result<Self> {
+        use std::os::fd::FromRawFd as _;
+        // SAFETY: no pointers; the result is checked below.
+        let fd =
+            unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` was just created, is open, and nobody else owns it.
+        Ok(Self(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Lets the tokio runtime watch it.
+    pub(crate) fn watched(self) -> io::Result<tokio::io::unix::AsyncFd<Self>> {
+        // SAFETY: `as_raw_fd` always gives the one descriptor that `self` owns, and it closes only when dropped.
+        let watched =
+            unsafe { tokio::io::unix::AsyncFd::register_with_interest(self, tokio::io::Interest::READABLE) };
+        watched.map_err(|error| error.into_parts().1)
+    }
+
+    /// Expires once at that time of `CLOCK_MONOTONIC`, at once if it has passed; `None` disarms.
+    pub(crate) fn set(&self, nanos: Option<u64>) -> io::Result<()> {
+        use std::os::fd::AsRawFd as _;
+        // All zero would disarm, so the clock's zero is taken as its first nanosecond. An i64 of nanoseconds lasts 292 years.
+        let nanos = nanos.map_or(0, |nanos| nanos.clamp(1, i64::MAX as u64));
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut value = zero;
+        value.tv_sec = (nanos / 1_000_000_000) as libc::time_t;
+        value.tv_nsec = (nanos % 1_000_000_000) as libc::c_long;
+        let setting = libc::itimerspec { it_interval: zero, it_value: value };
+        // SAFETY: the descriptor is open while `self` lives, `setting` is valid for the call, and no old value is asked for.
+        let result = unsafe {
+            libc::timerfd_settime(
+                self.0.as_raw_fd(),
+                libc::TFD_TIMER_ABSTIME,
+                &raw const setting,
+                std::ptr::null_mut(),
+            )
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Takes the expiry; `WouldBlock` if there was none.
+    pub(crate) fn take_expiry(&self) -> io::Result<()> {
+        use std::os::fd::AsRawFd as _;
+        let mut count = 0u64;
+        // SAFETY: eight bytes of `count` are writable for the call; the descriptor is open while `self` lives.
+        let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
+        if read < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl std::os::fd::AsRawFd for TimerFd {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.0.as_raw_fd()
+    }
+}

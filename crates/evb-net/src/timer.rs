@@ -1,0 +1,126 @@
+//! [`Timer`]: wakes a task at an absolute time, tens of microseconds late instead of tokio's millisecond.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    task::{Context, Poll},
+};
+
+use evb_core::time::Instant;
+
+/// A re-armable alarm of one task. On Linux a `timerfd`, elsewhere tokio's own timer.
+#[derive(Debug)]
+pub struct Timer {
+    armed: Option<Instant>,
+    alarm: platform::Alarm,
+}
+
+impl Timer {
+    /// A disarmed timer; must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the process has no file descriptors left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { armed: None, alarm: platform::Alarm::new()? })
+    }
+
+    /// Sets the time of expiry, or none. No system call if it stays as it was.
+    pub fn arm(&mut self, at: Option<Instant>) {
+        if at != self.armed {
+            self.armed = at;
+            self.alarm.set(at);
+        }
+    }
+
+    /// The time that it is armed for.
+    pub fn armed(&self) -> Option<Instant> {
+        self.armed
+    }
+
+    /// Ready once when the armed time has come; that disarms it.
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.armed.is_none() {
+            return Poll::Pending;
+        }
+        let expired = self.alarm.poll(cx);
+        if expired.is_ready() {
+            self.armed = None;
+        }
+        expired
+    }
+
+    /// Waits for the armed time; for ever if there is none. Safe to cancel.
+    pub async fn expired(&mut self) {
+        std::future::poll_fn(|cx| self.poll_expired(cx)).await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod platform {
+    use std::{
+        io,
+        task::{Context, Poll, ready},
+    };
+
+    use evb_core::time::Instant;
+    use tokio::io::unix::AsyncFd;
+
+    use crate::sys_time::TimerFd;
+
+    #[derive(Debug)]
+    pub(super) struct Alarm(AsyncFd<TimerFd>);
+
+    impl Alarm {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self(TimerFd::new()?.watched()?))
+        }
+
+        pub(super) fn set(&mut self, at: Option<Instant>) {
+            // Fails only for an invalid descriptor or time, and both are ours.
+            if let Err(error) = self.0.get_ref().set(at.map(Instant::as_nanos)) {
+                tracing::error!(%error, "the timer cannot be armed");
+            }
+        }
+
+        pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+            loop {
+                let Ok(mut guard) = ready!(self.0.poll_read_ready(cx)) else { return Poll::Ready(()) };
+                // Readiness may be left over from an expiry before the timer was armed again: then wait on.
+                if guard.try_io(|timer| timer.get_ref().take_expiry()).is_ok() {
+                    return Poll::Ready(());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod platform {
+    use std::{
+        future::Future as _,
+        io,
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
+    use evb_core::time::Instant;
+
+    #[derive(Debug)]
+    pub(super) struct Alarm(Option<Pin<Box<tokio::time::Sleep>>>);
+
+    impl Alarm {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self(None))
+        }
+
+        pub(super) fn set(&mut self, at: Option<Instant>) {
+            self.0 = at.map(|at| Box::pin(tokio::time::sleep(at.since(crate::clock::now()))));
+        }
+
+        pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+            self.0.as_mut().map_or(Poll::Pending, |sleep| sleep.as_mut().poll(cx))
+        }
+    }
+}

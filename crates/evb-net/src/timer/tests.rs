@@ -1,0 +1,36 @@
+use std::time::Duration;
+
+use super::Timer;
+use crate::clock::now;
+
+#[tokio::test]
+async fn it_expires_once_and_not_early() {
+    let mut timer = Timer::new().unwrap();
+    let at = now() + Duration::from_millis(5);
+    timer.arm(Some(at));
+    timer.expired().await;
+    assert!(now() >= at);
+    assert_eq!(timer.armed(), None);
+    assert!(tokio::time::timeout(Duration::from_millis(20), timer.expired()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_time_in_the_past_expires_at_once_and_disarming_holds() {
+    let mut timer = Timer::new().unwrap();
+    timer.arm(Some(evb_core::time::Instant::ZERO));
+    timer.expired().await;
+    timer.arm(Some(now() + Duration::from_millis(5)));
+    timer.arm(None);
+    assert!(tokio::time::timeout(Duration::from_millis(20), timer.expired()).await.is_err());
+}
+
+#[tokio::test]
+async fn re_arming_forgets_the_earlier_time() {
+    let mut timer = Timer::new().unwrap();
+    timer.arm(Some(now() + Duration::from_millis(1)));
+    std::thread::sleep(Duration::from_millis(3));
+    let at = now() + Duration::from_millis(15);
+    timer.arm(Some(at));
+    timer.expired().await;
+    assert!(now() >= at);
+}
