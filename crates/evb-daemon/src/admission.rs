@@ -1,1 +1,40 @@
-//! Admission control.
+//! Admission control: what a configuration asks of links, port buffers and memory, against what they have.
+//!
+//! Everything is arithmetic on the configuration; nothing is measured. Sizes are means, except where a limit must
+//! hold always (budget, windows, bursts, memory). Two byte measures, never mixed: links are counted in *line bytes*, port
+//! buffers in *buffer bytes* ([`crate::cost`]).
+
+mod sums;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use evb_core::units::Bytes;
+
+pub use rules::{Finding, Weight, findings};
+pub use sums::{EventSum, MemorySum, PortSum, Sums, UplinkSum, sums};
+
+use crate::config::{Admission, Loaded, Problem, Problems, Severity};
+
+/// The sums behind a configuration, and what is wrong with them. `machine_memory` is what this machine has.
+///
+/// With `[network] admission = "warn"` a load beyond the links and buffers is a warning; memory stays an error.
+pub fn admit(loaded: &Loaded, machine_memory: Option<Bytes>) -> (Sums, Problems) {
+    let sums = sums(&loaded.config, machine_memory);
+    let deliberate = loaded.config.network.admission == Admission::Warn;
+    let problem = |finding: Finding| {
+        let (severity, remedy) = match finding.weight {
+            Weight::Fatal => (Severity::Error, finding.remedy),
+            Weight::Overload if !deliberate => {
+                let on_purpose = "to overload on purpose, set [network] admission = \"warn\"";
+                (Severity::Error, format!("{}; {on_purpose}", finding.remedy))
+            }
+            Weight::Overload | Weight::Risk => (Severity::Warning, finding.remedy),
+        };
+        let span = loaded.origin.span(finding.key);
+        Problem { severity, key: finding.key.to_owned(), span, reason: finding.reason, remedy }
+    };
+    let problems = findings(&loaded.config, &sums).into_iter().map(problem);
+    let problems = Problems::new(loaded.origin.clone(), problems.collect());
+    (sums, problems)
+}

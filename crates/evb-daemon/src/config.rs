@@ -33,7 +33,7 @@ pub use network::{Admission, NetworkConfig, Transport};
 pub use problem::{Origin, Problem, Problems, Severity};
 pub use run::RunConfig;
 pub use security::SecurityMode;
-pub use shaping::{ShapingConfig, ShapingMode};
+pub use shaping::{ShapingConfig, ShapingMode, nine_tenths};
 pub use source::SourceEntry;
 pub use supervisor::{AssignmentPolicy, SupervisorConfig};
 pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
@@ -75,7 +75,9 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
-    #[error("error: cannot read the configuration `{file}`: {source}\n = help: give the path of a TOML file, such as examples/quickstart.toml")]
+    #[error(
+        "error: cannot read the configuration `{file}`: {source}\n = help: give the path of a TOML file, such as examples/quickstart.toml"
+    )]
     Unreadable {
         /// The file.
         file: String,
@@ -119,7 +121,12 @@ pub fn read(text: &str, file: &str) -> Result<Loaded, Problems> {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
-        notes.error("", span, format!("not TOML: {}", error.message()), "mend the syntax here; see https://toml.io");
+        notes.error(
+            "",
+            span,
+            format!("not TOML: {}", error.message()),
+            "mend the syntax here; see https://toml.io",
+        );
     }
     let config = if errors.is_empty() { read_root(&notes, table.get_ref()) } else { None };
     match config {
@@ -165,7 +172,11 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
 }
 
 /// No two may listen at one address.
-fn refuse_shared_addresses(notes: &Notes, supervisor: Option<&SupervisorConfig>, builders: &[Placed<BuilderEntry>]) {
+fn refuse_shared_addresses(
+    notes: &Notes,
+    supervisor: Option<&SupervisorConfig>,
+    builders: &[Placed<BuilderEntry>],
+) {
     let mut taken: BTreeMap<&Endpoint, Peer> = BTreeMap::new();
     if let Some(supervisor) = supervisor {
         taken.insert(&supervisor.listen, Peer::Supervisor);

@@ -1,6 +1,7 @@
 //! `evbd`: the event builder as a daemon. **Who** takes part and **where**, read from one TOML file.
 
 pub mod cost;
+pub mod memory;
 pub mod config;
 pub mod admission;
 pub mod check;

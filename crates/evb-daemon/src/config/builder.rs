@@ -91,7 +91,16 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
     let core = core(&mut section);
     section.finish();
     let (listen, sink, filter) = (listen?, sink?, filter?);
-    Some(BuilderEntry { id: BuilderId::new(id), listen, sink, filter, port, budget: Bytes::ZERO, memory, core })
+    Some(BuilderEntry {
+        id: BuilderId::new(id),
+        listen,
+        sink,
+        filter,
+        port,
+        budget: Bytes::ZERO,
+        memory,
+        core,
+    })
 }
 
 fn read_sink(mut section: Section<'_>) -> Option<SinkEntry> {
@@ -101,7 +110,11 @@ fn read_sink(mut section: Section<'_>) -> Option<SinkEntry> {
         let path = path(&mut section);
         let rotate = section.bytes("rotate").unwrap_or(ROTATE);
         if rotate < LEAST_ROTATE {
-            section.refuse("rotate", format!("a file would end after {rotate}"), format!("give at least {LEAST_ROTATE}"));
+            section.refuse(
+                "rotate",
+                format!("a file would end after {rotate}"),
+                format!("give at least {LEAST_ROTATE}"),
+            );
         }
         let fsync = section.choice("fsync", &[("none", Fsync::None), ("commit", Fsync::Commit)]);
         path.map(|path| SinkEntry::File { path, rotate, fsync: fsync.unwrap_or(Fsync::None) })

@@ -71,7 +71,9 @@ pub(super) fn is_host(host: &str) -> bool {
     if address.contains(':') {
         return address.parse::<std::net::Ipv6Addr>().is_ok();
     }
-    !host.is_empty() && host.len() <= 253 && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b))
+    !host.is_empty()
+        && host.len() <= 253
+        && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b))
 }
 
 /// Whether nobody beyond this machine can reach the host.

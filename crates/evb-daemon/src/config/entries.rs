@@ -25,14 +25,25 @@ pub(super) fn read<'t, T>(
     let notes = root.notes();
     let mut placed: Vec<Placed<T>> = Vec::new();
     let given = root.value(key);
-    let Some(given) = root.need(key, given, &format!("at least one [[{key}]] section")) else { return placed };
+    let Some(given) = root.need(key, given, &format!("at least one [[{key}]] section")) else {
+        return placed;
+    };
     let DeValue::Array(tables) = given.get_ref() else {
-        root.refuse(key, format!("`{key}` is not a list of sections"), format!("write [[{key}]] with double brackets"));
+        root.refuse(
+            key,
+            format!("`{key}` is not a list of sections"),
+            format!("write [[{key}]] with double brackets"),
+        );
         return placed;
     };
     for table in tables.iter() {
         let DeValue::Table(entries) = table.get_ref() else {
-            notes.error(key, table.span(), format!("this {key} is no section"), format!("write [[{key}]] sections"));
+            notes.error(
+                key,
+                table.span(),
+                format!("this {key} is no section"),
+                format!("write [[{key}]] sections"),
+            );
             continue;
         };
         let section = || {

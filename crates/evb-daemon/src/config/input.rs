@@ -160,7 +160,11 @@ pub(super) fn path(section: &mut Section<'_>) -> Option<PathBuf> {
     let text = section.text("path", "a path");
     let text = section.need("path", text, "the path")?;
     if text.is_empty() || text.contains('\0') {
-        section.refuse("path", "this is no path", "write a path; a relative one starts at the current directory");
+        section.refuse(
+            "path",
+            "this is no path",
+            "write a path; a relative one starts at the current directory",
+        );
         return None;
     }
     Some(text.into())
@@ -172,7 +176,11 @@ fn generator(section: &mut Section<'_>, group: Option<&MulticastGroup>) -> Optio
     } else {
         let size = section.bytes("size");
         section
-            .need("size", size, "for example size = \"1 kB\", or size = { mean = \"1 kB\", sigma = \"200 B\" }")
+            .need(
+                "size",
+                size,
+                "for example size = \"1 kB\", or size = { mean = \"1 kB\", sigma = \"200 B\" }",
+            )
             .map(FragmentSize::Fixed)
     };
     let checks = [("stamp", ContentCheck::Stamp), ("full", ContentCheck::Full)];
@@ -186,10 +194,15 @@ fn distribution(mut section: Section<'_>) -> Option<FragmentSize> {
     let mean = section.need("mean", mean, "for example mean = \"1 kB\"");
     let sigma = section.some_bytes("sigma");
     let sigma = section.need("sigma", sigma, "for example sigma = \"200 B\"");
-    let log_normal = section.choice("distribution", &[("gaussian", false), ("log-normal", true)]).unwrap_or(false);
+    let log_normal =
+        section.choice("distribution", &[("gaussian", false), ("log-normal", true)]).unwrap_or(false);
     section.finish();
     let (mean, sigma) = mean.zip(sigma)?;
-    Some(if log_normal { FragmentSize::LogNormal { mean, sigma } } else { FragmentSize::Gaussian { mean, sigma } })
+    Some(if log_normal {
+        FragmentSize::LogNormal { mean, sigma }
+    } else {
+        FragmentSize::Gaussian { mean, sigma }
+    })
 }
 
 fn replay(section: &mut Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<Input> {
@@ -218,6 +231,7 @@ fn made_on(section: &mut Section<'_>, group: Option<&MulticastGroup>) -> Option<
     }
     let own = read_group(section, "trigger_group");
     let group = own.or_else(|| group.cloned().filter(|_| !section.has("trigger_group")));
-    let example = "trigger_group = \"239.1.2.3:7002\", or make the supervisor's trigger of kind \"multicast\"";
+    let example =
+        "trigger_group = \"239.1.2.3:7002\", or make the supervisor's trigger of kind \"multicast\"";
     section.need("trigger_group", group, example).map(MadeOn::Multicast)
 }

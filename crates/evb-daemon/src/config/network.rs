@@ -71,7 +71,8 @@ pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
 /// The kernel's names are at most 15 characters (`TCP_CA_NAME_MAX`, linux/tcp.h).
 fn congestion_control(section: &mut Section<'_>) -> Option<String> {
     let name = section.text("congestion_control", "congestion_control = \"cubic\"")?;
-    let good = (1..16).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    let good = (1..16).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     if !good {
         let remedy = "see /proc/sys/net/ipv4/tcp_available_congestion_control for the names this host knows";
         section.refuse("congestion_control", format!("`{name}` is no name of a congestion control"), remedy);

@@ -31,7 +31,13 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn error(&self, key: &str, span: Range<usize>, reason: impl Into<String>, remedy: impl Into<String>) {
+    pub(super) fn error(
+        &self,
+        key: &str,
+        span: Range<usize>,
+        reason: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
         let (reason, remedy) = (reason.into(), remedy.into());
         let problem = Problem { severity: Severity::Error, key: key.to_owned(), span, reason, remedy };
         self.problems.borrow_mut().push(problem);
@@ -56,7 +62,12 @@ pub(super) struct Section<'t> {
 }
 
 impl<'t> Section<'t> {
-    pub(super) fn new(notes: &'t Notes, path: &str, span: Range<usize>, entries: Option<&'t DeTable<'t>>) -> Self {
+    pub(super) fn new(
+        notes: &'t Notes,
+        path: &str,
+        span: Range<usize>,
+        entries: Option<&'t DeTable<'t>>,
+    ) -> Self {
         Self { notes, path: path.to_owned(), span, entries, kind: None, id: None, known: Vec::new() }
     }
 
@@ -139,10 +150,19 @@ impl<'t> Section<'t> {
     }
 
     /// A quantity with its unit, read by `parse`.
-    fn quantity<T>(&mut self, key: &'static str, example: &str, parse: fn(&str) -> Result<T, UnitError>) -> Option<T> {
+    fn quantity<T>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        parse: fn(&str) -> Result<T, UnitError>,
+    ) -> Option<T> {
         let value = self.value(key)?;
         if let DeValue::Integer(_) | DeValue::Float(_) = value.get_ref() {
-            self.refuse(key, format!("`{key}` is a bare number: it needs a unit"), format!("write {example}"));
+            self.refuse(
+                key,
+                format!("`{key}` is a bare number: it needs a unit"),
+                format!("write {example}"),
+            );
             return None;
         }
         let text = self.text(key, example)?;
@@ -232,7 +252,8 @@ impl<'t> Section<'t> {
         let text = self.text(key, &all)?;
         let chosen = choices.iter().find(|(word, _)| *word == text);
         if chosen.is_none() {
-            let remedy = nearest(&text, words).map_or_else(|| all.clone(), |word| format!("did you mean `{word}`? ({all})"));
+            let remedy = nearest(&text, words)
+                .map_or_else(|| all.clone(), |word| format!("did you mean `{word}`? ({all})"));
             self.refuse(key, format!("`{text}` is no {key} that evb knows"), remedy);
         }
         chosen.map(|(_, choice)| *choice)
@@ -252,7 +273,8 @@ impl<'t> Section<'t> {
 
     /// A section of the file, empty if it is not there.
     pub(super) fn table_or_empty(&mut self, key: &'static str) -> Section<'t> {
-        self.table(key).unwrap_or_else(|| Section::new(self.notes, &self.key_path(key), self.span.clone(), None))
+        self.table(key)
+            .unwrap_or_else(|| Section::new(self.notes, &self.key_path(key), self.span.clone(), None))
     }
 
     /// A table with a `kind`, or that kind alone as a text.
@@ -300,7 +322,11 @@ impl<'t> Section<'t> {
     pub(super) fn peer_endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
         let endpoint = self.endpoint(key)?;
         if endpoint.port == 0 {
-            self.refuse(key, "port 0 leaves the choice to the system, and no peer would know it", "name a port");
+            self.refuse(
+                key,
+                "port 0 leaves the choice to the system, and no peer would know it",
+                "name a port",
+            );
             return None;
         }
         if endpoint::is_unspecified(&endpoint.host) {
@@ -317,7 +343,8 @@ impl<'t> Section<'t> {
             return Some(());
         }
         let reason = format!("`{host}` is not a loopback address, and there is no [security] section");
-        let remedy = "use 127.0.0.1, or add a section [security] with mode = \"none\" if you trust this network";
+        let remedy =
+            "use 127.0.0.1, or add a section [security] with mode = \"none\" if you trust this network";
         self.refuse(key, reason, remedy);
         None
     }

@@ -15,7 +15,11 @@ pub(super) fn read(section: Option<Section<'_>>) -> SecurityMode {
     let Some(mut section) = section else { return SecurityMode::LoopbackOnly };
     let psk = section.choice("mode", &[("none", false), ("psk", true)]);
     if section.need("mode", psk, "mode = \"none\"") == Some(true) {
-        section.refuse("mode", "`psk` is not available yet in this version", "write mode = \"none\" on a network you trust");
+        section.refuse(
+            "mode",
+            "`psk` is not available yet in this version",
+            "write mode = \"none\" on a network you trust",
+        );
         section.value("key_file");
     } else {
         section.not_yet("key_file", "remove it: mode = \"none\" has no key");

@@ -126,9 +126,14 @@ impl Given {
         let chunk = self.chunk.unwrap_or_else(|| usual.min(share / 4).max(Bytes::new(1)));
         let chunk_cost = cost::buffer_bytes(chunk, network.mtu, self.cell);
         if self.mode == ShapingMode::Credit && chunk_cost > share {
-            let reason = format!("a grant of {chunk} charges {chunk_cost}, more than a builder's budget of {share}");
+            let reason =
+                format!("a grant of {chunk} charges {chunk_cost}, more than a builder's budget of {share}");
             let place = if self.chunk.is_some() { "chunk" } else { "budget" };
-            section.refuse(place, reason, "make the chunk smaller or the budget larger, or let fewer builders share a port");
+            section.refuse(
+                place,
+                reason,
+                "make the chunk smaller or the budget larger, or let fewer builders share a port",
+            );
         }
         if self.mode == ShapingMode::TokenBucket && self.rate.is_none() && network.link_rate.is_none() {
             let remedy = "add the pace of a lane, for example rate = \"100 Mbit/s\", or [network] link_rate";
@@ -145,7 +150,9 @@ impl Given {
             sources_at_once: self.sources_at_once,
             window: self.window.unwrap_or_else(|| default_window(network, sources * most_sharing, self.cell)),
             rate: self.rate.or_else(|| lane_rate().filter(|_| self.mode == ShapingMode::TokenBucket)),
-            burst: self.burst.unwrap_or(Bytes::new(2) * cost::line_bytes(cost::full_payload(network.mtu), network.mtu).count()),
+            burst: self.burst.unwrap_or(
+                Bytes::new(2) * cost::line_bytes(cost::full_payload(network.mtu), network.mtu).count(),
+            ),
             cell: self.cell,
         }
     }
@@ -160,8 +167,8 @@ pub(super) fn builders_per_port(builders: &[BuilderEntry]) -> BTreeMap<String, u
     ports
 }
 
-/// The margin is for what enters a port uncharged: acknowledgements and control.
-fn nine_tenths(port_buffer: Bytes) -> Bytes {
+/// The default budget of a port. The margin is for what enters a port uncharged: acknowledgements and control.
+pub fn nine_tenths(port_buffer: Bytes) -> Bytes {
     Bytes::new(port_buffer.count() / 10 * 9 + port_buffer.count() % 10 * 9 / 10)
 }
 

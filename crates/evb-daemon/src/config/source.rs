@@ -41,7 +41,11 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
     let max_fragment = given.unwrap_or_else(|| input.as_ref().map_or(MAX_FRAGMENT, default_max));
     if max_fragment > LARGEST_FRAGMENT {
         let place = if given.is_some() { "max_fragment" } else { "input" };
-        section.refuse(place, format!("fragments of {max_fragment}"), format!("stay within {LARGEST_FRAGMENT}"));
+        section.refuse(
+            place,
+            format!("fragments of {max_fragment}"),
+            format!("stay within {LARGEST_FRAGMENT}"),
+        );
     }
     if let Some(Input::Generator { size: FragmentSize::Fixed(size), .. }) = input
         && size > max_fragment

@@ -49,11 +49,21 @@ pub(super) fn read(mut section: Section<'_>) -> Option<SupervisorConfig> {
     let deadline = section.duration("deadline").unwrap_or(Duration::from_secs(2));
     let start_timeout = section.duration("start_timeout").unwrap_or(Duration::from_secs(30));
     let orphan_timeout = section.duration("orphan_timeout").unwrap_or(Duration::from_secs(10));
-    let policies = [("round-robin", AssignmentPolicy::RoundRobin), ("least-loaded", AssignmentPolicy::LeastLoaded)];
+    let policies =
+        [("round-robin", AssignmentPolicy::RoundRobin), ("least-loaded", AssignmentPolicy::LeastLoaded)];
     let policy = section.choice("policy", &policies).unwrap_or(AssignmentPolicy::RoundRobin);
     let run_length = section.count("run_length", 65_535).unwrap_or(1);
     section.not_yet("journal", "remove it; until then the supervisor's death ends the run");
     section.finish();
     let (listen, trigger) = (listen?, trigger?);
-    Some(SupervisorConfig { listen, trigger, slots, deadline, start_timeout, orphan_timeout, policy, run_length })
+    Some(SupervisorConfig {
+        listen,
+        trigger,
+        slots,
+        deadline,
+        start_timeout,
+        orphan_timeout,
+        policy,
+        run_length,
+    })
 }

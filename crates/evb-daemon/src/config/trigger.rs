@@ -50,7 +50,9 @@ impl TriggerConfig {
     /// Mean events per second, where the configuration knows it.
     pub fn events_per_second(&self) -> Option<f64> {
         match self {
-            Self::Periodic { rate } | Self::Poisson { rate } | Self::Gaussian { rate, .. } => Some(rate.hertz()),
+            Self::Periodic { rate } | Self::Poisson { rate } | Self::Gaussian { rate, .. } => {
+                Some(rate.hertz())
+            }
             Self::Burst { rate, count } => Some(rate.hertz() * f64::from(*count)),
             Self::AsFastAsPossible | Self::External { .. } | Self::Multicast(_) => None,
         }
@@ -105,7 +107,8 @@ pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
         Kind::Gaussian => {
             let rate = needed_rate(&mut section);
             let sigma = section.duration("sigma");
-            let sigma = section.need("sigma", sigma, "the intervals' deviation, for example sigma = \"50 us\"");
+            let sigma =
+                section.need("sigma", sigma, "the intervals' deviation, for example sigma = \"50 us\"");
             rate.zip(sigma).map(|(rate, sigma)| TriggerConfig::Gaussian { rate, sigma })
         }
         Kind::Burst => {
@@ -124,7 +127,9 @@ pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
         }
         Kind::Multicast => {
             let group = read_group(&mut section, "group");
-            section.need("group", group, "for example group = \"239.1.2.3:7002\"").map(TriggerConfig::Multicast)
+            section
+                .need("group", group, "for example group = \"239.1.2.3:7002\"")
+                .map(TriggerConfig::Multicast)
         }
     };
     section.finish();
@@ -135,7 +140,11 @@ fn needed_rate(section: &mut Section<'_>) -> Option<Frequency> {
     let rate = section.frequency("rate");
     let rate = section.need("rate", rate, "for example rate = \"2 kHz\"")?;
     if rate.hertz() > 1e9 {
-        section.refuse("rate", format!("{rate} is faster than the clock ticks"), "give a rate of at most 1000 MHz");
+        section.refuse(
+            "rate",
+            format!("{rate} is faster than the clock ticks"),
+            "give a rate of at most 1000 MHz",
+        );
         return None;
     }
     Some(rate)
@@ -145,14 +154,17 @@ fn needed_rate(section: &mut Section<'_>) -> Option<Frequency> {
 pub(super) fn read_group(section: &mut Section<'_>, key: &'static str) -> Option<MulticastGroup> {
     let interface = section.host("interface");
     let text = section.text(key, &format!("for example {key} = \"239.1.2.3:7002\""))?;
-    let group = text.parse::<SocketAddr>().ok().filter(|group| group.ip().is_multicast() && group.port() != 0);
+    let group =
+        text.parse::<SocketAddr>().ok().filter(|group| group.ip().is_multicast() && group.port() != 0);
     let Some(group) = group else {
-        let remedy = "write an address from 224.0.0.0/4 or [ff00::]/8 and a port, for example \"239.1.2.3:7002\"";
+        let remedy =
+            "write an address from 224.0.0.0/4 or [ff00::]/8 and a port, for example \"239.1.2.3:7002\"";
         section.refuse(key, format!("`{text}` is no multicast group with a port"), remedy);
         return None;
     };
     if interface.is_none() && !section.has("interface") && !section.notes().open.get() {
-        let reason = "without an interface the group reaches beyond this machine, and there is no [security] section";
+        let reason =
+            "without an interface the group reaches beyond this machine, and there is no [security] section";
         let remedy = "add interface = \"127.0.0.1\", or a section [security] with mode = \"none\"";
         section.refuse(key, reason, remedy);
         return None;

@@ -1,0 +1,198 @@
+//! What must hold so that nothing is dropped and nothing grows without end.
+
+use evb_core::units::{Bytes, Rate};
+
+use super::sums::{PortSum, Sums, UplinkSum};
+use crate::{
+    config::{Config, ShapingMode, nine_tenths},
+    cost,
+};
+
+/// What a broken rule means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// Not even a test of overload may run so.
+    Fatal,
+    /// Refused, unless it is meant as a test of overload.
+    Overload,
+    /// It will mostly go well.
+    Risk,
+}
+
+/// A rule that a configuration breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The key that would mend it.
+    pub key: &'static str,
+    /// What follows.
+    pub weight: Weight,
+    /// What is too much.
+    pub reason: String,
+    /// What would do.
+    pub remedy: String,
+}
+
+impl Finding {
+    fn new(key: &'static str, reason: String, remedy: impl Into<String>) -> Self {
+        Self { key, weight: Weight::Overload, reason, remedy: remedy.into() }
+    }
+}
+
+/// Every rule that `config` breaks, given its `sums`.
+pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(link) = config.network.link_rate {
+        findings.extend(port_load(config, sums, link));
+        findings.extend(uplink_load(sums, link));
+        findings.extend(paced_ports(config, &sums.ports, link));
+        findings.extend(paced_uplinks(config, &sums.uplinks, link));
+    }
+    if let Some(port_buffer) = config.network.port_buffer {
+        findings.extend(budget(config, port_buffer));
+        findings.extend(windows(config, &sums.ports, port_buffer));
+        findings.extend(bursts(config, &sums.ports, port_buffer));
+    }
+    findings.extend(lane_pace(config, sums));
+    findings.extend(memory(config, sums));
+    findings
+}
+
+/// Σ over the sources' fragments × the events for a port's builders ≤ the link: an event is an N → 1 burst, and
+/// what flows in for longer than it can flow out fills any buffer (the stability condition ρ ≤ 1 of every queue).
+fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
+    let worst = sums.ports.iter().filter(|port| port.load > Some(link)).max_by_key(|port| port.load)?;
+    let (load, events) = (worst.load?, sums.carried?);
+    let reason = format!(
+        "{} events/s put {load} on the port of {}, whose link carries {link}",
+        sums.asked?.round(),
+        worst.name
+    );
+    let builders =
+        if config.builders.len() == 1 { "a second builder" } else { "more builders on ports of their own" };
+    let remedy =
+        format!("ask for at most {:.0} events/s in all, make fragments smaller, or add {builders}", events);
+    Some(Finding::new("supervisor.trigger.rate", reason, remedy))
+}
+
+/// The same for the link from a source, which sends a fragment of every event.
+fn uplink_load(sums: &Sums, link: Rate) -> Option<Finding> {
+    let worst =
+        sums.uplinks.iter().filter(|uplink| uplink.load > Some(link)).max_by_key(|uplink| uplink.load)?;
+    let reason = format!(
+        "{} events/s put {} on the link from {}, which carries {link}",
+        sums.asked?.round(),
+        worst.load?,
+        worst.name
+    );
+    let remedy =
+        format!("ask for at most {:.0} events/s, or make this source's fragments smaller", sums.carried?);
+    Some(Finding::new("supervisor.trigger.rate", reason, remedy))
+}
+
+/// Σ budget ≤ port buffer: what receivers permit to be on its way is the most that can meet in the port (Nomachi et al.'s
+/// event builder, where the destination asks one source after the other, is the case of one fragment).
+fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
+    let budget = config.shaping.budget;
+    if config.shaping.mode != ShapingMode::Credit || budget <= nine_tenths(port_buffer) {
+        return None;
+    }
+    let remedy = "leave it out for nine tenths of the port buffer; the rest is for acknowledgements";
+    Some(if budget > port_buffer {
+        let reason = format!(
+            "a budget of {budget} does not fit into a port buffer of {port_buffer}: packets would drop"
+        );
+        Finding::new("shaping.budget", reason, remedy)
+    } else {
+        let reason =
+            format!("a budget of {budget} leaves less than a tenth of the port buffer of {port_buffer} free");
+        Finding { weight: Weight::Risk, ..Finding::new("shaping.budget", reason, remedy) }
+    })
+}
+
+/// N · window ≤ port buffer: the TCP window as the throttle, as BaBar's event builder used it.
+fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
+    let worst = ports.iter().max_by_key(|port| port.windows)?;
+    if config.shaping.mode != ShapingMode::Window || worst.windows <= port_buffer {
+        return None;
+    }
+    let lanes = config.sources.len() * worst.builders.len();
+    let reason = format!(
+        "{lanes} lanes with a window of {} put up to {} into the port of {}, whose buffer has {port_buffer}",
+        config.shaping.window, worst.windows, worst.name
+    );
+    Some(Finding::new(
+        "shaping.window",
+        reason,
+        "leave the window out for the largest that fits, or use mode = \"credit\"",
+    ))
+}
+
+/// Σ rates ≤ link: token buckets carry what they are given, and a port of sources that each keep to their pace
+/// overflows when the paces add up to more (Yasu et al.: token bucket filters within class-based queueing).
+fn paced_ports(config: &Config, ports: &[PortSum], link: Rate) -> Option<Finding> {
+    let worst = paced(config, ports.iter().map(|port| (port.paced, &port.name)), link)?;
+    let reason = format!(
+        "the lanes' rates add up to {} at the port of {}, whose link carries {link}",
+        worst.0, worst.1
+    );
+    Some(Finding::new(
+        "shaping.rate",
+        reason,
+        "lower the rate, or leave it out for an equal share of the link",
+    ))
+}
+
+fn paced_uplinks(config: &Config, uplinks: &[UplinkSum], link: Rate) -> Option<Finding> {
+    let worst = paced(config, uplinks.iter().map(|uplink| (uplink.paced, &uplink.name)), link)?;
+    let reason =
+        format!("the lanes' rates add up to {} on the link from {}, which carries {link}", worst.0, worst.1);
+    Some(Finding::new("shaping.rate", reason, "lower the rate: a source pays it once for every builder"))
+}
+
+fn paced<'a>(
+    config: &Config,
+    sums: impl Iterator<Item = (Option<Rate>, &'a String)>,
+    link: Rate,
+) -> Option<(Rate, &'a String)> {
+    let worst = sums.filter_map(|(rate, name)| Some((rate?, name))).max_by_key(|(rate, _)| *rate)?;
+    (config.shaping.mode == ShapingMode::TokenBucket && worst.0 > link).then_some(worst)
+}
+
+/// N · burst ≤ port buffer: nothing keeps full buckets from being emptied at one time.
+fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
+    let worst = ports.iter().max_by_key(|port| port.bursts)?;
+    if config.shaping.mode != ShapingMode::TokenBucket || worst.bursts <= port_buffer {
+        return None;
+    }
+    let lanes = config.sources.len() * worst.builders.len();
+    let reason = format!(
+        "{lanes} lanes with a burst of {} put up to {} at once into the port of {}, whose buffer has {port_buffer}",
+        config.shaping.burst, worst.bursts, worst.name
+    );
+    Some(Finding::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
+}
+
+/// A lane must be allowed what the trigger makes for it, or its backlog grows without end.
+fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
+    let pace = config.shaping.rate?;
+    let per_builder = sums.asked? / config.builders.len() as f64;
+    let factor = cost::line_factor(config.network.mtu) * 8.0 * per_builder;
+    let largest = config.sources.iter().filter_map(|source| source.input.mean_size()).max()?;
+    let needed = Rate::from_bits_per_second((largest.count() as f64 * factor) as u64);
+    (needed > pace).then(|| {
+        let reason = format!("a lane needs {needed} at {} events/s and may send {pace}", per_builder.round());
+        Finding::new("shaping.rate", reason, "raise the rate, or lower the trigger's")
+    })
+}
+
+/// Slots × Σ max_fragment ≤ memory: a builder gives every announced byte a place before it asks for it.
+fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
+    let excess = |sum: &&super::MemorySum| sum.limit.is_some_and(|limit| sum.needed > limit);
+    let worst = sums.memory.iter().filter(excess).min_by_key(|sum| sum.limit)?;
+    let reason = format!(
+        "builder {} may need {} slots × {} = {}, and has {}",
+        worst.builder, config.supervisor.slots, sums.event.largest, worst.needed, worst.limit?
+    );
+    let remedy = "give the sources a smaller max_fragment, lower slots, or state the builder's memory";
+    Some(Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) })
+}

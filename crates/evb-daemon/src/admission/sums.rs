@@ -1,0 +1,229 @@
+//! What a configuration asks for, port by port, link by link.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use evb_core::{
+    id::{BuilderId, SourceId},
+    units::{Bytes, Rate},
+    wire::record::FRAGMENT_HEADER,
+};
+
+use crate::{
+    config::{BuilderEntry, Config, SourceEntry},
+    cost,
+};
+
+/// All sums of a configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sums {
+    /// One event.
+    pub event: EventSum,
+    /// Mean events per second that the trigger asks for, where the configuration knows it.
+    pub asked: Option<f64>,
+    /// Events per second that the links carry, where rate and sizes are known.
+    pub carried: Option<f64>,
+    /// The switch ports towards builders, by name.
+    pub ports: Vec<PortSum>,
+    /// The links from sources.
+    pub uplinks: Vec<UplinkSum>,
+    /// The memory of each builder, by id.
+    pub memory: Vec<MemorySum>,
+}
+
+/// One event of mean size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventSum {
+    /// Fragments, one from each source.
+    pub fragments: u64,
+    /// Payload; `None` if a source's sizes are unknown before the run, as are the next two.
+    pub payload: Option<Bytes>,
+    /// What it takes of a link, with full packets.
+    pub line: Option<Bytes>,
+    /// What it takes of a port's buffer when all sources answer at once.
+    pub burst: Option<Bytes>,
+    /// The largest that is accepted.
+    pub largest: Bytes,
+}
+
+/// A switch port towards one or several builders.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortSum {
+    /// Its name, or the builders' host.
+    pub name: String,
+    /// Who is behind it.
+    pub builders: Vec<BuilderId>,
+    /// What flows into it at the asked rate, in line bytes.
+    pub load: Option<Rate>,
+    /// The load as a part of the link.
+    pub utilisation: Option<f64>,
+    /// What its builders together may have on the way, in buffer bytes.
+    pub budget: Bytes,
+    /// Full grants that the budget covers.
+    pub chunks: u64,
+    /// How long the port takes to send its budget on.
+    pub drain: Option<Duration>,
+    /// What windows let into its buffer at worst.
+    pub windows: Bytes,
+    /// What token buckets let into its buffer at once at worst.
+    pub bursts: Bytes,
+    /// What token buckets let through, in line bytes.
+    pub paced: Option<Rate>,
+}
+
+/// The link of one or several sources into the switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UplinkSum {
+    /// The local address of its sources, or "source 3" where that is not given.
+    pub name: String,
+    /// Who sends over it.
+    pub sources: Vec<SourceId>,
+    /// What flows at the asked rate, in line bytes.
+    pub load: Option<Rate>,
+    /// The load as a part of the link.
+    pub utilisation: Option<f64>,
+    /// What token buckets let through, in line bytes.
+    pub paced: Option<Rate>,
+}
+
+/// A builder's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemorySum {
+    /// Whose.
+    pub builder: BuilderId,
+    /// Slots × the largest event.
+    pub needed: Bytes,
+    /// What it may use; `None`: unknown.
+    pub limit: Option<Bytes>,
+}
+
+/// Of a machine's memory, what its builders together may use if nothing is said.
+const BUILDERS_PERCENT: u64 = 80;
+
+/// Adds up what `config` asks for. `machine_memory` is what each builder's machine has.
+pub fn sums(config: &Config, machine_memory: Option<Bytes>) -> Sums {
+    let event = event(config);
+    let asked = config.supervisor.trigger.events_per_second();
+    let ports = ports(config, &event, asked);
+    let uplinks = uplinks(config, asked);
+    let carried = carried(config, &event, &ports, &uplinks);
+    let memory = memory(config, &event, machine_memory);
+    Sums { event, asked, carried, ports, uplinks, memory }
+}
+
+fn event(config: &Config) -> EventSum {
+    let mtu = config.network.mtu;
+    let sizes: Option<Vec<Bytes>> = config.sources.iter().map(in_lane).collect();
+    let burst = |size: &Bytes| cost::buffer_bytes(*size, mtu, config.shaping.cell);
+    EventSum {
+        fragments: config.sources.len() as u64,
+        payload: config.sources.iter().map(|source| source.input.mean_size()).sum(),
+        line: sizes.as_ref().map(|sizes| on_line(sizes.iter().copied().sum(), mtu)),
+        burst: sizes.as_ref().map(|sizes| sizes.iter().map(burst).sum()),
+        largest: config.sources.iter().map(|source| source.max_fragment).sum(),
+    }
+}
+
+/// A source's mean fragment with its header.
+fn in_lane(source: &SourceEntry) -> Option<Bytes> {
+    Some(source.input.mean_size()? + Bytes::new(FRAGMENT_HEADER))
+}
+
+/// Lane bytes as line bytes. Fragments share packets when there are many, so this is the least they can take.
+fn on_line(bytes: Bytes, mtu: Bytes) -> Bytes {
+    Bytes::new((bytes.count() as f64 * cost::line_factor(mtu)).ceil() as u64)
+}
+
+fn flow(events_per_second: Option<f64>, bytes: Option<Bytes>) -> Option<Rate> {
+    let bits = events_per_second? * bytes?.count() as f64 * 8.0;
+    Some(Rate::from_bits_per_second(bits.round() as u64))
+}
+
+fn utilisation(load: Option<Rate>, link: Option<Rate>) -> Option<f64> {
+    Some(load?.bits_per_second() as f64 / link?.bits_per_second() as f64)
+}
+
+fn ports(config: &Config, event: &EventSum, asked: Option<f64>) -> Vec<PortSum> {
+    let mut groups: BTreeMap<&str, Vec<&BuilderEntry>> = BTreeMap::new();
+    for builder in &config.builders {
+        groups.entry(builder.port_name()).or_default().push(builder);
+    }
+    let (mtu, cell) = (config.network.mtu, config.shaping.cell);
+    let chunk = cost::buffer_bytes(config.shaping.chunk, mtu, cell);
+    let window = cost::buffer_bytes(config.shaping.window, mtu, cell);
+    let burst = cost::buffer_bytes(config.shaping.burst, mtu, cell);
+    let port = |(name, builders): (&str, Vec<&BuilderEntry>)| {
+        let share = builders.len() as f64 / config.builders.len() as f64;
+        let lanes = builders.len() as u64 * event.fragments;
+        let budget: Bytes = builders.iter().map(|builder| builder.budget).sum();
+        let load = flow(asked.map(|asked| asked * share), event.line);
+        PortSum {
+            name: name.to_owned(),
+            builders: builders.iter().map(|builder| builder.id).collect(),
+            load,
+            utilisation: utilisation(load, config.network.link_rate),
+            budget,
+            chunks: budget.count() / chunk.count().max(1),
+            drain: config.network.link_rate.map(|link| budget / link),
+            windows: window * lanes,
+            bursts: burst * lanes,
+            paced: config.shaping.rate.map(|rate| rate * lanes),
+        }
+    };
+    groups.into_iter().map(port).collect()
+}
+
+fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
+    let mut groups: BTreeMap<String, Vec<&SourceEntry>> = BTreeMap::new();
+    for source in &config.sources {
+        let name = source.bind.clone().unwrap_or_else(|| format!("source {}", source.id));
+        groups.entry(name).or_default().push(source);
+    }
+    let mtu = config.network.mtu;
+    let uplink = |(name, sources): (String, Vec<&SourceEntry>)| {
+        let bytes: Option<Bytes> = sources.iter().map(|source| in_lane(source)).sum();
+        let load = flow(asked, bytes.map(|bytes| on_line(bytes, mtu)));
+        let lanes = (sources.len() * config.builders.len()) as u64;
+        UplinkSum {
+            name,
+            sources: sources.iter().map(|source| source.id).collect(),
+            load,
+            utilisation: utilisation(load, config.network.link_rate),
+            paced: config.shaping.rate.map(|rate| rate * lanes),
+        }
+    };
+    let mut uplinks: Vec<UplinkSum> = groups.into_iter().map(uplink).collect();
+    uplinks.sort_by(|a, b| a.sources.cmp(&b.sources));
+    uplinks
+}
+
+/// The narrowest place decides.
+fn carried(config: &Config, event: &EventSum, ports: &[PortSum], uplinks: &[UplinkSum]) -> Option<f64> {
+    let link = config.network.link_rate?.bytes_per_second();
+    let line = event.line?.count() as f64;
+    let of = |sources: &[SourceId]| -> Option<Bytes> {
+        config.sources.iter().filter(|source| sources.contains(&source.id)).map(in_lane).sum()
+    };
+    let port_events =
+        ports.iter().map(|port| link / line * config.builders.len() as f64 / port.builders.len() as f64);
+    let uplink_events = uplinks
+        .iter()
+        .filter_map(|uplink| Some(link / on_line(of(&uplink.sources)?, config.network.mtu).count() as f64));
+    port_events.chain(uplink_events).reduce(f64::min)
+}
+
+fn memory(config: &Config, event: &EventSum, machine: Option<Bytes>) -> Vec<MemorySum> {
+    let needed = event.largest * u64::from(config.supervisor.slots);
+    let on_machine = |builder: &BuilderEntry| {
+        config.builders.iter().filter(|other| other.listen.host == builder.listen.host).count() as u64
+    };
+    let default = |builder: &BuilderEntry| Some(machine? / 100 * BUILDERS_PERCENT / on_machine(builder));
+    config
+        .builders
+        .iter()
+        .map(|builder| MemorySum {
+            builder: builder.id,
+            needed,
+            limit: builder.memory.or_else(|| default(builder)),
+        })
+        .collect()
+}

@@ -1,0 +1,88 @@
+//! The sums as JSON for machines: plain numbers, units in the keys.
+
+use evb_core::units::{Bytes, Rate};
+use serde_json::{Value, json};
+
+use crate::{
+    admission::{MemorySum, PortSum, Sums, UplinkSum},
+    config::{Config, Problems, Severity},
+};
+
+/// One object with the system, the sums and the problems found. `found` is `None` where the file could not be read to its end.
+pub fn json(found: Option<(&Config, &Sums)>, problems: Option<&Problems>) -> Value {
+    let list: Vec<Value> = problems
+        .into_iter()
+        .flat_map(|problems| problems.iter().map(move |problem| (problems, problem)))
+        .map(|(problems, problem)| {
+            json!({
+                "severity": match problem.severity { Severity::Error => "error", Severity::Warning => "warning" },
+                "line": problems.line_of(problem),
+                "key": problem.key,
+                "reason": problem.reason,
+                "remedy": problem.remedy,
+            })
+        })
+        .collect();
+    let admitted = found.is_some() && !problems.is_some_and(Problems::are_fatal);
+    let Some((config, sums)) = found else { return json!({ "admitted": false, "problems": list }) };
+    json!({
+        "admitted": admitted,
+        "problems": list,
+        "sources": config.sources.len(),
+        "builders": config.builders.len(),
+        "mode": config.shaping.mode.word(),
+        "chunk_bytes": config.shaping.chunk.count(),
+        "window_bytes": config.shaping.window.count(),
+        "link_bits_per_s": bits(config.network.link_rate),
+        "port_buffer_bytes": bytes(config.network.port_buffer),
+        "asked_events_per_s": sums.asked,
+        "carried_events_per_s": sums.carried,
+        "event": {
+            "fragments": sums.event.fragments,
+            "payload_bytes": bytes(sums.event.payload),
+            "line_bytes": bytes(sums.event.line),
+            "burst_buffer_bytes": bytes(sums.event.burst),
+            "largest_bytes": sums.event.largest.count(),
+        },
+        "ports": sums.ports.iter().map(port).collect::<Vec<_>>(),
+        "uplinks": sums.uplinks.iter().map(uplink).collect::<Vec<_>>(),
+        "memory": sums.memory.iter().map(memory).collect::<Vec<_>>(),
+    })
+}
+
+fn port(port: &PortSum) -> Value {
+    json!({
+        "port": port.name,
+        "builders": port.builders.iter().map(|id| id.number()).collect::<Vec<_>>(),
+        "load_bits_per_s": bits(port.load),
+        "utilisation": port.utilisation,
+        "budget_bytes": port.budget.count(),
+        "budget_chunks": port.chunks,
+        "drain_us": port.drain.map(|drain| drain.as_secs_f64() * 1e6),
+        "windows_bytes": port.windows.count(),
+        "bursts_bytes": port.bursts.count(),
+        "paced_bits_per_s": bits(port.paced),
+    })
+}
+
+fn uplink(uplink: &UplinkSum) -> Value {
+    json!({
+        "link": uplink.name,
+        "sources": uplink.sources.iter().map(|id| id.number()).collect::<Vec<_>>(),
+        "load_bits_per_s": bits(uplink.load),
+        "utilisation": uplink.utilisation,
+        "paced_bits_per_s": bits(uplink.paced),
+    })
+}
+
+fn memory(sum: &MemorySum) -> Value {
+    json!({ "builder": sum.builder.number(), "needed_bytes": sum.needed.count(), "limit_bytes": bytes(sum.limit) })
+}
+
+fn bytes(bytes: Option<Bytes>) -> Option<u64> {
+    bytes.map(Bytes::count)
+}
+
+fn bits(rate: Option<Rate>) -> Option<u64> {
+    rate.map(Rate::bits_per_second)
+}

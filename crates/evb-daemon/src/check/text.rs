@@ -1,0 +1,234 @@
+//! The sums as tables for people.
+
+use std::fmt::Write as _;
+
+use evb_core::units::{Bytes, Rate};
+
+use crate::{
+    admission::{PortSum, Sums, UplinkSum},
+    config::{Config, ShapingMode, TriggerConfig},
+};
+
+/// The whole page.
+pub fn text(config: &Config, sums: &Sums) -> String {
+    let mut page = system(config, sums);
+    page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
+    page += &table("\nLinks from sources", &["link", "sources", "load", "of the link"], &uplinks(sums));
+    page += &table("\nMemory", &["builder", "at most", "may use"], &memory(sums));
+    page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
+    page
+}
+
+fn system(config: &Config, sums: &Sums) -> String {
+    let network = &config.network;
+    let unknown = || "not known before the run".to_owned();
+    let shaping = &config.shaping;
+    let events = match (config.run.events, config.run.duration) {
+        (Some(events), Some(time)) => format!("{events} events, or {time:?}"),
+        (Some(events), None) => format!("{events} events"),
+        (None, Some(time)) => format!("{time:?}"),
+        (None, None) => "until stopped".to_owned(),
+    };
+    let event = match sums.event.payload {
+        Some(payload) => format!("{} fragments, {payload} of payload in the mean", sums.event.fragments),
+        None => format!("{} fragments, sizes {}", sums.event.fragments, unknown()),
+    };
+    let mode = match shaping.mode {
+        ShapingMode::Credit => format!("credit, in grants of {}", shaping.chunk),
+        ShapingMode::Window => format!("window, {} for each lane", shaping.window),
+        ShapingMode::TokenBucket => {
+            format!("token-bucket, {} for each lane, {} at once", rate(shaping.rate), shaping.burst)
+        }
+        ShapingMode::None => "none: expect drops in shallow switches".to_owned(),
+    };
+    let carried = sums.carried.map_or_else(unknown, |carried| format!("{} events/s", significant(carried)));
+    let rows = [
+        ("system", format!("{} sources, {} builders", config.sources.len(), config.builders.len())),
+        ("run", events),
+        ("trigger", trigger(config, sums)),
+        ("event", event),
+        ("on the wire", sums.event.line.map_or_else(unknown, |line| line.to_string())),
+        ("largest event", sums.event.largest.to_string()),
+        (
+            "link",
+            network
+                .link_rate
+                .map_or_else(|| "not stated: no admission control by rate".into(), |r| r.to_string()),
+        ),
+        (
+            "port buffer",
+            network
+                .port_buffer
+                .map_or_else(|| "not stated: no admission control by buffer".into(), |b| b.to_string()),
+        ),
+        ("links carry", carried),
+        ("shaping", mode),
+    ];
+    let mut page = String::new();
+    for (name, value) in rows {
+        let _ = writeln!(page, "{name:<14} {value}");
+    }
+    page
+}
+
+fn trigger(config: &Config, sums: &Sums) -> String {
+    let kind = match &config.supervisor.trigger {
+        TriggerConfig::Periodic { .. } => "periodic".to_owned(),
+        TriggerConfig::Poisson { .. } => "poisson".to_owned(),
+        TriggerConfig::Gaussian { sigma, .. } => format!("gaussian, sigma {sigma:?}"),
+        TriggerConfig::Burst { rate, count } => format!("bursts of {count} at {rate}"),
+        TriggerConfig::AsFastAsPossible => "as fast as possible".to_owned(),
+        TriggerConfig::External { listen, .. } => format!("external, at {listen}"),
+        TriggerConfig::Multicast(group) => format!("multicast, group {}", group.group),
+    };
+    match (sums.asked, sums.carried) {
+        (Some(asked), Some(carried)) => {
+            format!(
+                "{kind}, {} events/s: {:.1} % of what the links carry",
+                significant(asked),
+                asked / carried * 100.0
+            )
+        }
+        (Some(asked), None) => format!("{kind}, {} events/s", significant(asked)),
+        (None, _) => kind,
+    }
+}
+
+fn port_head(config: &Config) -> [&'static str; 7] {
+    let (bound, parts) = match config.shaping.mode {
+        ShapingMode::Credit => ("budget", "grants"),
+        ShapingMode::Window => ("windows", "-"),
+        ShapingMode::TokenBucket => ("bursts", "-"),
+        ShapingMode::None => ("unbounded", "-"),
+    };
+    [
+        "port",
+        "builders",
+        "load",
+        "of the link",
+        "one event at once",
+        bound,
+        if parts == "grants" { "grants, drain" } else { parts },
+    ]
+}
+
+fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
+    let row = |port: &PortSum| {
+        let (bound, parts) = match config.shaping.mode {
+            ShapingMode::Credit => {
+                let drain = port.drain.map_or(String::new(), |drain| format!(", {drain:.0?}"));
+                (of_buffer(config, port.budget), format!("{}{drain}", port.chunks))
+            }
+            ShapingMode::Window => (of_buffer(config, port.windows), "-".into()),
+            ShapingMode::TokenBucket => (of_buffer(config, port.bursts), "-".into()),
+            ShapingMode::None => ("-".into(), "-".into()),
+        };
+        vec![
+            port.name.clone(),
+            ranges(port.builders.iter().map(|id| id.number())),
+            rate(port.load),
+            percent(port.utilisation),
+            sums.event.burst.map_or_else(|| "?".into(), |burst| of_buffer(config, burst)),
+            bound,
+            parts,
+        ]
+    };
+    sums.ports.iter().map(row).collect()
+}
+
+/// Bytes, and what part of a port's buffer they are.
+fn of_buffer(config: &Config, bytes: Bytes) -> String {
+    match config.network.port_buffer {
+        Some(buffer) => format!("{bytes} ({:.0} %)", bytes.count() as f64 / buffer.count() as f64 * 100.0),
+        None => bytes.to_string(),
+    }
+}
+
+/// Links that carry the same are one row.
+fn uplinks(sums: &Sums) -> Vec<Vec<String>> {
+    let mut rows: Vec<(Vec<&UplinkSum>, Option<Rate>)> = Vec::new();
+    for uplink in &sums.uplinks {
+        match rows.last_mut() {
+            Some((row, load)) if *load == uplink.load && row[0].sources.len() == uplink.sources.len() => {
+                row.push(uplink)
+            }
+            _ => rows.push((vec![uplink], uplink.load)),
+        }
+    }
+    let row = |(uplinks, load): (Vec<&UplinkSum>, Option<Rate>)| {
+        let name = match uplinks.as_slice() {
+            [one] => one.name.clone(),
+            [first, .., last] => format!("{} … {}", first.name, last.name),
+            [] => String::new(),
+        };
+        let sources = ranges(uplinks.iter().flat_map(|uplink| &uplink.sources).map(|id| id.number()));
+        vec![name, sources, rate(load), percent(uplinks.first().and_then(|uplink| uplink.utilisation))]
+    };
+    rows.into_iter().map(row).collect()
+}
+
+fn memory(sums: &Sums) -> Vec<Vec<String>> {
+    let limit = |limit: Option<Bytes>| limit.map_or_else(|| "?".into(), |limit| limit.to_string());
+    let mut rows: Vec<(Vec<u16>, String, String)> = Vec::new();
+    for sum in &sums.memory {
+        let (needed, limit) = (sum.needed.to_string(), limit(sum.limit));
+        match rows.last_mut() {
+            Some((ids, n, l)) if *n == needed && *l == limit => ids.push(sum.builder.number()),
+            _ => rows.push((vec![sum.builder.number()], needed, limit)),
+        }
+    }
+    rows.into_iter().map(|(ids, needed, limit)| vec![ranges(ids.into_iter()), needed, limit]).collect()
+}
+
+/// Ids with runs drawn together: `1-4, 7`.
+fn ranges(ids: impl Iterator<Item = u16>) -> String {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for id in ids {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
+            _ => runs.push((id, id)),
+        }
+    }
+    let run = |(first, last): &(u16, u16)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(", ")
+}
+
+fn rate(rate: Option<Rate>) -> String {
+    rate.map_or_else(
+        || "?".to_owned(),
+        |rate| {
+            // Four digits are plenty for a sum of means.
+            let bits = rate.bits_per_second();
+            let step = 10_u64.pow(bits.checked_ilog10().unwrap_or(0).saturating_sub(3));
+            Rate::from_bits_per_second(bits / step * step).to_string()
+        },
+    )
+}
+
+fn percent(part: Option<f64>) -> String {
+    part.map_or_else(|| "?".to_owned(), |part| format!("{:.1} %", part * 100.0))
+}
+
+fn significant(value: f64) -> String {
+    if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+}
+
+fn table<const N: usize>(title: &str, head: &[&str; N], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |cells: &[&str]| {
+        let padded: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        format!("  {}\n", padded.join("  ").trim_end())
+    };
+    let mut page = format!("{title}\n{}", line(head));
+    for row in rows {
+        page += &line(&row.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    page
+}
