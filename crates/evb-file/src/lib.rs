@@ -1,1 +1,54 @@
-//! evb-file
+//! Event files of the evb event builder: what a builder writes, and everything that reads it again.
+//!
+//! ```text
+//!   builder 1 ──► EventFileWriter ──► run000001_b01_0000.evb   ┌────────┬────────┬────────┬─ ─┬───────┐
+//!                 append, commit      run000001_b01_0001.evb ──┤ header │ record │ record │   │ index │
+//!   builder 2 ──► EventFileWriter ──► run000001_b02_0000.evb   └────────┴────────┴────────┴─ ─┴───────┘
+//!                                          │
+//!        EventFile (one file) · verify (a run) · merge (a run, in event order) · dump (for people)
+//! ```
+//!
+//! Files are only ever appended to. Every byte is covered by a 64-bit checksum: the head of a record by its own, each
+//! payload by the one that was taken where the fragment entered the system. A file whose writer was killed has no
+//! index and perhaps a torn tail; readers find all whole records by scanning. `docs/file-format.md` in the repository
+//! specifies every byte, and `tools/evb_read.py` reads a file with nothing but Python.
+//!
+//! ```
+//! use evb_core::{event::Event, fragment::Timestamp, id::*};
+//! use evb_file::{EventFile, EventFileWriter, FileIdentity, WriterOptions, existing_files};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dir = tempfile::tempdir()?;
+//! let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+//! let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+//!
+//! let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+//! let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+//! event.add(SourceId::new(1), Timestamp::new(1234), "what the detector saw".into());
+//! writer.append(&event)?;
+//! writer.commit()?; // now it survives a killed process
+//! writer.close()?; // now it has an index
+//!
+//! let file = EventFile::open(&existing_files(dir.path(), run)?[0])?;
+//! for read in file.events() {
+//!     assert_eq!(read?, event);
+//! }
+//! assert_eq!(file.event(EventId::FIRST)?, Some(event));
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod format;
+mod error;
+mod naming;
+mod index;
+mod writer;
+mod reader;
+#[cfg(test)]
+mod samples;
+
+pub use error::{CreateError, FileError, ReadError, Refusal, WriteError};
+pub use index::{IndexEntry, IndexState};
+pub use naming::{EXTENSION, existing_files, file_name, files_at, next_free_run, parse_file_name};
+pub use reader::{EventFile, Events, Records};
+pub use writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, Written};

@@ -1,0 +1,216 @@
+//! A record: one event, as a head that tells everything but the payloads, and then the payloads.
+
+use evb_core::{
+    event::Event,
+    fragment::{Checksum, Timestamp},
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    time::Instant,
+    units::Bytes,
+};
+
+use super::{ALIGNMENT, Fields, FileTag, Flaw, MAX_RECORD, MAX_SOURCES, RECORD_MAGIC, aligned, pad};
+
+/// The bytes of a head before its tables.
+pub(crate) const RECORD_PREFIX: usize = 56;
+const FRAGMENT_ENTRY: u64 = 24;
+const INCOMPLETE: u16 = 1;
+
+/// What a record's head tells of one fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentEntry {
+    /// Whose data it is.
+    pub source: SourceId,
+    /// How long its payload is.
+    pub length: u32,
+    /// The detector's time stamp.
+    pub timestamp: Timestamp,
+    /// Of the payload, as taken where the fragment entered the system.
+    pub checksum: Checksum,
+}
+
+/// One record as its head describes it, checked against the head's checksum. The payloads are still on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where in the file it begins, in bytes.
+    pub offset: u64,
+    /// All of it, payloads and padding included.
+    pub length: Bytes,
+    /// Its head; the payloads follow.
+    pub head_length: Bytes,
+    /// The trigger number.
+    pub event: EventId,
+    /// The run.
+    pub run: RunNumber,
+    /// The life of the run.
+    pub epoch: Epoch,
+    /// Who built the event.
+    pub builder: BuilderId,
+    /// When it was triggered, on the builder's clock.
+    pub triggered: Instant,
+    /// Sources that were expected and did not contribute.
+    pub missing: Vec<SourceId>,
+    /// The fragments, in the order of their payloads.
+    pub fragments: Vec<FragmentEntry>,
+}
+
+/// The size of a head with that many fragments and missing sources.
+pub(crate) const fn head_size(fragments: usize, missing: usize) -> u64 {
+    RECORD_PREFIX as u64 + FRAGMENT_ENTRY * fragments as u64 + aligned(2 * missing as u64) + 8
+}
+
+/// The size of an event's record; `None` where the format cannot hold the event.
+pub(crate) fn record_size(event: &Event) -> Option<u64> {
+    let fragments = event.fragments();
+    if fragments.len() > MAX_SOURCES || event.missing.len() > MAX_SOURCES {
+        return None;
+    }
+    let head = head_size(fragments.len(), event.missing.len());
+    let mut payload = 0;
+    for fragment in fragments {
+        payload += u64::from(u32::try_from(fragment.payload.len()).ok()?);
+    }
+    let whole = head + aligned(payload);
+    (whole <= MAX_RECORD).then_some(whole)
+}
+
+/// Adds the head of an event's record to `out`; `length` is the whole record's, from [`record_size`].
+pub(crate) fn encode_head(event: &Event, length: u64, tag: FileTag, out: &mut Vec<u8>) {
+    let start = out.len();
+    let fragments = event.fragments();
+    let head = head_size(fragments.len(), event.missing.len());
+    let flags = if event.is_complete() { 0 } else { INCOMPLETE };
+    out.extend_from_slice(&RECORD_MAGIC);
+    out.extend_from_slice(&(head as u32).to_le_bytes());
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&event.id.number().to_le_bytes());
+    out.extend_from_slice(&event.epoch.number().to_le_bytes());
+    out.extend_from_slice(&event.triggered.as_nanos().to_le_bytes());
+    out.extend_from_slice(&event.run.number().to_le_bytes());
+    out.extend_from_slice(&event.builder.number().to_le_bytes());
+    out.extend_from_slice(&flags.to_le_bytes());
+    out.extend_from_slice(&(fragments.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(event.missing.len() as u32).to_le_bytes());
+    for fragment in fragments {
+        let mut entry = [0; FRAGMENT_ENTRY as usize];
+        entry[0..2].copy_from_slice(&fragment.source.number().to_le_bytes());
+        entry[4..8].copy_from_slice(&(fragment.payload.len() as u32).to_le_bytes());
+        entry[8..16].copy_from_slice(&fragment.timestamp.ticks().to_le_bytes());
+        entry[16..24].copy_from_slice(&fragment.checksum.number().to_le_bytes());
+        out.extend_from_slice(&entry);
+    }
+    for source in &event.missing {
+        out.extend_from_slice(&source.number().to_le_bytes());
+    }
+    pad(out, start);
+    let sealed = tag.seal(Checksum::of(&out[start..]));
+    out.extend_from_slice(&sealed.to_le_bytes());
+}
+
+/// The part of a head that says how long the rest is. Not yet covered by a checksum, so only a bound on what to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prefix {
+    pub(crate) head_length: u64,
+    pub(crate) length: u64,
+    fragments: usize,
+    missing: usize,
+}
+
+impl Prefix {
+    /// Reads the first [`RECORD_PREFIX`] bytes, of which `available` follow in the file from the record's start.
+    pub(crate) fn decode(bytes: &[u8], available: u64) -> Result<Self, Flaw> {
+        let mut fields = Fields(bytes);
+        match fields.array() {
+            Some(RECORD_MAGIC) => {}
+            None if RECORD_MAGIC.starts_with(bytes) => return Err(Flaw::PastEnd),
+            _ => return Err(Flaw::Magic),
+        }
+        Self::numbers(fields).ok_or(Flaw::PastEnd)?.checked(available)
+    }
+
+    fn numbers(mut fields: Fields<'_>) -> Option<Self> {
+        let head_length = u64::from(fields.u32()?);
+        let length = fields.u64()?;
+        fields.bytes(32)?;
+        let fragments = fields.u32()? as usize;
+        let missing = fields.u32()? as usize;
+        Some(Self { head_length, length, fragments, missing })
+    }
+
+    fn checked(self, available: u64) -> Result<Self, Flaw> {
+        if self.fragments > MAX_SOURCES
+            || self.missing > MAX_SOURCES
+            || self.head_length != head_size(self.fragments, self.missing)
+            || self.length < self.head_length
+            || self.length > MAX_RECORD
+            || !self.length.is_multiple_of(ALIGNMENT)
+        {
+            return Err(Flaw::Lengths);
+        }
+        if self.length > available { Err(Flaw::PastEnd) } else { Ok(self) }
+    }
+
+    /// Reads the whole head, whose `head_length` bytes these are.
+    pub(crate) fn record(self, offset: u64, head: &[u8], tag: FileTag) -> Result<Record, Flaw> {
+        let (content, stored) = head.split_last_chunk().ok_or(Flaw::Lengths)?;
+        if tag.seal(Checksum::of(content)) != u64::from_le_bytes(*stored) {
+            return Err(Flaw::HeadChecksum);
+        }
+        let (record, flags) = self.tables(offset, content).ok_or(Flaw::Lengths)?;
+        if flags != if record.missing.is_empty() { 0 } else { INCOMPLETE } {
+            return Err(Flaw::Reserved);
+        }
+        if self.head_length + aligned(record.payload_size().count()) != self.length {
+            return Err(Flaw::Lengths);
+        }
+        Ok(record)
+    }
+
+    /// The record and its flags.
+    fn tables(self, offset: u64, content: &[u8]) -> Option<(Record, u16)> {
+        let mut fields = Fields(content.get(16..)?);
+        let event = EventId::new(fields.u64()?);
+        let epoch = Epoch::new(fields.u64()?);
+        let triggered = Instant::from_nanos(fields.u64()?);
+        let run = RunNumber::new(fields.u32()?);
+        let builder = BuilderId::new(fields.u16()?);
+        let flags = fields.u16()?;
+        fields.u64()?;
+        let mut fragments = Vec::with_capacity(self.fragments);
+        for _ in 0..self.fragments {
+            let source = SourceId::new(fields.u16()?);
+            let _reserved = fields.u16()?;
+            let length = fields.u32()?;
+            let timestamp = Timestamp::new(fields.u64()?);
+            let checksum = Checksum::from_number(fields.u64()?);
+            fragments.push(FragmentEntry { source, length, timestamp, checksum });
+        }
+        let (ids, _) = fields.bytes(2 * self.missing)?.as_chunks();
+        let missing = ids.iter().map(|id| SourceId::new(u16::from_le_bytes(*id))).collect();
+        let (length, head_length) = (Bytes::new(self.length), Bytes::new(self.head_length));
+        let record =
+            Record { offset, length, head_length, event, run, epoch, builder, triggered, missing, fragments };
+        Some((record, flags))
+    }
+}
+
+impl Record {
+    /// Whether every expected source contributed.
+    pub fn is_complete(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// The sum of the payloads.
+    pub fn payload_size(&self) -> Bytes {
+        self.fragments.iter().map(|fragment| Bytes::new(u64::from(fragment.length))).sum()
+    }
+
+    /// Where in the file the payloads begin.
+    pub(crate) fn payload_offset(&self) -> u64 {
+        self.offset + self.head_length.count()
+    }
+
+    /// Where in the file the record ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + self.length.count()
+    }
+}

@@ -1,0 +1,179 @@
+//! The index at the end of a closed file: event id and epoch → offset, sorted, searched on disk.
+
+#[cfg(test)]
+mod tests;
+
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+use evb_core::{
+    fragment::RunningChecksum,
+    id::{Epoch, EventId},
+};
+
+use crate::format::{Fields, FileTag, INDEX_MAGIC, MAX_RECORDS, TRAILER_MAGIC};
+
+const HEAD: u64 = 16;
+/// The bytes of one entry.
+pub(crate) const ENTRY: u64 = 24;
+const TRAILER: u64 = 24;
+
+/// Where one event's record begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IndexEntry {
+    /// The trigger number.
+    pub event: EventId,
+    /// The life of the run in which the event was built.
+    pub epoch: Epoch,
+    /// Where in the file its record begins, in bytes.
+    pub offset: u64,
+}
+
+impl IndexEntry {
+    fn encode(self) -> [u8; ENTRY as usize] {
+        let mut out = [0; ENTRY as usize];
+        out[0..8].copy_from_slice(&self.event.number().to_le_bytes());
+        out[8..16].copy_from_slice(&self.epoch.number().to_le_bytes());
+        out[16..24].copy_from_slice(&self.offset.to_le_bytes());
+        out
+    }
+
+    fn decode(mut fields: Fields<'_>) -> Option<Self> {
+        let event = EventId::new(fields.u64()?);
+        let epoch = Epoch::new(fields.u64()?);
+        Some(Self { event, epoch, offset: fields.u64()? })
+    }
+}
+
+/// The size of an index of that many records.
+pub(crate) const fn index_size(records: usize) -> u64 {
+    HEAD + ENTRY * records as u64 + TRAILER
+}
+
+/// Sorts the entries and hands the index that begins at `offset` to `write`, in pieces of at most 64 KiB.
+pub(crate) fn write_index<E>(
+    entries: &mut [IndexEntry],
+    offset: u64,
+    tag: FileTag,
+    mut write: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    // A stable sort takes one pass where the order is almost right, as it is here.
+    entries.sort();
+    let mut checksum = RunningChecksum::default();
+    let mut piece = Vec::with_capacity(PIECE);
+    piece.extend(INDEX_MAGIC);
+    piece.extend((ENTRY as u32).to_le_bytes());
+    piece.extend((entries.len() as u64).to_le_bytes());
+    for entry in entries {
+        piece.extend(entry.encode());
+        if piece.len() + ENTRY as usize > PIECE {
+            checksum.update(&piece);
+            write(&piece)?;
+            piece.clear();
+        }
+    }
+    piece.extend(offset.to_le_bytes());
+    checksum.update(&piece);
+    piece.extend(tag.seal(checksum.take()).to_le_bytes());
+    piece.extend(TRAILER_MAGIC);
+    write(&piece)
+}
+
+const PIECE: usize = 64 * 1024;
+
+/// Whether a file has its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexState {
+    /// The file was closed and its index is intact.
+    Present,
+    /// The file was not closed (its writer died or still runs), or its last bytes are damaged: readers scan it.
+    Absent,
+    /// The checksum of the index is wrong: readers scan the file.
+    Damaged,
+}
+
+/// The index of one file on disk, as far as the trailer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Footer {
+    pub(crate) state: IndexState,
+    /// Where the records end; the file's length if there is no index.
+    pub(crate) offset: u64,
+    pub(crate) records: usize,
+}
+
+impl Footer {
+    /// Looks for the index at the end of a file of `length` bytes and checks it, in constant memory.
+    pub(crate) fn find(file: &File, length: u64, tag: FileTag) -> io::Result<Self> {
+        let absent = Self { state: IndexState::Absent, offset: length, records: 0 };
+        let Some(trailer_at) = length.checked_sub(TRAILER) else { return Ok(absent) };
+        let mut trailer = [0; TRAILER as usize];
+        file.read_exact_at(&mut trailer, trailer_at)?;
+        let mut fields = Fields(&trailer);
+        let (Some(offset), Some(sealed), Some(TRAILER_MAGIC)) = (fields.u64(), fields.u64(), fields.array())
+        else {
+            return Ok(absent);
+        };
+        let Some(records) = records_between(offset, length) else { return Ok(absent) };
+        let intact = Self::intact(file, offset, records, sealed, tag)?;
+        let state = if intact { IndexState::Present } else { IndexState::Damaged };
+        Ok(Self { state, offset, records })
+    }
+
+    fn intact(file: &File, offset: u64, records: usize, sealed: u64, tag: FileTag) -> io::Result<bool> {
+        let mut checksum = RunningChecksum::default();
+        let mut piece = vec![0; PIECE];
+        let (mut at, end) = (offset, offset + HEAD + ENTRY * records as u64 + 8);
+        while at < end {
+            let piece = &mut piece[..PIECE.min((end - at) as usize)];
+            file.read_exact_at(piece, at)?;
+            if at == offset && !heads_index(piece, records) {
+                return Ok(false);
+            }
+            checksum.update(piece);
+            at += piece.len() as u64;
+        }
+        Ok(tag.seal(checksum.take()) == sealed)
+    }
+
+    /// The entry at that place in the order of event id, epoch, offset.
+    pub(crate) fn entry(&self, file: &File, place: usize) -> io::Result<IndexEntry> {
+        let mut bytes = [0; ENTRY as usize];
+        file.read_exact_at(&mut bytes, self.offset + HEAD + ENTRY * place as u64)?;
+        IndexEntry::decode(Fields(&bytes)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Replaces `into` by at most `count` entries from `place` on.
+    pub(crate) fn entries(
+        &self,
+        file: &File,
+        place: usize,
+        count: usize,
+        into: &mut Vec<IndexEntry>,
+    ) -> io::Result<()> {
+        let count = count.min(self.records.saturating_sub(place));
+        let mut bytes = vec![0; count * ENTRY as usize];
+        file.read_exact_at(&mut bytes, self.offset + HEAD + ENTRY * place as u64)?;
+        into.clear();
+        into.extend(bytes.chunks_exact(ENTRY as usize).filter_map(|bytes| IndexEntry::decode(Fields(bytes))));
+        Ok(())
+    }
+}
+
+/// How many entries an index has that fills a file from `offset` to its `length`; `None` where none does.
+fn records_between(offset: u64, length: u64) -> Option<usize> {
+    let entries = length.checked_sub(offset)?.checked_sub(HEAD + TRAILER)?;
+    let records = usize::try_from(entries / ENTRY).ok()?;
+    (entries.is_multiple_of(ENTRY) && records <= MAX_RECORDS).then_some(records)
+}
+
+fn heads_index(bytes: &[u8], records: usize) -> bool {
+    let mut fields = Fields(bytes);
+    fields.array() == Some(INDEX_MAGIC)
+        && fields.u32() == Some(ENTRY as u32)
+        && fields.u64() == Some(records as u64)
+}
+
+/// Whether these bytes at `offset` begin an index that fills the rest of the file: where records end although the
+/// trailer is damaged.
+pub(crate) fn begins_index(bytes: &[u8], offset: u64, length: u64) -> bool {
+    records_between(offset, length).is_some_and(|records| heads_index(bytes, records))
+}

@@ -1,0 +1,81 @@
+//! The names of event files: `run000001_b01_0000.evb` is run 1, builder 1, first file; a merged run has `all` in
+//! place of the builder.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use evb_core::id::{BuilderId, RunNumber};
+
+use crate::error::FileError;
+
+/// The extension of event files.
+pub const EXTENSION: &str = "evb";
+
+/// The name of one file; `builder` is `None` for a merged one.
+pub fn file_name(run: RunNumber, builder: Option<BuilderId>, sequence: u32) -> String {
+    let run = run.number();
+    match builder {
+        Some(builder) => format!("run{run:06}_b{:02}_{sequence:04}.{EXTENSION}", builder.number()),
+        None => format!("run{run:06}_all_{sequence:04}.{EXTENSION}"),
+    }
+}
+
+/// What a file's name says: run, builder (`None`: merged), sequence. `None` for other names.
+pub fn parse_file_name(name: &str) -> Option<(RunNumber, Option<BuilderId>, u32)> {
+    let mut parts = name.strip_prefix("run")?.strip_suffix(".evb")?.split('_');
+    let run = parts.next()?.parse().ok()?;
+    let builder = match parts.next()? {
+        "all" => None,
+        builder => Some(builder.strip_prefix('b')?.parse().ok()?),
+    };
+    let sequence = parts.next()?.parse().ok()?;
+    parts.next().is_none().then_some((run, builder, sequence))
+}
+
+/// The event files of a run in a directory, sorted by name. A directory that does not exist has none.
+pub fn existing_files(dir: &Path, run: RunNumber) -> Result<Vec<PathBuf>, FileError> {
+    let named = named_files(dir)?.into_iter();
+    Ok(named.filter(|(of, _, _)| *of == run).map(|(_, _, path)| path).collect())
+}
+
+/// The number after the highest run that has event files in this directory; 1 for a fresh one.
+pub fn next_free_run(dir: &Path) -> Result<RunNumber, FileError> {
+    let highest = named_files(dir)?.into_iter().map(|(run, _, _)| run.number()).max();
+    Ok(RunNumber::new(highest.map_or(1, |run| run.saturating_add(1))))
+}
+
+/// The files that stand for a path: itself, or all `*.evb` in it if it is a directory; sorted by name.
+pub fn files_at(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let metadata = fs::metadata(path).map_err(FileError::of("open", path))?;
+    if !metadata.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = entries(path)?;
+    found.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
+    Ok(found)
+}
+
+/// Run, builder and path of every file in `dir` that is named as an event file.
+pub(crate) fn named_files(dir: &Path) -> Result<Vec<(RunNumber, Option<BuilderId>, PathBuf)>, FileError> {
+    let named = entries(dir)?.into_iter().filter_map(|path| {
+        let (run, builder, _) = parse_file_name(path.file_name()?.to_str()?)?;
+        Some((run, builder, path))
+    });
+    Ok(named.collect())
+}
+
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let listing = match fs::read_dir(dir) {
+        Ok(listing) => listing,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(FileError::of("list", dir)(error)),
+    };
+    let mut paths = listing
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(FileError::of("list", dir))?;
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,199 @@
+//! [`EventFile`]: reads one file: events in file order, single events by id, and whatever damage left of it.
+
+mod lookup;
+mod scan;
+mod window;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use bytes::Bytes as Payload;
+use evb_core::{event::Event, fragment::RunningChecksum, id::EventId, units::Bytes};
+
+use crate::{
+    error::{FileError, ReadError},
+    format::{FileHeader, FileTag, Flaw, HeaderFlaw, Record},
+    index::{Footer, IndexEntry, IndexState},
+};
+pub use scan::{Events, Records};
+use window::Window;
+
+/// An open event file. Reading takes `&self`, so several walks may go on at once.
+#[derive(Debug)]
+pub struct EventFile {
+    path: PathBuf,
+    file: File,
+    /// When it was opened; what a writer adds later is not seen.
+    length: u64,
+    header: FileHeader,
+    /// Where the first record begins.
+    header_length: u64,
+    tag: FileTag,
+    footer: Footer,
+    record_limit: Bytes,
+    /// The index of a file that has none on disk, made when it is first needed.
+    scanned: OnceLock<Vec<IndexEntry>>,
+}
+
+impl EventFile {
+    /// Larger records are not read into memory unless [`Self::with_record_limit`] allows it.
+    pub const RECORD_LIMIT: Bytes = Bytes::mib(1024);
+
+    /// Opens a file and reads its header, and its index once to check it.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, ReadError> {
+        let path = path.into();
+        let file = File::open(&path).map_err(FileError::of("open", &path))?;
+        let length = file.metadata().map_err(FileError::of("open", &path))?.len();
+        let bad_header = |flaw| ReadError::Header { path: path.clone(), flaw };
+
+        let mut window = Window::new(&file, length);
+        let front = window.up_to(0, 16).map_err(FileError::of("read", &path))?;
+        let header_length = FileHeader::length(front).map_err(bad_header)?;
+        let bytes = window.up_to(0, header_length).map_err(FileError::of("read", &path))?;
+        if (bytes.len() as u64) < header_length {
+            return Err(bad_header(HeaderFlaw::Short));
+        }
+        let (header, tag) = FileHeader::decode(bytes).map_err(bad_header)?;
+        let mut footer = Footer::find(&file, length, tag).map_err(FileError::of("read", &path))?;
+        if footer.offset < header_length {
+            footer = Footer { state: IndexState::Absent, offset: length, records: 0 };
+        }
+        let (record_limit, scanned) = (Self::RECORD_LIMIT, OnceLock::new());
+        Ok(Self { path, file, length, header, header_length, tag, footer, record_limit, scanned })
+    }
+
+    /// Sets how large a record may be that is read into memory as one event.
+    #[must_use]
+    pub const fn with_record_limit(mut self, limit: Bytes) -> Self {
+        self.record_limit = limit;
+        self
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whose data it holds.
+    pub const fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// The size of the file when it was opened.
+    pub const fn size(&self) -> Bytes {
+        Bytes::new(self.length)
+    }
+
+    /// Whether the file has its index.
+    pub const fn index_state(&self) -> IndexState {
+        self.footer.state
+    }
+
+    /// All events in the order in which they were written. Damage is an item of its own, after which reading goes on;
+    /// a torn tail is the last item.
+    pub fn events(&self) -> Events<'_> {
+        Events::new(self.records())
+    }
+
+    /// The heads of all records in the order in which they were written: no payload is read or checked.
+    pub fn records(&self) -> Records<'_> {
+        Records::new(self)
+    }
+
+    /// The event whose record begins where the entry says.
+    pub fn event_at(&self, entry: IndexEntry) -> Result<Event, ReadError> {
+        let mut window = Window::new(&self.file, self.length);
+        let record = match scan::record_at(&mut window, entry.offset, self.records_end(), self.tag) {
+            Ok(record) => {
+                record.map_err(|flaw| self.damaged(entry.offset, Bytes::ZERO, Some(entry.event), flaw))
+            }
+            Err(error) => Err(FileError::of("read", &self.path)(error).into()),
+        }?;
+        if (record.event, record.epoch) != (entry.event, entry.epoch) {
+            let (path, offset, event) = (self.path.clone(), entry.offset, entry.event);
+            return Err(ReadError::WrongIndex { path, offset, event });
+        }
+        self.payloads(&record, &mut window)
+    }
+
+    /// The event of a record that [`Self::records`] gave.
+    pub fn read(&self, record: &Record) -> Result<Event, ReadError> {
+        self.payloads(record, &mut Window::new(&self.file, self.length))
+    }
+
+    /// Reads the payloads of an intact record and checks them.
+    fn payloads(&self, record: &Record, window: &mut Window<'_>) -> Result<Event, ReadError> {
+        let size = record.payload_size();
+        if record.length > self.record_limit {
+            let (path, offset, event) = (self.path.clone(), record.offset, record.event);
+            let (size, limit) = (record.length, self.record_limit);
+            return Err(ReadError::TooLarge { path, offset, event, size, limit });
+        }
+        // The record's length was checked against the file's, so this allocates no more than there is to read.
+        let mut bytes = vec![0; (record.length - record.head_length).as_usize()];
+        window.read_exact(record.payload_offset(), &mut bytes).map_err(FileError::of("read", &self.path))?;
+        let flawed = |flaw| Err(self.damaged(record.offset, record.length, Some(record.event), flaw));
+        let padding_ok = bytes[size.as_usize()..].iter().all(|byte| *byte == 0);
+
+        let mut event = Event::empty(record.event, record.run, record.epoch, record.builder);
+        event.triggered = record.triggered;
+        event.missing.clone_from(&record.missing);
+        let mut rest = Payload::from(bytes);
+        for fragment in &record.fragments {
+            event.add(fragment.source, fragment.timestamp, rest.split_to(fragment.length as usize));
+        }
+        // `Event::add` has taken the checksums of what was read: they are compared, not taken again.
+        let wrong =
+            event.fragments().zip(&record.fragments).find(|(read, told)| read.checksum != told.checksum);
+        match wrong {
+            Some((_, fragment)) => flawed(Flaw::PayloadChecksum(fragment.source)),
+            None if !padding_ok => flawed(Flaw::Padding),
+            None => Ok(event),
+        }
+    }
+
+    /// Checks the payloads of an intact record in constant memory, whatever its size.
+    pub(crate) fn check(&self, record: &Record, window: &mut Window<'_>) -> Result<(), ReadError> {
+        let mut at = record.payload_offset();
+        let mut checksum = RunningChecksum::default();
+        let flawed = |flaw| Err(self.damaged(record.offset, record.length, Some(record.event), flaw));
+        for fragment in &record.fragments {
+            let mut left = u64::from(fragment.length);
+            while left > 0 {
+                let piece = window.some(at, left).map_err(FileError::of("read", &self.path))?;
+                if piece.is_empty() {
+                    return flawed(Flaw::PastEnd);
+                }
+                checksum.update(piece);
+                at += piece.len() as u64;
+                left -= piece.len() as u64;
+            }
+            if checksum.take() != fragment.checksum {
+                return flawed(Flaw::PayloadChecksum(fragment.source));
+            }
+        }
+        let padding = window.up_to(at, record.end() - at).map_err(FileError::of("read", &self.path))?;
+        if padding.iter().any(|byte| *byte != 0) { flawed(Flaw::Padding) } else { Ok(()) }
+    }
+
+    /// Where records end at the latest. A damaged index is not believed.
+    const fn records_end(&self) -> u64 {
+        match self.footer.state {
+            IndexState::Present => self.footer.offset,
+            IndexState::Absent | IndexState::Damaged => self.length,
+        }
+    }
+
+    pub(crate) fn window(&self) -> Window<'_> {
+        Window::new(&self.file, self.length)
+    }
+
+    fn damaged(&self, offset: u64, length: Bytes, event: Option<EventId>, flaw: Flaw) -> ReadError {
+        ReadError::Damaged { path: self.path.clone(), offset, length, event, flaw }
+    }
+}

@@ -1,0 +1,89 @@
+//! Finding single events, through the index on disk or one made by a scan.
+
+use evb_core::{
+    event::Event,
+    id::{Epoch, EventId},
+};
+
+use super::EventFile;
+use crate::{
+    error::{FileError, ReadError},
+    index::{IndexEntry, IndexState},
+};
+
+impl EventFile {
+    /// The event with this id; if the file has it in several epochs, that of the highest.
+    pub fn event(&self, event: EventId) -> Result<Option<Event>, ReadError> {
+        self.find(event, Epoch::new(u64::MAX))?.map(|entry| self.event_at(entry)).transpose()
+    }
+
+    /// The event with this id in this epoch.
+    pub fn event_in_epoch(&self, event: EventId, epoch: Epoch) -> Result<Option<Event>, ReadError> {
+        let entry = self.find(event, epoch)?.filter(|entry| entry.epoch == epoch);
+        entry.map(|entry| self.event_at(entry)).transpose()
+    }
+
+    /// How many entries the index has; it is made by a scan if the file has none.
+    pub fn index_len(&self) -> Result<usize, ReadError> {
+        Ok(self.scanned()?.map_or(self.footer.records, <[IndexEntry]>::len))
+    }
+
+    /// At most `count` index entries from `place` on, in the order of event id, epoch, offset. Reading the index in
+    /// such pieces bounds the memory.
+    pub fn index_entries(&self, place: usize, count: usize) -> Result<Vec<IndexEntry>, ReadError> {
+        if let Some(entries) = self.scanned()? {
+            return Ok(entries.iter().skip(place).take(count).copied().collect());
+        }
+        let mut entries = Vec::new();
+        self.footer
+            .entries(&self.file, place, count, &mut entries)
+            .map_err(FileError::of("read the index of", &self.path))?;
+        Ok(entries)
+    }
+
+    /// The last entry at or before this id and epoch that is of this id.
+    fn find(&self, event: EventId, epoch: Epoch) -> Result<Option<IndexEntry>, ReadError> {
+        let entry = |place| -> Result<IndexEntry, ReadError> {
+            match self.scanned()? {
+                Some(entries) => Ok(entries[place]),
+                None => Ok(self
+                    .footer
+                    .entry(&self.file, place)
+                    .map_err(FileError::of("read the index of", &self.path))?),
+            }
+        };
+        let (mut low, mut high) = (0, self.index_len()?);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let here = entry(middle)?;
+            if (here.event, here.epoch) <= (event, epoch) { low = middle + 1 } else { high = middle }
+        }
+        let Some(last) = low.checked_sub(1) else { return Ok(None) };
+        Ok(Some(entry(last)?).filter(|entry| entry.event == event))
+    }
+
+    /// The entries found by scanning, if the file's own index cannot be used.
+    fn scanned(&self) -> Result<Option<&[IndexEntry]>, ReadError> {
+        if self.footer.state == IndexState::Present {
+            return Ok(None);
+        }
+        if let Some(entries) = self.scanned.get() {
+            return Ok(Some(entries));
+        }
+        let mut entries = Vec::new();
+        for record in self.records() {
+            match record {
+                Ok(record) => entries.push(IndexEntry {
+                    event: record.event,
+                    epoch: record.epoch,
+                    offset: record.offset,
+                }),
+                Err(error @ ReadError::File(_)) => return Err(error),
+                // Damage is told by whoever walks the records; the index has what can be read.
+                Err(_) => {}
+            }
+        }
+        entries.sort();
+        Ok(Some(self.scanned.get_or_init(|| entries)))
+    }
+}

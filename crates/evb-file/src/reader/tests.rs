@@ -1,0 +1,248 @@
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use evb_core::{
+    event::Event,
+    id::{Epoch, EventId, SourceId},
+    units::Bytes,
+};
+use proptest::prelude::*;
+
+use super::EventFile;
+use crate::{
+    ReadError,
+    format::{Flaw, HeaderFlaw},
+    index::IndexState,
+    samples::{BUILDER, any_event, event, event_of, incomplete, write},
+};
+
+const NEVER: u64 = u64::MAX;
+
+fn one_file(dir: &Path, events: &[Event]) -> PathBuf {
+    write(dir, BUILDER, NEVER, events).remove(0)
+}
+
+/// The readable events, and the errors between them.
+fn all(path: &Path) -> (Vec<Event>, Vec<ReadError>) {
+    let file = EventFile::open(path).unwrap();
+    let (mut events, mut errors) = (Vec::new(), Vec::new());
+    for item in file.events() {
+        match item {
+            Ok(event) => events.push(event),
+            Err(error) => errors.push(error),
+        }
+    }
+    (events, errors)
+}
+
+fn poke(path: &Path, offset: u64, bytes: &[u8]) {
+    OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
+}
+
+fn without_index(path: &Path) -> PathBuf {
+    let footer = EventFile::open(path).unwrap().footer;
+    let copy = path.with_extension("torn.evb");
+    fs::write(&copy, &fs::read(path).unwrap()[..footer.offset as usize]).unwrap();
+    copy
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn events_read_back(events in prop::collection::vec(any_event(), 0..12)) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = one_file(dir.path(), &events);
+        let (read, errors) = all(&path);
+        prop_assert!(errors.is_empty(), "{errors:?}");
+        prop_assert_eq!(&read, &events);
+        let open = EventFile::open(&path).unwrap();
+        let scanned = EventFile::open(without_index(&path)).unwrap();
+        prop_assert_eq!(open.index_state(), IndexState::Present);
+        prop_assert_eq!(scanned.index_state(), IndexState::Absent);
+        prop_assert_eq!(open.index_entries(0, 100).unwrap(), scanned.index_entries(0, 100).unwrap());
+        for event in &events {
+            let found = open.event_in_epoch(event.id, event.epoch).unwrap().unwrap();
+            prop_assert_eq!(found.id, event.id);
+            prop_assert_eq!(&found, &scanned.event_in_epoch(event.id, event.epoch).unwrap().unwrap());
+        }
+    }
+
+    #[test]
+    fn no_file_content_panics(
+        garbage in prop::collection::vec(any::<u8>(), 1..300),
+        keep in 0usize..1200,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = one_file(dir.path(), &[event(1, 40), event(2, 3), incomplete(3)]);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.truncate(keep);
+        bytes.extend(garbage);
+        fs::write(&path, bytes).unwrap();
+        if let Ok(file) = EventFile::open(&path) {
+            prop_assert!(file.events().count() < 20);
+            let _ = file.event(EventId::new(1));
+        }
+    }
+}
+
+#[test]
+fn the_highest_epoch_counts_and_absent_events_are_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let epoch = |epoch, size| event_of(5, size, Epoch::new(epoch), BUILDER);
+    let path = one_file(dir.path(), &[event(7, 1), epoch(9, 2), epoch(4, 3), event(2, 1)]);
+    for path in [without_index(&path), path] {
+        let file = EventFile::open(path).unwrap();
+        assert_eq!(file.event(EventId::new(5)).unwrap(), Some(epoch(9, 2)));
+        assert_eq!(file.event_in_epoch(EventId::new(5), Epoch::new(4)).unwrap(), Some(epoch(4, 3)));
+        for absent in [0, 1, 3, 6, 8] {
+            assert_eq!(file.event(EventId::new(absent)).unwrap(), None);
+        }
+        assert_eq!(file.event_in_epoch(EventId::new(5), Epoch::new(5)).unwrap(), None);
+    }
+}
+
+#[test]
+fn every_flipped_byte_is_found_and_costs_one_event_at_most() {
+    let dir = tempfile::tempdir().unwrap();
+    let events = [event(1, 13), incomplete(2), event(3, 0), event(4, 21)];
+    let path = one_file(dir.path(), &events);
+    let original = fs::read(&path).unwrap();
+    let intact = EventFile::open(&path).unwrap();
+    let (first, last) =
+        (intact.records().next().unwrap().unwrap().offset as usize, intact.footer.offset as usize);
+    for place in 0..original.len() {
+        for flip in [0x01, 0x80, 0xff] {
+            let mut bytes = original.clone();
+            bytes[place] ^= flip;
+            fs::write(&path, bytes).unwrap();
+            if place < first {
+                assert!(matches!(EventFile::open(&path), Err(ReadError::Header { .. })), "byte {place}");
+                continue;
+            }
+            let (read, errors) = all(&path);
+            assert!(read.iter().all(|event| events.contains(event)), "byte {place}: wrong data came out");
+            if place < last {
+                assert_eq!((read.len(), errors.len()), (3, 1), "byte {place}");
+                assert!(matches!(errors[0], ReadError::Damaged { .. }), "byte {place}: {}", errors[0]);
+            } else {
+                assert_ne!(
+                    EventFile::open(&path).unwrap().index_state(),
+                    IndexState::Present,
+                    "byte {place}"
+                );
+                assert_eq!(read.len(), 4, "byte {place}: the index took events with it");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_whole_records_before_a_torn_tail_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let events = [event(1, 13), incomplete(2), event(3, 0), event(4, 21)];
+    let path = one_file(dir.path(), &events);
+    let original = fs::read(&path).unwrap();
+    let ends: Vec<u64> =
+        EventFile::open(&path).unwrap().records().map(|record| record.unwrap().end()).collect();
+    let footer = *ends.last().unwrap();
+    let begin = EventFile::open(&path).unwrap().header_length;
+    for length in 0..original.len() as u64 {
+        fs::write(&path, &original[..length as usize]).unwrap();
+        if length < begin {
+            let refused = EventFile::open(&path);
+            assert!(
+                matches!(refused, Err(ReadError::Header { flaw: HeaderFlaw::Short, .. })),
+                "length {length}"
+            );
+            continue;
+        }
+        let (read, errors) = all(&path);
+        let whole = ends.iter().filter(|end| **end <= length).count();
+        assert_eq!(read, events[..whole], "length {length}");
+        let boundary = ends.iter().copied().filter(|end| *end <= length).max().unwrap_or(begin);
+        // Once the magic number of the index stands there, what is torn is not a record.
+        if length == boundary || length >= footer + 4 {
+            assert!(errors.is_empty(), "length {length}: {errors:?}");
+        } else {
+            let [ReadError::TornTail { offset, length: torn, .. }] = &errors[..] else {
+                panic!("length {length}: {errors:?}")
+            };
+            assert_eq!((*offset, torn.count()), (boundary, length - boundary));
+        }
+    }
+}
+
+#[test]
+fn zeros_that_a_power_cut_leaves_are_a_torn_tail() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = without_index(&one_file(dir.path(), &[event(1, 13)]));
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(file.metadata().unwrap().len() + 1_000_000).unwrap();
+    let (read, errors) = all(&path);
+    assert_eq!(read, [event(1, 13)]);
+    assert!(matches!(&errors[..], [ReadError::TornTail { .. }]), "{errors:?}");
+}
+
+#[test]
+fn reading_goes_on_after_a_damaged_region_of_any_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let events: Vec<Event> = (1..=300).map(|id| event(id, 1000)).collect();
+    let path = one_file(dir.path(), &events);
+    for path in [without_index(&path), path] {
+        // 200 kB of garbage that begins with the magic number of a record: more than one window.
+        poke(&path, 10_003, &b"EVBREVBI".repeat(25_000));
+        let (read, errors) = all(&path);
+        assert!(matches!(&errors[..], [ReadError::Damaged { .. }, ..]) && errors.len() <= 2, "{errors:?}");
+        assert!(read.len() >= 200 - 2, "{}", read.len());
+        assert_eq!(read.last(), events.last());
+        assert!(read.iter().all(|event| events.contains(event)));
+    }
+}
+
+#[test]
+fn event_files_inside_payloads_are_not_mistaken_for_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let inner = fs::read(one_file(&dir.path().join("inner"), &[event(77, 8), event(78, 8)])).unwrap();
+    let mut outer = event(1, 0);
+    outer.add(SourceId::new(3), evb_core::fragment::Timestamp::default(), inner.into());
+    let path = one_file(dir.path(), &[outer, event(2, 5)]);
+    let first = EventFile::open(&path).unwrap().records().next().unwrap().unwrap().offset;
+    poke(&path, first + 16, &[0xff; 4]);
+    let (read, errors) = all(&path);
+    assert_eq!(read, [event(2, 5)]);
+    assert_eq!(errors.len(), 1);
+}
+
+#[test]
+fn lying_lengths_are_refused_before_anything_is_allocated() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = one_file(dir.path(), &[event(1, 13), event(2, 13)]);
+    let original = fs::read(&path).unwrap();
+    let first = EventFile::open(&path).unwrap().header_length;
+    for (place, lie) in
+        [(4, u32::MAX), (8, u32::MAX), (12, u32::MAX), (48, u32::MAX), (52, 65_536), (12, 255)]
+    {
+        fs::write(&path, &original).unwrap();
+        poke(&path, first + place, &lie.to_le_bytes());
+        let (read, errors) = all(&path);
+        assert_eq!(read, [event(2, 13)]);
+        let flaw = match &errors[..] {
+            [ReadError::Damaged { flaw, .. }] => *flaw,
+            other => panic!("{other:?}"),
+        };
+        assert!(matches!(flaw, Flaw::Lengths | Flaw::PastEnd), "{flaw}");
+    }
+}
+
+#[test]
+fn records_above_the_limit_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = one_file(dir.path(), &[event(1, 5000), event(2, 5)]);
+    let file = EventFile::open(path).unwrap().with_record_limit(Bytes::kib(4));
+    let items: Vec<_> = file.events().collect();
+    assert!(matches!(&items[0], Err(ReadError::TooLarge { event, .. }) if event.number() == 1), "{items:?}");
+    assert_eq!(*items[1].as_ref().unwrap(), event(2, 5));
+}

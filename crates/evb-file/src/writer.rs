@@ -1,0 +1,274 @@
+//! [`EventFileWriter`]: appends events, commits them, rotates, and cuts back what the disk did not take.
+
+mod disk;
+mod output;
+mod staging;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use evb_core::{
+    event::Event,
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    units::Bytes,
+};
+
+use crate::{
+    error::{CreateError, FileError, Refusal, WriteError},
+    format::{FileHeader, MAX_RECORDS, MAX_SOURCES, record_size},
+    index::index_size,
+    naming::{file_name, named_files},
+};
+use disk::{Disk, LocalDisk};
+use output::Output;
+
+/// Whose events a writer writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// The run.
+    pub run: RunNumber,
+    /// The life of the run that begins the files.
+    pub epoch: Epoch,
+    /// Who builds the events.
+    pub builder: BuilderId,
+    /// The sources of the run.
+    pub sources: Vec<SourceId>,
+}
+
+/// What [`EventFileWriter::commit`] promises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FsyncPolicy {
+    /// Committed events survive a killed process.
+    #[default]
+    None,
+    /// Committed events survive a power cut.
+    Commit,
+}
+
+/// How to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// A file stays at or below this size, unless a single event exceeds it.
+    pub rotate_at: Bytes,
+    /// What a commit promises.
+    pub fsync: FsyncPolicy,
+}
+
+impl Default for WriterOptions {
+    /// Files of 2 GiB, no fsync.
+    fn default() -> Self {
+        Self { rotate_at: Bytes::mib(2048), fsync: FsyncPolicy::None }
+    }
+}
+
+/// What a writer has committed so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Files begun.
+    pub files: u32,
+    /// Events committed.
+    pub events: u64,
+    /// File bytes, heads and indexes included.
+    pub bytes: Bytes,
+}
+
+/// Writes the events of one builder and run to a series of files in one directory.
+///
+/// Small events are gathered in one reusable buffer, large ones go to the kernel from where they lie. No checksum is
+/// computed over payloads: the one that came with each fragment is stored, so it covers the way from the source to
+/// whoever reads the file.
+///
+/// After an error, the events in [`WriteError::not_accepted`] are in no file and all others that were appended are;
+/// the writer can be used again at once. Dropping it without [`Self::close`] leaves committed events readable, as
+/// after a crash.
+#[derive(Debug)]
+pub struct EventFileWriter {
+    dir: PathBuf,
+    identity: FileIdentity,
+    merged: bool,
+    options: WriterOptions,
+    disk: Box<dyn Disk>,
+    /// `None` between a file that is finished and the first event of the next.
+    output: Option<Output>,
+    next_sequence: u32,
+    finished: Written,
+}
+
+impl EventFileWriter {
+    /// Makes the directory if need be and begins the first file. Files of the same run and builder must not exist.
+    pub fn create(
+        dir: impl Into<PathBuf>,
+        identity: FileIdentity,
+        options: WriterOptions,
+    ) -> Result<Self, CreateError> {
+        Self::begin(dir.into(), identity, false, options, Box::new(LocalDisk))
+    }
+
+    /// The same for files that hold the events of all builders; `identity.builder` is not used, and no file of the
+    /// run may exist in the directory.
+    pub(crate) fn create_merged(
+        dir: PathBuf,
+        identity: FileIdentity,
+        options: WriterOptions,
+    ) -> Result<Self, CreateError> {
+        Self::begin(dir, identity, true, options, Box::new(LocalDisk))
+    }
+
+    fn begin(
+        dir: PathBuf,
+        identity: FileIdentity,
+        merged: bool,
+        options: WriterOptions,
+        disk: Box<dyn Disk>,
+    ) -> Result<Self, CreateError> {
+        if identity.sources.len() > MAX_SOURCES {
+            return Err(CreateError::Sources { count: identity.sources.len() });
+        }
+        let run = identity.run;
+        let in_the_way = |builder: Option<BuilderId>| merged || builder == Some(identity.builder);
+        let taken =
+            named_files(&dir)?.into_iter().find(|(of, builder, _)| *of == run && in_the_way(*builder));
+        if let Some((_, _, path)) = taken {
+            return Err(CreateError::Exists { path, run });
+        }
+        let finished = Written::default();
+        let mut writer =
+            Self { dir, identity, merged, options, disk, output: None, next_sequence: 0, finished };
+        writer.make_dir()?;
+        writer.next_file()?;
+        Ok(writer)
+    }
+
+    /// Appends one event. It is not promised to be in the file until [`Self::commit`] has returned.
+    ///
+    /// # Errors
+    /// [`WriteError::Refused`] if the event is of another run or builder or exceeds the format;
+    /// [`WriteError::Failed`] if the system refused, which also takes back all events since the last commit.
+    pub fn append(&mut self, event: &Event) -> Result<(), WriteError> {
+        let size = self.admit(event).map_err(|why| self.refused(event, why))?;
+        self.make_room(size).map_err(|file| self.failed(file, Some(event.id)))?;
+        let Some(output) = &mut self.output else { return Ok(()) };
+        output.append(event, size).map_err(|file| self.failed(file, Some(event.id)))
+    }
+
+    /// Hands everything appended to the kernel, and with [`FsyncPolicy::Commit`] to the disk, before it returns.
+    pub fn commit(&mut self) -> Result<(), WriteError> {
+        let fsync = self.options.fsync;
+        match self.output.as_mut().map_or(Ok(()), |output| output.commit(fsync)) {
+            Ok(()) => Ok(()),
+            Err(file) => Err(self.failed(file, None)),
+        }
+    }
+
+    /// Commits, and writes the index of the last file.
+    ///
+    /// # Errors
+    /// Events named by the error are not in the file; if none is named, only the index is missing. To be able to
+    /// retry, commit first.
+    pub fn close(mut self) -> Result<Written, WriteError> {
+        self.finish_file().map_err(|file| self.failed(file, None))?;
+        Ok(self.finished)
+    }
+
+    /// What is committed so far.
+    pub fn written(&self) -> Written {
+        let mut written = self.finished;
+        if let Some(output) = &self.output {
+            written.files += 1;
+            written.events += output.committed_events();
+            written.bytes += output.committed_bytes();
+        }
+        written
+    }
+
+    /// The file that is being written, or was last.
+    pub fn path(&self) -> PathBuf {
+        self.output.as_ref().map_or_else(
+            || self.path_of(self.next_sequence.saturating_sub(1)),
+            |output| output.path().to_owned(),
+        )
+    }
+
+    fn path_of(&self, sequence: u32) -> PathBuf {
+        let builder = (!self.merged).then_some(self.identity.builder);
+        self.dir.join(file_name(self.identity.run, builder, sequence))
+    }
+
+    /// The size of the event's record.
+    fn admit(&self, event: &Event) -> Result<u64, Refusal> {
+        if event.run != self.identity.run {
+            return Err(Refusal::Run { event: event.run, file: self.identity.run });
+        }
+        if !self.merged && event.builder != self.identity.builder {
+            return Err(Refusal::Builder { event: event.builder, file: self.identity.builder });
+        }
+        record_size(event).ok_or(Refusal::Size)
+    }
+
+    /// Sees to it that there is a file that may take a record of that size.
+    fn make_room(&mut self, record: u64) -> Result<(), FileError> {
+        if let Some(output) = &self.output {
+            let events = output.events();
+            let full = output.length() + record + index_size(events + 1) > self.options.rotate_at.count();
+            if events > 0 && (full || events >= MAX_RECORDS) {
+                self.finish_file()?;
+            }
+        }
+        if self.output.is_none() { self.next_file() } else { Ok(()) }
+    }
+
+    fn finish_file(&mut self) -> Result<(), FileError> {
+        let Some(output) = &mut self.output else { return Ok(()) };
+        output.commit(self.options.fsync)?;
+        let bytes = output.write_index(self.options.fsync)?;
+        self.finished.files += 1;
+        self.finished.events += output.committed_events();
+        self.finished.bytes += bytes;
+        self.output = None;
+        Ok(())
+    }
+
+    fn next_file(&mut self) -> Result<(), FileError> {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let header = FileHeader {
+            run: self.identity.run,
+            epoch: self.identity.epoch,
+            builder: (!self.merged).then_some(self.identity.builder),
+            sequence: self.next_sequence,
+            created_unix_ns: u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX),
+            sources: self.identity.sources.clone(),
+            creator: concat!("evb-file ", env!("CARGO_PKG_VERSION")).to_owned(),
+        };
+        let path = self.path_of(self.next_sequence);
+        self.output = Some(Output::create(&mut *self.disk, path, &header, self.options.fsync)?);
+        self.next_sequence += 1;
+        Ok(())
+    }
+
+    fn make_dir(&mut self) -> Result<(), CreateError> {
+        if self.dir.is_dir() {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.dir).map_err(FileError::of("create the directory", &self.dir))?;
+        if let (FsyncPolicy::Commit, Some(parent)) = (self.options.fsync, self.dir.parent()) {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            self.disk.sync_dir(parent).map_err(FileError::of("sync the directory", parent))?;
+        }
+        Ok(())
+    }
+
+    fn refused(&self, event: &Event, why: Refusal) -> WriteError {
+        WriteError::Refused { event: event.id, path: self.path(), why }
+    }
+
+    /// Cuts the file back to the last commit and says what that takes with it.
+    fn failed(&mut self, file: FileError, event: Option<EventId>) -> WriteError {
+        let mut not_accepted = self.output.as_mut().map_or_else(Vec::new, Output::roll_back);
+        not_accepted.extend(event);
+        WriteError::Failed { file, not_accepted }
+    }
+}

@@ -1,0 +1,157 @@
+//! One file that is being written, and the boundary up to which it is committed.
+
+use std::path::{Path, PathBuf};
+
+use evb_core::{event::Event, id::EventId, units::Bytes};
+
+use super::{
+    FsyncPolicy,
+    disk::{Disk, Storage},
+    staging::{COPIED, Staging},
+};
+use crate::{
+    error::FileError,
+    format::{FileHeader, FileTag},
+    index::{IndexEntry, index_size, write_index},
+};
+
+#[derive(Debug)]
+pub(super) struct Output {
+    path: PathBuf,
+    storage: Box<dyn Storage>,
+    tag: FileTag,
+    staging: Staging,
+    /// What the kernel has.
+    handed_over: u64,
+    entries: Vec<IndexEntry>,
+    /// Length and number of entries at the last commit.
+    committed: (u64, usize),
+    /// The file is longer than `handed_over`, because it could not be cut after a failed write.
+    torn: bool,
+}
+
+impl Output {
+    /// Makes the file with its header, or leaves nothing behind.
+    pub(super) fn create(
+        disk: &mut dyn Disk,
+        path: PathBuf,
+        header: &FileHeader,
+        fsync: FsyncPolicy,
+    ) -> Result<Self, FileError> {
+        let storage = disk.create(&path).map_err(FileError::of("create", &path))?;
+        let (bytes, tag) = header.encode();
+        let (staging, entries) = (Staging::new(), Vec::new());
+        let mut output =
+            Self { path, storage, tag, staging, handed_over: 0, entries, committed: (0, 0), torn: false };
+        output.staging.copy_bytes(&bytes);
+        let begun = output.commit(fsync).and_then(|()| match (fsync, output.path.parent()) {
+            (FsyncPolicy::Commit, Some(dir)) => {
+                disk.sync_dir(dir).map_err(FileError::of("sync the directory", dir))
+            }
+            _ => Ok(()),
+        });
+        match begun {
+            Ok(()) => Ok(output),
+            Err(error) => {
+                // The error to tell is the first one; a leftover is found by the next attempt to create it.
+                let _ = disk.remove(&output.path);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The length that the file will have when everything appended is written.
+    pub(super) fn length(&self) -> u64 {
+        self.handed_over + self.staging.len()
+    }
+
+    /// How many events were appended.
+    pub(super) fn events(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn committed_events(&self) -> u64 {
+        self.committed.1 as u64
+    }
+
+    pub(super) fn committed_bytes(&self) -> Bytes {
+        Bytes::new(self.committed.0)
+    }
+
+    /// Stages or writes a record of that size.
+    pub(super) fn append(&mut self, event: &Event, size: u64) -> Result<(), FileError> {
+        self.mend()?;
+        let offset = self.length();
+        if size > COPIED {
+            let written = self.staging.write_with(event, size, self.tag, &mut *self.storage);
+            written.map_err(FileError::of("write to", &self.path))?;
+            self.handed_over = offset + size;
+        } else {
+            if !self.staging.fits(size) {
+                self.hand_over()?;
+            }
+            self.staging.copy(event, size, self.tag);
+        }
+        self.entries.push(IndexEntry { event: event.id, epoch: event.epoch, offset });
+        Ok(())
+    }
+
+    /// Hands everything to the kernel, and to the disk if asked.
+    pub(super) fn commit(&mut self, fsync: FsyncPolicy) -> Result<(), FileError> {
+        self.mend()?;
+        self.hand_over()?;
+        if self.committed.0 < self.handed_over {
+            self.sync(fsync)?;
+            self.committed = (self.handed_over, self.entries.len());
+        }
+        Ok(())
+    }
+
+    /// Writes the index after the last committed record; returns the size of the file.
+    pub(super) fn write_index(&mut self, fsync: FsyncPolicy) -> Result<Bytes, FileError> {
+        let Self { staging, storage, entries, path, tag, .. } = self;
+        let size = self.handed_over + index_size(entries.len());
+        write_index(entries, self.handed_over, *tag, |piece| {
+            staging.copy_bytes(piece);
+            staging.write(&mut **storage).map_err(FileError::of("write the index to", path))
+        })?;
+        self.sync(fsync)?;
+        Ok(Bytes::new(size))
+    }
+
+    /// Forgets everything since the last commit, on disk too, and says which events that were.
+    pub(super) fn roll_back(&mut self) -> Vec<EventId> {
+        self.staging.clear();
+        self.handed_over = self.committed.0;
+        self.torn = true;
+        // If it fails now, the next operation tries again before it adds anything.
+        let _ = self.mend();
+        self.entries.drain(self.committed.1..).map(|entry| entry.event).collect()
+    }
+
+    fn hand_over(&mut self) -> Result<(), FileError> {
+        let staged = self.staging.len();
+        self.staging.write(&mut *self.storage).map_err(FileError::of("write to", &self.path))?;
+        self.handed_over += staged;
+        Ok(())
+    }
+
+    fn sync(&mut self, fsync: FsyncPolicy) -> Result<(), FileError> {
+        match fsync {
+            FsyncPolicy::None => Ok(()),
+            FsyncPolicy::Commit => self.storage.sync().map_err(FileError::of("sync", &self.path)),
+        }
+    }
+
+    fn mend(&mut self) -> Result<(), FileError> {
+        if self.torn {
+            self.storage.truncate(self.committed.0).map_err(FileError::of("cut back", &self.path))?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! The buffer in which small records wait for company, and complete vectored writes.
+
+use std::io::{self, IoSlice};
+
+use evb_core::event::Event;
+
+use super::disk::Storage;
+use crate::format::{FileTag, aligned, encode_head};
+
+/// Small records gather up to this size before they are written; it fits a core's second-level cache.
+pub(super) const STAGING: usize = 256 * 1024;
+/// Records up to this size are copied. Beyond, the copy costs more than a system call per event.
+pub(super) const COPIED: u64 = 32 * 1024;
+/// How many pieces one `writev` takes (Linux: `UIO_MAXIOV`).
+const PIECES: usize = 1024;
+
+/// Bytes on their way to the file.
+#[derive(Debug)]
+pub(super) struct Staging(Vec<u8>);
+
+impl Staging {
+    pub(super) fn new() -> Self {
+        Self(Vec::with_capacity(STAGING))
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    pub(super) fn fits(&self, size: u64) -> bool {
+        self.len() + size <= STAGING as u64
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+        // A large head may have grown it.
+        self.0.shrink_to(STAGING);
+    }
+
+    /// Copies a whole record.
+    pub(super) fn copy(&mut self, event: &Event, size: u64, tag: FileTag) {
+        let start = self.0.len();
+        encode_head(event, size, tag, &mut self.0);
+        for fragment in event.fragments() {
+            self.0.extend_from_slice(fragment.payload);
+        }
+        self.0.resize(start + size as usize, 0);
+    }
+
+    pub(super) fn copy_bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Writes everything staged.
+    pub(super) fn write(&mut self, storage: &mut dyn Storage) -> io::Result<()> {
+        write_all(storage, &mut [IoSlice::new(&self.0)])?;
+        self.clear();
+        Ok(())
+    }
+
+    /// Writes everything staged and then a record whose payloads are not copied.
+    pub(super) fn write_with(
+        &mut self,
+        event: &Event,
+        size: u64,
+        tag: FileTag,
+        storage: &mut dyn Storage,
+    ) -> io::Result<()> {
+        encode_head(event, size, tag, &mut self.0);
+        let payload = event.payload_size().count();
+        let padding = &[0; 8][..(aligned(payload) - payload) as usize];
+        let mut slices = Vec::with_capacity(event.fragments().len() + 2);
+        slices.push(IoSlice::new(&self.0));
+        slices.extend(event.fragments().map(|fragment| IoSlice::new(fragment.payload)));
+        slices.push(IoSlice::new(padding));
+        write_all(storage, &mut slices)?;
+        self.clear();
+        Ok(())
+    }
+}
+
+/// Writes all bytes of all slices, or fails.
+fn write_all(storage: &mut dyn Storage, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    // Drops empty slices in front: a write of nothing would look like a full disk.
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match storage.write_vectored(&slices[..slices.len().min(PIECES)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => IoSlice::advance_slices(&mut slices, count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

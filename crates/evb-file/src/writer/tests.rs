@@ -1,0 +1,260 @@
+use std::{
+    fs,
+    io::{self, IoSlice},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use evb_core::{
+    event::Event,
+    id::{BuilderId, EventId, RunNumber},
+    units::Bytes,
+};
+use proptest::prelude::*;
+
+use super::{
+    EventFileWriter, FsyncPolicy, WriterOptions,
+    disk::{Disk, LocalDisk, Storage},
+};
+use crate::{
+    CreateError, EventFile, IndexState, Refusal, WriteError, existing_files, next_free_run,
+    samples::{BUILDER, RUN, event, event_of, identity, options, write},
+};
+
+/// A file system with so many bytes left.
+#[derive(Clone, Debug, Default)]
+struct FullDisk {
+    left: Arc<AtomicU64>,
+    /// Neither can files be cut nor synced.
+    broken: Arc<AtomicBool>,
+    syncs: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct FullStorage(Box<dyn Storage>, FullDisk);
+
+impl Disk for FullDisk {
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Storage>> {
+        Ok(Box::new(FullStorage(LocalDisk.create(path)?, self.clone())))
+    }
+
+    fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        self.syncs.fetch_add(1, Relaxed);
+        LocalDisk.sync_dir(dir)
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        LocalDisk.remove(path)
+    }
+}
+
+impl Storage for FullStorage {
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let left = self.1.left.load(Relaxed) as usize;
+        let first = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
+        if left == 0 {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        let written = self.0.write_vectored(&[IoSlice::new(&first[..first.len().min(left)])])?;
+        self.1.left.fetch_sub(written as u64, Relaxed);
+        Ok(written)
+    }
+
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        if self.1.broken.load(Relaxed) {
+            Err(io::Error::from_raw_os_error(5))
+        } else {
+            self.0.truncate(length)
+        }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.1.syncs.fetch_add(1, Relaxed);
+        if self.1.broken.load(Relaxed) { Err(io::Error::from_raw_os_error(5)) } else { self.0.sync() }
+    }
+}
+
+fn writer_on(disk: &FullDisk, dir: &Path, options: WriterOptions) -> Result<EventFileWriter, CreateError> {
+    EventFileWriter::begin(dir.to_owned(), identity(BUILDER), false, options, Box::new(disk.clone()))
+}
+
+fn read_all(dir: &Path) -> Vec<Event> {
+    let files = existing_files(dir, RUN).unwrap();
+    let events = files.iter().flat_map(|path| {
+        let file = EventFile::open(path).unwrap();
+        file.events().map(|event| event.unwrap()).collect::<Vec<_>>()
+    });
+    events.collect()
+}
+
+#[test]
+fn committed_events_survive_without_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+    let events = [event(1, 10), event(2, 100_000), event(3, 10)];
+    for event in &events {
+        writer.append(event).unwrap();
+    }
+    writer.commit().unwrap();
+    writer.append(&event(4, 10)).unwrap();
+    assert_eq!(writer.written().events, 3);
+    drop(writer);
+    assert_eq!(read_all(dir.path()), events);
+}
+
+#[test]
+fn files_rotate_between_records_and_stay_below_the_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let events: Vec<Event> = (1..=100).map(|id| event(id, id as usize * 3)).collect();
+    let files = write(dir.path(), BUILDER, 4096, &events);
+    assert!(files.len() > 8, "{files:?}");
+    for (sequence, path) in files.iter().enumerate() {
+        assert!(fs::metadata(path).unwrap().len() <= 4096, "{path:?}");
+        let file = EventFile::open(path).unwrap();
+        assert_eq!(file.header().sequence as usize, sequence);
+        assert_eq!(file.index_state(), IndexState::Present);
+    }
+    assert_eq!(read_all(dir.path()), events);
+}
+
+#[test]
+fn an_event_larger_than_a_file_has_one_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let events = [event(1, 10), event(2, 50_000), event(3, 10)];
+    assert_eq!(write(dir.path(), BUILDER, 4096, &events).len(), 3);
+    assert_eq!(read_all(dir.path()), events);
+}
+
+#[test]
+fn a_run_that_was_taken_is_refused_with_the_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), BUILDER, u64::MAX, &[event(1, 1)]);
+    let refused = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap_err();
+    let text = refused.to_string();
+    assert!(matches!(refused, CreateError::Exists { .. }));
+    assert!(text.contains("run000001_b01_0000.evb") && text.contains("choose another run number"), "{text}");
+    assert_eq!(read_all(dir.path()).len(), 1, "the file in the way was touched");
+    EventFileWriter::create(dir.path(), identity(BuilderId::new(2)), options(u64::MAX)).unwrap();
+    assert_eq!(existing_files(dir.path(), RUN).unwrap().len(), 2);
+    assert_eq!(next_free_run(dir.path()).unwrap(), RunNumber::new(2));
+    assert_eq!(next_free_run(&dir.path().join("none")).unwrap(), RunNumber::new(1));
+}
+
+#[test]
+fn foreign_events_are_refused_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+    writer.append(&event(1, 1)).unwrap();
+    let mut foreign = event(2, 1);
+    foreign.run = RunNumber::new(9);
+    let refused = writer.append(&foreign).unwrap_err();
+    assert!(matches!(refused, WriteError::Refused { why: Refusal::Run { .. }, .. }));
+    assert_eq!(refused.not_accepted(), [EventId::new(2)]);
+    let foreign = event_of(3, 1, crate::samples::EPOCH, BuilderId::new(2));
+    assert!(matches!(writer.append(&foreign), Err(WriteError::Refused { why: Refusal::Builder { .. }, .. })));
+    assert_eq!(writer.close().unwrap().events, 1);
+    assert_eq!(read_all(dir.path()), [event(1, 1)]);
+}
+
+#[test]
+fn errors_name_file_and_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FullDisk::default();
+    disk.left.store(200, Relaxed);
+    let mut writer = writer_on(&disk, dir.path(), options(u64::MAX)).unwrap();
+    writer.append(&event(1, 100)).unwrap();
+    writer.append(&event(2, 100)).unwrap();
+    let text = writer.commit().unwrap_err().to_string();
+    assert!(text.contains("run000001_b01_0000.evb") && text.contains("os error 28"), "{text}");
+    assert!(text.contains("2 events (1 to 2) were not accepted"), "{text}");
+}
+
+#[test]
+fn a_file_that_cannot_be_begun_is_not_left_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FullDisk::default();
+    disk.left.store(20, Relaxed);
+    assert!(matches!(writer_on(&disk, dir.path(), options(u64::MAX)), Err(CreateError::File(_))));
+    disk.left.store(2000, Relaxed);
+    writer_on(&disk, dir.path(), options(u64::MAX)).unwrap().close().unwrap();
+}
+
+#[test]
+fn fsync_reaches_file_and_directory_before_commit_returns() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FullDisk::default();
+    disk.left.store(1 << 20, Relaxed);
+    let fsync = WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::Commit };
+    let mut writer = writer_on(&disk, dir.path(), fsync).unwrap();
+    assert_eq!(disk.syncs.load(Relaxed), 2, "header and directory");
+    writer.append(&event(1, 10)).unwrap();
+    assert_eq!(disk.syncs.load(Relaxed), 2);
+    writer.commit().unwrap();
+    assert_eq!(disk.syncs.load(Relaxed), 3);
+    writer.commit().unwrap();
+    assert_eq!(disk.syncs.load(Relaxed), 3, "nothing to sync");
+
+    // A failed fsync means that nobody knows what is on the disk: the event is not accepted, and can come again.
+    writer.append(&event(2, 10)).unwrap();
+    disk.broken.store(true, Relaxed);
+    assert_eq!(writer.commit().unwrap_err().not_accepted(), [EventId::new(2)]);
+    // The file could not be cut either, so nothing is added to it until it can.
+    assert_eq!(writer.append(&event(3, 10)).unwrap_err().not_accepted(), [EventId::new(3)]);
+    disk.broken.store(false, Relaxed);
+    writer.append(&event(2, 10)).unwrap();
+    writer.close().unwrap();
+    assert_eq!(read_all(dir.path()), [event(1, 10), event(2, 10)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    /// The disk fills up at any byte, in records, headers and indexes, with small and large events; each time the
+    /// caller appends again what the error names, and what was never appended.
+    #[test]
+    fn a_full_disk_costs_nothing_but_time(
+        gifts in prop::collection::vec(1u64..3000, 1..40),
+        large in prop::collection::vec(any::<bool>(), 12),
+        rotate_at in prop_oneof![Just(u64::MAX), 1000u64..100_000],
+        batch in 1usize..5,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = FullDisk::default();
+        disk.left.store(500, Relaxed);
+        let mut writer = writer_on(&disk, dir.path(), options(rotate_at)).unwrap();
+        let all: Vec<Event> =
+            large.iter().zip(1..).map(|(large, id)| event(id, if *large { 20_000 } else { 40 })).collect();
+        let mut gifts = gifts.into_iter();
+        for events in all.chunks(batch) {
+            let mut to_do: Vec<Event> = events.to_vec();
+            while !to_do.is_empty() {
+                let mut appended = 0;
+                let outcome = to_do.iter().try_for_each(|event| {
+                    appended += 1;
+                    writer.append(event)
+                });
+                let Err(error) = outcome.and_then(|()| writer.commit()) else { break };
+                let refused = error.not_accepted().to_vec();
+                to_do = to_do
+                    .into_iter()
+                    .enumerate()
+                    .filter(|(place, event)| *place >= appended || refused.contains(&event.id))
+                    .map(|(_, event)| event)
+                    .collect();
+                // What stands in the files now is whole.
+                let _ = read_all(dir.path());
+                disk.left.store(gifts.next().unwrap_or(1_000_000), Relaxed);
+            }
+        }
+        disk.left.store(1_000_000, Relaxed);
+        let written = writer.close().unwrap();
+        prop_assert_eq!(written.events, 12);
+        prop_assert_eq!(read_all(dir.path()), all);
+        let files = existing_files(dir.path(), RUN).unwrap();
+        let bytes: u64 = files.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+        prop_assert_eq!(written.bytes.count(), bytes);
+        prop_assert_eq!(written.files as usize, files.len());
+    }
+}
