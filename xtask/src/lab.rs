@@ -1,6 +1,148 @@
-//! lab
-#[derive(clap::Args)]
-pub(crate) struct LabArgs {}
-pub(crate) fn run(_: &LabArgs) -> anyhow::Result<bool> {
+//! The network lab: a switch with shallow ports in network namespaces, `evbd` with one process per role on it, and
+//! scenarios with bounds. Loopback shows no incast; this does, as far as two cores carry it (about 1 Gbit/s in total).
+
+mod interrupt;
+mod network;
+mod system;
+mod fleet;
+mod outcome;
+mod report;
+mod bench;
+mod incast;
+mod babar;
+mod rcnp;
+mod frozen;
+mod smoke;
+
+use std::{fs, path::PathBuf, process::Command};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Subcommand};
+
+use self::{
+    bench::Bench,
+    network::{Network, Shape},
+};
+use crate::repo;
+
+#[derive(Args)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    scenario: Scenario,
+    /// Where configurations, logs, summaries and the reports go.
+    #[arg(long, global = true, default_value = "target/lab")]
+    out: PathBuf,
+    /// How long each run lasts, in seconds.
+    #[arg(long, global = true, default_value_t = 10.0)]
+    seconds: f64,
+    /// Runs of which the median counts, where a bound is on a median.
+    #[arg(long, global = true, default_value_t = 5)]
+    runs: usize,
+    /// The daemon to run; without it, it is built in release mode.
+    #[arg(long, global = true)]
+    evbd: Option<PathBuf>,
+    /// Only the cases whose name contains this.
+    #[arg(long, global = true, default_value = "")]
+    only: String,
+}
+
+#[derive(Subcommand)]
+enum Scenario {
+    /// 8 and 32 sources into one port: goodput, drops and latency of every mode.
+    Incast,
+    /// 22 sources, 15 builders, 32 kB events: the design load and the limit.
+    Babar,
+    /// 4 sources, 4 builders, one source at a time: event rates by size.
+    Rcnp,
+    /// A source process that freezes in the middle of a run.
+    Frozen,
+    /// The short subset that CI runs.
+    Smoke,
+    /// Bring a network up and hold it until Ctrl-C; `ip netns exec evb-s1 …` runs a command on a host.
+    Up {
+        sources: u16,
+        builders: u16,
+        /// Of every port, in Mbit/s.
+        mbit: u64,
+        /// Buffer of a switch port, in KiB.
+        kib: u64,
+        /// Random loss towards b1, in percent.
+        #[arg(long, default_value_t = 0.0)]
+        loss: f64,
+    },
+    /// Remove what a killed lab has left.
+    Down,
+}
+
+/// Runs one scenario. True: every bound holds.
+pub(crate) fn run(args: &LabArgs) -> Result<bool> {
+    if !is_root() {
+        bail!("the lab makes network namespaces and queueing disciplines: run it as root");
+    }
+    interrupt::watch()?;
+    match args.scenario {
+        Scenario::Down => return network::remove_all().map(|()| true),
+        Scenario::Up { sources, builders, mbit, kib, loss } => {
+            return hold(Shape { sources, builders, rate: mbit * 1_000_000, port_buffer: kib * 1024 }, loss);
+        }
+        Scenario::Incast | Scenario::Babar | Scenario::Rcnp | Scenario::Frozen | Scenario::Smoke => {}
+    }
+    fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
+    let evbd = match &args.evbd {
+        Some(path) => path.clone(),
+        None => build()?,
+    };
+    let bench = Bench {
+        out: args.out.canonicalize()?,
+        evbd: evbd.canonicalize().with_context(|| format!("{}", evbd.display()))?,
+        seconds: args.seconds,
+        runs: args.runs,
+        only: args.only.clone(),
+    };
+    let report = match args.scenario {
+        Scenario::Incast => incast::run(&bench)?,
+        Scenario::Babar => babar::run(&bench)?,
+        Scenario::Rcnp => rcnp::run(&bench)?,
+        Scenario::Frozen => frozen::run(&bench)?,
+        Scenario::Smoke | Scenario::Up { .. } | Scenario::Down => smoke::run(&bench)?,
+    };
+    report.finish(&bench.out)
+}
+
+/// Whether this process may do what the lab needs.
+pub(crate) fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    uid.is_some_and(|uids| uids.split_whitespace().nth(1) == Some("0"))
+}
+
+fn build() -> Result<PathBuf> {
+    let root = repo::root();
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let status =
+        Command::new(cargo).args(["build", "--release", "-p", "evb-daemon"]).current_dir(&root).status()?;
+    if !status.success() {
+        bail!("evbd does not build");
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("release/evbd"))
+}
+
+fn hold(shape: Shape, loss: f64) -> Result<bool> {
+    let network = Network::up(shape)?;
+    network.loss("b1", loss)?;
+    println!("{shape} is up; hosts {}; Ctrl-C takes it down", network.hosts().join(" "));
+    let mut before = 0;
+    while !interrupt::asked() {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let drops = network.ports()?.values().map(|port| port.drops).sum();
+        if drops != before {
+            println!("{drops} packets dropped");
+            before = drops;
+        }
+    }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests;

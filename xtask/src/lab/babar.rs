@@ -1,0 +1,88 @@
+//! BaBar's event builder: 22 sources, 15 builders, 32 kB events, scaled down in rate
+//! so that two cores carry the network: at 50 Mbit/s and 1 kHz the ports are loaded as BaBar's were at 2 kHz and 100.
+
+use anyhow::Result;
+
+use super::{
+    bench::Bench,
+    network::{Network, Shape},
+    report::{Bound, Report},
+    system::{Mode, System, Trigger},
+};
+
+/// A 22nd of 32 kB.
+const FRAGMENT: u64 = 1455;
+/// Share of what 15 ports carry at best, at the limit.
+const LIMIT: f64 = 0.9;
+
+fn shape(mbit: u64) -> Shape {
+    Shape { sources: 22, builders: 15, rate: mbit * 1_000_000, port_buffer: 160 * 1024 }
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("babar");
+    {
+        let network = Network::up(shape(50))?;
+        design(bench, &network, &mut report, Trigger::Periodic(1000.0), "periodic")?;
+        design(bench, &network, &mut report, Trigger::Poisson(1000.0), "poisson")?;
+    }
+    {
+        let network = Network::up(shape(25))?;
+        limit(bench, &network, &mut report)?;
+    }
+    if bench.wants("22x15 full scale") {
+        let network = Network::up(shape(100))?;
+        let system = System::new(Mode::Credit, FRAGMENT).trigger(Trigger::Periodic(2000.0));
+        let outcome = bench.run(&network, "22x15 full scale", system)?;
+        report.add(&outcome);
+        report.note(format!(
+            "22x15 at 100 Mbit/s and 2 kHz: {:.0} events/s, {} drops, dead time {:.2} %, machine busy {:.0} %",
+            outcome.number("rates.events_per_s"),
+            outcome.drops(),
+            outcome.number("dead_time_fraction") * 100.0,
+            outcome.machine_busy * 100.0,
+        ));
+    }
+    Ok(report)
+}
+
+/// 15 ports of 50 Mbit/s.
+pub(crate) fn design_network() -> Result<Network> {
+    Network::up(shape(50))
+}
+
+/// A third of the ports' rate: nothing dropped, nothing inhibited.
+pub(crate) fn design(
+    bench: &Bench,
+    network: &Network,
+    report: &mut Report,
+    trigger: Trigger,
+    kind: &str,
+) -> Result<()> {
+    let name = format!("22x15 design {kind}");
+    if bench.wants(&name) {
+        let outcome = bench.run(network, &name, System::new(Mode::Credit, FRAGMENT).trigger(trigger))?;
+        report.add(&outcome);
+        report.clean(&outcome);
+        report.holds(&format!("{name}: dead time"), outcome.number("dead_time_fraction"), Bound::AtMost(0.0));
+        let rate = outcome.number("rates.events_per_s");
+        report.holds(&format!("{name}: events per second"), rate, Bound::AtLeast(950.0));
+    }
+    Ok(())
+}
+
+/// As fast as 15 ports of 25 Mbit/s go.
+fn limit(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
+    let name = "22x15 limit";
+    if bench.wants(name) {
+        let outcome = bench.run(network, name, System::new(Mode::Credit, FRAGMENT))?;
+        report.add(&outcome);
+        report.clean(&outcome);
+        report.holds(
+            &format!("{name}: share of 15 ports' goodput"),
+            outcome.goodput_share(),
+            Bound::AtLeast(LIMIT),
+        );
+    }
+    Ok(())
+}

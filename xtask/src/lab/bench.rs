@@ -1,0 +1,115 @@
+//! The bench on which scenarios lay their systems: one run from configuration to outcome.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::{
+    fleet::{Fleet, machine_ticks},
+    network::{Network, PortCount},
+    outcome::Outcome,
+    system::System,
+};
+
+/// Beyond a run's own length: start, drain, final counters.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// What all runs of a scenario share.
+pub(crate) struct Bench {
+    pub(crate) out: PathBuf,
+    pub(crate) evbd: PathBuf,
+    pub(crate) seconds: f64,
+    pub(crate) runs: usize,
+    pub(crate) only: String,
+}
+
+impl Bench {
+    /// Whether the user wants that case.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        name.contains(&self.only)
+    }
+
+    /// Runs a system to its end.
+    pub(crate) fn run(&self, network: &Network, name: &str, system: System) -> Result<Outcome> {
+        self.run_with(network, name, system, |_| Ok(()))
+    }
+
+    /// Runs a system; `each_look` may act on its processes.
+    pub(crate) fn run_with(
+        &self,
+        network: &Network,
+        name: &str,
+        system: System,
+        each_look: impl FnMut(&mut Fleet) -> Result<()>,
+    ) -> Result<Outcome> {
+        let folder = self.out.join(name.replace(' ', "-"));
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        let config = folder.join("config.toml");
+        fs::write(&config, system.config(network.shape(), self.seconds)?)?;
+        let (before, (busy_before, all_before)) = (network.ports()?, machine_ticks()?);
+        let mut fleet = Fleet::start(network, &self.evbd, &config, &folder)?;
+        let limit = Duration::from_secs_f64(self.seconds) + GRACE;
+        fleet.wait(limit, each_look).with_context(|| format!("{name}, see {}", folder.display()))?;
+        let wall_s = fleet.elapsed().as_secs_f64();
+        let (busy, all) = machine_ticks()?;
+        let outcome = Outcome {
+            name: name.to_owned(),
+            shape: network.shape(),
+            system,
+            summary: summary(&folder.join("sup.json"), name, &fleet)?,
+            ports: since(&before, network.ports()?),
+            codes: fleet.processes.iter().map(|p| (p.host.clone(), p.code.unwrap_or(-1))).collect(),
+            wall_s,
+            cpu_s: fleet.processes.iter().map(|p| p.cpu_s).sum(),
+            machine_busy: (busy - busy_before) as f64 / (all - all_before).max(1) as f64,
+            peak_rss_kib: peaks(&fleet),
+        };
+        if outcome.codes.values().any(|code| *code != 0) {
+            eprint!("{name}: not every process ended well\n{}", fleet.complaints());
+        }
+        Ok(outcome)
+    }
+}
+
+fn summary(path: &Path, name: &str, fleet: &Fleet) -> Result<Value> {
+    let missing = || format!("{name}: no summary from the supervisor\n{}", fleet.complaints());
+    let text = fs::read_to_string(path).with_context(missing)?;
+    serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))
+}
+
+fn since(
+    before: &BTreeMap<String, PortCount>,
+    after: BTreeMap<String, PortCount>,
+) -> BTreeMap<String, PortCount> {
+    let count = |host: &str| before.get(host).copied().unwrap_or_default();
+    after
+        .into_iter()
+        .map(|(host, now)| {
+            let then = count(&host);
+            (host, PortCount { drops: now.drops - then.drops, bytes: now.bytes - then.bytes })
+        })
+        .collect()
+}
+
+fn peaks(fleet: &Fleet) -> BTreeMap<&'static str, u64> {
+    let mut peaks = BTreeMap::new();
+    for process in &fleet.processes {
+        let kind = match process.host.as_bytes() {
+            b"sup" => "supervisor",
+            [b's', ..] => "source",
+            _ => "builder",
+        };
+        let peak: &mut u64 = peaks.entry(kind).or_default();
+        *peak = process.peak_rss_kib.max(*peak);
+    }
+    peaks
+}

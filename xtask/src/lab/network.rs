@@ -1,0 +1,198 @@
+//! A switched Ethernet in network namespaces. Every host hangs on one port of a bridge; a port towards a host is an
+//! output queue of one rate and a few packets (tbf), so incast overflows it and drops, as a shallow switch does.
+//!
+//! Hosts: `sup` 10.77.3.1, `s<i>` 10.77.1.i, `b<j>` 10.77.2.j. Segmentation offloads are off, so that packets are as
+//! large as on a wire; congestion control is pinned per route, because the machine's default may pace by itself.
+
+use std::{collections::BTreeMap, fmt, process::Command};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use super::interrupt;
+
+const PREFIX: &str = "evb-";
+const SWITCH: &str = "evb-sw";
+/// What tbf may send at once: the smallest that still reaches 1 Gbit/s with the kernel's timers.
+const BURST: &str = "16k";
+
+/// How many hosts, and what their ports are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shape {
+    pub(crate) sources: u16,
+    pub(crate) builders: u16,
+    /// Of every port, in bit/s; tbf counts L2 frames.
+    pub(crate) rate: u64,
+    /// In bytes of L2 frames.
+    pub(crate) port_buffer: u64,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mbit, kib) = (self.rate / 1_000_000, self.port_buffer / 1024);
+        write!(f, "{}x{} at {mbit} Mbit/s, {kib} KiB a port", self.sources, self.builders)
+    }
+}
+
+/// What one switch port has done since the network came up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct PortCount {
+    pub(crate) drops: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A network that is up; dropping it takes it down.
+pub(crate) struct Network {
+    shape: Shape,
+}
+
+impl Network {
+    pub(crate) fn up(shape: Shape) -> Result<Self> {
+        if run("ip", &["netns", "list"])?.split_whitespace().any(|name| name.starts_with(PREFIX)) {
+            bail!(
+                "a lab is already up on this machine (namespace {PREFIX}…); if nobody uses it: cargo xtask lab down"
+            );
+        }
+        run("ip", &["netns", "add", SWITCH])?;
+        // From here on the guard takes down whatever has been made.
+        let network = Self { shape };
+        run("ip", &["-n", SWITCH, "link", "add", "br0", "type", "bridge"])?;
+        run("ip", &["-n", SWITCH, "link", "set", "br0", "up"])?;
+        for host in network.hosts() {
+            interrupt::check()?;
+            network.attach(&host).with_context(|| format!("attaching {host}"))?;
+        }
+        Ok(network)
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        let sources = (1..=self.shape.sources).map(|i| format!("s{i}"));
+        let builders = (1..=self.shape.builders).map(|j| format!("b{j}"));
+        ["sup".to_owned()].into_iter().chain(sources).chain(builders).collect()
+    }
+
+    fn attach(&self, host: &str) -> Result<()> {
+        let (space, port) = (format!("{PREFIX}{host}"), format!("p-{host}"));
+        let address = format!("{}/16", address(host)?);
+        let source = address.trim_end_matches("/16");
+        let (rate, buffer) = (format!("{}bit", self.shape.rate), self.shape.port_buffer.to_string());
+        run("ip", &["netns", "add", &space])?;
+        run(
+            "ip",
+            &["link", "add", "e0", "netns", &space, "type", "veth", "peer", "name", &port, "netns", SWITCH],
+        )?;
+        run("ip", &["-n", &space, "addr", "add", &address, "dev", "e0"])?;
+        run("ip", &["-n", &space, "link", "set", "lo", "up"])?;
+        run("ip", &["-n", &space, "link", "set", "e0", "up"])?;
+        let congestion = ["src", source, "congctl", "cubic"];
+        run(
+            "ip",
+            &[&["-n", &space, "route", "replace", "10.77.0.0/16", "dev", "e0"], &congestion[..]].concat(),
+        )?;
+        run("ip", &["-n", SWITCH, "link", "set", &port, "master", "br0", "up"])?;
+        for (space, device) in [(space.as_str(), "e0"), (SWITCH, port.as_str())] {
+            let off = ["tso", "off", "gso", "off", "gro", "off"];
+            run("ip", &[&["netns", "exec", space, "ethtool", "-K", device], &off[..]].concat())?;
+        }
+        // The host's own link queues and never drops; the switch port is shallow and drops.
+        for (space, device, limit) in
+            [(space.as_str(), "e0", "10m"), (SWITCH, port.as_str(), buffer.as_str())]
+        {
+            let tbf = ["root", "tbf", "rate", &rate, "burst", BURST, "limit", limit];
+            run("tc", &[&["-n", space, "qdisc", "add", "dev", device], &tbf[..]].concat())?;
+        }
+        Ok(())
+    }
+
+    /// Drops that share of the packets towards a host at random; 0 ends it.
+    pub(crate) fn loss(&self, host: &str, percent: f64) -> Result<()> {
+        let device = format!("p-{host}");
+        if run("tc", &["-n", SWITCH, "qdisc", "show", "dev", &device, "clsact"])?.contains("clsact") {
+            run("tc", &["-n", SWITCH, "qdisc", "del", "dev", &device, "clsact"])?;
+        }
+        if percent > 0.0 {
+            run("tc", &["-n", SWITCH, "qdisc", "add", "dev", &device, "clsact"])?;
+            let program = random_drop(percent);
+            let filter = ["egress", "bpf", "da", "bytecode", &program];
+            run("tc", &[&["-n", SWITCH, "filter", "add", "dev", &device], &filter[..]].concat())?;
+        }
+        Ok(())
+    }
+
+    /// Drops and bytes of every switch port, by host. Random losses are not among them.
+    pub(crate) fn ports(&self) -> Result<BTreeMap<String, PortCount>> {
+        port_counts(&run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?)
+    }
+
+    /// A command on a host. It becomes the program itself, so its process id is the program's.
+    pub(crate) fn command(&self, host: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &format!("{PREFIX}{host}"), program]);
+        command
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        if let Err(error) = remove_all() {
+            eprintln!("the lab could not be taken down whole: {error:#}");
+        }
+    }
+}
+
+/// Removes every namespace of the lab, whoever made it.
+pub(crate) fn remove_all() -> Result<()> {
+    for name in run("ip", &["netns", "list"])?.lines().filter_map(|line| line.split_whitespace().next()) {
+        if name.starts_with(PREFIX) {
+            run("ip", &["netns", "del", name])?;
+        }
+    }
+    Ok(())
+}
+
+/// A host's address.
+pub(crate) fn address(host: &str) -> Result<String> {
+    let number = |text: &str| text.parse::<u8>().with_context(|| format!("`{host}` is no host"));
+    match host.split_at_checked(1) {
+        _ if host == "sup" => Ok("10.77.3.1".into()),
+        Some(("s", i)) => Ok(format!("10.77.1.{}", number(i)?)),
+        Some(("b", j)) => Ok(format!("10.77.2.{}", number(j)?)),
+        _ => bail!("`{host}` is no host"),
+    }
+}
+
+/// Classic BPF that answers 2 (drop) for a share of the packets and 0 (pass) for the rest: load the kernel's random
+/// word (ancillary offset `SKF_AD_OFF + SKF_AD_RANDOM` of linux/filter.h), skip one instruction if it is at or above the threshold.
+fn random_drop(percent: f64) -> String {
+    let threshold = (percent.clamp(0.0, 100.0) / 100.0 * f64::from(u32::MAX)).round();
+    format!("4,32 0 0 4294963256,53 1 0 {threshold:.0},6 0 0 2,6 0 0 0")
+}
+
+fn port_counts(json: &str) -> Result<BTreeMap<String, PortCount>> {
+    let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
+    let mut ports = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry["kind"] == "tbf") {
+        let host = entry["dev"].as_str().and_then(|dev| dev.strip_prefix("p-")).context("tbf on no port")?;
+        let count = |key: &str| entry[key].as_u64().with_context(|| format!("tc states no `{key}`"));
+        ports.insert(host.to_owned(), PortCount { drops: count("drops")?, bytes: count("bytes")? });
+    }
+    Ok(ports)
+}
+
+/// Runs a program and gives its output.
+fn run(program: &str, arguments: &[&str]) -> Result<String> {
+    let output =
+        Command::new(program).args(arguments).output().with_context(|| format!("{program} does not run"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{program} {}: {}", arguments.join(" "), said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! What one run has shown: the supervisor's summary, the switch's counters, the processes' appetite.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{
+    network::{PortCount, Shape},
+    system::{System, port_capacity},
+};
+
+/// One run, measured from inside and from outside.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+    pub(crate) system: System,
+    /// The supervisor's summary.
+    pub(crate) summary: Value,
+    /// What the ports did during the run, by host.
+    pub(crate) ports: BTreeMap<String, PortCount>,
+    /// Exit codes by host.
+    pub(crate) codes: BTreeMap<String, i32>,
+    pub(crate) wall_s: f64,
+    /// User and system time of all roles together.
+    pub(crate) cpu_s: f64,
+    /// Busy share of the machine, everything included.
+    pub(crate) machine_busy: f64,
+    /// The largest process of each kind.
+    pub(crate) peak_rss_kib: BTreeMap<&'static str, u64>,
+}
+
+impl Outcome {
+    /// A number of the summary by its dotted path; NaN, which fails every bound, if it is not there.
+    pub(crate) fn number(&self, path: &str) -> f64 {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        self.summary.pointer(&pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
+    }
+
+    /// Payload per second of complete run time, in bit/s.
+    pub(crate) fn goodput(&self) -> f64 {
+        self.number("rates.payload_bytes_per_s") * 8.0
+    }
+
+    /// Goodput as a share of what all builders' ports carry at best.
+    pub(crate) fn goodput_share(&self) -> f64 {
+        self.goodput() / (port_capacity(self.shape) * f64::from(self.shape.builders))
+    }
+
+    /// Packets that the switch has dropped for want of room.
+    pub(crate) fn drops(&self) -> u64 {
+        self.ports.values().map(|port| port.drops).sum()
+    }
+
+    /// L2 bytes through the builders' ports: no summary can claim more payload than this.
+    pub(crate) fn builder_port_bytes(&self) -> u64 {
+        self.ports.iter().filter(|(host, _)| host.starts_with('b')).map(|(_, port)| port.bytes).sum()
+    }
+
+    /// Every event is accounted for and complete, and every process says so.
+    pub(crate) fn is_complete(&self) -> bool {
+        let clean = self.number("events.incomplete") == 0.0 && self.number("events.lost") == 0.0;
+        let all = self.number("events.assigned") > 0.0
+            && self.number("events.complete") == self.number("events.assigned")
+            && self.number("events.written") == self.number("events.complete");
+        clean && all && self.codes.values().all(|code| *code == 0)
+    }
+
+    /// The payload that the summary claims went through the ports.
+    pub(crate) fn is_plausible(&self) -> bool {
+        let payload = self.number("bytes.payload");
+        payload > 0.0 && payload <= self.builder_port_bytes() as f64
+    }
+
+    /// A quantile of the build latency as a multiple of the event's time on the wire.
+    pub(crate) fn latency_share(&self, quantile: &str) -> f64 {
+        self.latency_us(quantile) / (self.system.wire_time(self.shape) * 1e6)
+    }
+
+    pub(crate) fn latency_us(&self, quantile: &str) -> f64 {
+        self.number(&format!("build_latency_us.{quantile}"))
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let ports: BTreeMap<_, _> = self
+            .ports
+            .iter()
+            .map(|(host, p)| (host, json!({ "drops": p.drops, "bytes": p.bytes })))
+            .collect();
+        json!({
+            "name": self.name,
+            "network": self.shape.to_string(),
+            "mode": self.system.mode.name(),
+            "slots": self.system.slots,
+            "fragment_bytes": self.system.fragment,
+            "goodput_bit_per_s": self.goodput(),
+            "goodput_share": self.goodput_share(),
+            "wire_time_us": self.system.wire_time(self.shape) * 1e6,
+            "drops": self.drops(),
+            "ports": ports,
+            "exit_codes": self.codes,
+            "wall_s": self.wall_s,
+            "cpu_s": self.cpu_s,
+            "machine_busy": self.machine_busy,
+            "peak_rss_kib": self.peak_rss_kib,
+            "summary": self.summary,
+        })
+    }
+}
+
+/// The middle of several values; of an even number, the upper one of the two.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+use super::{super::system::Mode, *};
+
+fn outcome(summary: Value) -> Outcome {
+    Outcome {
+        name: "x".into(),
+        shape: Shape { sources: 8, builders: 1, rate: 1_000_000_000, port_buffer: 131_072 },
+        system: System::new(Mode::Credit, 64_000),
+        summary,
+        ports: BTreeMap::from([
+            ("b1".into(), PortCount { drops: 2, bytes: 1000 }),
+            ("s1".into(), PortCount::default()),
+        ]),
+        codes: BTreeMap::from([("sup".into(), 0)]),
+        wall_s: 1.0,
+        cpu_s: 1.0,
+        machine_busy: 0.5,
+        peak_rss_kib: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn complete_means_every_event_and_every_process() {
+    let whole =
+        json!({ "events": { "assigned": 5, "complete": 5, "incomplete": 0, "lost": 0, "written": 5 } });
+    let mut outcome = outcome(whole);
+    assert!(outcome.is_complete());
+    outcome.codes.insert("s1".into(), 1);
+    assert!(!outcome.is_complete());
+    outcome.codes.insert("s1".into(), 0);
+    for key in ["assigned", "complete", "written", "lost"] {
+        let kept = outcome.summary.clone();
+        outcome.summary["events"][key] = json!(4);
+        assert!(!outcome.is_complete(), "{key}");
+        outcome.summary = kept;
+    }
+}
+
+#[test]
+fn a_missing_number_is_nan_and_never_plausible() {
+    let outcome = outcome(json!({}));
+    assert!(outcome.goodput().is_nan() && !outcome.is_complete() && !outcome.is_plausible());
+}
+
+#[test]
+fn payload_beyond_the_ports_is_not_believed() {
+    assert!(outcome(json!({ "bytes": { "payload": 1000 } })).is_plausible());
+    assert!(!outcome(json!({ "bytes": { "payload": 1001 } })).is_plausible());
+}
+
+#[test]
+fn medians() {
+    assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
+    assert!(median([]).is_nan());
+}

@@ -1,0 +1,32 @@
+//! The event builder of RCNP and Saclay (Nomachi et al.): builders ask one source at a time, so round trips rule.
+//! A table of event rates by size and by the events outstanding per builder.
+
+use anyhow::Result;
+
+use super::{
+    bench::Bench,
+    network::{Network, Shape},
+    report::Report,
+    system::{Mode, System},
+};
+
+const SIZES: [u64; 7] = [16, 64, 256, 1_000, 4_000, 16_000, 64_000];
+
+pub(crate) fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("rcnp");
+    let network =
+        Network::up(Shape { sources: 4, builders: 4, rate: 1_000_000_000, port_buffer: 128 * 1024 })?;
+    for slots in [1, 8] {
+        for size in SIZES {
+            let name = format!("4x4 slots {slots} size {size}");
+            if bench.wants(&name) {
+                // The event is of that size; four sources have a quarter each.
+                let system = System::new(Mode::Sequential, size / 4).slots(slots);
+                let outcome = bench.run(&network, &name, system)?;
+                report.add(&outcome);
+                report.clean(&outcome);
+            }
+        }
+    }
+    Ok(report)
+}

@@ -1,0 +1,157 @@
+//! A scenario's outcomes as a table for people and as JSON for machines, with a verdict for every bound.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::outcome::Outcome;
+
+/// Two comparisons are all that the bounds need.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+#[derive(Debug)]
+struct Verdict {
+    what: String,
+    measured: f64,
+    bound: Bound,
+}
+
+impl Verdict {
+    /// What was not measured (NaN) does not hold.
+    fn holds(&self) -> bool {
+        match self.bound {
+            Bound::AtLeast(limit) => self.measured >= limit,
+            Bound::AtMost(limit) => self.measured <= limit,
+        }
+    }
+}
+
+/// What a scenario gives back.
+pub(crate) struct Report {
+    scenario: &'static str,
+    outcomes: Vec<Outcome>,
+    verdicts: Vec<Verdict>,
+    notes: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(scenario: &'static str) -> Self {
+        println!("{}", header());
+        Self { scenario, outcomes: Vec::new(), verdicts: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Keeps and prints an outcome, and holds it to what every outcome must: a summary that the wire confirms.
+    pub(crate) fn add(&mut self, outcome: &Outcome) {
+        println!("{}", row(outcome));
+        self.yes(
+            &format!("{}: the ports carried what the summary claims", outcome.name),
+            outcome.is_plausible(),
+        );
+        self.outcomes.push(outcome.clone());
+    }
+
+    pub(crate) fn holds(&mut self, what: &str, measured: f64, bound: Bound) {
+        self.verdicts.push(Verdict { what: what.to_owned(), measured, bound });
+    }
+
+    pub(crate) fn yes(&mut self, what: &str, is_so: bool) {
+        self.holds(what, f64::from(u8::from(is_so)), Bound::AtLeast(1.0));
+    }
+
+    /// Complete and without a single drop: what shaping promises.
+    pub(crate) fn clean(&mut self, outcome: &Outcome) {
+        self.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete());
+        self.holds(&format!("{}: packets dropped", outcome.name), outcome.drops() as f64, Bound::AtMost(0.0));
+    }
+
+    pub(crate) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Prints the verdicts and writes `<scenario>.json`. True: all bounds hold, and there was something to hold.
+    pub(crate) fn finish(&self, folder: &Path) -> Result<bool> {
+        println!();
+        for verdict in &self.verdicts {
+            let (sign, limit) = match verdict.bound {
+                Bound::AtLeast(limit) => (">=", limit),
+                Bound::AtMost(limit) => ("<=", limit),
+            };
+            let word = if verdict.holds() { "pass" } else { "FAIL" };
+            println!("{word}  {:<72} {:>12} {sign} {}", verdict.what, short(verdict.measured), short(limit));
+        }
+        for note in &self.notes {
+            println!("note  {note}");
+        }
+        let failed = self.verdicts.iter().filter(|verdict| !verdict.holds()).count();
+        let path = folder.join(format!("{}.json", self.scenario));
+        fs::write(&path, serde_json::to_string_pretty(&self.json())?)
+            .with_context(|| path.display().to_string())?;
+        println!("\n{}: {} bounds, {failed} failed; {}", self.scenario, self.verdicts.len(), path.display());
+        Ok(failed == 0 && !self.verdicts.is_empty())
+    }
+
+    fn json(&self) -> Value {
+        let verdicts: Vec<Value> = self
+            .verdicts
+            .iter()
+            .map(|v| {
+                let (sign, limit) = match v.bound {
+                    Bound::AtLeast(limit) => ("at least", limit),
+                    Bound::AtMost(limit) => ("at most", limit),
+                };
+                json!({ "what": v.what, "measured": v.measured, "bound": sign, "limit": limit, "holds": v.holds() })
+            })
+            .collect();
+        let outcomes: Vec<Value> = self.outcomes.iter().map(Outcome::json).collect();
+        json!({ "scenario": self.scenario, "outcomes": outcomes, "verdicts": verdicts, "notes": self.notes })
+    }
+}
+
+fn header() -> String {
+    format!(
+        "{:<28} {:>9} {:>6} {:>8} {:>9} {:>9} {:>9} {:>8} {:>6} {:>6} {:>5} {:>8}",
+        "case",
+        "Mbit/s",
+        "share",
+        "drops",
+        "ev/s",
+        "p50 ms",
+        "p99 ms",
+        "events",
+        "incomp",
+        "dead",
+        "busy",
+        "RSS MiB"
+    )
+}
+
+fn row(o: &Outcome) -> String {
+    let rss = o.peak_rss_kib.values().max().copied().unwrap_or(0) / 1024;
+    format!(
+        "{:<28} {:>9.1} {:>5.1}% {:>8} {:>9.1} {:>9.2} {:>9.2} {:>8.0} {:>6.0} {:>5.1}% {:>4.0}% {:>8}",
+        o.name,
+        o.goodput() / 1e6,
+        o.goodput_share() * 100.0,
+        o.drops(),
+        o.number("rates.events_per_s"),
+        o.latency_us("p50") / 1e3,
+        o.latency_us("p99") / 1e3,
+        o.number("events.assigned"),
+        o.number("events.incomplete"),
+        o.number("dead_time_fraction") * 100.0,
+        o.machine_busy * 100.0,
+        rss,
+    )
+}
+
+fn short(value: f64) -> String {
+    if value == value.trunc() { format!("{value:.0}") } else { format!("{value:.3}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+use super::*;
+
+#[test]
+fn bounds_hold_or_not() {
+    let verdict = |measured, bound| Verdict { what: String::new(), measured, bound }.holds();
+    assert!(verdict(1.0, Bound::AtLeast(1.0)) && verdict(1.0, Bound::AtMost(1.0)));
+    assert!(!verdict(0.9, Bound::AtLeast(1.0)) && !verdict(1.1, Bound::AtMost(1.0)));
+    assert!(!verdict(f64::NAN, Bound::AtLeast(0.0)) && !verdict(f64::NAN, Bound::AtMost(1.0)));
+}
+
+#[test]
+fn a_report_without_bounds_does_not_pass() {
+    let folder = std::env::temp_dir().join(format!("evb-report-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let mut report = Report::new("empty");
+    assert!(!report.finish(&folder).unwrap());
+    report.holds("one", 1.0, Bound::AtLeast(1.0));
+    assert!(report.finish(&folder).unwrap());
+    report.holds("two", 0.0, Bound::AtLeast(1.0));
+    assert!(!report.finish(&folder).unwrap());
+    let written: Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("empty.json")).unwrap()).unwrap();
+    assert_eq!(written["verdicts"][1]["holds"], false);
+    fs::remove_dir_all(folder).unwrap();
+}

@@ -1,0 +1,28 @@
+//! The subset that runs with every change: shaped traffic fills the port and drops nothing, unshaped traffic drops.
+
+use anyhow::Result;
+
+use super::{babar, bench::Bench, incast, network::Network, report::Report, system::Trigger};
+
+/// Seconds of each run.
+const SECONDS: f64 = 5.0;
+
+pub(crate) fn run(bench: &Bench) -> Result<Report> {
+    let bench = Bench {
+        seconds: bench.seconds.min(SECONDS),
+        out: bench.out.clone(),
+        evbd: bench.evbd.clone(),
+        only: bench.only.clone(),
+        ..*bench
+    };
+    let mut report = Report::new("smoke");
+    {
+        let network = Network::up(incast::shape(8))?;
+        incast::credit(&bench, &network, &mut report)?;
+        incast::window(&bench, &network, &mut report)?;
+        incast::none(&bench, &network, &mut report, 16)?;
+    }
+    let network = babar::design_network()?;
+    babar::design(&bench, &network, &mut report, Trigger::Periodic(1000.0), "periodic")?;
+    Ok(report)
+}

@@ -1,0 +1,134 @@
+//! One system of `evbd` on the lab's hosts, as the TOML file that every one of its processes reads.
+
+use std::fmt::Write as _;
+
+use super::network::{Shape, address};
+
+/// Payload of a full TCP segment and its L2 frame: 1500 bytes of IP, 20 + 20 + 12 of headers, 14 of Ethernet.
+const SEGMENT: f64 = 1448.0;
+const FRAME_OVERHEAD: f64 = 66.0;
+
+/// How the lanes are shaped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mode {
+    Credit,
+    /// Credit, one source at a time.
+    Sequential,
+    /// Bytes per lane.
+    Window(u64),
+    None,
+}
+
+impl Mode {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Credit => "credit",
+            Self::Sequential => "sequential",
+            Self::Window(_) => "window",
+            Self::None => "none",
+        }
+    }
+}
+
+/// What makes events happen, in events per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Trigger {
+    Fast,
+    Periodic(f64),
+    Poisson(f64),
+}
+
+/// A system to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct System {
+    pub(crate) mode: Mode,
+    pub(crate) trigger: Trigger,
+    pub(crate) slots: u32,
+    /// Bytes of every fragment.
+    pub(crate) fragment: u64,
+    /// Let an inadmissible load run.
+    pub(crate) warn: bool,
+}
+
+impl System {
+    /// As fast as the builders take it, 16 slots.
+    pub(crate) fn new(mode: Mode, fragment: u64) -> Self {
+        Self { mode, trigger: Trigger::Fast, slots: 16, fragment, warn: false }
+    }
+
+    pub(crate) fn trigger(self, trigger: Trigger) -> Self {
+        Self { trigger, ..self }
+    }
+
+    pub(crate) fn slots(self, slots: u32) -> Self {
+        Self { slots, ..self }
+    }
+
+    pub(crate) fn warn(self) -> Self {
+        Self { warn: true, ..self }
+    }
+
+    /// The file. Every host appears; which roles a process hosts is said on its command line.
+    pub(crate) fn config(&self, shape: Shape, seconds: f64) -> anyhow::Result<String> {
+        let trigger = match self.trigger {
+            Trigger::Fast => "{ kind = \"as-fast-as-possible\" }".to_owned(),
+            Trigger::Periodic(rate) => format!("{{ kind = \"periodic\", rate = \"{rate:.3} Hz\" }}"),
+            Trigger::Poisson(rate) => format!("{{ kind = \"poisson\", rate = \"{rate:.3} Hz\" }}"),
+        };
+        let shaping = match self.mode {
+            Mode::Credit => "mode = \"credit\"".to_owned(),
+            Mode::Sequential => "mode = \"credit\"\nsources_at_once = 1".to_owned(),
+            Mode::Window(bytes) => format!("mode = \"window\"\nwindow = \"{bytes} B\""),
+            Mode::None => "mode = \"none\"".to_owned(),
+        };
+        let mut toml = format!(
+            "[run]\nnumber = 1\nduration = \"{seconds} s\"\nseed = 1\n\n\
+             [supervisor]\nlisten = \"{}:7000\"\ntrigger = {trigger}\nslots = {}\n\n\
+             [network]\ntransport = \"tcp\"\nlink_rate = \"{} Mbit/s\"\nport_buffer = \"{} B\"\nmtu = 1500\n\
+             congestion_control = \"cubic\"\nadmission = \"{}\"\n\n\
+             [shaping]\n{shaping}\n\n[security]\nmode = \"none\"\n",
+            address("sup")?,
+            self.slots,
+            shape.rate / 1_000_000,
+            shape.port_buffer,
+            if self.warn { "warn" } else { "refuse" },
+        );
+        for i in 1..=shape.sources {
+            let (bind, size) = (address(&format!("s{i}"))?, self.fragment);
+            write!(toml, "\n[[source]]\nid = {i}\nbind = \"{bind}\"\n")?;
+            writeln!(
+                toml,
+                "input = {{ kind = \"generator\", size = \"{size} B\" }}\nmax_fragment = \"{size} B\""
+            )?;
+        }
+        for j in 1..=shape.builders {
+            let listen = address(&format!("b{j}"))?;
+            write!(
+                toml,
+                "\n[[builder]]\nid = {j}\nlisten = \"{listen}:7101\"\nsink = {{ kind = \"null\" }}\n"
+            )?;
+        }
+        Ok(toml)
+    }
+
+    /// Seconds that an event's L2 frames take through one port.
+    pub(crate) fn wire_time(&self, shape: Shape) -> f64 {
+        let frames = (self.fragment as f64 / SEGMENT).ceil();
+        let bytes = self.fragment as f64 + frames * FRAME_OVERHEAD;
+        bytes * f64::from(shape.sources) * 8.0 / shape.rate as f64
+    }
+}
+
+/// Payload that one port carries at best, in bit/s: full segments, nothing else.
+pub(crate) fn port_capacity(shape: Shape) -> f64 {
+    shape.rate as f64 * SEGMENT / (SEGMENT + FRAME_OVERHEAD)
+}
+
+/// The largest window per lane of which all sources' together fit into nine tenths of a port's buffer, headers included.
+pub(crate) fn safe_window(shape: Shape) -> u64 {
+    let share = 0.9 * shape.port_buffer as f64 / f64::from(shape.sources);
+    (share * SEGMENT / (SEGMENT + FRAME_OVERHEAD) / 100.0).floor() as u64 * 100
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+use std::process::Command;
+
+use super::*;
+
+/// The whole network, for real: pings pass, the shallow port counts what it drops, the filter loses, nothing is left.
+#[test]
+fn a_small_network_comes_up_and_goes() {
+    if !is_root() {
+        println!("SKIP: network namespaces need root");
+        return;
+    }
+    let tools = ["ip", "tc", "ethtool", "ping"];
+    if let Some(tool) = tools.iter().find(|tool| Command::new(tool).arg("-V").output().is_err()) {
+        println!("SKIP: {tool} is not installed");
+        return;
+    }
+    let shape = Shape { sources: 2, builders: 1, rate: 10_000_000, port_buffer: 8 * 1024 };
+    let network = match Network::up(shape) {
+        Ok(network) => network,
+        Err(error) if format!("{error:#}").contains("already up") => {
+            println!("SKIP: another lab is up");
+            return;
+        }
+        Err(error) => panic!("{error:#}"),
+    };
+    let ping = |host: &str, arguments: &[&str]| {
+        let output = network.command(host, "ping").args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(ping("s1", &["-c2", "-i0.01", "10.77.2.1"]).contains(" 0% packet loss"));
+    assert_eq!(network.ports().unwrap()["b1"].drops, 0);
+    assert!(Network::up(shape).is_err(), "a second lab is refused, and the refusal leaves the first alone");
+    // Incast: 8 KiB hold five full packets, and two links of the port's own rate fill it at once.
+    let both = ["s1", "s2"].map(|host| {
+        let flood = ["-c8", "-l8", "-i0.002", "-W1", "-s17000", "10.77.2.1"];
+        network.command(host, "ping").args(flood).stdout(std::process::Stdio::null()).spawn().unwrap()
+    });
+    for mut flood in both {
+        flood.wait().unwrap();
+    }
+    assert!(network.ports().unwrap()["b1"].drops > 0, "{:?}", network.ports());
+    network.loss("b1", 100.0).unwrap();
+    let before = network.ports().unwrap()["b1"].drops;
+    assert!(ping("s2", &["-c3", "-i0.01", "-W1", "10.77.2.1"]).contains("100% packet loss"));
+    assert_eq!(network.ports().unwrap()["b1"].drops, before, "random losses are not the port's drops");
+    network.loss("b1", 0.0).unwrap();
+    assert!(ping("s2", &["-c2", "-i0.01", "10.77.2.1"]).contains(" 0% packet loss"));
+    drop(network);
+    let left = Command::new("ip").args(["netns", "list"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&left.stdout).contains("evb-"));
+}
