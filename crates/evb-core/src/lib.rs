@@ -1,9 +1,28 @@
 //! The pure machines and the vocabulary of the evb event builder: **what** happens, with no socket, clock or chance.
+//!
+//! In reading order, a module knows only those above it:
+//!
+//! | module | has |
+//! |---|---|
+//! | [`id`], [`time`], [`units`], [`set`] | who, when, how much, which sources: types instead of bare numbers |
+//! | [`rng`] | chance as a value, from a seed |
+//! | [`fragment`], [`event`] | what goes in and what comes out |
+//! | [`wire`] | both as bytes, with every check |
+//! | [`grant`], [`lane`] | the byte stream from one source to one builder, its counters, and what a shaper is |
+//! | [`source`], [`builder`] | the machines of the two ends |
+//!
+//! Every machine has the same shape: `new`, inputs `push` / `handle_*` that take `now`, `handle_timeout(now)`,
+//! `next_timeout()`, and one door out, `poll(now)`, called until it answers `None`.
 
 pub mod id;
 pub mod time;
 pub mod units;
+pub mod set;
 pub mod rng;
 pub mod fragment;
 pub mod event;
 pub mod wire;
+pub mod grant;
+pub mod lane;
+pub mod source;
+pub mod builder;

@@ -105,11 +105,16 @@ impl Sum for Bytes {
     }
 }
 
+/// Bits of a byte times nanoseconds of a second.
+const NANOBITS: u128 = 8_000_000_000;
+
 impl Div<Rate> for Bytes {
     type Output = Duration;
     /// How long that many bytes take at that rate, rounded up to a nanosecond.
+    #[allow(clippy::suspicious_arithmetic_impl)] // bytes · 8 · 1e9 / (bit/s)
     fn div(self, rate: Rate) -> Duration {
-        let nanos = (u128::from(self.0) * 8_000_000_000).div_ceil(u128::from(rate.0.max(1)));
+        let bits_in_nanos = u128::from(self.0) * NANOBITS;
+        let nanos = bits_in_nanos.div_ceil(u128::from(rate.0.max(1)));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
@@ -178,8 +183,9 @@ impl Mul<u64> for Rate {
 impl Mul<Duration> for Rate {
     type Output = Bytes;
     /// How many bytes pass in that time.
+    #[allow(clippy::suspicious_arithmetic_impl)] // bit/s · ns / 8 / 1e9
     fn mul(self, time: Duration) -> Bytes {
-        let bytes = u128::from(self.0) * time.as_nanos() / 8_000_000_000;
+        let bytes = u128::from(self.0) * time.as_nanos() / NANOBITS;
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 }

@@ -1,1 +1,34 @@
-//! evb-shaper
+//! **When** bytes may go: grant policies at the builder, departure times at the source. Pure: no socket, no clock.
+//!
+//! The bottleneck of event building is the switch port in front of a builder: N sources answer at once into one shallow
+//! buffer. A builder knows beforehand what is to come, so it can ask for it in pieces:
+//!
+//! | `shaping.mode` | a source may send | safe while |
+//! |---|---|---|
+//! | [`Credit`] | what the builder's byte budget lets it ask for | budget ≤ port buffer |
+//! | [`Window`] | `window` beyond what has arrived on its lane | sources × window ≤ port buffer |
+//! | [`Open`] with a [`PacedSource`] | all that is ready, paced by a token bucket per lane and link | Σ rates ≤ port rate |
+//! | [`Open`] | all that is ready: the baseline | never |
+//!
+//! Credit follows the receiver-driven transports (Homa: Montazeri et al., SIGCOMM 2018; SIRD: Prasopoulos et al., NSDI 2025)
+//! and the sequential request of the RCNP/Saclay event builder (Nomachi et al.); `Window` follows BaBar's use of the TCP
+//! window as a throttle; the token bucket Yasu et al.'s TBF within CBQ.
+
+pub mod cost;
+mod charges;
+mod credit;
+mod window;
+mod open;
+mod policy;
+mod bucket;
+mod paced;
+
+pub use bucket::TokenBucket;
+pub use credit::{Credit, CreditConfig};
+pub use open::Open;
+pub use paced::{Pace, PacedSource};
+pub use policy::{Policy, Shaping};
+pub use window::Window;
+
+/// A builder whose grants are shaped: what production and simulator drive.
+pub type ShapedBuilder = evb_core::builder::BuilderCore<Policy>;

@@ -1,1 +1,226 @@
-//! lane records
+//! Lane records: fixed, little-endian, 16 bytes of header each (docs/protocol.md, section "Lane records").
+//!
+//! ```text
+//! offset 0      1      2        4         8                 16
+//!        kind   flags  count    length    lane offset       body, `length` bytes
+//!        u8     u8=0   u16      u32       u64
+//!
+//! ANNOUNCE  source → builder   count items of 24 bytes: event u64, timestamp u64, payload length u32, 0 u32;
+//!                              offset: where the first of them begins in the lane
+//! DATA      source → builder   length lane bytes from offset on
+//! GRANT     builder → source   no body; offset: the source may send up to here
+//! COMMIT    builder → source   offset: forget what lies below; count ranges above it, 16 bytes each: start u64, end u64
+//! ```
+
+use core::ops::Range;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{fragment::Timestamp, id::EventId};
+
+/// Length of every record's header.
+pub const RECORD_HEADER: usize = 16;
+/// Length of one announcement.
+pub const ANNOUNCEMENT: usize = 24;
+/// Length of one committed range.
+pub const COMMIT_RANGE: usize = 16;
+/// Most announcements in one record.
+pub const MAX_ANNOUNCEMENTS: usize = 1024;
+/// Most ranges in one commit.
+pub const MAX_COMMIT_RANGES: usize = 64;
+/// Most lane bytes in one data record.
+pub const MAX_DATA: u32 = 4 << 20;
+/// What stands in the lane before each payload: event id and checksum.
+pub const FRAGMENT_HEADER: u64 = 16;
+
+const KIND_ANNOUNCE: u8 = 1;
+const KIND_DATA: u8 = 2;
+const KIND_GRANT: u8 = 3;
+const KIND_COMMIT: u8 = 4;
+
+/// A fragment that is ready to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// Its event.
+    pub event: EventId,
+    /// The detector's time stamp.
+    pub timestamp: Timestamp,
+    /// Length of the payload in bytes.
+    pub length: u32,
+}
+
+/// A record's header, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordHeader {
+    /// So many announcements follow; the first fragment begins at `offset`.
+    Announce {
+        /// How many.
+        count: u16,
+        /// Lane offset of the first.
+        offset: u64,
+    },
+    /// So many lane bytes follow.
+    Data {
+        /// How many.
+        length: u32,
+        /// Lane offset of the first.
+        offset: u64,
+    },
+    /// The source may send up to `end`.
+    Grant {
+        /// Lane offset.
+        end: u64,
+    },
+    /// The source may forget what lies below `offset` and in the ranges that follow.
+    Commit {
+        /// How many ranges.
+        count: u16,
+        /// Lane offset.
+        offset: u64,
+    },
+}
+
+/// Bytes that are no record: the peer's fault, and the end of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// No record of that kind.
+    #[error("unknown lane record kind {0}")]
+    Kind(u8),
+    /// Flags that this version does not know.
+    #[error("lane record flags {0:#x} are not defined")]
+    Flags(u8),
+    /// Count and length contradict each other, or exceed the limit.
+    #[error("lane record of kind {kind} claims {count} items in {length} bytes")]
+    Length {
+        /// Kind of the record.
+        kind: u8,
+        /// Claimed items.
+        count: u16,
+        /// Claimed bytes.
+        length: u32,
+    },
+    /// A committed range that ends before it begins.
+    #[error("committed range {start}..{end} is not a range")]
+    Range {
+        /// Claimed start.
+        start: u64,
+        /// Claimed end.
+        end: u64,
+    },
+}
+
+impl RecordHeader {
+    /// Reads a header; whatever it says about lengths is within the limits afterwards.
+    pub fn decode(bytes: [u8; RECORD_HEADER]) -> Result<Self, RecordError> {
+        let [kind, flags, c0, c1, l0, l1, l2, l3, offset @ ..] = bytes;
+        let count = u16::from_le_bytes([c0, c1]);
+        let length = u32::from_le_bytes([l0, l1, l2, l3]);
+        let offset = u64::from_le_bytes(offset);
+        if flags != 0 {
+            return Err(RecordError::Flags(flags));
+        }
+        let (header, consistent) = match kind {
+            KIND_ANNOUNCE => (
+                Self::Announce { count, offset },
+                (1..=MAX_ANNOUNCEMENTS).contains(&count.into()) && length == items(count, ANNOUNCEMENT),
+            ),
+            KIND_DATA => (Self::Data { length, offset }, count == 0 && (1..=MAX_DATA).contains(&length)),
+            KIND_GRANT => (Self::Grant { end: offset }, count == 0 && length == 0),
+            KIND_COMMIT => (
+                Self::Commit { count, offset },
+                usize::from(count) <= MAX_COMMIT_RANGES && length == items(count, COMMIT_RANGE),
+            ),
+            _ => return Err(RecordError::Kind(kind)),
+        };
+        if consistent { Ok(header) } else { Err(RecordError::Length { kind, count, length }) }
+    }
+
+    /// The bytes of the header.
+    pub fn encode(self) -> [u8; RECORD_HEADER] {
+        let (kind, count, length, offset) = match self {
+            Self::Announce { count, offset } => (KIND_ANNOUNCE, count, items(count, ANNOUNCEMENT), offset),
+            Self::Data { length, offset } => (KIND_DATA, 0, length, offset),
+            Self::Grant { end } => (KIND_GRANT, 0, 0, end),
+            Self::Commit { count, offset } => (KIND_COMMIT, count, items(count, COMMIT_RANGE), offset),
+        };
+        let mut bytes = [0; RECORD_HEADER];
+        bytes[0] = kind;
+        bytes[2..4].copy_from_slice(&count.to_le_bytes());
+        bytes[4..8].copy_from_slice(&length.to_le_bytes());
+        bytes[8..].copy_from_slice(&offset.to_le_bytes());
+        bytes
+    }
+
+    /// How many bytes of a fixed body follow (data bodies are streamed, and not counted here).
+    pub fn body(self) -> usize {
+        match self {
+            Self::Announce { count, .. } => usize::from(count) * ANNOUNCEMENT,
+            Self::Commit { count, .. } => usize::from(count) * COMMIT_RANGE,
+            Self::Data { .. } | Self::Grant { .. } => 0,
+        }
+    }
+}
+
+impl Announcement {
+    /// Appends the 24 bytes.
+    pub fn encode(self, into: &mut BytesMut) {
+        into.put_u64_le(self.event.number());
+        into.put_u64_le(self.timestamp.ticks());
+        into.put_u32_le(self.length);
+        into.put_u32_le(0);
+    }
+
+    /// Reads the 24 bytes.
+    pub fn decode(bytes: &[u8; ANNOUNCEMENT]) -> Self {
+        let [e0, e1, e2, e3, e4, e5, e6, e7, t0, t1, t2, t3, t4, t5, t6, t7, l0, l1, l2, l3, ..] = *bytes;
+        Self {
+            event: EventId::new(u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7])),
+            timestamp: Timestamp::new(u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7])),
+            length: u32::from_le_bytes([l0, l1, l2, l3]),
+        }
+    }
+
+    /// What the fragment takes of the lane.
+    pub const fn lane_length(&self) -> u64 {
+        FRAGMENT_HEADER + self.length as u64
+    }
+}
+
+/// Appends a commit record; ranges beyond [`MAX_COMMIT_RANGES`] wait for the next one.
+pub fn encode_commit(offset: u64, ranges: &[Range<u64>], into: &mut BytesMut) {
+    let ranges = &ranges[..ranges.len().min(MAX_COMMIT_RANGES)];
+    into.put_slice(&RecordHeader::Commit { count: ranges.len() as u16, offset }.encode());
+    for range in ranges {
+        into.put_u64_le(range.start);
+        into.put_u64_le(range.end);
+    }
+}
+
+/// Reads one committed range.
+pub fn decode_commit_range(bytes: &[u8; COMMIT_RANGE]) -> Result<Range<u64>, RecordError> {
+    let (start, end) = two_u64(bytes);
+    if start < end { Ok(start..end) } else { Err(RecordError::Range { start, end }) }
+}
+
+/// The header that stands in the lane before each payload.
+pub fn encode_fragment_header(event: EventId, checksum: crate::fragment::Checksum) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&event.number().to_le_bytes());
+    bytes[8..].copy_from_slice(&checksum.number().to_le_bytes());
+    bytes
+}
+
+/// Event id and checksum before a payload.
+pub fn decode_fragment_header(bytes: &[u8; 16]) -> (EventId, crate::fragment::Checksum) {
+    let (event, checksum) = two_u64(bytes);
+    (EventId::new(event), crate::fragment::Checksum::from_number(checksum))
+}
+
+fn two_u64(bytes: &[u8; 16]) -> (u64, u64) {
+    let both = u128::from_le_bytes(*bytes);
+    (both as u64, (both >> 64) as u64)
+}
+
+const fn items(count: u16, size: usize) -> u32 {
+    count as u32 * size as u32
+}

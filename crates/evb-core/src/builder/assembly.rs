@@ -1,0 +1,270 @@
+//! One slot of a builder: an event while its fragments come in.
+
+use bytes::BytesMut;
+
+use crate::{
+    event::{Contribution, Event, Place},
+    fragment::{Checksum, RunningChecksum, Timestamp},
+    id::{EventId, SourceId},
+    set::SourceSet,
+    time::Instant,
+    wire::record::Announcement,
+};
+
+/// From this payload length on, a fragment has its own memory, into which the socket is read without a copy in between;
+/// shorter ones are copied side by side into the event's arena. 16 KiB: a copy costs less than the extra system call.
+pub const LARGE_FRAGMENT: usize = 16 << 10;
+
+/// An event in a slot.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    pub(super) event: EventId,
+    pub(super) state: State,
+    /// When the trigger was, on this builder's clock; and which sources are to contribute. `None` until assigned.
+    pub(super) assigned: Option<(Instant, SourceSet)>,
+    pub(super) announced: SourceSet,
+    pub(super) arrived: SourceSet,
+    /// Sources that nobody waits for any more.
+    pub(super) given_up: SourceSet,
+    pub(super) opened: Instant,
+    pub(super) arrivals: Arrivals,
+    pub(super) parts: Vec<Part>,
+    arena: BytesMut,
+}
+
+/// Which fragment came last, and by how much.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Arrivals {
+    pub(super) last: usize,
+    pub(super) last_at: Instant,
+    pub(super) previous_at: Instant,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    #[default]
+    Free,
+    /// Fragments come in.
+    Open,
+    /// With the sink.
+    Writing,
+}
+
+/// One source's part of the event.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    timestamp: Timestamp,
+    checksum: Checksum,
+    /// Position in the source's lane.
+    pub(super) sequence: u64,
+    place: PartPlace,
+}
+
+#[derive(Debug, Default)]
+enum PartPlace {
+    #[default]
+    Nowhere,
+    Arena {
+        start: u32,
+        length: u32,
+    },
+    Own(BytesMut),
+}
+
+/// Memory of large fragments, for the next ones.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    spare: Vec<BytesMut>,
+    limit: usize,
+    allocated: usize,
+    pub(super) peak: usize,
+}
+
+impl Pool {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    fn take(&mut self, length: usize) -> BytesMut {
+        let memory = match self.spare.pop() {
+            Some(spare) if spare.capacity() >= length => spare,
+            other => {
+                self.allocated = self.allocated.saturating_sub(other.map_or(0, |spare| spare.capacity()));
+                self.allocated += length;
+                BytesMut::with_capacity(length)
+            }
+        };
+        self.peak = self.peak.max(self.allocated);
+        memory
+    }
+
+    fn give(&mut self, mut memory: BytesMut) {
+        if self.spare.len() < self.limit {
+            memory.clear();
+            self.spare.push(memory);
+        } else {
+            self.allocated = self.allocated.saturating_sub(memory.capacity());
+        }
+    }
+
+    fn forget(&mut self, length: usize) {
+        self.allocated = self.allocated.saturating_sub(length);
+    }
+}
+
+impl Assembly {
+    /// Starts on an event; `sources` is how many the run has.
+    pub(super) fn open(&mut self, event: EventId, sources: usize, now: Instant) {
+        debug_assert_eq!(self.state, State::Free);
+        let (arena, mut parts) = (core::mem::take(&mut self.arena), core::mem::take(&mut self.parts));
+        parts.resize_with(sources, Part::default);
+        *self = Self { event, state: State::Open, opened: now, arena, parts, ..Self::default() };
+    }
+
+    /// A source announced its fragment.
+    pub(super) fn announce(&mut self, source: usize, sequence: u64, announcement: &Announcement) {
+        self.announced.insert(source);
+        let part = &mut self.parts[source];
+        part.sequence = sequence;
+        part.timestamp = announcement.timestamp;
+        part.place = PartPlace::Nowhere;
+    }
+
+    /// Room for a payload whose bytes begin to come: in the arena, or of its own.
+    pub(super) fn begin(&mut self, source: usize, length: usize, pool: &mut Pool) {
+        self.parts[source].place = if length >= LARGE_FRAGMENT {
+            PartPlace::Own(pool.take(length))
+        } else {
+            PartPlace::Arena { start: self.arena.len() as u32, length: length as u32 }
+        };
+    }
+
+    /// Payload bytes from `position` on. Returns whether they went to memory of their own, where they are to be summed.
+    pub(super) fn write(&mut self, source: usize, position: usize, bytes: &[u8]) {
+        match &mut self.parts[source].place {
+            PartPlace::Own(memory) => memory.extend_from_slice(bytes),
+            PartPlace::Arena { start, length } => {
+                if position == 0 {
+                    // Another lane's fragment may have begun meanwhile: room is taken when the first byte comes.
+                    *start = self.arena.len() as u32;
+                    self.arena.extend_from_slice(bytes);
+                    self.arena.resize(*start as usize + *length as usize, 0);
+                } else {
+                    let at = *start as usize + position;
+                    self.arena[at..at + bytes.len()].copy_from_slice(bytes);
+                }
+            }
+            PartPlace::Nowhere => {}
+        }
+    }
+
+    /// Memory of its own of a large fragment, to be read into.
+    pub(super) fn own_memory(&mut self, source: usize) -> Option<&mut BytesMut> {
+        match &mut self.parts[source].place {
+            PartPlace::Own(memory) => Some(memory),
+            PartPlace::Arena { .. } | PartPlace::Nowhere => None,
+        }
+    }
+
+    /// All bytes are here: checks them. `running` has summed up those of a large fragment.
+    pub(super) fn finish(
+        &mut self,
+        source: usize,
+        checksum: Checksum,
+        running: &mut RunningChecksum,
+    ) -> bool {
+        let part = &mut self.parts[source];
+        let found = match &part.place {
+            PartPlace::Own(_) => running.take(),
+            PartPlace::Arena { start, length } => {
+                Checksum::of(&self.arena[*start as usize..(*start + *length) as usize])
+            }
+            PartPlace::Nowhere => return false,
+        };
+        part.checksum = checksum;
+        found == checksum
+    }
+
+    /// Marks a checked fragment as part of the event.
+    pub(super) fn arrive(&mut self, source: usize, now: Instant) {
+        self.arrived.insert(source);
+        self.given_up.remove(source);
+        self.arrivals = Arrivals { last: source, last_at: now, previous_at: self.arrivals.last_at };
+    }
+
+    /// Whether nothing more is waited for.
+    pub(super) fn is_over(&self) -> bool {
+        let Some((_, expected)) = &self.assigned else { return false };
+        self.state == State::Open && self.arrived.union(&self.given_up).is_superset(expected)
+    }
+
+    /// Whether sources spoke of it and the supervisor did not.
+    pub(super) fn is_provisional(&self) -> bool {
+        self.state == State::Open && self.assigned.is_none()
+    }
+
+    /// The sources that were expected and are not there.
+    pub(super) fn missing(&self) -> SourceSet {
+        self.assigned.map(|(_, expected)| expected.without(&self.arrived)).unwrap_or_default()
+    }
+
+    /// Moves the data into `event`, whose identity the caller has set. Incomplete fragments stay behind.
+    pub(super) fn fill(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
+        event.fragments.clear();
+        for (index, part) in self.parts.iter_mut().enumerate() {
+            let place = match core::mem::take(&mut part.place) {
+                PartPlace::Own(memory) if !self.arrived.contains(index) => {
+                    pool.give(memory);
+                    continue;
+                }
+                PartPlace::Own(memory) => Place::Own(memory.freeze()),
+                PartPlace::Arena { start, length } if self.arrived.contains(index) => {
+                    Place::Arena(start..start + length)
+                }
+                PartPlace::Arena { .. } | PartPlace::Nowhere => continue,
+            };
+            let (source, timestamp, checksum) = (sources[index], part.timestamp, part.checksum);
+            event.fragments.push(Contribution { source, timestamp, checksum, place });
+        }
+        event.arena = core::mem::take(&mut self.arena).freeze();
+        self.state = State::Writing;
+    }
+
+    /// The sink is done: takes the memory back, unless somebody kept a share of it.
+    pub(super) fn recycle(&mut self, event: &mut Event, pool: &mut Pool) {
+        let arena = core::mem::take(&mut event.arena);
+        self.arena = arena.try_into_mut().unwrap_or_default();
+        self.arena.clear();
+        for part in event.fragments.drain(..) {
+            if let Place::Own(payload) = part.place {
+                let length = payload.len();
+                match payload.try_into_mut() {
+                    Ok(memory) => pool.give(memory),
+                    Err(_shared) => pool.forget(length),
+                }
+            }
+        }
+    }
+
+    /// Bytes that this slot's arena takes.
+    pub(super) fn arena_capacity(&self) -> usize {
+        self.arena.capacity()
+    }
+
+    /// Gives the slot free.
+    pub(super) fn close(&mut self) {
+        self.state = State::Free;
+        self.assigned = None;
+        self.arena.clear();
+    }
+
+    /// Lets go of everything that came in: the event is nobody's.
+    pub(super) fn abandon(&mut self, pool: &mut Pool) {
+        for part in &mut self.parts {
+            if let PartPlace::Own(memory) = core::mem::take(&mut part.place) {
+                pool.give(memory);
+            }
+        }
+        self.close();
+    }
+}

@@ -1,0 +1,57 @@
+//! How far the supervisor's clock is from ours, from heartbeats that are echoed.
+
+use core::time::Duration;
+
+use crate::{time::Instant, wire::control::Heartbeat};
+
+/// Estimates the offset as NTP does (RFC 5905, §8): half of the shortest round trip seen is the error's bound.
+#[derive(Debug)]
+pub(super) struct PeerClock {
+    shared: bool,
+    /// Ours − theirs.
+    offset: i64,
+    best_round_trip: Option<Duration>,
+    last: Option<(u64, Instant)>,
+}
+
+impl PeerClock {
+    pub(super) fn new(shared: bool) -> Self {
+        Self { shared, offset: 0, best_round_trip: None, last: None }
+    }
+
+    /// A heartbeat came in.
+    pub(super) fn handle(&mut self, heartbeat: &Heartbeat, now: Instant) {
+        self.last = Some((heartbeat.sent_ns, now));
+        if self.shared || heartbeat.echo_ns == 0 {
+            return;
+        }
+        let sent = Instant::from_nanos(heartbeat.echo_ns.saturating_add(heartbeat.echo_delay_ns));
+        let round_trip = now.since(sent);
+        // A slowly drifting clock: an old best sample loses its worth, 1 µs a heartbeat.
+        let best = self.best_round_trip.map(|best| best + Duration::from_micros(1));
+        if best.is_none_or(|best| round_trip <= best) {
+            let theirs = heartbeat.sent_ns.saturating_add(round_trip.as_nanos() as u64 / 2);
+            self.offset = now.as_nanos().wrapping_sub(theirs) as i64;
+            self.best_round_trip = Some(round_trip);
+        } else {
+            self.best_round_trip = best;
+        }
+    }
+
+    /// A heartbeat to send.
+    pub(super) fn heartbeat(&self, now: Instant) -> Heartbeat {
+        let (echo_ns, since) = self.last.unwrap_or_default();
+        let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
+        Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns }
+    }
+
+    /// The supervisor's instant on our clock.
+    pub(super) fn ours(&self, theirs_ns: u64) -> Instant {
+        Instant::from_nanos(theirs_ns).shifted(self.offset)
+    }
+
+    /// How wrong `ours` may be.
+    pub(super) fn error(&self) -> Duration {
+        if self.shared { Duration::ZERO } else { self.best_round_trip.unwrap_or(Duration::MAX) / 2 }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a builder counts.
+
+use hdrhistogram::Histogram;
+
+use crate::{
+    id::SourceId,
+    wire::control::{BuilderReport, LaneReport},
+};
+
+/// A builder's counters; lost data is never only an error, it is counted here by source and cause.
+#[derive(Debug)]
+pub(super) struct Counters {
+    pub(super) complete: u64,
+    pub(super) incomplete: u64,
+    pub(super) rejected: u64,
+    pub(super) lost: u64,
+    pub(super) written: u64,
+    pub(super) payload_bytes: u64,
+    pub(super) lanes: Vec<LaneReport>,
+    /// Trigger to last fragment, in µs.
+    latency: Histogram<u32>,
+    latency_max: u64,
+}
+
+/// An hour in µs: later is counted as an hour.
+const LATENCY_LIMIT: u64 = 3_600_000_000;
+
+impl Counters {
+    pub(super) fn new(sources: &[SourceId]) -> Self {
+        let lane = |source: &SourceId| LaneReport { source: source.number().into(), ..LaneReport::default() };
+        Self {
+            complete: 0,
+            incomplete: 0,
+            rejected: 0,
+            lost: 0,
+            written: 0,
+            payload_bytes: 0,
+            lanes: sources.iter().map(lane).collect(),
+            latency: Histogram::new_with_bounds(1, LATENCY_LIMIT, 3)
+                .expect("the bounds are constants that fit"),
+            latency_max: 0,
+        }
+    }
+
+    pub(super) fn record_latency(&mut self, nanos: u64) {
+        let micros = (nanos + 500) / 1000;
+        self.latency.saturating_record(micros);
+        self.latency_max = self.latency_max.max(micros);
+    }
+
+    pub(super) fn report(&self) -> BuilderReport {
+        BuilderReport {
+            complete: self.complete,
+            incomplete: self.incomplete,
+            rejected: self.rejected,
+            lost: self.lost,
+            written: self.written,
+            payload_bytes: self.payload_bytes,
+            lanes: self.lanes.clone(),
+            latency_us: pairs(&self.latency),
+            latency_max_us: self.latency_max,
+            ..BuilderReport::default()
+        }
+    }
+}
+
+fn pairs(histogram: &Histogram<u32>) -> Vec<u64> {
+    histogram.iter_recorded().flat_map(|bin| [bin.value_iterated_to(), bin.count_at_value().into()]).collect()
+}

@@ -1,0 +1,323 @@
+//! The lanes of one builder: their bytes in, their records out.
+
+use core::{ops::Range, time::Duration};
+
+use bytes::BytesMut;
+
+use super::{BuilderCore, assembly::State};
+use crate::{
+    fragment::RunningChecksum,
+    grant::{Grant, GrantPolicy, LaneDemand},
+    lane::{Arrival, IncomingLane, LaneError},
+    set::SourceSet,
+    time::Instant,
+    units::Bytes,
+    wire::{
+        control::LaneState,
+        record::{Announcement, FRAGMENT_HEADER, RecordHeader, decode_fragment_header, encode_commit},
+    },
+};
+
+const HEADER: usize = FRAGMENT_HEADER as usize;
+
+#[derive(Debug)]
+pub(super) struct Lanes {
+    lanes: Vec<Reception>,
+    demands: Vec<LaneDemand>,
+    dirty: SourceSet,
+    ranges: Vec<Range<u64>>,
+}
+
+/// A lane and what is known of the fragment that is coming in on it.
+#[derive(Debug)]
+struct Reception {
+    lane: IncomingLane,
+    header: [u8; HEADER],
+    running: RunningChecksum,
+    granted_sent: u64,
+}
+
+impl Lanes {
+    /// A lane holds at most the fragments of the slots, and as many again of events that closed without it.
+    pub(super) fn new(max_fragment: &[Bytes], slots: usize) -> Self {
+        let reception = |limit: &Bytes| Reception {
+            lane: IncomingLane::new(limit.count(), slots * 2 + 16),
+            header: [0; HEADER],
+            running: RunningChecksum::default(),
+            granted_sent: 0,
+        };
+        let lanes: Vec<_> = max_fragment.iter().map(reception).collect();
+        let demands = lanes.iter().map(|reception| reception.lane.demand()).collect();
+        Self { lanes, demands, dirty: SourceSet::default(), ranges: Vec::new() }
+    }
+
+    pub(super) fn demands(&self) -> &[LaneDemand] {
+        &self.demands
+    }
+
+    pub(super) fn grant(&mut self, grant: Grant) {
+        self.lanes[grant.lane].lane.grant(grant.end);
+        self.refresh(grant.lane);
+        self.dirty.insert(grant.lane);
+    }
+
+    pub(super) fn settle(&mut self, lane: usize, sequence: u64) {
+        self.lanes[lane].lane.settle(sequence);
+        self.dirty.insert(lane);
+    }
+
+    /// The next lane with records to send.
+    pub(super) fn take_dirty(&mut self) -> Option<usize> {
+        let lane = self.dirty.iter().next()?;
+        self.dirty.remove(lane);
+        Some(lane)
+    }
+
+    fn refresh(&mut self, lane: usize) {
+        self.demands[lane] = self.lanes[lane].lane.demand();
+    }
+}
+
+impl<P: GrantPolicy> BuilderCore<P> {
+    /// A source connected, or connected anew. Returns what we hold, for it to go on from there.
+    pub fn handle_lane_connected(&mut self, lane: usize, now: Instant) -> LaneState {
+        let reception = &mut self.lanes.lanes[lane];
+        reception.lane.handle_connected();
+        reception.granted_sent = reception.lane.received();
+        let (received, announced) = (reception.lane.received(), reception.lane.ready());
+        let committed = reception.lane.committed();
+        self.policy.handle_reset(lane, received, now);
+        self.lanes.refresh(lane);
+        self.lanes.dirty.insert(lane);
+        LaneState { received, announced, committed }
+    }
+
+    /// A source's connection is gone.
+    pub fn handle_lane_disconnected(&mut self, lane: usize, now: Instant) {
+        self.lanes.lanes[lane].lane.handle_disconnected();
+        self.policy.handle_gone(lane, now);
+        self.lanes.refresh(lane);
+    }
+
+    /// Whether a source has a live connection.
+    pub fn is_lane_connected(&self, lane: usize) -> bool {
+        self.lanes.lanes[lane].lane.is_connected()
+    }
+
+    /// An announcement record came in. Announcements of one record open their events in order.
+    pub fn handle_announcements(
+        &mut self,
+        lane: usize,
+        offset: u64,
+        announcements: impl Iterator<Item = Announcement>,
+        now: Instant,
+    ) -> Result<(), LaneError> {
+        let mut start = offset;
+        for announcement in announcements {
+            if self.lanes.lanes[lane].lane.check_announcement(start, &announcement)? {
+                let sequence = self.lanes.lanes[lane].lane.next_sequence();
+                let slot = self.accept_announcement(lane, sequence, &announcement, now);
+                self.lanes.lanes[lane].lane.push(announcement, slot);
+            }
+            start = start.saturating_add(announcement.lane_length());
+        }
+        self.lanes.refresh(lane);
+        Ok(())
+    }
+
+    /// Whether a data record may come now.
+    pub fn check_data(&self, lane: usize, offset: u64, length: u32) -> Result<(), LaneError> {
+        self.lanes.lanes[lane].lane.check_data(offset, length)
+    }
+
+    /// Data bytes, within a record that was checked.
+    pub fn handle_data(&mut self, lane: usize, mut bytes: &[u8], now: Instant) -> Result<(), LaneError> {
+        while !bytes.is_empty() {
+            let Some(arrival) = self.lanes.lanes[lane].lane.arrival() else {
+                let offset = self.lanes.lanes[lane].lane.received();
+                return Err(LaneError::NotGranted { end: offset + bytes.len() as u64, granted: offset });
+            };
+            let take = bytes.len().min(usize::try_from(arrival.remaining).unwrap_or(usize::MAX));
+            let (piece, rest) = bytes.split_at(take);
+            self.store(lane, &arrival, piece);
+            self.complete_piece(lane, &arrival, take as u64, now)?;
+            bytes = rest;
+        }
+        self.after_data(lane, now);
+        Ok(())
+    }
+
+    /// Memory for the next bytes of a large fragment, and how many it may take: read into it and call
+    /// [`Self::handle_filled`]. `None` where the bytes are to go through [`Self::handle_data`].
+    pub fn spare_memory(&mut self, lane: usize) -> Option<(&mut BytesMut, usize)> {
+        let arrival = self.lanes.lanes[lane].lane.arrival()?;
+        if arrival.position < FRAGMENT_HEADER {
+            return None;
+        }
+        let memory = self.slots[arrival.fragment.slot?].own_memory(lane)?;
+        Some((memory, usize::try_from(arrival.remaining).unwrap_or(usize::MAX)))
+    }
+
+    /// `count` bytes were read into [`Self::spare_memory`].
+    pub fn handle_filled(&mut self, lane: usize, count: usize, now: Instant) -> Result<(), LaneError> {
+        let Some(arrival) = self.lanes.lanes[lane].lane.arrival() else { return Ok(()) };
+        if let Some(memory) = arrival.fragment.slot.and_then(|slot| self.slots[slot].own_memory(lane)) {
+            let from = memory.len() - count;
+            self.lanes.lanes[lane].running.update(&memory[from..]);
+        }
+        self.complete_piece(lane, &arrival, count as u64, now)?;
+        self.after_data(lane, now);
+        Ok(())
+    }
+
+    /// Appends what the source of that lane is to hear.
+    pub fn write_records(&mut self, lane: usize, into: &mut BytesMut) {
+        let reception = &mut self.lanes.lanes[lane];
+        let granted = reception.lane.granted();
+        if granted > reception.granted_sent {
+            reception.granted_sent = granted;
+            into.extend_from_slice(&RecordHeader::Grant { end: granted }.encode());
+        }
+        if let Some(offset) = reception.lane.take_commit(&mut self.lanes.ranges) {
+            encode_commit(offset, &self.lanes.ranges, into);
+        }
+    }
+
+    /// Whether all that came in on all lanes is committed and told.
+    pub fn is_idle(&self) -> bool {
+        self.free.len() == self.config.slots && self.lanes.dirty.is_empty()
+    }
+
+    fn accept_announcement(
+        &mut self,
+        lane: usize,
+        sequence: u64,
+        announcement: &Announcement,
+        now: Instant,
+    ) -> Option<usize> {
+        let event = announcement.event;
+        let counters = &mut self.counters.lanes[lane];
+        let slot = match self.table.slot(event) {
+            Some(slot) if self.slots[slot].announced.contains(lane) => {
+                counters.duplicate += 1;
+                return None;
+            }
+            Some(slot) if self.slots[slot].state == State::Open => slot,
+            Some(_) => {
+                counters.late += 1;
+                return None;
+            }
+            None if event <= self.highest => {
+                counters.late += 1;
+                return None;
+            }
+            // The source heard of the assignment before we did.
+            None => match self.free.pop() {
+                Some(slot) => self.open(slot, event, now),
+                None => {
+                    counters.unexpected += 1;
+                    return None;
+                }
+            },
+        };
+        self.slots[slot].announce(lane, sequence, announcement);
+        Some(slot)
+    }
+
+    fn store(&mut self, lane: usize, arrival: &Arrival, piece: &[u8]) {
+        let Some(slot) = arrival.fragment.slot else { return };
+        let reception = &mut self.lanes.lanes[lane];
+        let position = arrival.position as usize;
+        if position == 0 {
+            let length = arrival.fragment.announcement.length as usize;
+            reception.running = RunningChecksum::default();
+            self.slots[slot].begin(lane, length, &mut self.pool);
+        }
+        let mut payload = piece;
+        if position < HEADER {
+            let (header, rest) = piece.split_at(piece.len().min(HEADER - position));
+            reception.header[position..position + header.len()].copy_from_slice(header);
+            payload = rest;
+        }
+        if !payload.is_empty() {
+            let at = position.max(HEADER) - HEADER;
+            if self.slots[slot].own_memory(lane).is_some() {
+                reception.running.update(payload);
+            }
+            self.slots[slot].write(lane, at, payload);
+        }
+    }
+
+    /// Moves on by `count` bytes; at the end of a fragment, checks it and makes it part of its event.
+    fn complete_piece(
+        &mut self,
+        lane: usize,
+        arrival: &Arrival,
+        count: u64,
+        now: Instant,
+    ) -> Result<(), LaneError> {
+        if count < arrival.remaining {
+            self.lanes.lanes[lane].lane.advance(count);
+            return Ok(());
+        }
+        let reception = &mut self.lanes.lanes[lane];
+        let Some(slot) = arrival.fragment.slot else {
+            reception.lane.advance(count);
+            self.lanes.dirty.insert(lane);
+            return Ok(());
+        };
+        let announced = arrival.fragment.announcement.event;
+        let (found, checksum) = decode_fragment_header(&reception.header);
+        if found != announced {
+            return Err(LaneError::WrongEvent { offset: arrival.fragment.start, found, announced });
+        }
+        reception.lane.advance(count);
+        let counters = &mut self.counters.lanes[lane];
+        if self.slots[slot].finish(lane, checksum, &mut reception.running) {
+            counters.fragments += 1;
+            counters.payload_bytes += u64::from(arrival.fragment.announcement.length);
+            self.slots[slot].arrive(lane, now);
+        } else {
+            counters.crc_errors += 1;
+            self.slots[slot].given_up.insert(lane);
+            self.lanes.settle(lane, arrival.sequence);
+        }
+        self.finish_if_over(slot, now);
+        Ok(())
+    }
+
+    fn after_data(&mut self, lane: usize, now: Instant) {
+        let received = self.lanes.lanes[lane].lane.received();
+        self.policy.handle_received(lane, received, now);
+        self.lanes.refresh(lane);
+    }
+
+    /// Frees a slot that was opened by announcements alone, the longest ago.
+    pub(super) fn evict_one(&mut self, _now: Instant) -> Option<usize> {
+        let provisional = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_provisional());
+        let oldest = provisional.min_by_key(|(_, slot)| slot.opened).map(|(index, _)| index)?;
+        self.evict(oldest);
+        Some(oldest)
+    }
+
+    /// Frees the slots of events that sources announced and the supervisor never assigned.
+    pub(super) fn evict_provisional(&mut self, now: Instant) {
+        let patience = self.config.deadline.max(Duration::from_millis(100)) * 2;
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].is_provisional() && now.since(self.slots[slot].opened) > patience {
+                self.evict(slot);
+                self.free.push(slot);
+            }
+        }
+    }
+
+    fn evict(&mut self, slot: usize) {
+        let assembly = &mut self.slots[slot];
+        for source in assembly.announced.iter() {
+            self.counters.lanes[source].unexpected += 1;
+            self.lanes.settle(source, assembly.parts[source].sequence);
+        }
+        self.table.remove(assembly.event);
+        assembly.abandon(&mut self.pool);
+    }
+}

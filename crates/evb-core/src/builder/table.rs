@@ -1,0 +1,60 @@
+//! From event id to slot: open addressing with linear probing (Knuth, TAOCP vol. 3, §6.4), sized for a fixed number of slots.
+
+use crate::id::EventId;
+
+/// Which slot holds which open event. Never more entries than slots, never more than a quarter full.
+#[derive(Debug)]
+pub(super) struct EventTable {
+    cells: Vec<Option<(EventId, u32)>>,
+    shift: u32,
+}
+
+impl EventTable {
+    pub(super) fn new(slots: usize) -> Self {
+        let size = (slots.max(1) * 4).next_power_of_two();
+        Self { cells: vec![None; size], shift: 64 - size.trailing_zeros() }
+    }
+
+    pub(super) fn slot(&self, event: EventId) -> Option<usize> {
+        let cell = self.cells[self.find(event)]?;
+        Some(cell.1 as usize)
+    }
+
+    pub(super) fn insert(&mut self, event: EventId, slot: usize) {
+        let at = self.find(event);
+        debug_assert!(self.cells[at].is_none(), "event {event} is in the table already");
+        self.cells[at] = Some((event, slot as u32));
+    }
+
+    /// Takes an event out and closes the gap, so that later probes find what lies behind it.
+    pub(super) fn remove(&mut self, event: EventId) {
+        let mask = self.cells.len() - 1;
+        let mut gap = self.find(event);
+        self.cells[gap] = None;
+        let mut at = (gap + 1) & mask;
+        while let Some((other, slot)) = self.cells[at] {
+            let home = self.home(other);
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
+                self.cells[gap] = Some((other, slot));
+                self.cells[at] = None;
+                gap = at;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// The event's cell, or the free cell where it would go.
+    fn find(&self, event: EventId) -> usize {
+        let mask = self.cells.len() - 1;
+        let mut at = self.home(event);
+        while self.cells[at].is_some_and(|(other, _)| other != event) {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// Fibonacci hashing: neighbours in event id spread over the table.
+    fn home(&self, event: EventId) -> usize {
+        (event.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+    }
+}

@@ -1,0 +1,74 @@
+//! [`GrantPolicy`]: when a builder lets which source send how much. Core says what a policy is; evb-shaper has them.
+
+use core::time::Duration;
+
+use crate::{id::EventId, time::Instant, units::Bytes};
+
+/// What a policy sees of a lane: the cumulative counters (lane offsets in bytes) and the event that comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneDemand {
+    /// End of the last announced fragment.
+    pub ready: u64,
+    /// The source may send up to here.
+    pub granted: u64,
+    /// Arrived up to here.
+    pub received: u64,
+    /// The event whose fragment holds the offset `granted`; meaningful while `ready > granted`.
+    pub oldest: EventId,
+    /// Where that fragment ends in the lane.
+    pub oldest_end: u64,
+    /// Whether the source is connected; a lane that is not gets no grants.
+    pub connected: bool,
+}
+
+/// Permission for one lane to send up to `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Index of the lane.
+    pub lane: usize,
+    /// New value of the lane's `granted`.
+    pub end: u64,
+}
+
+/// How long a grant took until its last byte was there, and other facts that a policy counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrantCounters {
+    /// Grants given.
+    pub grants: u64,
+    /// Σ of the times from grant to last byte.
+    pub grant_delay: Duration,
+    /// Most bytes that were outstanding at once, in buffer bytes.
+    pub outstanding_peak: Bytes,
+    /// How often each lane stalled with a grant outstanding.
+    pub stalls: Vec<u64>,
+}
+
+/// A machine that decides the next grant from what the lanes demand.
+///
+/// Inputs: `handle_received`, `handle_reset`, `handle_timeout`; output: `poll`, until `None`. After each grant the caller
+/// raises the lane's `granted` before it polls again.
+pub trait GrantPolicy {
+    /// The next grant that may be given now.
+    fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
+
+    /// Bytes arrived: `lane` has received up to `received`.
+    fn handle_received(&mut self, lane: usize, received: u64, now: Instant);
+
+    /// The lane's connection is new: what was granted beyond `received` is void.
+    fn handle_reset(&mut self, lane: usize, received: u64, now: Instant);
+
+    /// The lane's connection is gone: what is outstanding may still lie in the switch.
+    fn handle_gone(&mut self, lane: usize, now: Instant);
+
+    /// Time passed.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// When `handle_timeout` is due.
+    fn next_timeout(&self) -> Option<Instant>;
+
+    /// Buffer bytes permitted and not yet arrived, over all lanes.
+    fn outstanding(&self) -> Bytes;
+
+    /// What was counted so far.
+    fn counters(&self) -> &GrantCounters;
+}

@@ -1,0 +1,222 @@
+//! The source's end of a lane.
+
+use core::ops::Range;
+use std::{collections::VecDeque, io::IoSlice};
+
+use bytes::BytesMut;
+
+use super::LaneError;
+use crate::{
+    fragment::Fragment,
+    id::EventId,
+    units::Bytes,
+    wire::record::{Announcement, FRAGMENT_HEADER, MAX_ANNOUNCEMENTS, RecordHeader, encode_fragment_header},
+};
+
+/// What one source sends to one builder, kept until committed.
+#[derive(Debug, Default)]
+pub struct OutgoingLane {
+    held: VecDeque<Held>,
+    /// Sequence number of the first in `held`: positions stay valid while the front is forgotten.
+    first: u64,
+    /// Sequence number of the first that is not announced yet.
+    next_announcement: u64,
+    ready: u64,
+    granted: u64,
+    sent: u64,
+    committed: u64,
+    held_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    start: u64,
+    announcement: Announcement,
+    header: [u8; FRAGMENT_HEADER as usize],
+    /// `None` once committed out of order: nobody will ask for the bytes again.
+    payload: Option<bytes::Bytes>,
+}
+
+impl OutgoingLane {
+    /// Appends a fragment whose event is this builder's.
+    pub fn append(&mut self, fragment: Fragment) {
+        let length = u32::try_from(fragment.payload.len()).unwrap_or(u32::MAX);
+        let announcement = Announcement { event: fragment.event, timestamp: fragment.timestamp, length };
+        let header = encode_fragment_header(fragment.event, fragment.checksum);
+        let start = self.ready;
+        self.ready += announcement.lane_length();
+        self.held_bytes += u64::from(length);
+        self.held.push_back(Held { start, announcement, header, payload: Some(fragment.payload) });
+    }
+
+    /// Lane bytes appended so far.
+    pub fn ready(&self) -> u64 {
+        self.ready
+    }
+
+    /// Lane bytes handed out to be sent.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Lane bytes that the builder accepted for good, without gap.
+    pub fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// Payload bytes that are kept for a resend.
+    pub fn held_bytes(&self) -> Bytes {
+        Bytes::new(self.held_bytes)
+    }
+
+    /// Fragments that are kept for a resend.
+    pub fn held_fragments(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether fragments wait to be announced.
+    pub fn has_announcements(&self) -> bool {
+        self.next_announcement < self.first + self.held.len() as u64
+    }
+
+    /// Appends the next announcement record, of at most [`MAX_ANNOUNCEMENTS`]. Returns how many it holds.
+    pub fn announce(&mut self, into: &mut BytesMut) -> usize {
+        let from = self.index(self.next_announcement);
+        let count = (self.held.len() - from).min(MAX_ANNOUNCEMENTS);
+        if count == 0 {
+            return 0;
+        }
+        let offset = self.held[from].start;
+        into.extend_from_slice(&RecordHeader::Announce { count: count as u16, offset }.encode());
+        for held in self.held.range(from..from + count) {
+            held.announcement.encode(into);
+        }
+        self.next_announcement += count as u64;
+        count
+    }
+
+    /// Bytes that are permitted and not sent.
+    pub fn sendable(&self) -> u64 {
+        self.granted.saturating_sub(self.sent)
+    }
+
+    /// Hands out at most `limit` permitted bytes for sending.
+    pub fn take(&mut self, limit: u64) -> Option<Range<u64>> {
+        let length = self.sendable().min(limit);
+        if length == 0 {
+            return None;
+        }
+        let start = self.sent;
+        self.sent += length;
+        Some(start..self.sent)
+    }
+
+    /// The memory behind a range that was handed out, in at most `slices.capacity()` pieces; returns the bytes covered.
+    /// Shorter than asked where the capacity ends, or where the range was committed meanwhile.
+    pub fn gather<'a>(&'a self, range: Range<u64>, slices: &mut Vec<IoSlice<'a>>) -> u64 {
+        let mut at = range.start;
+        let first = self.held.partition_point(|held| held.end() <= at);
+        for held in self.held.range(first..) {
+            if at >= range.end || slices.len() + 2 > slices.capacity() {
+                break;
+            }
+            let Some(payload) = &held.payload else { break };
+            let mut within = at - held.start;
+            if within < FRAGMENT_HEADER {
+                let piece = &held.header[within as usize..];
+                let piece = &piece[..piece.len().min((range.end - at) as usize)];
+                slices.push(IoSlice::new(piece));
+                at += piece.len() as u64;
+                within += piece.len() as u64;
+            }
+            if at < range.end && within < FRAGMENT_HEADER + payload.len() as u64 {
+                let piece = &payload[(within - FRAGMENT_HEADER) as usize..];
+                let piece = &piece[..piece.len().min((range.end - at) as usize)];
+                slices.push(IoSlice::new(piece));
+                at += piece.len() as u64;
+            }
+        }
+        at - range.start
+    }
+
+    /// The builder permits up to `end`. Old grants are harmless.
+    pub fn handle_grant(&mut self, end: u64) -> Result<(), LaneError> {
+        if end > self.announced() {
+            return Err(self.outside("grant", end, self.sent));
+        }
+        self.granted = self.granted.max(end);
+        Ok(())
+    }
+
+    /// The builder accepted all below `offset`, and `ranges` above it; hands every payload let go, with its event, to `released`.
+    pub fn handle_commit(
+        &mut self,
+        offset: u64,
+        ranges: &[Range<u64>],
+        mut released: impl FnMut(EventId, bytes::Bytes),
+    ) -> Result<(), LaneError> {
+        let highest = ranges.iter().map(|range| range.end).max().unwrap_or(offset);
+        if offset.max(highest) > self.sent {
+            return Err(self.outside("commit", offset.max(highest), self.committed));
+        }
+        while self.held.front().is_some_and(|held| held.end() <= offset) {
+            if let Some(mut held) = self.held.pop_front() {
+                self.first += 1;
+                self.held_bytes -= held.release(&mut released);
+            }
+        }
+        self.committed = self.committed.max(offset);
+        for range in ranges {
+            let from = self.held.partition_point(|held| held.start < range.start);
+            for held in self.held.range_mut(from..).take_while(|held| held.end() <= range.end) {
+                self.held_bytes -= held.release(&mut released);
+            }
+        }
+        Ok(())
+    }
+
+    /// A new connection: the builder has `received` bytes and knows the announcements up to `announced`.
+    pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
+        let lowest = self.held.front().map_or(self.ready, |held| held.start);
+        if received < self.committed || received > self.ready || received > announced {
+            return Err(self.outside("received", received, self.committed));
+        }
+        if announced < lowest || announced > self.announced() {
+            return Err(self.outside("announced", announced, lowest));
+        }
+        let position = self.held.partition_point(|held| held.start < announced);
+        if self.held.get(position).map_or(self.ready, |held| held.start) != announced {
+            return Err(self.outside("announced", announced, lowest));
+        }
+        self.next_announcement = self.first + position as u64;
+        self.sent = received;
+        self.granted = received;
+        Ok(())
+    }
+
+    fn announced(&self) -> u64 {
+        self.held.get(self.index(self.next_announcement)).map_or(self.ready, |held| held.start)
+    }
+
+    fn index(&self, sequence: u64) -> usize {
+        sequence.saturating_sub(self.first) as usize
+    }
+
+    fn outside(&self, what: &'static str, offset: u64, from: u64) -> LaneError {
+        LaneError::Outside { what, offset, from, to: self.announced() }
+    }
+}
+
+impl Held {
+    fn end(&self) -> u64 {
+        self.start + self.announcement.lane_length()
+    }
+
+    /// Lets the payload go; returns its length, or 0 when it was gone already.
+    fn release(&mut self, released: &mut impl FnMut(EventId, bytes::Bytes)) -> u64 {
+        let Some(payload) = self.payload.take() else { return 0 };
+        let length = payload.len() as u64;
+        released(self.announcement.event, payload);
+        length
+    }
+}

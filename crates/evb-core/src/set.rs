@@ -1,0 +1,96 @@
+//! [`SourceSet`]: which sources, by their index in the roster.
+
+/// The most sources of one run: bounds every per-event set.
+pub const MAX_SOURCES: usize = 256;
+
+const WORDS: usize = MAX_SOURCES / 64;
+
+/// A set of source indices below [`MAX_SOURCES`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceSet([u64; WORDS]);
+
+impl SourceSet {
+    /// The first `count` indices.
+    pub fn first(count: usize) -> Self {
+        (0..count.min(MAX_SOURCES)).collect()
+    }
+
+    /// Adds an index; whether it was new.
+    pub fn insert(&mut self, index: usize) -> bool {
+        let word = &mut self.0[index / 64];
+        let bit = 1 << (index % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    /// Takes an index out; whether it was there.
+    pub fn remove(&mut self, index: usize) -> bool {
+        let word = &mut self.0[index / 64];
+        let bit = 1 << (index % 64);
+        let was = *word & bit != 0;
+        *word &= !bit;
+        was
+    }
+
+    /// Whether the index is in.
+    pub fn contains(&self, index: usize) -> bool {
+        self.0[index / 64] & (1 << (index % 64)) != 0
+    }
+
+    /// Whether all of `other` are in.
+    pub fn is_superset(&self, other: &Self) -> bool {
+        self.0.iter().zip(other.0).all(|(mine, theirs)| theirs & !mine == 0)
+    }
+
+    /// Those in either.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        self.zip(other, |a, b| a | b)
+    }
+
+    /// Those in `self` that are not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        self.zip(other, |a, b| a & !b)
+    }
+
+    /// Whether none is in.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// How many are in.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The indices, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
+        let words = self.0;
+        (0..WORDS).flat_map(move |word| {
+            let mut bits = words[word];
+            core::iter::from_fn(move || {
+                let bit = bits.trailing_zeros() as usize;
+                bits &= bits.checked_sub(1)?;
+                Some(word * 64 + bit)
+            })
+        })
+    }
+
+    fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        let mut words = self.0;
+        words.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine = combine(*mine, theirs));
+        Self(words)
+    }
+}
+
+impl FromIterator<usize> for SourceSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(indices: I) -> Self {
+        let mut set = Self::default();
+        for index in indices {
+            set.insert(index);
+        }
+        set
+    }
+}

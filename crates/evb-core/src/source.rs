@@ -1,0 +1,333 @@
+//! [`SourceCore`]: fragments from readout to the lanes of the builders that want them.
+//!
+//! ```text
+//!   readout: push ───────────────────────►┌────────────┐──► Output::Announce    records for a builder's lane
+//!   supervisor: decisions ───────────────►│ SourceCore │──► Output::Wanted      an event that readout is to make
+//!   lanes: grants, commits ──────────────►└────────────┘──► Output::Supervisor  heartbeats
+//!                                          permitted bytes: `take` from a lane, paced by evb-shaper
+//! ```
+
+mod backlog;
+
+#[cfg(test)]
+mod tests;
+
+use core::{ops::Range, time::Duration};
+use std::{collections::VecDeque, io::IoSlice};
+
+use bytes::BytesMut;
+
+pub use backlog::MAX_AHEAD;
+
+use backlog::{Backlog, Placed};
+
+use crate::{
+    fragment::Fragment,
+    id::{BuilderId, EventId, SourceId},
+    lane::{LaneError, OutgoingLane},
+    set::SourceSet,
+    time::{Instant, earlier},
+    units::Bytes,
+    wire::control::{
+        Control, Decisions, Heartbeat, MalformedMessage, Report, SourceReport, Verdict, control, report,
+    },
+};
+
+/// What a source has to know before the first event.
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    /// Which source.
+    pub id: SourceId,
+    /// The largest payload that it may push.
+    pub max_fragment: Bytes,
+    /// How long a fragment waits for a decision before it counts as unexpected.
+    pub orphan_timeout: Duration,
+    /// How often the supervisor hears of us at least.
+    pub heartbeat: Duration,
+    /// All builders of the run, ascending; a builder's position is its lane's index.
+    pub builders: Vec<BuilderId>,
+    /// Whether readout makes fragments when they are wanted ([`Output::Wanted`]) instead of pushing them by itself.
+    pub on_demand: bool,
+    /// All events up to this one were decided before this source came: nobody waits for it there.
+    pub decided: EventId,
+}
+
+/// What a source wants done.
+#[derive(Debug)]
+pub enum Output {
+    /// The lane of that builder index has announcements: call [`SourceCore::announce`].
+    Announce(usize),
+    /// An event is assigned and its fragment is not here: make it and push it. Only with `on_demand`.
+    Wanted(EventId),
+    /// To the supervisor.
+    Supervisor(Control),
+}
+
+/// Why a fragment was not taken: the caller's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PushError {
+    /// Larger than agreed with the builders.
+    #[error(
+        "event {event}: the fragment has {size}, more than max_fragment = {limit}; raise max_fragment of this source"
+    )]
+    Oversize {
+        /// Its event.
+        event: EventId,
+        /// Its payload.
+        size: Bytes,
+        /// The limit.
+        limit: Bytes,
+    },
+    /// So far ahead of the decisions that it cannot be right.
+    #[error(
+        "event {event} is more than {MAX_AHEAD} ahead of event {first}, the first one open: are event ids dense, from 1?"
+    )]
+    TooFarAhead {
+        /// The event pushed.
+        event: EventId,
+        /// The first event that is not over.
+        first: EventId,
+    },
+    /// Event id 0.
+    #[error("event ids start at 1")]
+    EventZero,
+}
+
+/// The source's machine.
+///
+/// Law: after inputs that share one `now`, call `poll` until `None`, and `take` what the shaper lets go.
+#[derive(Debug)]
+pub struct SourceCore {
+    config: SourceConfig,
+    backlog: Backlog,
+    lanes: Vec<OutgoingLane>,
+    /// Which lanes have a connection.
+    connected: SourceSet,
+    wanted: VecDeque<EventId>,
+    announce: SourceSet,
+    next_heartbeat: Instant,
+    last_heard: Option<(u64, Instant)>,
+    counters: SourceReport,
+}
+
+impl SourceCore {
+    /// A source with nothing in hand.
+    pub fn new(config: SourceConfig, now: Instant) -> Self {
+        Self {
+            backlog: Backlog::new(config.decided, config.orphan_timeout),
+            lanes: config.builders.iter().map(|_| OutgoingLane::default()).collect(),
+            connected: SourceSet::default(),
+            wanted: VecDeque::new(),
+            announce: SourceSet::default(),
+            next_heartbeat: now,
+            last_heard: None,
+            counters: SourceReport::default(),
+            config,
+        }
+    }
+
+    /// Readout hands a fragment over. Fragments that nobody wants are dropped and counted by cause.
+    pub fn push(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
+        let event = fragment.event;
+        if event.number() == 0 {
+            return Err(PushError::EventZero);
+        }
+        if fragment.size() > self.config.max_fragment {
+            return Err(PushError::Oversize {
+                event,
+                size: fragment.size(),
+                limit: self.config.max_fragment,
+            });
+        }
+        let size = fragment.size().count();
+        let placed = self.backlog.push(fragment, now)?;
+        self.counters.pushed += 1;
+        self.counters.pushed_bytes += size;
+        self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
+        self.place(placed);
+        Ok(())
+    }
+
+    /// The supervisor decided.
+    pub fn handle_decisions(&mut self, decisions: &Decisions) -> Result<(), MalformedMessage> {
+        for (first, count, verdict) in decisions.verdicts()? {
+            let lane = match verdict {
+                Verdict::Assigned(builder) => Some(self.lane_of(builder)?),
+                Verdict::Inhibited | Verdict::Closed => None,
+            };
+            for step in 0..u64::from(count) {
+                let event = EventId::new(first.number() + step);
+                let placed = self.backlog.decide(event, verdict, lane);
+                if matches!(placed, Placed::Waiting) && lane.is_some() && self.config.on_demand {
+                    self.wanted.push_back(event);
+                }
+                self.place(placed);
+            }
+        }
+        Ok(())
+    }
+
+    /// A heartbeat of the supervisor's.
+    pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
+        self.last_heard = Some((heartbeat.sent_ns, now));
+    }
+
+    /// A builder accepted our connection and said what it holds.
+    pub fn handle_lane_connected(
+        &mut self,
+        lane: usize,
+        received: u64,
+        announced: u64,
+    ) -> Result<(), LaneError> {
+        self.lanes[lane].handle_reconnect(received, announced)?;
+        self.counters.reconnects += u64::from(received > 0);
+        self.connected.insert(lane);
+        self.announce.insert(lane);
+        Ok(())
+    }
+
+    /// A builder's connection is gone.
+    pub fn handle_lane_disconnected(&mut self, lane: usize) {
+        self.connected.remove(lane);
+    }
+
+    /// Whether every builder can be reached.
+    pub fn is_connected(&self) -> bool {
+        self.connected.len() == self.lanes.len()
+    }
+
+    /// A builder grants.
+    pub fn handle_grant(&mut self, lane: usize, end: u64) -> Result<(), LaneError> {
+        self.lanes[lane].handle_grant(end)
+    }
+
+    /// A builder's sink accepted; `released` gets the memory back.
+    pub fn handle_commit(
+        &mut self,
+        lane: usize,
+        offset: u64,
+        ranges: &[Range<u64>],
+        mut released: impl FnMut(bytes::Bytes),
+    ) -> Result<(), LaneError> {
+        let committed = &mut self.counters.committed;
+        self.lanes[lane].handle_commit(offset, ranges, |_, payload| {
+            *committed += 1;
+            released(payload);
+        })
+    }
+
+    /// Time passed: fragments that nobody decided about.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.counters.unexpected += self.backlog.expire(now);
+    }
+
+    /// When `handle_timeout` or `poll` has something to do without further input.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        earlier(Some(self.next_heartbeat), self.backlog.next_expiry())
+    }
+
+    /// What is to be done next; permitted data is taken from the lanes beside it.
+    pub fn poll(&mut self, now: Instant) -> Option<Output> {
+        if let Some(event) = self.wanted.pop_front() {
+            return Some(Output::Wanted(event));
+        }
+        while let Some(lane) = self.announce.iter().next() {
+            self.announce.remove(lane);
+            if self.connected.contains(lane) && self.lanes[lane].has_announcements() {
+                return Some(Output::Announce(lane));
+            }
+        }
+        if self.next_heartbeat > now {
+            return None;
+        }
+        self.next_heartbeat = now + self.config.heartbeat;
+        let (echo_ns, since) = self.last_heard.unwrap_or_default();
+        let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
+        let heartbeat = Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns };
+        Some(Output::Supervisor(Control { message: Some(control::Message::Heartbeat(heartbeat)) }))
+    }
+
+    /// Appends all announcements that wait on a lane.
+    pub fn announce(&mut self, lane: usize, into: &mut BytesMut) {
+        loop {
+            match self.lanes[lane].announce(into) {
+                0 => break,
+                count => self.counters.announced += count as u64,
+            }
+        }
+    }
+
+    /// Bytes that a lane may send now; none while it is not connected.
+    pub fn sendable(&self, lane: usize) -> u64 {
+        if self.connected.contains(lane) { self.lanes[lane].sendable() } else { 0 }
+    }
+
+    /// Hands out at most `limit` permitted bytes of a lane.
+    pub fn take(&mut self, lane: usize, limit: u64) -> Option<Range<u64>> {
+        if !self.connected.contains(lane) {
+            return None;
+        }
+        let range = self.lanes[lane].take(limit)?;
+        self.counters.sent_bytes += range.end - range.start;
+        Some(range)
+    }
+
+    /// The memory behind a range that was handed out: see [`OutgoingLane::gather`].
+    pub fn gather<'a>(&'a self, lane: usize, range: Range<u64>, slices: &mut Vec<IoSlice<'a>>) -> u64 {
+        self.lanes[lane].gather(range, slices)
+    }
+
+    /// How many lanes there are.
+    pub fn lane_count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Payload bytes that wait for a decision: what `backlog` bounds.
+    pub fn backlog(&self) -> Bytes {
+        self.backlog.bytes()
+    }
+
+    /// The first event that is not decided.
+    pub fn undecided(&self) -> EventId {
+        self.backlog.undecided()
+    }
+
+    /// Fragments that are held until their builder commits them.
+    pub fn uncommitted(&self) -> usize {
+        self.lanes.iter().map(OutgoingLane::held_fragments).sum()
+    }
+
+    /// The configuration that it runs by.
+    pub fn config(&self) -> &SourceConfig {
+        &self.config
+    }
+
+    /// The final counters, for the supervisor.
+    pub fn report(&self, tcp_retransmits: u64) -> Control {
+        let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
+        let counters = SourceReport { tcp_retransmits, uncommitted, ..self.counters };
+        let report = Report { report: Some(report::Report::Source(counters)) };
+        Control { message: Some(control::Message::Report(report)) }
+    }
+
+    fn place(&mut self, placed: Placed) {
+        match placed {
+            Placed::Waiting => {}
+            Placed::Ready(lane, fragment) => {
+                self.lanes[lane].append(fragment);
+                self.announce.insert(lane);
+            }
+            Placed::Inhibited => self.counters.inhibited += 1,
+            Placed::Closed => self.counters.closed += 1,
+            Placed::Duplicate => self.counters.duplicate += 1,
+        }
+    }
+
+    fn lane_of(&self, builder: BuilderId) -> Result<usize, MalformedMessage> {
+        let fault = MalformedMessage {
+            message: "Decisions",
+            problem: "assigned to a builder that is not in the roster",
+        };
+        self.config.builders.binary_search(&builder).map_err(|_| fault)
+    }
+}

@@ -1,0 +1,211 @@
+//! Fragments and decisions that wait for each other.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::PushError;
+use crate::{fragment::Fragment, id::EventId, time::Instant, units::Bytes, wire::control::Verdict};
+
+/// How far a fragment's event id may be ahead of the first event that is not over.
+pub const MAX_AHEAD: u64 = 1 << 20;
+
+/// How many decisions without a fragment are remembered, so that a late fragment is dropped by its cause.
+const REMEMBERED: usize = 1 << 16;
+
+/// What became of a fragment, or of a decision.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Placed {
+    /// The other half is still to come.
+    Waiting,
+    /// Assigned and present: goes to the lane of that index.
+    Ready(usize, Fragment),
+    /// Dropped: the event was inhibited.
+    Inhibited,
+    /// Dropped: the event ended without it.
+    Closed,
+    /// Dropped: this source has pushed that event already.
+    Duplicate,
+}
+
+/// One entry per event id, from `first` on.
+#[derive(Debug)]
+pub(super) struct Backlog {
+    entries: VecDeque<Entry>,
+    first: u64,
+    undecided: u64,
+    bytes: u64,
+    held: usize,
+    /// Fragments without decision, in the order in which they came.
+    waiting: VecDeque<(Instant, EventId)>,
+    patience: Duration,
+}
+
+#[derive(Debug)]
+enum Entry {
+    /// Neither fragment nor decision.
+    Nothing,
+    /// A fragment that waits for its decision.
+    Held(Fragment),
+    /// A decision that waits for its fragment.
+    Assigned(usize),
+    Inhibited,
+    Closed,
+    /// Both were here.
+    Over,
+}
+
+impl Backlog {
+    pub(super) fn new(decided: EventId, patience: Duration) -> Self {
+        let first = decided.number() + 1;
+        Self {
+            entries: VecDeque::new(),
+            first,
+            undecided: first,
+            bytes: 0,
+            held: 0,
+            waiting: VecDeque::new(),
+            patience,
+        }
+    }
+
+    pub(super) fn push(&mut self, fragment: Fragment, now: Instant) -> Result<Placed, PushError> {
+        let event = fragment.event;
+        let Some(index) = event.number().checked_sub(self.first) else {
+            return Ok(Placed::Closed);
+        };
+        if index >= MAX_AHEAD {
+            return Err(PushError::TooFarAhead { event, first: EventId::new(self.first) });
+        }
+        let entry = self.entry(index as usize);
+        let placed = match entry {
+            Entry::Held(_) | Entry::Over => return Ok(Placed::Duplicate),
+            Entry::Nothing => {
+                let size = fragment.size().count();
+                *entry = Entry::Held(fragment);
+                self.bytes += size;
+                self.held += 1;
+                self.waiting.push_back((now, event));
+                return Ok(Placed::Waiting);
+            }
+            Entry::Assigned(lane) => Placed::Ready(*lane, fragment),
+            Entry::Inhibited => Placed::Inhibited,
+            Entry::Closed => Placed::Closed,
+        };
+        *entry = Entry::Over;
+        self.forget();
+        Ok(placed)
+    }
+
+    /// `lane` is the builder's lane where the verdict is `Assigned`.
+    pub(super) fn decide(&mut self, event: EventId, verdict: Verdict, lane: Option<usize>) -> Placed {
+        let Some(index) = event.number().checked_sub(self.first) else { return Placed::Waiting };
+        if index >= MAX_AHEAD {
+            return Placed::Waiting;
+        }
+        self.undecided = self.undecided.max(event.number() + 1);
+        let entry = self.entry(index as usize);
+        let (next, dropped) = match (verdict, lane) {
+            (Verdict::Assigned(_), Some(lane)) => (Entry::Assigned(lane), None),
+            (Verdict::Inhibited, _) => (Entry::Inhibited, Some(Placed::Inhibited)),
+            (Verdict::Closed | Verdict::Assigned(_), _) => (Entry::Closed, Some(Placed::Closed)),
+        };
+        let before = core::mem::replace(entry, next);
+        let placed = match (before, dropped) {
+            (Entry::Over, _) => {
+                *entry = Entry::Over;
+                Placed::Waiting
+            }
+            (Entry::Held(fragment), dropped) => {
+                let lane = match entry {
+                    Entry::Assigned(lane) => Some(*lane),
+                    _ => None,
+                };
+                *entry = Entry::Over;
+                self.bytes -= fragment.size().count();
+                self.held -= 1;
+                match (dropped, lane) {
+                    (None, Some(lane)) => Placed::Ready(lane, fragment),
+                    (dropped, _) => dropped.unwrap_or(Placed::Closed),
+                }
+            }
+            (Entry::Nothing | Entry::Assigned(_) | Entry::Inhibited | Entry::Closed, _) => Placed::Waiting,
+        };
+        self.forget();
+        placed
+    }
+
+    /// Drops fragments that waited too long for a decision; returns how many.
+    pub(super) fn expire(&mut self, now: Instant) -> u64 {
+        let mut expired = 0;
+        while let Some((since, event)) = self.waiting.front().copied() {
+            let index = event.number().checked_sub(self.first).map(|index| index as usize);
+            let entry = index.and_then(|index| self.entries.get_mut(index));
+            let is_held = matches!(entry, Some(Entry::Held(_)));
+            if is_held && now < since + self.patience {
+                break;
+            }
+            self.waiting.pop_front();
+            if let Some(entry) = entry
+                && let Entry::Held(fragment) = entry
+            {
+                self.bytes -= fragment.size().count();
+                self.held -= 1;
+                expired += 1;
+                *entry = Entry::Over;
+            }
+        }
+        self.forget();
+        expired
+    }
+
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.waiting.front().map(|(since, _)| *since + self.patience)
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        Bytes::new(self.bytes)
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    pub(super) fn undecided(&self) -> EventId {
+        EventId::new(self.undecided)
+    }
+
+    fn entry(&mut self, index: usize) -> &mut Entry {
+        if index >= self.entries.len() {
+            self.entries.resize_with(index + 1, || Entry::Nothing);
+        }
+        &mut self.entries[index]
+    }
+
+    /// Lets the front go: what is over, and decisions whose fragment never came.
+    fn forget(&mut self) {
+        loop {
+            let decided = self.first < self.undecided;
+            let go = match self.entries.front() {
+                Some(Entry::Over) => true,
+                Some(Entry::Assigned(_) | Entry::Inhibited | Entry::Closed) => {
+                    self.entries.len() > REMEMBERED
+                }
+                Some(Entry::Nothing) => decided && self.entries.len() > REMEMBERED,
+                Some(Entry::Held(_)) | None => false,
+            };
+            if !go {
+                break;
+            }
+            self.entries.pop_front();
+            self.first += 1;
+        }
+        // Entries of `waiting` whose fragments were decided go when they come to the front.
+        while let Some((_, event)) = self.waiting.front() {
+            let index = event.number().checked_sub(self.first).map(|index| index as usize);
+            if index.and_then(|index| self.entries.get(index)).is_some_and(|e| matches!(e, Entry::Held(_))) {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+    }
+}

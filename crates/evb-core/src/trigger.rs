@@ -1,0 +1,132 @@
+//! [`Trigger`]: when events happen. Nominal times, kept in fixed point so that no rate drifts.
+
+mod clipped;
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use crate::{rng::Rng, time::Instant, units::Frequency};
+
+/// What makes events happen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TriggerKind {
+    /// Whenever a slot is free.
+    AsFastAsPossible,
+    /// At equal intervals.
+    Periodic {
+        /// Events per second.
+        rate: Frequency,
+    },
+    /// At exponentially distributed intervals.
+    Poisson {
+        /// Mean events per second.
+        rate: Frequency,
+    },
+    /// At normally distributed intervals, clipped at zero; the mean holds whatever is clipped.
+    Gaussian {
+        /// Mean events per second.
+        rate: Frequency,
+        /// Standard deviation of an interval before it is clipped.
+        sigma: Duration,
+    },
+    /// Several at once, at equal intervals.
+    Burst {
+        /// Bursts per second.
+        rate: Frequency,
+        /// Events in each.
+        count: u32,
+    },
+    /// Somebody else says so: the library, a script, a pseudo-trigger.
+    External,
+}
+
+/// Nanoseconds with 48 bits behind the point: an hour of 1 MHz is off by less than a picosecond.
+type FixedNanos = u128;
+const FRACTION_BITS: u32 = 48;
+
+/// The times at which a [`TriggerKind`] triggers, from a start on. Kinds without times of their own are never due.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    intervals: Intervals,
+    start: Instant,
+    /// The next trigger, since the start.
+    next: FixedNanos,
+    rng: Rng,
+}
+
+#[derive(Clone, Debug)]
+enum Intervals {
+    None,
+    Periodic { period: FixedNanos },
+    Exponential { mean_nanos: f64 },
+    Normal { centre_nanos: f64, sigma_nanos: f64 },
+    Burst { period: FixedNanos, count: u32, left: u32 },
+}
+
+impl Trigger {
+    /// The triggers after `start`; the first comes one interval later. The seed fixes all random ones.
+    pub fn new(kind: TriggerKind, seed: u64, start: Instant) -> Self {
+        let intervals = match kind {
+            TriggerKind::AsFastAsPossible | TriggerKind::External => Intervals::None,
+            TriggerKind::Periodic { rate } => Intervals::Periodic { period: fixed(rate.period_nanos()) },
+            TriggerKind::Poisson { rate } => Intervals::Exponential { mean_nanos: rate.period_nanos() },
+            TriggerKind::Gaussian { rate, sigma } => {
+                let sigma_nanos = sigma.as_nanos() as f64;
+                let centre_nanos = clipped::centre(rate.period_nanos(), sigma_nanos);
+                Intervals::Normal { centre_nanos, sigma_nanos }
+            }
+            TriggerKind::Burst { rate, count } => {
+                let count = count.max(1);
+                Intervals::Burst { period: fixed(rate.period_nanos()), count, left: 0 }
+            }
+        };
+        let mut trigger = Self { intervals, start, next: 0, rng: Rng::new(seed) };
+        trigger.advance();
+        trigger
+    }
+
+    /// When the next trigger is due.
+    pub fn next_due(&self) -> Option<Instant> {
+        match self.intervals {
+            Intervals::None => None,
+            _ => {
+                let nanos = u64::try_from(self.next >> FRACTION_BITS).unwrap_or(u64::MAX);
+                Some(self.start + Duration::from_nanos(nanos))
+            }
+        }
+    }
+
+    /// The next trigger if it is due by `now`: its nominal time. Call it until `None`, or stop at a limit and go on later;
+    /// no trigger is forgotten.
+    pub fn pop_due(&mut self, now: Instant) -> Option<Instant> {
+        let due = self.next_due().filter(|due| *due <= now)?;
+        self.advance();
+        Some(due)
+    }
+
+    fn advance(&mut self) {
+        let step = match &mut self.intervals {
+            Intervals::None => 0,
+            Intervals::Periodic { period } => *period,
+            Intervals::Exponential { mean_nanos } => fixed(*mean_nanos * self.rng.exponential()),
+            Intervals::Normal { centre_nanos, sigma_nanos } => {
+                fixed(*centre_nanos + *sigma_nanos * self.rng.gaussian())
+            }
+            Intervals::Burst { left, .. } if *left > 0 => {
+                *left -= 1;
+                0
+            }
+            Intervals::Burst { period, count, left } => {
+                *left = *count - 1;
+                *period
+            }
+        };
+        self.next = self.next.saturating_add(step);
+    }
+}
+
+/// Negative and not-a-number become zero, infinity the largest time there is.
+fn fixed(nanos: f64) -> FixedNanos {
+    (nanos * (1u64 << FRACTION_BITS) as f64) as FixedNanos
+}

@@ -1,0 +1,113 @@
+//! What was granted and has not arrived, grant by grant.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use evb_core::{grant::GrantCounters, time::Instant, units::Bytes};
+
+/// A lane from which no byte came for so long, with a grant outstanding, is stalled.
+pub(crate) const STALL: Duration = Duration::from_millis(50);
+
+/// After a connection is gone, its bytes may lie in a switch port for so long: 160 kB at 10 Mbit/s.
+const DRAIN: Duration = Duration::from_millis(130);
+
+/// The charges of all lanes. A grant is charged when given, and released whole when its last byte has arrived.
+#[derive(Debug)]
+pub(crate) struct Charges {
+    lanes: Vec<LaneCharges>,
+    outstanding: Bytes,
+    /// Charges of connections that are gone, until the network has drained.
+    draining: VecDeque<(Instant, Bytes)>,
+    pub(crate) counters: GrantCounters,
+}
+
+#[derive(Debug, Default)]
+struct LaneCharges {
+    grants: VecDeque<Charge>,
+    outstanding: Bytes,
+    last_byte: Instant,
+    stalled: bool,
+}
+
+#[derive(Debug)]
+struct Charge {
+    end: u64,
+    cost: Bytes,
+    given: Instant,
+}
+
+impl Charges {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Self {
+            lanes: (0..lanes).map(|_| LaneCharges::default()).collect(),
+            outstanding: Bytes::ZERO,
+            draining: VecDeque::new(),
+            counters: GrantCounters { stalls: vec![0; lanes], ..GrantCounters::default() },
+        }
+    }
+
+    pub(crate) fn outstanding(&self) -> Bytes {
+        self.outstanding
+    }
+
+    pub(crate) fn of_lane(&self, lane: usize) -> Bytes {
+        self.lanes[lane].outstanding
+    }
+
+    pub(crate) fn is_stalled(&self, lane: usize) -> bool {
+        self.lanes[lane].stalled
+    }
+
+    pub(crate) fn give(&mut self, lane: usize, end: u64, cost: Bytes, now: Instant) {
+        let charges = &mut self.lanes[lane];
+        if charges.grants.is_empty() {
+            charges.last_byte = now;
+        }
+        charges.grants.push_back(Charge { end, cost, given: now });
+        charges.outstanding += cost;
+        self.outstanding += cost;
+        self.counters.grants += 1;
+        self.counters.outstanding_peak = self.counters.outstanding_peak.max(self.outstanding);
+    }
+
+    pub(crate) fn handle_received(&mut self, lane: usize, received: u64, now: Instant) {
+        let charges = &mut self.lanes[lane];
+        charges.last_byte = now;
+        charges.stalled = false;
+        while let Some(charge) = charges.grants.pop_front_if(|charge| charge.end <= received) {
+            charges.outstanding -= charge.cost;
+            self.outstanding -= charge.cost;
+            self.counters.grant_delay += now.since(charge.given);
+        }
+    }
+
+    /// The lane's connection is gone: its grants are void, their bytes drain.
+    pub(crate) fn handle_gone(&mut self, lane: usize, now: Instant) {
+        let charges = &mut self.lanes[lane];
+        charges.grants.clear();
+        charges.stalled = false;
+        let gone = core::mem::take(&mut charges.outstanding);
+        if gone > Bytes::ZERO {
+            self.draining.push_back((now + DRAIN, gone));
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        while let Some((_, gone)) = self.draining.pop_front_if(|(at, _)| *at <= now) {
+            self.outstanding -= gone;
+        }
+        for (lane, charges) in self.lanes.iter_mut().enumerate() {
+            if !charges.stalled && !charges.grants.is_empty() && charges.last_byte + STALL <= now {
+                charges.stalled = true;
+                self.counters.stalls[lane] += 1;
+            }
+        }
+    }
+
+    /// The next stall or drain; in steps of [`STALL`], so that it need not be kept exact per byte.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let waiting = self.lanes.iter().filter(|charges| !charges.stalled && !charges.grants.is_empty());
+        let stall = waiting.map(|charges| charges.last_byte + STALL).min();
+        evb_core::time::earlier(stall, self.draining.front().map(|(at, _)| *at))
+    }
+}

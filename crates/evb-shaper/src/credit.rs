@@ -1,0 +1,172 @@
+//! Credit: a byte budget per builder port, given out in chunks.
+
+use evb_core::{
+    grant::{Grant, GrantCounters, GrantPolicy, LaneDemand},
+    id::EventId,
+    time::Instant,
+    units::Bytes,
+};
+
+use crate::{charges::Charges, cost::PacketCost};
+
+/// How a builder gives credit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreditConfig {
+    /// The most buffer bytes permitted and not arrived, over all lanes; at most the port's buffer.
+    pub budget: Bytes,
+    /// Lane bytes of one turn.
+    pub chunk: Bytes,
+    /// How many lanes are asked at once; `None`: as many as the budget carries.
+    pub sources_at_once: Option<usize>,
+    /// Where the rotation over the lanes begins; different for each builder, so that they do not all ask the same source first.
+    pub offset: usize,
+    /// What bytes cost in the port.
+    pub cost: PacketCost,
+}
+
+/// The credit policy.
+///
+/// Invariant: the outstanding charge never exceeds the budget. Lanes are served by the oldest event that they hold, ties by
+/// rotation; a turn is one chunk, which may reach beyond that event. One lane holds at most max(chunk, budget / 4), and a
+/// stalled lane gets nothing new, so that no single source can hold the budget.
+#[derive(Debug)]
+pub struct Credit {
+    config: CreditConfig,
+    lane_limit: Bytes,
+    charges: Charges,
+    next: usize,
+    /// With `sources_at_once`: the lanes whose turn it is, and the lane offset that ends it.
+    turns: Vec<(usize, u64)>,
+    received: Vec<u64>,
+}
+
+impl Credit {
+    /// A policy over `lanes` lanes. The chunk is cut down to what the budget can carry.
+    pub fn new(mut config: CreditConfig, lanes: usize) -> Self {
+        let most = config.cost.affordable(config.budget);
+        config.chunk = config.chunk.min(most).max(Bytes::new(1));
+        config.budget = config.budget.max(config.cost.buffer(config.chunk));
+        let lane_limit = config.cost.buffer(config.chunk).max(config.budget / 4);
+        let next = config.offset % lanes.max(1);
+        Self {
+            config,
+            lane_limit,
+            charges: Charges::new(lanes),
+            next,
+            turns: Vec::new(),
+            received: vec![0; lanes],
+        }
+    }
+
+    /// The lane with the oldest event among those that may be served, in rotation order.
+    fn pick(&self, lanes: &[LaneDemand]) -> Option<usize> {
+        let count = lanes.len();
+        let mut best: Option<(EventId, usize)> = None;
+        for step in 0..count {
+            let lane = (self.next + step) % count;
+            let demand = &lanes[lane];
+            let wants = demand.ready > demand.granted && demand.connected && !self.charges.is_stalled(lane);
+            if wants
+                && best.is_none_or(|(oldest, _)| demand.oldest < oldest)
+                && self.affordable(lane, demand).is_some()
+            {
+                best = Some((demand.oldest, lane));
+            }
+        }
+        best.map(|(_, lane)| lane)
+    }
+
+    /// The end of the lane's next chunk and its charge, if the budget carries them.
+    fn affordable(&self, lane: usize, demand: &LaneDemand) -> Option<(u64, Bytes)> {
+        let length = self.config.chunk.count().min(demand.ready - demand.granted);
+        let cost = self.config.cost.buffer(Bytes::new(length));
+        let held = self.charges.of_lane(lane);
+        let fits = self.charges.outstanding() + cost <= self.config.budget
+            && (held == Bytes::ZERO || held + cost <= self.lane_limit);
+        fits.then_some((demand.granted + length, cost))
+    }
+
+    fn poll_all(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
+        let lane = self.pick(lanes)?;
+        let (end, cost) = self.affordable(lane, &lanes[lane])?;
+        self.charges.give(lane, end, cost, now);
+        self.next = (lane + 1) % lanes.len();
+        Some(Grant { lane, end })
+    }
+
+    fn poll_turns(&mut self, lanes: &[LaneDemand], at_once: usize, now: Instant) -> Option<Grant> {
+        let (charges, received) = (&self.charges, &self.received);
+        self.turns.retain(|(lane, end)| {
+            received[*lane] < *end && lanes[*lane].connected && !charges.is_stalled(*lane)
+        });
+        while self.turns.len() < at_once {
+            let free = |lane: usize| self.turns.iter().all(|(taken, _)| *taken != lane);
+            let wants = |lane: &usize| {
+                let demand = &lanes[*lane];
+                demand.ready > demand.granted
+                    && demand.connected
+                    && free(*lane)
+                    && !self.charges.is_stalled(*lane)
+            };
+            let order = (0..lanes.len()).map(|step| (self.next + step) % lanes.len());
+            let Some(lane) = order.filter(wants).min_by_key(|lane| lanes[*lane].oldest) else { break };
+            self.turns.push((lane, lanes[lane].oldest_end));
+            self.next = (lane + 1) % lanes.len();
+        }
+        for (lane, turn_end) in &self.turns {
+            let demand = LaneDemand { ready: lanes[*lane].ready.min(*turn_end), ..lanes[*lane] };
+            if demand.ready > demand.granted
+                && let Some((end, cost)) = self.affordable(*lane, &demand)
+            {
+                self.charges.give(*lane, end, cost, now);
+                return Some(Grant { lane: *lane, end });
+            }
+        }
+        None
+    }
+}
+
+impl GrantPolicy for Credit {
+    fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
+        let grant = match self.config.sources_at_once {
+            Some(at_once) => self.poll_turns(lanes, at_once.max(1), now),
+            None => self.poll_all(lanes, now),
+        };
+        debug_assert!(self.charges.outstanding() <= self.config.budget, "budget exceeded");
+        grant
+    }
+
+    fn handle_received(&mut self, lane: usize, received: u64, now: Instant) {
+        self.received[lane] = received;
+        self.charges.handle_received(lane, received, now);
+    }
+
+    fn handle_reset(&mut self, lane: usize, received: u64, now: Instant) {
+        self.charges.handle_gone(lane, now);
+        self.received[lane] = received;
+        self.turns.retain(|(turn, _)| *turn != lane);
+    }
+
+    fn handle_gone(&mut self, lane: usize, now: Instant) {
+        self.charges.handle_gone(lane, now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.charges.handle_timeout(now);
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.charges.next_timeout()
+    }
+
+    fn outstanding(&self) -> Bytes {
+        self.charges.outstanding()
+    }
+
+    fn counters(&self) -> &GrantCounters {
+        &self.charges.counters
+    }
+}
+
+#[cfg(test)]
+mod tests;
