@@ -21,7 +21,7 @@ mod shaping;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use evb_core::id::Peer;
 use toml::de::DeTable;
@@ -162,7 +162,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let sources = entries::read(&mut root, "source", |section, id| source::read(section, id, group));
     let builders = entries::read(&mut root, "builder", builder::read);
     root.finish();
-    refuse_shared_addresses(notes, supervisor.as_ref(), &builders);
+    refuse_shared_addresses(notes, supervisor.as_ref(), &sources, &builders);
 
     let sources: Vec<SourceEntry> = sources.into_iter().map(|placed| placed.entry).collect();
     let mut builders: Vec<BuilderEntry> = builders.into_iter().map(|placed| placed.entry).collect();
@@ -175,18 +175,30 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
 fn refuse_shared_addresses(
     notes: &Notes,
     supervisor: Option<&SupervisorConfig>,
+    sources: &[Placed<SourceEntry>],
     builders: &[Placed<BuilderEntry>],
 ) {
     let mut taken: BTreeMap<&Endpoint, Peer> = BTreeMap::new();
+    let mut take = |listen, peer: Peer, span: Range<usize>, key: &str| {
+        if let Some(other) = taken.insert(listen, peer) {
+            let reason = format!("{peer} listens where {other} does, at {listen}");
+            let remedy = "give each its own port; with `ids`, write for example \"127.0.0.1:{7100+id}\"";
+            notes.error(key, span, reason, remedy);
+        }
+    };
     if let Some(supervisor) = supervisor {
-        taken.insert(&supervisor.listen, Peer::Supervisor);
+        take(&supervisor.listen, Peer::Supervisor, 0..0, "supervisor.listen");
+        if let TriggerConfig::External { listen, protocol: TriggerProtocol::Tcp } = &supervisor.trigger {
+            let span = notes.keys.borrow().get("supervisor.trigger").cloned().unwrap_or(0..0);
+            take(listen, Peer::Supervisor, span, "supervisor.trigger.listen");
+        }
+    }
+    for placed in sources {
+        if let Input::Tcp { listen } = &placed.entry.input {
+            take(listen, Peer::Source(placed.entry.id), placed.span.clone(), "source.input.listen");
+        }
     }
     for placed in builders {
-        let peer = Peer::Builder(placed.entry.id);
-        if let Some(other) = taken.insert(&placed.entry.listen, peer) {
-            let reason = format!("{peer} listens where {other} does, at {}", placed.entry.listen);
-            let remedy = "give each its own port; with `ids`, write for example \"127.0.0.1:{7100+id}\"";
-            notes.error("builder.listen", placed.span.clone(), reason, remedy);
-        }
+        take(&placed.entry.listen, Peer::Builder(placed.entry.id), placed.span.clone(), "builder.listen");
     }
 }

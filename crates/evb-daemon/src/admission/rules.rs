@@ -51,6 +51,7 @@ pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
         findings.extend(budget(config, port_buffer));
         findings.extend(windows(config, &sums.ports, port_buffer));
         findings.extend(bursts(config, &sums.ports, port_buffer));
+        findings.extend(unshaped(config, sums, port_buffer));
     }
     findings.extend(lane_pace(config, sums));
     findings.extend(memory(config, sums));
@@ -170,6 +171,18 @@ fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Find
         config.shaping.burst, worst.bursts, worst.name
     );
     Some(Finding::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
+}
+
+/// Without shaping all sources answer at once, and N fragments meet in one port: incast.
+fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding> {
+    let burst = sums.event.burst.filter(|burst| *burst > port_buffer)?;
+    (config.shaping.mode == ShapingMode::None).then(|| {
+        let reason = format!(
+            "unshaped, one event puts {burst} at once into a port buffer of {port_buffer}: packets will drop"
+        );
+        let remedy = "use mode = \"credit\", unless this is to show what happens without it";
+        Finding { weight: Weight::Risk, ..Finding::new("shaping.mode", reason, remedy) }
+    })
 }
 
 /// A lane must be allowed what the trigger makes for it, or its backlog grows without end.

@@ -30,7 +30,9 @@ fn system(config: &Config, sums: &Sums) -> String {
         (None, None) => "until stopped".to_owned(),
     };
     let event = match sums.event.payload {
-        Some(payload) => format!("{} fragments, {payload} of payload in the mean", sums.event.fragments),
+        Some(payload) => {
+            format!("{} fragments, {} of payload in the mean", sums.event.fragments, size(payload))
+        }
         None => format!("{} fragments, sizes {}", sums.event.fragments, unknown()),
     };
     let mode = match shaping.mode {
@@ -47,8 +49,8 @@ fn system(config: &Config, sums: &Sums) -> String {
         ("run", events),
         ("trigger", trigger(config, sums)),
         ("event", event),
-        ("on the wire", sums.event.line.map_or_else(unknown, |line| line.to_string())),
-        ("largest event", sums.event.largest.to_string()),
+        ("on the wire", sums.event.line.map_or_else(unknown, size)),
+        ("largest event", size(sums.event.largest)),
         (
             "link",
             network
@@ -139,8 +141,10 @@ fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
 /// Bytes, and what part of a port's buffer they are.
 fn of_buffer(config: &Config, bytes: Bytes) -> String {
     match config.network.port_buffer {
-        Some(buffer) => format!("{bytes} ({:.0} %)", bytes.count() as f64 / buffer.count() as f64 * 100.0),
-        None => bytes.to_string(),
+        Some(buffer) => {
+            format!("{} ({:.0} %)", size(bytes), bytes.count() as f64 / buffer.count() as f64 * 100.0)
+        }
+        None => size(bytes),
     }
 }
 
@@ -168,10 +172,10 @@ fn uplinks(sums: &Sums) -> Vec<Vec<String>> {
 }
 
 fn memory(sums: &Sums) -> Vec<Vec<String>> {
-    let limit = |limit: Option<Bytes>| limit.map_or_else(|| "?".into(), |limit| limit.to_string());
+    let limit = |limit: Option<Bytes>| limit.map_or_else(|| "?".into(), size);
     let mut rows: Vec<(Vec<u16>, String, String)> = Vec::new();
     for sum in &sums.memory {
-        let (needed, limit) = (sum.needed.to_string(), limit(sum.limit));
+        let (needed, limit) = (size(sum.needed), limit(sum.limit));
         match rows.last_mut() {
             Some((ids, n, l)) if *n == needed && *l == limit => ids.push(sum.builder.number()),
             _ => rows.push((vec![sum.builder.number()], needed, limit)),
@@ -193,6 +197,27 @@ fn ranges(ids: impl Iterator<Item = u16>) -> String {
         if first == last { first.to_string() } else { format!("{first}-{last}") }
     };
     runs.iter().map(run).collect::<Vec<_>>().join(", ")
+}
+
+/// Sums are of no round number of anything: decimal, four digits.
+fn size(bytes: Bytes) -> String {
+    let count = bytes.count() as f64;
+    let (value, unit) = match bytes.count() {
+        1_000_000_000.. => (count / 1e9, "GB"),
+        1_000_000.. => (count / 1e6, "MB"),
+        10_000.. => (count / 1e3, "kB"),
+        _ => return format!("{} B", bytes.count()),
+    };
+    let digits = if value >= 1000.0 {
+        0
+    } else if value >= 100.0 {
+        1
+    } else {
+        2
+    };
+    let text = format!("{value:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {unit}")
 }
 
 fn rate(rate: Option<Rate>) -> String {

@@ -1,6 +1,6 @@
 //! `[[source]]` and `[[builder]]`: one entry for one id or for many.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use toml::de::DeValue;
 
@@ -9,10 +9,9 @@ use super::{section::Section, template::parse_ids};
 /// More than any such system has, and few enough to expand.
 const MOST: usize = 4096;
 
-/// An id's finished entry, and where it stands.
+/// A finished entry, and where it stands.
 pub(super) struct Placed<T> {
     pub(super) entry: T,
-    pub(super) id: u16,
     pub(super) span: Range<usize>,
 }
 
@@ -36,6 +35,7 @@ pub(super) fn read<'t, T>(
         );
         return placed;
     };
+    let mut taken = BTreeSet::new();
     for table in tables.iter() {
         let DeValue::Table(entries) = table.get_ref() else {
             notes.error(
@@ -52,18 +52,20 @@ pub(super) fn read<'t, T>(
             (section, ids)
         };
         let (first, ids) = section();
-        if placed.len() + ids.len() > MOST {
+        if taken.len() + ids.len() > MOST {
             first.refuse("ids", format!("more than {MOST} entries of `{key}`"), "give fewer ids");
             break;
         }
+        if let Some(id) = ids.iter().find(|id| taken.contains(*id)) {
+            let place = if first.has("id") { "id" } else { "ids" };
+            first.refuse(place, format!("there is a {key} {id} already"), "give every one its own id");
+        }
+        taken.extend(ids.iter().copied());
         let before = notes.count();
         for id in ids {
-            if placed.iter().any(|other| other.id == id) {
-                duplicate(&first, key, id);
-            }
             let (section, _) = section();
             if let Some(entry) = read_one(section.for_id(id), id) {
-                placed.push(Placed { entry, id, span: table.span() });
+                placed.push(Placed { entry, span: table.span() });
             }
             if notes.count() > before {
                 break; // The other ids would say the same.
@@ -71,11 +73,6 @@ pub(super) fn read<'t, T>(
         }
     }
     placed
-}
-
-fn duplicate(section: &Section<'_>, key: &str, id: u16) {
-    let place = if section.has("id") { "id" } else { "ids" };
-    section.refuse(place, format!("there are two of {key} {id}"), "give every one its own id");
 }
 
 /// The ids of one entry; empty if they are wrong, which has then been noted.

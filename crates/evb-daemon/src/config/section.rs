@@ -28,6 +28,9 @@ pub(super) struct Notes {
     pub(super) keys: RefCell<BTreeMap<String, Range<usize>>>,
     /// Whether addresses beyond this machine are allowed.
     pub(super) open: Cell<bool>,
+    /// Every key that reading asked for: the documentation is held against it.
+    #[cfg(test)]
+    pub(super) asked: RefCell<std::collections::BTreeSet<String>>,
 }
 
 impl Notes {
@@ -59,6 +62,8 @@ pub(super) struct Section<'t> {
     /// Replaces `{id}` in texts.
     id: Option<u16>,
     known: Vec<&'static str>,
+    /// Known, but of no use yet.
+    later: Vec<&'static str>,
 }
 
 impl<'t> Section<'t> {
@@ -68,7 +73,16 @@ impl<'t> Section<'t> {
         span: Range<usize>,
         entries: Option<&'t DeTable<'t>>,
     ) -> Self {
-        Self { notes, path: path.to_owned(), span, entries, kind: None, id: None, known: Vec::new() }
+        Self {
+            notes,
+            path: path.to_owned(),
+            span,
+            entries,
+            kind: None,
+            id: None,
+            known: Vec::new(),
+            later: Vec::new(),
+        }
     }
 
     /// The same section, with `{id}` in its texts and those of its tables standing for `id`.
@@ -95,7 +109,11 @@ impl<'t> Section<'t> {
 
     /// The value at `key` as it stands there.
     pub(super) fn value(&mut self, key: &'static str) -> Option<&'t Spanned<DeValue<'t>>> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
+        #[cfg(test)]
+        self.notes.asked.borrow_mut().insert(self.key_path(key));
         let given = self.entries.and_then(|entries| entries.get(key));
         let given = given.or(self.kind.filter(|_| key == "kind"))?;
         self.notes.keys.borrow_mut().entry(self.key_path(key)).or_insert_with(|| given.span());
@@ -122,8 +140,8 @@ impl<'t> Section<'t> {
     pub(super) fn not_yet(&mut self, key: &'static str, remedy: &str) {
         if self.has(key) {
             self.refuse(key, format!("`{key}` is not available yet in this version"), remedy);
-            self.known.push(key);
         }
+        self.later.push(key);
     }
 
     fn wrong_kind(&self, key: &str, value: &DeValue<'_>, wanted: &str, example: &str) {
@@ -214,18 +232,18 @@ impl<'t> Section<'t> {
     /// A whole number from `range`; a text with `{id}` will do as well.
     pub(super) fn whole(&mut self, key: &'static str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
+        let remedy = format!("give a whole number from {} to {}, without quotes", range.start(), range.end());
         let number = match value.get_ref() {
             DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix()).ok(),
             DeValue::String(_) if self.id.is_some() => self.text(key, "a whole number")?.parse().ok(),
             other => {
-                self.wrong_kind(key, other, "a whole number", &format!("{key} = {}", range.start()));
+                self.refuse(key, format!("`{key}` is {}, not a whole number", describe(other)), remedy);
                 return None;
             }
         };
         let number = number.filter(|number| range.contains(number));
         if number.is_none() {
-            let reason = format!("`{key}` is not a whole number from {} to {}", range.start(), range.end());
-            self.refuse(key, reason, "give a number from that range");
+            self.refuse(key, format!("this is no value for `{key}`"), remedy);
         }
         number
     }
@@ -352,8 +370,11 @@ impl<'t> Section<'t> {
     /// Reports the keys that nobody asked for.
     pub(super) fn finish(self) {
         let Some(entries) = self.entries else { return };
-        for key in entries.keys().filter(|key| !self.known.contains(&key.get_ref().as_ref())) {
+        for key in entries.keys() {
             let name: &str = key.get_ref();
+            if self.known.contains(&name) || self.later.contains(&name) {
+                continue;
+            }
             let all = format!("keys here: {}", self.known.join(", "));
             let remedy = nearest(name, self.known.iter().copied())
                 .map_or_else(|| all.clone(), |meant| format!("did you mean `{meant}`? ({all})"));

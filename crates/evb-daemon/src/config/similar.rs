@@ -5,13 +5,16 @@ mod tests;
 
 /// The candidate that is most like `given`, if one is near enough to have been meant.
 ///
-/// Near: an optimal-string-alignment distance (insert, delete, replace, swap of neighbours) of at most a third of the length.
+/// Near: the candidate begins with all of `given`, or an optimal-string-alignment distance (insert, delete, replace, swap of neighbours) of at most a third of the length.
 pub(super) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given: Vec<char> = given.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
     let allowed = (given.len() / 3).max(1);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&given, candidate), candidate))
+        .map(|candidate| {
+            let apart = distance(&given, candidate);
+            (if given.len() >= 3 && begins_with(candidate, &given) { apart.min(1) } else { apart }, candidate)
+        })
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -19,6 +22,10 @@ pub(super) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a 
 
 /// Longer words are cut: their distance is not worth a second.
 const LONGEST: usize = 64;
+
+fn begins_with(candidate: &str, start: &[char]) -> bool {
+    candidate.chars().flat_map(char::to_lowercase).take(start.len()).eq(start.iter().copied())
+}
 
 fn distance(a: &[char], b: &str) -> usize {
     let b: Vec<char> = b.chars().take(LONGEST).flat_map(char::to_lowercase).collect();

@@ -1,1 +1,35 @@
+mod documents;
+mod garbled;
+mod mistakes;
+mod values;
 
+use super::{Config, Problems, read};
+
+/// The least that runs, without its `[run]`, `[network]` and `[shaping]`.
+const SUPERVISOR: &str =
+    "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = { kind = \"periodic\", rate = \"2 kHz\" }\n";
+const SOURCE: &str = "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\n";
+const BUILDER: &str = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
+
+/// A whole configuration around `sections`: what they lack is filled in.
+fn around(sections: &str) -> String {
+    let mut text = sections.to_owned();
+    for (head, default) in [("[supervisor]", SUPERVISOR), ("[[source]]", SOURCE), ("[[builder]]", BUILDER)] {
+        if !sections.contains(head) {
+            text.push('\n');
+            text.push_str(default);
+        }
+    }
+    text
+}
+
+fn good(sections: &str) -> Config {
+    match read(&around(sections), "test.toml") {
+        Ok(loaded) => loaded.config,
+        Err(problems) => panic!("refused:\n{problems}"),
+    }
+}
+
+fn bad(sections: &str) -> Problems {
+    read(&around(sections), "test.toml").expect_err("this configuration is wrong")
+}

@@ -19,6 +19,7 @@ fn finds_what_was_meant_and_nothing_far_fetched() {
     assert_eq!(nearest("slot", keys), Some("slots"));
     assert_eq!(nearest("Listen", keys), Some("listen"));
     assert_eq!(nearest("dedaline", keys), Some("deadline"));
+    assert_eq!(nearest("Gbit", ["bit/s", "Gbit/s", "GB/s"]), Some("Gbit/s"));
     assert_eq!(nearest("colour", keys), None);
     assert_eq!(nearest("", keys), None);
 }

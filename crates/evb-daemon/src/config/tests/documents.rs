@@ -1,0 +1,75 @@
+//! The documentation and the examples hold what they say.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use toml::de::DeTable;
+
+use super::{
+    super::{read_root, section::Notes},
+    around, good,
+};
+
+fn repository() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn manual() -> String {
+    fs::read_to_string(repository().join("docs/configuration.md")).expect("the documentation is there")
+}
+
+fn blocks(manual: &str) -> Vec<&str> {
+    manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn every_block_of_the_documentation_parses() {
+    let manual = manual();
+    let blocks = blocks(&manual);
+    assert!(blocks.len() > 10, "only {} blocks", blocks.len());
+    for block in blocks {
+        good(block);
+    }
+}
+
+/// Keys that the reader asks for, by reading every block: each must be in the documentation, and in one of its blocks.
+#[test]
+fn every_key_is_documented_and_shown() {
+    let manual = manual();
+    let (mut asked, mut shown) = (BTreeSet::new(), BTreeSet::new());
+    for block in blocks(&manual) {
+        let text = around(block);
+        let table = DeTable::parse(&text).expect("parsed before");
+        let notes = Notes::default();
+        assert!(read_root(&notes, table.get_ref()).is_some());
+        shown.extend(notes.keys.into_inner().into_keys());
+        asked.extend(notes.asked.into_inner());
+    }
+    assert!(asked.len() > 50, "only {asked:?}");
+    for path in asked {
+        let key = path.rsplit('.').next().expect("a path has a last part");
+        let named = manual.contains(&format!("`{key}`")) || manual.contains(&format!("[{key}]"));
+        assert!(named || key == "kind", "{path} is not documented");
+        assert!(shown.contains(&path), "{path} is in no example of the documentation");
+    }
+}
+
+#[test]
+fn every_example_parses() {
+    let entries = fs::read_dir(repository().join("examples")).expect("there are examples");
+    let paths: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
+    let files: Vec<&PathBuf> =
+        paths.iter().filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    assert!(!files.is_empty(), "no example configuration");
+    for path in files {
+        if let Err(error) = super::super::load(path) {
+            panic!("{error}");
+        }
+    }
+}
+
+#[test]
+fn the_quick_start_is_what_the_readme_says() {
+    let config = super::super::load(&repository().join("examples/quickstart.toml")).expect("parses").config;
+    assert!(config.sources.len() >= 4 && config.builders.len() == 2);
+    assert_eq!((config.run.number, config.run.events), (None, Some(10_000)));
+}

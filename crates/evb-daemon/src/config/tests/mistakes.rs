@@ -1,0 +1,106 @@
+use super::bad;
+
+/// Each mistake, the line it is on, and what its message must say.
+const MISTAKES: [(&str, usize, &[&str]); 30] = [
+    ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
+    ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
+    ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
+    ("[run]\nduration = 10\n", 2, &["bare number", "duration = \"2 s\""]),
+    ("[run]\nduration = \"10\"\n", 2, &["no unit"]),
+    ("[run]\nduration = \"0 s\"\n", 2, &["no time"]),
+    ("[run]\nevents = 0\n", 2, &["from 1 to"]),
+    ("[run]\nevents = \"many\"\n", 2, &["is text, not a whole number"]),
+    ("run = 3\n", 1, &["`run` is a whole number, not a table"]),
+    ("[network]\nlink_rate = \"1 Gbit\"\n", 2, &["not a unit of data rate", "did you mean `Gbit/s`?"]),
+    ("[network]\ntransport = \"udp\"\n", 2, &["not available in this version"]),
+    ("[network]\ntransport = \"tpc\"\n", 2, &["did you mean `tcp`?"]),
+    ("[network]\nnodelay = \"yes\"\n", 2, &["not true or false"]),
+    ("[network]\nsend_buffer = \"4 GiB\"\n", 2, &["more than a socket can have"]),
+    ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),
+    ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
+    ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1066 B"]),
+    ("[shaping]\nmode = \"none\"\nsources_at_once = 1\n", 3, &["belongs to mode = \"credit\""]),
+    ("[shaping]\noffload = \"auto\"\n", 2, &["not available yet"]),
+    ("[security]\nmode = \"psk\"\nkey_file = \"k\"\n", 2, &["not available yet"]),
+    ("[security]\n", 1, &["no `mode`"]),
+    ("[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal = \"j\"\n", 3, &["`journal` is not available yet"]),
+    ("[supervisor]\nlisten = \"10.0.0.1:7000\"\n", 2, &["not a loopback address", "[security]"]),
+    ("[supervisor]\nlisten = \"127.0.0.1\"\n", 2, &["no port"]),
+    ("[supervisor]\nlisten = \"127.0.0.1:0\"\n", 2, &["port 0"]),
+    (
+        "[supervisor]\nlisten = \"[::1]:7000\"\ntrigger = { kind = \"multicast\", group = \"239.1.2.3:1\" }\n",
+        3,
+        &["reaches beyond this machine", "interface = \"127.0.0.1\""],
+    ),
+    ("[[source]]\nid = 1\ninput = \"generator\"\n", 3, &["is text, not a table"]),
+    ("[[source]]\nid = 1\nids = \"1-2\"\n", 3, &["both `id` and `ids`"]),
+    ("[[builder]]\nid = 1\nlisten = \"127.0.0.1:{ip}\"\nsink = \"null\"\n", 3, &["`{ip}` is no sum"]),
+    (
+        "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7000\"\nsink = \"null\"\n",
+        1,
+        &["builder 1 listens where supervisor does"],
+    ),
+];
+
+#[test]
+fn every_mistake_is_named_with_its_line() {
+    for (text, line, says) in MISTAKES {
+        let problems = bad(text);
+        let shown = problems.to_string();
+        assert!(
+            problems.iter().any(|problem| problems.line_of(problem) == line),
+            "{text}\nnot on line {line}:\n{shown}"
+        );
+        assert!(shown.contains(&format!("--> test.toml:{line}:")), "{shown}");
+        for word in says {
+            assert!(shown.contains(word), "{text}\ndoes not say {word:?}:\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once() {
+    let problems = bad(
+        "[run]\nevents = 0\nnumer = 1\n[network]\nmtu = 1\n[shaping]\nmode = \"x\"\n[[builder]]\nid = 1\n",
+    );
+    let lines: Vec<usize> = problems.iter().map(|problem| problems.line_of(problem)).collect();
+    assert_eq!(lines, [2, 3, 5, 7, 8, 8]);
+}
+
+#[test]
+fn one_mistake_in_many_entries_is_one_message() {
+    let problems = bad("[[source]]\nids = \"1-20\"\ninput = { kind = \"generator\", size = 1 }\n");
+    assert_eq!(problems.iter().count(), 1, "{problems}");
+}
+
+#[test]
+fn an_id_may_stand_only_once() {
+    let source = "input = { kind = \"generator\", size = \"1 kB\" }\n";
+    let problems = bad(&format!("[[source]]\nids = \"1-4\"\n{source}[[source]]\nid = 3\n{source}"));
+    assert!(problems.to_string().contains("there is a source 3 already"), "{problems}");
+    assert_eq!(problems.iter().map(|problem| problems.line_of(problem)).collect::<Vec<_>>(), [5]);
+}
+
+#[test]
+fn too_many_entries_are_refused() {
+    let source = "input = { kind = \"generator\", size = \"1 kB\" }\n";
+    assert!(bad(&format!("[[source]]\nids = \"0-65535\"\n{source}")).to_string().contains("more than 4096"));
+}
+
+#[test]
+fn syntax_errors_stand_alone() {
+    let problems = super::super::read("[run\nevents = 5\n", "broken.toml").expect_err("no TOML");
+    let shown = problems.to_string();
+    assert!(shown.contains("not TOML") && shown.contains("broken.toml:1:"), "{shown}");
+    assert!(!shown.contains("supervisor"), "{shown}");
+}
+
+#[test]
+fn a_file_that_is_no_text_is_refused_with_its_line() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), b"[run]\nevents\xff = 2\n").expect("written");
+    let error = super::super::load(file.path()).expect_err("not UTF-8").to_string();
+    assert!(error.contains("not UTF-8") && error.contains(":2:7"), "{error}");
+    let error = super::super::load(std::path::Path::new("/nowhere/at.all")).expect_err("no file").to_string();
+    assert!(error.contains("/nowhere/at.all"), "{error}");
+}

@@ -1,0 +1,129 @@
+use std::time::Duration;
+
+use evb_core::{
+    id::{RunNumber, SourceId},
+    units::{Bytes, Rate},
+};
+
+use super::{super::*, good};
+
+#[test]
+fn defaults_are_the_documented_ones() {
+    let config = good("");
+    assert_eq!(config.run, RunConfig { number: None, events: None, duration: None, seed: 1 });
+    let supervisor = config.supervisor;
+    assert_eq!((supervisor.slots, supervisor.run_length), (16, 1));
+    assert_eq!(supervisor.deadline, Duration::from_secs(2));
+    assert_eq!(
+        (supervisor.start_timeout, supervisor.orphan_timeout),
+        (Duration::from_secs(30), Duration::from_secs(10))
+    );
+    assert_eq!(supervisor.policy, AssignmentPolicy::RoundRobin);
+    assert_eq!(config.network.mtu, Bytes::new(1500));
+    assert!(config.network.nodelay && config.network.admission == Admission::Refuse);
+    assert_eq!(config.security, SecurityMode::LoopbackOnly);
+    assert_eq!(config.shaping.mode, ShapingMode::Credit);
+    assert_eq!((config.shaping.budget, config.shaping.chunk), (Bytes::mib(8), Bytes::kib(256)));
+    assert_eq!(config.builders[0].budget, Bytes::mib(8));
+    assert_eq!(
+        (config.sources[0].max_fragment, config.sources[0].backlog),
+        (Bytes::new(1000), Bytes::mib(256))
+    );
+    assert_eq!(config.builders[0].filter, FilterEntry::AcceptAll);
+}
+
+#[test]
+fn run_and_triggers() {
+    let config = good("[run]\nnumber = 12\nevents = 100_000\nduration = \"10 s\"\nseed = 0\n");
+    let run = RunConfig {
+        number: Some(RunNumber::new(12)),
+        events: Some(100_000),
+        duration: Some(Duration::from_secs(10)),
+        seed: 0,
+    };
+    assert_eq!(config.run, run);
+    let trigger = |text: &str| {
+        good(&format!("[supervisor]\nlisten = \"localhost:7000\"\ntrigger = {text}\n")).supervisor.trigger
+    };
+    let burst = trigger("{ kind = \"burst\", rate = \"10 Hz\", count = 100 }");
+    assert_eq!(burst.events_per_second(), Some(1000.0));
+    assert_eq!(trigger("\"as-fast-as-possible\""), TriggerConfig::AsFastAsPossible);
+    assert_eq!(trigger("{ kind = \"as-fast-as-possible\" }"), TriggerConfig::AsFastAsPossible);
+    let external = trigger("{ kind = \"external\", listen = \"[::1]:7001\", protocol = \"udp\" }");
+    let listen = Endpoint { host: "::1".into(), port: 7001 };
+    assert_eq!(external, TriggerConfig::External { listen, protocol: TriggerProtocol::Udp });
+}
+
+#[test]
+fn ids_expand_with_their_templates() {
+    let config = good(
+        "[security]\nmode = \"none\"\n\
+         [[source]]\nids = \"1-22\"\nbind = \"10.77.1.{id}\"\n\
+         input = { kind = \"replay\", path = \"in/{id}.dat\", format = \"km3net\", module = \"{id-1}\" }\n\
+         [[builder]]\nids = \"1-15\"\nlisten = \"10.77.2.{id}:{7100+id}\"\nsink = { kind = \"file\", path = \"out/b{id}\" }\n",
+    );
+    assert_eq!((config.sources.len(), config.builders.len()), (22, 15));
+    let last = &config.sources[21];
+    assert_eq!((last.id, last.bind.as_deref()), (SourceId::new(22), Some("10.77.1.22")));
+    let format = ReplayFormat::Km3net { module: 21 };
+    assert_eq!(last.input, Input::Replay { path: "in/22.dat".into(), format, on: MadeOn::Decision });
+    assert_eq!(config.builders[14].listen.to_string(), "10.77.2.15:7115");
+    assert!(matches!(&config.builders[14].sink, SinkEntry::File { path, .. } if path.ends_with("b15")));
+}
+
+#[test]
+fn sizes_set_max_fragment() {
+    let source =
+        |input: &str| good(&format!("[[source]]\nid = 3\ninput = {{ {input} }}\n")).sources.remove(0);
+    assert_eq!(source("kind = \"generator\", size = \"8 kB\"").max_fragment, Bytes::new(8000));
+    let spread = source("kind = \"generator\", size = { mean = \"8 kB\", sigma = \"1 kB\" }");
+    assert_eq!(spread.max_fragment, Bytes::new(16_000));
+    assert_eq!(source("kind = \"tcp\", listen = \"127.0.0.1:1\"").max_fragment, Bytes::mib(4));
+    let Input::Replay { format, .. } = source("kind = \"replay\", path = \"a\", format = \"evb\"").input
+    else {
+        panic!("a replay")
+    };
+    assert_eq!(format, ReplayFormat::Evb { source: SourceId::new(3) });
+}
+
+#[test]
+fn a_generator_listens_to_the_supervisors_group() {
+    let config = good(
+        "[supervisor]\nlisten = \"127.0.0.1:7000\"\n\
+         trigger = { kind = \"multicast\", group = \"239.1.2.3:7002\", interface = \"127.0.0.1\" }\n\
+         [[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\", on = \"multicast\" }\n",
+    );
+    let TriggerConfig::Multicast(group) = config.supervisor.trigger else { panic!("multicast") };
+    let Input::Generator { on, .. } = &config.sources[0].input else { panic!("a generator") };
+    assert_eq!(*on, MadeOn::Multicast(group));
+}
+
+#[test]
+fn builders_of_one_port_share_its_budget() {
+    let builders = |port: &str| {
+        format!(
+            "[network]\nport_buffer = \"128 KiB\"\n[security]\nmode = \"none\"\n\
+             [[builder]]\nids = \"1-2\"\nlisten = \"10.0.0.{{id}}:7101\"\nsink = \"null\"\n{port}"
+        )
+    };
+    let apart = good(&builders(""));
+    let budget = nine_tenths(Bytes::kib(128));
+    assert_eq!(budget, Bytes::new(117_964));
+    assert_eq!(apart.shaping.budget, budget);
+    assert_eq!(apart.builders[1].budget, budget);
+    assert_eq!(apart.shaping.chunk, Bytes::new(8000));
+    let together = good(&builders("port = \"trunk\"\n"));
+    assert_eq!(together.shaping.budget, budget);
+    assert_eq!(together.builders[0].budget, budget / 2);
+}
+
+#[test]
+fn a_window_and_a_rate_follow_from_the_network() {
+    let network = "[network]\nlink_rate = \"1 Gbit/s\"\nport_buffer = \"128 KiB\"\n";
+    let source = "[[source]]\nids = \"1-8\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n";
+    // 117 964 bytes for 8 lanes: 9 packets of 1514 each.
+    let window = good(&format!("{network}[shaping]\nmode = \"window\"\n{source}")).shaping.window;
+    assert_eq!(window, Bytes::new(9 * 1448));
+    let shaping = good(&format!("{network}[shaping]\nmode = \"token-bucket\"\n{source}")).shaping;
+    assert_eq!(shaping.rate, Some(Rate::from_bits_per_second(950_000_000 / 8)));
+}
