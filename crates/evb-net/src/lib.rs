@@ -1,9 +1,11 @@
 //! Sockets, the clock and timers of the evb event builder: **how** bytes move. The only crate with `unsafe` code.
 
 mod sys_time;
+mod sys_tcp;
 pub mod clock;
 pub mod host;
 pub mod timer;
 pub mod resolve;
 pub mod handshake;
 pub mod control;
+pub mod lane;

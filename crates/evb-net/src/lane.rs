@@ -1,0 +1,38 @@
+//! A lane's two ends over TCP: [`SourceEnd`] sends announcements and data, [`BuilderEnd`] grants and commits.
+//!
+//! Both are driven by the task that owns the machine: `poll_*` does what can be done now and registers the waker.
+
+mod options;
+mod source_end;
+mod builder_end;
+
+pub use builder_end::{BuilderEnd, Progress};
+pub use options::{LaneOptions, listen};
+pub use source_end::{FromBuilder, SourceEnd};
+
+use std::io;
+
+use evb_core::{
+    lane::LaneError,
+    wire::record::{RecordError, RecordHeader},
+};
+
+/// Why a lane's connection ended.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneEnd {
+    /// The peer closed it.
+    #[error("the peer closed the lane")]
+    Closed,
+    /// The network or the peer's host failed.
+    #[error("the lane's connection failed: {0}")]
+    Io(#[from] io::Error),
+    /// The peer sent bytes that are no record.
+    #[error("the peer broke the protocol: {0}")]
+    Record(#[from] RecordError),
+    /// The peer's records contradict each other.
+    #[error("the peer broke the protocol: {0}")]
+    Lane(#[from] LaneError),
+    /// A record that only the other side may send.
+    #[error("the peer broke the protocol: it sent a record that is not its to send: {0:?}")]
+    WrongDirection(RecordHeader),
+}

@@ -1,0 +1,159 @@
+//! The builder's end of a lane's connection.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use evb_core::{
+    builder::{BuilderCore, LARGE_FRAGMENT},
+    grant::GrantPolicy,
+    time::Instant,
+    wire::record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
+};
+use tokio::{io::AsyncWrite as _, net::TcpStream};
+use tokio_util::io::poll_read_buf;
+
+use super::LaneEnd;
+
+/// How much is read at once into the read buffer; large fragments bypass it.
+const READ_SIZE: usize = 128 << 10;
+
+/// How much is read at once where only a record's header is to come before the bulk of a large fragment.
+const HEADER_READ: usize = 2 << 10;
+
+/// How much one lane may bring before the others have their turn.
+const TURN: usize = 1 << 20;
+
+/// How a turn of reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing more is here; the waker is registered.
+    Drained,
+    /// The turn is over, and there may be more.
+    More,
+}
+
+/// Takes announcements and data in, and sends grants and commits.
+#[derive(Debug)]
+pub struct BuilderEnd {
+    stream: TcpStream,
+    incoming: BytesMut,
+    /// Lane bytes of the current data record that are still to come.
+    data: usize,
+    /// Whether the last record's bytes went to a large fragment.
+    bulk: bool,
+    /// Records for the source that wait.
+    pub outgoing: BytesMut,
+}
+
+impl BuilderEnd {
+    /// For a stream after its handshake.
+    pub fn new(stream: TcpStream) -> Self {
+        Self { stream, incoming: BytesMut::new(), data: 0, bulk: false, outgoing: BytesMut::new() }
+    }
+
+    /// Reads what is there and feeds it to lane `lane` of `core`.
+    ///
+    /// # Errors
+    /// [`LaneEnd`]; drop the connection.
+    pub fn poll_read<P: GrantPolicy>(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &mut BuilderCore<P>,
+        lane: usize,
+        now: Instant,
+    ) -> Result<Progress, LaneEnd> {
+        let mut turn = 0;
+        while turn < TURN {
+            match self.poll_read_once(cx, core, lane, now) {
+                Poll::Pending => return Ok(Progress::Drained),
+                Poll::Ready(Ok(0)) => return Err(LaneEnd::Closed),
+                Poll::Ready(Ok(read)) => turn += read,
+                Poll::Ready(Err(error)) => return Err(error),
+            }
+        }
+        Ok(Progress::More)
+    }
+
+    /// Writes what waits for the source, as far as the socket takes it.
+    ///
+    /// # Errors
+    /// [`LaneEnd`]; drop the connection.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LaneEnd>> {
+        while !self.outgoing.is_empty() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.outgoing))?;
+            self.outgoing.advance(written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read_once<P: GrantPolicy>(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &mut BuilderCore<P>,
+        lane: usize,
+        now: Instant,
+    ) -> Poll<Result<usize, LaneEnd>> {
+        if self.data >= LARGE_FRAGMENT
+            && self.incoming.is_empty()
+            && let Some((memory, room)) = core.spare_memory(lane)
+        {
+            let mut memory = memory.limit(room.min(self.data));
+            let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut memory))?;
+            core.handle_filled(lane, read, now)?;
+            self.data -= read;
+            return Poll::Ready(Ok(read));
+        }
+        let size = if self.bulk && self.data == 0 { HEADER_READ } else { READ_SIZE };
+        self.incoming.reserve(size);
+        let mut memory = (&mut self.incoming).limit(size);
+        let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut memory))?;
+        self.parse(core, lane, now)?;
+        Poll::Ready(Ok(read))
+    }
+
+    /// Feeds whole records, and as much of a data record as is here.
+    fn parse<P: GrantPolicy>(
+        &mut self,
+        core: &mut BuilderCore<P>,
+        lane: usize,
+        now: Instant,
+    ) -> Result<(), LaneEnd> {
+        loop {
+            if self.data > 0 {
+                let here = self.data.min(self.incoming.len());
+                if here > 0 {
+                    core.handle_data(lane, &self.incoming[..here], now)?;
+                    self.incoming.advance(here);
+                    self.data -= here;
+                }
+                if self.data > 0 {
+                    return Ok(());
+                }
+            }
+            let Some((header, body)) = self.incoming.split_first_chunk::<RECORD_HEADER>() else {
+                return Ok(());
+            };
+            let header = RecordHeader::decode(*header)?;
+            match header {
+                RecordHeader::Data { length, offset } => {
+                    core.check_data(lane, offset, length)?;
+                    self.data = length as usize;
+                    self.bulk = self.data >= LARGE_FRAGMENT;
+                    self.incoming.advance(RECORD_HEADER);
+                }
+                RecordHeader::Announce { offset, .. } => {
+                    let Some(body) = body.get(..header.body()) else { return Ok(()) };
+                    let announcements = body.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
+                    core.handle_announcements(lane, offset, announcements, now)?;
+                    self.incoming.advance(RECORD_HEADER + header.body());
+                }
+                RecordHeader::Grant { .. } | RecordHeader::Commit { .. } => {
+                    return Err(LaneEnd::WrongDirection(header));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What is set on the sockets of lanes.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use evb_core::units::Bytes;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Options of a lane's socket; what is `None` is left to the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneOptions {
+    /// Send small records at once (`TCP_NODELAY`); without it, grants wait for acknowledgements.
+    pub nodelay: bool,
+    /// The congestion control, by the kernel's name. Under credit the choice hardly matters, but some deep queues it keeps.
+    pub congestion_control: Option<String>,
+    /// `SO_SNDBUF`; the kernel doubles it.
+    pub send_buffer: Option<Bytes>,
+    /// `SO_RCVBUF`, set before the connection so that the window scale follows; the kernel doubles it.
+    pub receive_buffer: Option<Bytes>,
+    /// The six bits by which switches classify (RFC 2474).
+    pub dscp: Option<u8>,
+}
+
+impl Default for LaneOptions {
+    fn default() -> Self {
+        Self { nodelay: true, congestion_control: None, send_buffer: None, receive_buffer: None, dscp: None }
+    }
+}
+
+/// How long a dead host may go unnoticed: keepalive after 1 s, every second, and unacknowledged data.
+const DEAD_AFTER: Duration = Duration::from_secs(5);
+
+impl LaneOptions {
+    /// Sets the options on a connected socket. What the system does not allow is reported, once per call, and left.
+    ///
+    /// # Errors
+    /// The system's, on a socket that is broken already.
+    pub fn apply(&self, stream: &TcpStream) -> io::Result<()> {
+        stream.set_nodelay(self.nodelay)?;
+        let socket = SockRef::from(stream);
+        let second = Duration::from_secs(1);
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(second).with_interval(second))?;
+        if let Some(size) = self.send_buffer {
+            socket.set_send_buffer_size(size.as_usize())?;
+        }
+        #[cfg(target_os = "linux")]
+        {
+            socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
+            if let Some(name) = &self.congestion_control
+                && let Err(error) = socket.set_tcp_congestion(name.as_bytes())
+            {
+                tracing::warn!(
+                    congestion_control = name.as_str(),
+                    %error,
+                    "not available here: the system's default stays; see /proc/sys/net/ipv4/tcp_available_congestion_control"
+                );
+            }
+            if let Some(dscp) = self.dscp {
+                let is_v4 = stream.local_addr()?.is_ipv4();
+                let class = u32::from(dscp) << 2;
+                if is_v4 { socket.set_tos_v4(class) } else { socket.set_tclass_v6(class) }?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Listens for lanes, ready to be restarted on the same port at once.
+///
+/// # Errors
+/// The system's: the address is taken, or not ours.
+pub fn listen(address: SocketAddr, options: &LaneOptions) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    if let Some(size) = options.receive_buffer {
+        socket.set_recv_buffer_size(size.as_usize())?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    TcpListener::from_std(socket.into())
+}

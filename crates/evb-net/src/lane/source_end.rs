@@ -1,0 +1,206 @@
+//! The source's end of a lane's connection.
+
+use std::{
+    collections::VecDeque,
+    io::{self, IoSlice},
+    ops::Range,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf as _, BytesMut};
+use evb_core::{
+    source::SourceCore,
+    wire::record::{COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_commit_range},
+};
+use tokio::{io::AsyncWrite as _, net::TcpStream};
+use tokio_util::io::poll_read_buf;
+
+use super::LaneEnd;
+use crate::sys_tcp;
+
+/// How many pieces of memory one `writev` takes: half of Linux's `UIO_MAXIOV`, 256 small fragments.
+const SLICES: usize = 512;
+
+/// How much of the builder's records is read at once.
+const READ_SIZE: usize = 16 << 10;
+
+/// What a builder says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FromBuilder {
+    /// Send up to there.
+    Grant {
+        /// Lane offset.
+        end: u64,
+    },
+    /// Forget all below; the ranges were put into the caller's list.
+    Commit {
+        /// Lane offset.
+        offset: u64,
+    },
+}
+
+/// Sends announcements and granted data, each grant in one `writev` from the memory in which readout left it.
+#[derive(Debug)]
+pub struct SourceEnd {
+    stream: TcpStream,
+    incoming: BytesMut,
+    /// Announcement records that wait.
+    pub announcements: BytesMut,
+    /// Data that may go and is not written yet; ranges do not touch.
+    queue: VecDeque<Range<u64>>,
+    /// A data record that is partly written.
+    current: Option<DataRecord>,
+}
+
+#[derive(Debug)]
+struct DataRecord {
+    header: [u8; RECORD_HEADER],
+    header_written: usize,
+    range: Range<u64>,
+}
+
+impl DataRecord {
+    fn new(range: Range<u64>) -> Self {
+        let length = u32::try_from(range.end - range.start).unwrap_or(MAX_DATA);
+        let header = RecordHeader::Data { length, offset: range.start }.encode();
+        Self { header, header_written: 0, range }
+    }
+}
+
+impl SourceEnd {
+    /// For a stream after its handshake.
+    pub fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            incoming: BytesMut::with_capacity(READ_SIZE),
+            announcements: BytesMut::new(),
+            queue: VecDeque::new(),
+            current: None,
+        }
+    }
+
+    /// Queues lane bytes that depart now.
+    pub fn send(&mut self, range: Range<u64>) {
+        match self.queue.back_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.queue.push_back(range),
+        }
+    }
+
+    /// Segments that had to be sent again so far.
+    pub fn retransmits(&self) -> u64 {
+        sys_tcp::retransmits(&self.stream).unwrap_or(0)
+    }
+
+    /// Whether everything queued has gone to the kernel.
+    pub fn is_flushed(&self) -> bool {
+        self.announcements.is_empty() && self.queue.is_empty() && self.current.is_none()
+    }
+
+    /// The builder's next record; ranges of a commit are left in `ranges`.
+    ///
+    /// # Errors
+    /// [`LaneEnd`]; drop the connection.
+    pub fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        ranges: &mut Vec<Range<u64>>,
+    ) -> Poll<Result<FromBuilder, LaneEnd>> {
+        loop {
+            if let Some(record) = self.decode(ranges)? {
+                return Poll::Ready(Ok(record));
+            }
+            self.incoming.reserve(READ_SIZE);
+            if ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.incoming))? == 0 {
+                return Poll::Ready(Err(LaneEnd::Closed));
+            }
+        }
+    }
+
+    /// Writes what is queued, as far as the socket takes it. `lane` is this lane's index in `core`.
+    ///
+    /// # Errors
+    /// [`LaneEnd`]; drop the connection.
+    pub fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &SourceCore,
+        lane: usize,
+    ) -> Poll<Result<(), LaneEnd>> {
+        loop {
+            // A record that has begun comes first, then announcements, then the next record.
+            let written = if self.current.is_some() {
+                ready!(self.poll_write_record(cx, core, lane))?
+            } else if !self.announcements.is_empty() {
+                let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.announcements))?;
+                self.announcements.advance(written);
+                written
+            } else if !self.queue.is_empty() {
+                self.start_record();
+                continue;
+            } else {
+                return Poll::Ready(Ok(()));
+            };
+            if written == 0 {
+                return Poll::Ready(Err(io::Error::from(io::ErrorKind::WriteZero).into()));
+            }
+        }
+    }
+
+    /// One `writev` of header and lane bytes, straight from the fragments.
+    fn poll_write_record(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &SourceCore,
+        lane: usize,
+    ) -> Poll<io::Result<usize>> {
+        let Some(record) = &mut self.current else { return Poll::Ready(Ok(0)) };
+        let mut slices = Vec::with_capacity(SLICES);
+        if record.header_written < RECORD_HEADER {
+            slices.push(IoSlice::new(&record.header[record.header_written..]));
+        }
+        core.gather(lane, record.range.clone(), &mut slices);
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))?;
+        let of_header = written.min(RECORD_HEADER - record.header_written);
+        record.header_written += of_header;
+        record.range.start += (written - of_header) as u64;
+        if record.header_written == RECORD_HEADER && record.range.is_empty() {
+            self.current = None;
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn start_record(&mut self) {
+        let Some(range) = self.queue.front_mut() else { return };
+        let end = range.end.min(range.start + u64::from(MAX_DATA));
+        self.current = Some(DataRecord::new(range.start..end));
+        range.start = end;
+        if range.start == range.end {
+            self.queue.pop_front();
+        }
+    }
+
+    fn decode(&mut self, ranges: &mut Vec<Range<u64>>) -> Result<Option<FromBuilder>, LaneEnd> {
+        let Some((header, body)) = self.incoming.split_first_chunk::<RECORD_HEADER>() else {
+            return Ok(None);
+        };
+        let header = RecordHeader::decode(*header)?;
+        let Some(body) = body.get(..header.body()) else { return Ok(None) };
+        let record = match header {
+            RecordHeader::Grant { end } => FromBuilder::Grant { end },
+            RecordHeader::Commit { offset, .. } => {
+                ranges.clear();
+                for item in body.as_chunks::<COMMIT_RANGE>().0 {
+                    ranges.push(decode_commit_range(item)?);
+                }
+                FromBuilder::Commit { offset }
+            }
+            RecordHeader::Announce { .. } | RecordHeader::Data { .. } => {
+                return Err(LaneEnd::WrongDirection(header));
+            }
+        };
+        self.incoming.advance(RECORD_HEADER + header.body());
+        Ok(Some(record))
+    }
+}

@@ -1,0 +1,30 @@
+//! What the kernel knows of a TCP connection: `TCP_INFO` (Linux, `include/uapi/linux/tcp.h`).
+
+use tokio::net::TcpStream;
+
+/// Segments that this end had to send again since the connection began; `None` where the system does not tell.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(crate) fn retransmits(stream: &TcpStream) -> Option<u64> {
+    use std::os::fd::AsRawFd as _;
+
+    // SAFETY: `tcp_info` is plain numbers, for which zero is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is open as long as `stream` lives; the kernel writes at most `length` bytes to `info`.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0).then_some(info.tcpi_total_retrans.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn retransmits(_stream: &TcpStream) -> Option<u64> {
+    None
+}
