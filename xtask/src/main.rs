@@ -2,7 +2,7 @@
 //!
 //! - `tidy`: the rules of the house, each a small check that is itself tested on planted violations;
 //! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios that run on it;
-//! - `ci`: everything, in the order in which a failure is cheapest.
+//! - `ci`: everything, step by step, with a table at the end.
 
 mod repo;
 mod tidy;

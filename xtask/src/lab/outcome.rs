@@ -66,10 +66,11 @@ impl Outcome {
         clean && all && self.codes.values().all(|code| *code == 0)
     }
 
-    /// The payload that the summary claims went through the ports.
+    /// The payload that the summary claims went through the ports, in sum and by its rate.
     pub(crate) fn is_plausible(&self) -> bool {
-        let payload = self.number("bytes.payload");
-        payload > 0.0 && payload <= self.builder_port_bytes() as f64
+        let carried = self.builder_port_bytes() as f64;
+        let (payload, rate) = (self.number("bytes.payload"), self.number("rates.payload_bytes_per_s"));
+        payload > 0.0 && payload <= carried && rate * self.number("duration_s") <= carried
     }
 
     /// A quantile of the build latency as a multiple of the event's time on the wire.

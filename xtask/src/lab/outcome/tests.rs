@@ -43,8 +43,10 @@ fn a_missing_number_is_nan_and_never_plausible() {
 
 #[test]
 fn payload_beyond_the_ports_is_not_believed() {
-    assert!(outcome(json!({ "bytes": { "payload": 1000 } })).is_plausible());
-    assert!(!outcome(json!({ "bytes": { "payload": 1001 } })).is_plausible());
+    let claims = |payload: u64, rate: f64| json!({ "bytes": { "payload": payload }, "rates": { "payload_bytes_per_s": rate }, "duration_s": 2.0 });
+    assert!(outcome(claims(1000, 500.0)).is_plausible());
+    assert!(!outcome(claims(1001, 500.0)).is_plausible());
+    assert!(!outcome(claims(1000, 501.0)).is_plausible());
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! Which steps there are, and what each needs of the machine.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context as _, Result};
+use toml::Table;
+
+use super::step::Step;
+use crate::{lab, repo};
+
+/// The command that the README tells a newcomer.
+const README_TEST: &str = "cargo test --workspace";
+/// Seconds for each fuzz target.
+const FUZZ_SECONDS: u64 = 30;
+
+/// All steps in their order: what a newcomer runs first, then the cheap ones, then those that need a release build.
+pub(crate) fn steps() -> Result<Vec<Step>> {
+    let root = repo::root();
+    let mut steps = vec![
+        Step::new(
+            "README names the test",
+            10,
+            &format!("grep -q -e {} README.md", README_TEST.replace(' ', ".")),
+        ),
+        Step::new("tests", 1200, README_TEST),
+        Step::new("format", 60, "cargo fmt --all --check"),
+        Step::new("clippy", 600, "cargo clippy --workspace --all-targets -- -D warnings"),
+        Step::new("documentation", 600, "cargo doc --workspace --no-deps --document-private-items")
+            .environment("RUSTDOCFLAGS", "-D warnings"),
+        msrv(&root)?,
+        Step::xtask("tidy", 60, "tidy"),
+        Step::new(
+            "package",
+            300,
+            "cargo package --workspace --exclude xtask --allow-dirty --no-verify --quiet",
+        ),
+        Step::new("release build", 900, "cargo build --release -p evb-daemon"),
+    ];
+    steps.extend(quickstart(&root)?);
+    steps.push(Step::xtask("lab smoke", 300, "lab smoke --evbd target/release/evbd").unless(no_lab()));
+    steps.push(
+        Step::new("benches run", 600, "cargo bench -p evb --bench * -- --test").unless(no_benches(&root)),
+    );
+    steps.extend(fuzz(&root));
+    steps.push(
+        Step::new("peers", 300, "cargo run --release --manifest-path benches/peers/Cargo.toml -- --quick")
+            .unless(absent(&root, "benches/peers/Cargo.toml"))
+            .informative(),
+    );
+    Ok(steps)
+}
+
+/// The oldest compiler that the manifest promises, if it is here; else the current one, and the name says so.
+fn msrv(root: &Path) -> Result<Step> {
+    let manifest: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
+    let promised = manifest["workspace"]["package"]["rust-version"].as_str().context("no rust-version")?;
+    let installed = said("rustup", &["toolchain", "list"]).unwrap_or_default();
+    let toolchain = toolchain(promised, &installed);
+    let (name, cargo) = match toolchain {
+        Some(toolchain) => (format!("MSRV {promised}"), format!("cargo +{toolchain}")),
+        None => (format!("MSRV {promised} (not installed: current)"), "cargo".to_owned()),
+    };
+    Ok(Step::new(&name, 600, &format!("{cargo} check --workspace --all-targets")))
+}
+
+/// The installed toolchain of a version such as `1.95`: `1.95`, or `1.95.0` and its triple.
+fn toolchain(promised: &str, installed: &str) -> Option<String> {
+    let mut names = installed.lines().filter_map(|line| line.split_whitespace().next());
+    let name = names.find(|name| {
+        let version = name.split('-').next().unwrap_or_default();
+        version == promised || version.strip_prefix(promised) == Some(".0")
+    })?;
+    Some(name.split('-').next().unwrap_or_default().to_owned())
+}
+
+/// The README's run command, twice, and the files of both runs verified.
+fn quickstart(root: &Path) -> Result<Vec<Step>> {
+    const CONFIG: &str = "examples/quickstart.toml";
+    let run = format!("cargo run --release -p evb-daemon -- run {CONFIG}");
+    let skip = absent(root, CONFIG);
+    let mut steps = vec![
+        Step::new("quickstart", 120, &run).unless(skip.clone()),
+        Step::new("quickstart again", 120, &run).unless(skip),
+    ];
+    if let Ok(text) = fs::read_to_string(root.join(CONFIG)) {
+        let config: Table = text.parse().with_context(|| CONFIG.to_owned())?;
+        let paths = sink_paths(&config);
+        steps.push(Step::new(
+            "quickstart verified",
+            60,
+            &format!("target/release/evbd verify {}", paths.join(" ")),
+        ));
+    }
+    Ok(steps)
+}
+
+/// Where a configuration's builders write, each folder once.
+fn sink_paths(config: &Table) -> Vec<String> {
+    let builders = config.get("builder").and_then(|b| b.as_array()).map(Vec::as_slice).unwrap_or_default();
+    let mut paths: Vec<String> =
+        builders.iter().filter_map(|b| b.get("sink")?.get("path")?.as_str().map(ToOwned::to_owned)).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+fn fuzz(root: &Path) -> Vec<Step> {
+    let targets = fuzz_targets(root);
+    let skip = if targets.is_empty() {
+        Some("there is no fuzz/fuzz_targets".to_owned())
+    } else if said("cargo", &["+nightly", "fuzz", "--version"]).is_none() {
+        Some("cargo-fuzz with a nightly toolchain is not installed".to_owned())
+    } else {
+        None
+    };
+    if let Some(reason) = skip {
+        return vec![Step::new("fuzz", FUZZ_SECONDS, "cargo +nightly fuzz run").unless(Some(reason))];
+    }
+    let step = |target: &String| {
+        let line =
+            format!("cargo +nightly fuzz run {target} -- -max_total_time={FUZZ_SECONDS} -rss_limit_mb=2048");
+        Step::new(&format!("fuzz {target}"), FUZZ_SECONDS + 300, &line)
+    };
+    targets.iter().map(step).collect()
+}
+
+fn fuzz_targets(root: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(root.join("fuzz/fuzz_targets")) else { return Vec::new() };
+    let paths = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "rs"));
+    let mut names: Vec<String> =
+        paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    names
+}
+
+/// Why the lab cannot run here.
+fn no_lab() -> Option<String> {
+    if !lab::is_root() {
+        return Some("network namespaces need root".into());
+    }
+    let tools = ["ip", "tc", "ethtool"];
+    if let Some(tool) = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err()) {
+        return Some(format!("{tool} is not installed"));
+    }
+    let probe = Command::new("ip").args(["netns", "exec", "evb-none", "true"]).output().ok()?;
+    let listed = Command::new("ip").args(["netns", "list"]).status().is_ok_and(|status| status.success());
+    (!listed || probe.status.success()).then(|| "this kernel has no network namespaces".into())
+}
+
+fn no_benches(root: &Path) -> Option<String> {
+    let entries = fs::read_dir(root.join("benches")).ok()?;
+    let any = entries.flatten().any(|entry| entry.path().extension().is_some_and(|e| e == "rs"));
+    (!any).then(|| "there are no benches".into())
+}
+
+fn absent(root: &Path, path: &str) -> Option<String> {
+    (!root.join(path).exists()).then(|| format!("there is no {path}"))
+}
+
+/// What a program prints, if it runs and succeeds.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+use super::*;
+
+#[test]
+fn every_part_of_the_house_is_checked() {
+    let lines: Vec<String> = steps().unwrap().iter().map(Step::line).collect();
+    for needed in [
+        README_TEST,
+        "fmt --all --check",
+        "clippy --workspace",
+        "cargo doc",
+        " check --workspace",
+        "tidy",
+        "cargo package",
+        "lab smoke",
+    ] {
+        assert!(lines.iter().any(|line| line.contains(needed)), "{needed}: {lines:#?}");
+    }
+}
+
+#[test]
+fn the_promised_toolchain_is_found() {
+    let installed = "stable-x86_64-unknown-linux-gnu (active, default)\n1.95.0-x86_64-unknown-linux-gnu\n";
+    assert_eq!(toolchain("1.95", installed).as_deref(), Some("1.95.0"));
+    assert_eq!(toolchain("1.95.0", installed).as_deref(), Some("1.95.0"));
+    assert_eq!(toolchain("1.9", installed), None);
+    assert_eq!(toolchain("1.95", "1.95.1-x86_64-unknown-linux-gnu"), None);
+}
+
+#[test]
+fn sinks_are_found_once() {
+    let config = "[[builder]]\nsink = { kind = 'file', path = 'out/q' }\n[[builder]]\nsink = { kind = 'file', path = 'out/q' }\n
+                  [[builder]]\nsink = 'null'";
+    assert_eq!(sink_paths(&config.parse().unwrap()), ["out/q"]);
+}

@@ -1,0 +1,122 @@
+//! One step: a command under a time limit, or the reason why it does not run here.
+
+use std::{fmt, path::PathBuf, process::Command, time::Duration};
+
+use crate::repo;
+
+/// How a step has ended.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Ended {
+    Passed,
+    Failed(String),
+    Skipped(String),
+    /// It failed, and is only for information.
+    Reported(String),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => f.write_str("pass"),
+            Self::Failed(reason) => write!(f, "FAIL: {reason}"),
+            Self::Skipped(reason) => write!(f, "SKIP: {reason}"),
+            Self::Reported(reason) => write!(f, "not available (for information only): {reason}"),
+        }
+    }
+}
+
+/// A command to run at the root of the repository.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) limit: Duration,
+    program: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(&'static str, &'static str)>,
+    /// Why it cannot run here.
+    skip: Option<String>,
+    /// Its failure is shown and does not count.
+    informative: bool,
+}
+
+impl Step {
+    /// A program and its arguments, separated by spaces.
+    pub(crate) fn new(name: &str, seconds: u64, line: &str) -> Self {
+        let mut words = line.split_whitespace().map(ToOwned::to_owned);
+        Self {
+            name: name.to_owned(),
+            limit: Duration::from_secs(seconds),
+            program: words.next().unwrap_or_default().into(),
+            arguments: words.collect(),
+            environment: Vec::new(),
+            skip: None,
+            informative: false,
+        }
+    }
+
+    /// This very program with other arguments.
+    pub(crate) fn xtask(name: &str, seconds: u64, line: &str) -> Self {
+        let own = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
+        let step = Self::new(name, seconds, line);
+        let arguments = step.program.to_string_lossy().into_owned();
+        Self { program: own, arguments: [vec![arguments], step.arguments].concat(), ..step }
+    }
+
+    pub(crate) fn environment(mut self, name: &'static str, value: &'static str) -> Self {
+        self.environment.push((name, value));
+        self
+    }
+
+    /// Does not run if there is a reason against it.
+    pub(crate) fn unless(mut self, reason: Option<String>) -> Self {
+        self.skip = self.skip.or(reason);
+        self
+    }
+
+    pub(crate) fn informative(self) -> Self {
+        Self { informative: true, ..self }
+    }
+
+    /// The command as a person would type it.
+    pub(crate) fn line(&self) -> String {
+        let environment =
+            self.environment.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect::<String>();
+        let program = self.program.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        format!("{environment}{program} {}", self.arguments.join(" "))
+    }
+
+    /// Runs it within its own limit and what is left of the budget.
+    pub(crate) fn run(&self, left: Duration) -> Ended {
+        if let Some(reason) = &self.skip {
+            return Ended::Skipped(reason.clone());
+        }
+        let seconds = self.limit.min(left).as_secs();
+        let ended = if seconds == 0 {
+            Err("no time is left in the budget".to_owned())
+        } else {
+            self.attempt(seconds)
+        };
+        match ended {
+            Ok(()) => Ended::Passed,
+            Err(reason) if self.informative => Ended::Reported(reason),
+            Err(reason) => Ended::Failed(reason),
+        }
+    }
+
+    fn attempt(&self, seconds: u64) -> Result<(), String> {
+        // `timeout` ends the whole process group, which a kill of our own child would not.
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=20", &seconds.to_string()]).arg(&self.program).args(&self.arguments);
+        command.envs(self.environment.iter().copied()).current_dir(repo::root());
+        match command.status().map(|status| status.code()) {
+            Ok(Some(0)) => Ok(()),
+            Ok(Some(124 | 137)) => Err(format!("not done after {seconds} s")),
+            Ok(Some(code)) => Err(format!("exit code {code}")),
+            Ok(None) => Err("ended by a signal".into()),
+            Err(error) => Err(format!("does not start: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+use super::*;
+
+const AMPLE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_step_passes_fails_or_runs_out_of_time() {
+    assert_eq!(Step::new("x", 10, "true").run(AMPLE), Ended::Passed);
+    assert_eq!(Step::new("x", 10, "false").run(AMPLE), Ended::Failed("exit code 1".into()));
+    assert_eq!(Step::new("x", 1, "sleep 30").run(AMPLE), Ended::Failed("not done after 1 s".into()));
+    assert_eq!(
+        Step::new("x", 30, "sleep 30").run(Duration::from_secs(1)),
+        Ended::Failed("not done after 1 s".into())
+    );
+    assert!(matches!(Step::new("x", 10, "true").run(Duration::ZERO), Ended::Failed(_)));
+    assert!(matches!(Step::new("x", 10, "no-such-program").run(AMPLE), Ended::Failed(_)));
+}
+
+#[test]
+fn a_reason_skips_and_information_does_not_fail() {
+    let step = Step::new("x", 10, "false").unless(None).unless(Some("no root".into()));
+    assert_eq!(step.run(AMPLE), Ended::Skipped("no root".into()));
+    assert!(matches!(Step::new("x", 10, "false").informative().run(AMPLE), Ended::Reported(_)));
+}
+
+#[test]
+fn the_environment_reaches_the_command() {
+    let step = Step::new("x", 10, "printenv EVB_STEP").environment("EVB_STEP", "1");
+    assert_eq!(step.line(), "EVB_STEP=\"1\" printenv EVB_STEP");
+    assert_eq!(step.run(AMPLE), Ended::Passed);
+}
