@@ -44,11 +44,19 @@ mod naming;
 mod index;
 mod writer;
 mod reader;
+mod verify;
+mod merge;
+pub mod dump;
 #[cfg(test)]
 mod samples;
 
 pub use error::{CreateError, FileError, ReadError, Refusal, WriteError};
 pub use index::{IndexEntry, IndexState};
+pub use merge::{MergeError, MergeReport, merge};
 pub use naming::{EXTENSION, existing_files, file_name, files_at, next_free_run, parse_file_name};
 pub use reader::{EventFile, Events, Records};
+pub use verify::{
+    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, RunReport, Superseded, TornTail,
+    Unreadable, VerifyError, VerifyOptions, VerifyReport, verify,
+};
 pub use writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, Written};

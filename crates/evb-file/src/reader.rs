@@ -189,6 +189,11 @@ impl EventFile {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) const fn tag(&self) -> FileTag {
+        self.tag
+    }
+
     pub(crate) fn window(&self) -> Window<'_> {
         Window::new(&self.file, self.length)
     }

@@ -47,7 +47,7 @@ fn index_is_found_sorted_and_searchable_in_pieces() {
         let (mut all, mut piece) = (Vec::new(), Vec::new());
         while all.len() < count as usize {
             footer.entries(&file, all.len(), 999, &mut piece).unwrap();
-            all.extend(piece.drain(..));
+            all.append(&mut piece);
         }
         assert_eq!(all, sorted);
         if let Some(last) = sorted.last() {

@@ -68,7 +68,7 @@ impl<'f> Records<'f> {
     /// Tells what is wrong at `offset` and sets where reading goes on.
     fn damage(&mut self, offset: u64, flaw: Flaw) -> io::Result<ReadError> {
         let found = self.resume(offset + ALIGNMENT)?;
-        let end = found.unwrap_or(self.file.records_end());
+        let end = found.unwrap_or_else(|| self.file.records_end());
         let (path, length) = (self.file.path.clone(), Bytes::new(end - offset));
         self.next = found;
         // Without an index, and with nothing whole behind it, the damage is what a killed writer leaves.

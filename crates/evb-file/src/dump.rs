@@ -1,0 +1,122 @@
+//! Event files as text, for people.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+
+use evb_core::event::Event;
+
+use crate::{error::ReadError, format::Record, index::IndexState, reader::EventFile};
+
+/// How much a listing says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    /// A line for each fragment too.
+    pub fragments: bool,
+}
+
+/// Writes the header of a file, a line for each record, and what is damaged. Payloads are not read: `verify` checks
+/// them.
+///
+/// # Errors
+/// Those of `out`, and of the file as [`io::ErrorKind::Other`].
+pub fn list(file: &EventFile, options: ListOptions, out: &mut dyn Write) -> io::Result<()> {
+    describe(file, out)?;
+    writeln!(
+        out,
+        "{:>12} {:>7} {:>10} {:>9} {:>12} {:>12}  state",
+        "event", "epoch", "triggered", "fragments", "payload", "offset"
+    )?;
+    for record in file.records() {
+        match record {
+            Ok(record) => line(&record, options, out)?,
+            Err(error @ ReadError::File(_)) => return Err(io::Error::other(error)),
+            Err(error) => writeln!(out, "! {error}")?,
+        }
+    }
+    Ok(())
+}
+
+fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
+    let header = file.header();
+    write!(out, "{}: run {}, epoch {}, ", file.path().display(), header.run, header.epoch)?;
+    match header.builder {
+        Some(builder) => write!(out, "builder {builder}, ")?,
+        None => write!(out, "merged, ")?,
+    }
+    let index = match file.index_state() {
+        IndexState::Present => "with index",
+        IndexState::Absent => "without index (not closed)",
+        IndexState::Damaged => "its index is damaged",
+    };
+    let sources: Vec<String> = header.sources.iter().map(ToString::to_string).collect();
+    writeln!(out, "file {}, {}, {index}, by {}", header.sequence, file.size(), header.creator)?;
+    writeln!(out, "sources: {}", sources.join(" "))
+}
+
+fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Result<()> {
+    let seconds = record.triggered.as_nanos() as f64 / 1e9;
+    write!(
+        out,
+        "{:>12} {:>7} {seconds:>10.6} {:>9} {:>12} {:>12}  ",
+        record.event.number(),
+        record.epoch.number(),
+        record.fragments.len(),
+        record.payload_size().count(),
+        record.offset,
+    )?;
+    if record.is_complete() {
+        writeln!(out, "complete")?;
+    } else {
+        let missing: Vec<String> = record.missing.iter().map(ToString::to_string).collect();
+        writeln!(out, "INCOMPLETE, missing {}", missing.join(" "))?;
+    }
+    if options.fragments {
+        for fragment in &record.fragments {
+            writeln!(
+                out,
+                "{:>20} {:<6} {:>10} B  timestamp {:<20} crc {:016x}",
+                "source",
+                fragment.source.number(),
+                fragment.length,
+                fragment.timestamp.ticks(),
+                fragment.checksum.number(),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes one event with its payloads in hexadecimal and as text, 16 bytes a line.
+pub fn hex(event: &Event, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "event {}, run {}, epoch {}, builder {}, triggered {}, {}",
+        event.id,
+        event.run,
+        event.epoch,
+        event.builder,
+        event.triggered,
+        event.payload_size()
+    )?;
+    if !event.is_complete() {
+        let missing: Vec<String> = event.missing.iter().map(ToString::to_string).collect();
+        writeln!(out, "INCOMPLETE, missing {}", missing.join(" "))?;
+    }
+    for fragment in event.fragments() {
+        let (length, crc) = (fragment.payload.len(), fragment.checksum.number());
+        let timestamp = fragment.timestamp;
+        writeln!(out, "source {}, {length} B, timestamp {timestamp}, crc {crc:016x}", fragment.source)?;
+        for (place, bytes) in fragment.payload.chunks(16).enumerate() {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x} ")).collect();
+            let text: String = bytes.iter().map(|byte| shown(*byte)).collect();
+            writeln!(out, "  {:08x}  {hex:<48} |{text}|", place * 16)?;
+        }
+    }
+    Ok(())
+}
+
+fn shown(byte: u8) -> char {
+    if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' }
+}

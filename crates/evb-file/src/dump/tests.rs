@@ -1,0 +1,56 @@
+use evb_core::{
+    event::Event,
+    fragment::Timestamp,
+    id::{EventId, SourceId},
+};
+
+use super::{ListOptions, hex, list};
+use crate::{
+    EventFile,
+    samples::{BUILDER, EPOCH, RUN, event, incomplete, write},
+};
+
+fn listing(events: &[Event], options: ListOptions) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), BUILDER, u64::MAX, events).remove(0);
+    let mut out = Vec::new();
+    list(&EventFile::open(path).unwrap(), options, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn a_listing_has_a_line_for_each_event_and_names_what_is_missing() {
+    let events = [event(1, 100), incomplete(2)];
+    let text = listing(&events, ListOptions::default());
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[0].contains("run 1, epoch 3, builder 1, file 0") && lines[0].contains("with index"),
+        "{text}"
+    );
+    assert_eq!(lines[1], "sources: 1 2 3 4");
+    assert_eq!(lines.len(), 3 + 2, "{text}");
+    let words: Vec<&str> = lines[3].split_whitespace().collect();
+    assert_eq!(
+        [words[0], words[1], words[3], words[4], words[6]],
+        ["1", "3", "2", "200", "complete"],
+        "{text}"
+    );
+    assert!(lines[4].ends_with("INCOMPLETE, missing 3"), "{text}");
+    let text = listing(&events, ListOptions { fragments: true });
+    assert_eq!(text.lines().count(), 3 + 2 + 4);
+}
+
+#[test]
+fn one_event_in_hexadecimal() {
+    let mut event = Event::empty(EventId::FIRST, RUN, EPOCH, BUILDER);
+    event.add(SourceId::new(7), Timestamp::new(99), "0123456789abcdef\n\x00".into());
+    let mut out = Vec::new();
+    hex(&event, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains("source 7, 18 B, timestamp 99, crc "), "{text}");
+    assert!(
+        text.contains("  00000000  30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66  |0123456789abcdef|"),
+        "{text}"
+    );
+    assert!(text.contains("  00000010  0a 00 ") && text.trim_end().ends_with("|..|"), "{text}");
+}

@@ -1,0 +1,135 @@
+//! A whole run in the order of event ids, out of the files of all builders.
+
+mod input;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap},
+    path::PathBuf,
+};
+
+use evb_core::id::{BuilderId, Epoch, EventId, RunNumber, SourceId};
+
+use crate::{
+    error::{CreateError, ReadError, WriteError},
+    verify::{Listed, VerifyError, distinct_files},
+    writer::{EventFileWriter, FileIdentity, WriterOptions, Written},
+};
+use input::Input;
+
+/// What a merge did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergeReport {
+    /// What was written.
+    pub written: Written,
+    /// Copies left out because a later epoch built the event again.
+    pub superseded: u64,
+    /// Copies left out because the same event of the same epoch was there before.
+    pub duplicates: u64,
+    /// Damaged records and torn tails, in words. Another copy of a damaged event is used if there is one.
+    pub damaged: Listed<String>,
+}
+
+/// Why a run was not merged, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// No input, or one that does not exist.
+    #[error(transparent)]
+    Input(#[from] VerifyError),
+    /// An input cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The inputs are of several runs: merge one at a time.
+    #[error("{} is of run {found}, but the files before it of run {run}; merge one run at a time", path.display())]
+    Runs {
+        /// The file.
+        path: PathBuf,
+        /// Its run.
+        found: RunNumber,
+        /// The run of the others.
+        run: RunNumber,
+    },
+    /// The output cannot be begun; it needs a directory without files of the run.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The output cannot be written; what is there is readable but not the whole run.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Merges the files at `inputs` (directories stand for all `*.evb` in them), which must be of one run, into new files
+/// in `dir`, which must have none of that run.
+///
+/// Of several copies of an event, that of the highest epoch is kept. Files are open only while their range of event
+/// ids is being merged, so many rotated files take no more than one open file for each builder; memory holds one event
+/// and a piece of the index of each open file (all of it where a file must be scanned).
+pub fn merge(
+    inputs: &[PathBuf],
+    dir: impl Into<PathBuf>,
+    options: WriterOptions,
+) -> Result<MergeReport, MergeError> {
+    let mut report = MergeReport::default();
+    let (mut inputs, identity) = survey(distinct_files(inputs)?, &mut report)?;
+    let mut writer = EventFileWriter::create_merged(dir.into(), identity, options)?;
+    let mut queue: BinaryHeap<Reverse<Next>> =
+        inputs.iter().enumerate().filter_map(|(place, input)| Next::of(place, input)).map(Reverse).collect();
+    let mut last: Option<(EventId, Epoch)> = None;
+    while let Some(Reverse(next)) = queue.pop() {
+        let input = &mut inputs[next.input];
+        match last {
+            Some((event, epoch)) if event == next.event => {
+                *(if epoch == next.epoch.0 { &mut report.duplicates } else { &mut report.superseded }) += 1;
+            }
+            _ => match input.read() {
+                Ok(event) => {
+                    writer.append(&event)?;
+                    last = Some((event.id, event.epoch));
+                }
+                Err(error @ (ReadError::File(_) | ReadError::TooLarge { .. })) => return Err(error.into()),
+                Err(error) => report.damaged.add(error.to_string()),
+            },
+        }
+        input.advance()?;
+        queue.extend(Next::of(next.input, input).map(Reverse));
+    }
+    report.written = writer.close()?;
+    Ok(report)
+}
+
+/// Looks into every file once: its first event, its sources, and what is damaged.
+fn survey(paths: Vec<PathBuf>, report: &mut MergeReport) -> Result<(Vec<Input>, FileIdentity), MergeError> {
+    let (mut inputs, mut sources) = (Vec::new(), BTreeSet::<SourceId>::new());
+    let mut run_and_epoch: Option<(RunNumber, Epoch)> = None;
+    for path in paths {
+        let (input, file) = Input::survey(&path, |damage| report.damaged.add(damage))?;
+        let header = file.header();
+        let (run, epoch) = run_and_epoch.unwrap_or((header.run, header.epoch));
+        if header.run != run {
+            return Err(MergeError::Runs { path, found: header.run, run });
+        }
+        run_and_epoch = Some((run, epoch.max(header.epoch)));
+        sources.extend(&header.sources);
+        inputs.push(input);
+    }
+    let (run, epoch) = run_and_epoch.unwrap_or_default();
+    let identity =
+        FileIdentity { run, epoch, builder: BuilderId::default(), sources: sources.into_iter().collect() };
+    Ok((inputs, identity))
+}
+
+/// The next event of one input. Of an event's copies, the highest epoch comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Next {
+    event: EventId,
+    epoch: Reverse<Epoch>,
+    input: usize,
+}
+
+impl Next {
+    fn of(place: usize, input: &Input) -> Option<Self> {
+        let entry = input.next()?;
+        Some(Self { event: entry.event, epoch: Reverse(entry.epoch), input: place })
+    }
+}

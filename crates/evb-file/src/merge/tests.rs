@@ -1,0 +1,128 @@
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use evb_core::{
+    event::Event,
+    id::{BuilderId, Epoch, RunNumber},
+};
+use proptest::prelude::*;
+
+use super::{MergeError, merge};
+use crate::{
+    CreateError, EventFile, EventFileWriter, VerifyOptions, existing_files,
+    samples::{BUILDER, EPOCH, RUN, event_of, identity, options, write},
+    verify,
+};
+
+fn builder(number: u16) -> BuilderId {
+    BuilderId::new(number)
+}
+
+fn read(dir: &Path) -> Vec<Event> {
+    let files = existing_files(dir, RUN).unwrap();
+    let read = |path| EventFile::open(path).unwrap().events().map(|event| event.unwrap()).collect::<Vec<_>>();
+    files.into_iter().flat_map(read).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn a_run_comes_out_in_order_once_and_whole(
+        order in Just((1..=60).collect::<Vec<u64>>()).prop_shuffle(),
+        builders in 1u16..5,
+        rotate_at in 500u64..4000,
+        out_rotate_at in 500u64..8000,
+        window in 1usize..20,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        // Roughly in order, as builders write: shuffled within windows.
+        let mut roughly: Vec<u64> = (1..=60).collect();
+        for chunk in roughly.chunks_mut(window) {
+            chunk.sort_by_key(|id| order.iter().position(|other| other == id));
+        }
+        for number in 1..=builders {
+            let mine = roughly.iter().filter(|id| **id % u64::from(builders) + 1 == u64::from(number));
+            let mine: Vec<Event> = mine.map(|id| event_of(*id, 30, EPOCH, builder(number))).collect();
+            write(&dir.path().join("in"), builder(number), rotate_at, &mine);
+        }
+        let out = dir.path().join("out");
+        let report = merge(&[dir.path().join("in")], &out, options(out_rotate_at)).unwrap();
+        let merged = read(&out);
+        prop_assert_eq!(report.written.events, 60);
+        prop_assert_eq!((report.duplicates, report.superseded, report.damaged.total), (0, 0, 0));
+        let ids: Vec<u64> = merged.iter().map(|event| event.id.number()).collect();
+        prop_assert_eq!(ids, (1..=60).collect::<Vec<u64>>());
+        for event in merged {
+            let by = builder((event.id.number() % u64::from(builders) + 1) as u16);
+            prop_assert_eq!(&event, &event_of(event.id.number(), 30, EPOCH, by));
+        }
+        let verified = verify(&[out], &VerifyOptions::default()).unwrap();
+        prop_assert!(verified.is_clean(), "{}", verified);
+    }
+}
+
+#[test]
+fn superseded_and_duplicate_copies_are_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    let of = |id, epoch, number| event_of(id, 4, Epoch::new(epoch), builder(number));
+    write(&input, builder(1), u64::MAX, &[of(2, 3, 1), of(1, 3, 1), of(3, 3, 1)]);
+    write(&input, builder(2), u64::MAX, &[of(1, 5, 2), of(3, 3, 2)]);
+    write(&input, builder(3), u64::MAX, &[of(1, 1, 3)]);
+    let report = merge(&[input], &out, options(u64::MAX)).unwrap();
+    assert_eq!((report.superseded, report.duplicates, report.written.events), (2, 1, 3));
+    assert_eq!(read(&out), [of(1, 5, 2), of(2, 3, 1), of(3, 3, 1)]);
+    let file = EventFile::open(&existing_files(&out, RUN).unwrap()[0]).unwrap();
+    assert_eq!(file.header().builder, None);
+    assert_eq!(file.header().sources.len(), 4);
+}
+
+#[test]
+fn a_damaged_copy_gives_way_to_an_intact_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    let of = |id, epoch, number| event_of(id, 40, Epoch::new(epoch), builder(number));
+    let damaged = write(&input, builder(1), u64::MAX, &[of(1, 5, 1), of(2, 5, 1)]).remove(0);
+    write(&input, builder(2), u64::MAX, &[of(1, 4, 2), of(3, 5, 2)]);
+    let first = EventFile::open(&damaged).unwrap().records().next().unwrap().unwrap();
+    OpenOptions::new().write(true).open(&damaged).unwrap().write_all_at(b"xx", first.end() - 20).unwrap();
+    let report = merge(&[input], &out, options(u64::MAX)).unwrap();
+    assert_eq!((report.damaged.total, report.superseded), (1, 0));
+    assert_eq!(read(&out), [of(1, 4, 2), of(2, 5, 1), of(3, 5, 2)]);
+}
+
+#[test]
+fn killed_builders_files_are_merged_up_to_their_torn_tails() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    let mut writer = EventFileWriter::create(&input, identity(BUILDER), options(u64::MAX)).unwrap();
+    for id in [3, 1, 2] {
+        writer.append(&event_of(id, 40, EPOCH, BUILDER)).unwrap();
+    }
+    writer.commit().unwrap();
+    let path = writer.path();
+    drop(writer);
+    let length = fs::metadata(&path).unwrap().len();
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(length - 5).unwrap();
+    let report = merge(&[input], &out, options(u64::MAX)).unwrap();
+    assert_eq!(read(&out).iter().map(|event| event.id.number()).collect::<Vec<_>>(), [1, 3]);
+    assert!(report.damaged.first[0].contains("torn tail"), "{report:?}");
+}
+
+#[test]
+fn mixed_runs_and_used_directories_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    write(&input, BUILDER, u64::MAX, &[event_of(1, 4, EPOCH, BUILDER)]);
+    let refused = merge(std::slice::from_ref(&input), &input, options(u64::MAX));
+    assert!(matches!(refused, Err(MergeError::Create(CreateError::Exists { .. }))), "{refused:?}");
+    let mut other = identity(BUILDER);
+    other.run = RunNumber::new(2);
+    EventFileWriter::create(&input, other, options(u64::MAX)).unwrap().close().unwrap();
+    let refused = merge(&[input], dir.path().join("out"), options(u64::MAX));
+    assert!(matches!(refused, Err(MergeError::Runs { .. })), "{refused:?}");
+    assert!(!dir.path().join("out").exists(), "nothing is begun before the inputs are known to be good");
+}

@@ -1,0 +1,227 @@
+//! Verifying whole runs: every byte of every file is read, every event accounted for.
+
+mod display;
+#[cfg(feature = "serde")]
+mod json;
+mod report;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use evb_core::id::RunNumber;
+
+use crate::{
+    error::{FileError, ReadError},
+    format::{MAX_RECORDS, Record},
+    index::{IndexEntry, IndexState},
+    naming::{files_at, parse_file_name},
+    reader::EventFile,
+};
+pub use report::{
+    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, RunReport, Superseded, TornTail,
+    Unreadable, VerifyReport,
+};
+use tally::Tally;
+
+/// What is known of a run from elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyOptions {
+    /// All files must be of this run; without it, the files of each run found are verified for themselves.
+    pub run: Option<RunNumber>,
+    /// A run must have so many events; without it, event ids in no file are reported but no defect, because inhibited
+    /// triggers leave such gaps too.
+    pub expected: Option<u64>,
+}
+
+/// Why nothing was verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// Nothing to verify.
+    #[error("no event files (*.evb) at {}", list(paths))]
+    NoFiles {
+        /// The paths that were given.
+        paths: Vec<PathBuf>,
+    },
+    /// A path does not exist or cannot be listed.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Verifies the files at these paths, directories standing for all `*.evb` in them; a file named twice counts once.
+///
+/// Takes 24 bytes of memory for each event of the largest run, and 24 MiB at most for the index of a file.
+pub fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<VerifyReport, VerifyError> {
+    let mut report = VerifyReport::default();
+    let mut runs: BTreeMap<RunNumber, Vec<PathBuf>> = BTreeMap::new();
+    for path in distinct_files(paths)? {
+        match EventFile::open(&path) {
+            Ok(file) => runs.entry(options.run.unwrap_or_else(|| file.header().run)).or_default().push(path),
+            Err(error) => report.unreadable.push(Unreadable { path, why: error.to_string() }),
+        }
+    }
+    for (run, files) in runs {
+        let mut verification = Verification { run, report: RunReport::default(), tally: Tally::default() };
+        for path in files {
+            if let Err(error) = verification.file(&path) {
+                report.unreadable.push(Unreadable { path, why: error.to_string() });
+            }
+        }
+        report.runs.push(verification.finish(options.expected));
+    }
+    Ok(report)
+}
+
+/// The files at these paths, each once, in the order given.
+pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyError> {
+    let mut seen = std::collections::BTreeSet::new();
+    let mut files = Vec::new();
+    for path in paths {
+        for file in files_at(path)? {
+            if seen.insert(fs::canonicalize(&file).map_err(FileError::of("open", &file))?) {
+                files.push(file);
+            }
+        }
+    }
+    if files.is_empty() { Err(VerifyError::NoFiles { paths: paths.to_vec() }) } else { Ok(files) }
+}
+
+/// The verification of one run.
+#[derive(Debug)]
+struct Verification {
+    run: RunNumber,
+    report: RunReport,
+    tally: Tally,
+}
+
+impl Verification {
+    /// Reads one file to its end; an error means that it could not be read on.
+    fn file(&mut self, path: &Path) -> Result<(), ReadError> {
+        let file = EventFile::open(path)?;
+        let mut summary = FileReport::of(&file);
+        self.check_run_of_file(path, file.header().run);
+        let mut walk =
+            FileWalk { entries: Vec::new(), comparable: file.index_state() == IndexState::Present };
+        let mut records = file.records();
+        let outcome = loop {
+            let checked = match records.next() {
+                None => break Ok(()),
+                Some(Ok(record)) => {
+                    summary.records += 1;
+                    walk.saw(&record);
+                    records.check(&record).map(|()| record)
+                }
+                Some(Err(error)) => {
+                    walk.comparable = false;
+                    Err(error)
+                }
+            };
+            match checked {
+                Ok(record) => self.record(path, &file, record),
+                Err(error @ (ReadError::File(_) | ReadError::Header { .. })) => break Err(error),
+                Err(error) => self.defect(path, &error),
+            }
+        };
+        if outcome.is_ok() {
+            self.index(&file, walk)?;
+        }
+        self.report.files.push(summary);
+        outcome
+    }
+
+    fn check_run_of_file(&mut self, path: &Path, run: RunNumber) {
+        let named = path.file_name().and_then(|name| parse_file_name(name.to_str()?)).map(|(run, _, _)| run);
+        let foreign = [Some(run), named].into_iter().flatten().find(|found| *found != self.run);
+        if let Some(found) = foreign {
+            self.report.foreign.add(Foreign { path: path.to_owned(), run: found, event: None });
+        }
+    }
+
+    fn record(&mut self, path: &Path, file: &EventFile, record: Record) {
+        let of_this_builder = file.header().builder.is_none_or(|builder| builder == record.builder);
+        if record.run != self.run || !of_this_builder {
+            let foreign = Foreign { path: path.to_owned(), run: record.run, event: Some(record.event) };
+            self.report.foreign.add(foreign);
+            return;
+        }
+        self.report.records += 1;
+        self.report.payload += record.payload_size();
+        self.tally.add(record);
+    }
+
+    fn defect(&mut self, path: &Path, error: &ReadError) {
+        let path = path.to_owned();
+        match *error {
+            ReadError::TornTail { offset, length, .. } => {
+                self.report.torn_tails.add(TornTail { path, offset, length });
+            }
+            ReadError::Damaged { offset, event, flaw, .. } => {
+                self.report.damaged.add(Damage { path, offset, event, what: flaw.to_string() });
+            }
+            _ => self.report.damaged.add(Damage { path, offset: 0, event: None, what: error.to_string() }),
+        }
+    }
+
+    /// Compares the index with what was found.
+    fn index(&mut self, file: &EventFile, mut walk: FileWalk) -> Result<(), ReadError> {
+        let path = file.path().to_owned();
+        let damage =
+            |what: &str| Damage { path: path.clone(), offset: 0, event: None, what: what.to_owned() };
+        match file.index_state() {
+            IndexState::Present if !walk.comparable || walk.agrees(file)? => {}
+            IndexState::Present => {
+                self.report.damaged.add(damage("the index names other records than there are"))
+            }
+            IndexState::Damaged => self.report.damaged.add(damage("the checksum of the index is wrong")),
+            IndexState::Absent => self.report.without_index.add(path),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, expected: Option<u64>) -> RunReport {
+        self.report.run = self.run;
+        self.report.expected = expected;
+        self.tally.finish(&mut self.report);
+        self.report
+    }
+}
+
+/// The records of one file, to be compared with its index.
+#[derive(Debug)]
+struct FileWalk {
+    entries: Vec<IndexEntry>,
+    comparable: bool,
+}
+
+impl FileWalk {
+    fn saw(&mut self, record: &Record) {
+        // An index never names more records than this, so one more is enough to disagree.
+        if self.comparable && self.entries.len() <= MAX_RECORDS {
+            let Record { event, epoch, offset, .. } = *record;
+            self.entries.push(IndexEntry { event, epoch, offset });
+        }
+    }
+
+    fn agrees(&mut self, file: &EventFile) -> Result<bool, ReadError> {
+        const PIECE: usize = 4096;
+        self.entries.sort();
+        if self.entries.len() != file.index_len()? {
+            return Ok(false);
+        }
+        for (place, piece) in self.entries.chunks(PIECE).enumerate() {
+            if file.index_entries(place * PIECE, PIECE)? != piece {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,274 @@
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use evb_core::{
+    event::Event,
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+};
+use proptest::prelude::*;
+
+use super::{Gap, RunReport, VerifyError, VerifyOptions, VerifyReport, verify};
+use crate::{
+    EventFile, EventFileWriter,
+    samples::{BUILDER, EPOCH, RUN, event, event_of, identity, incomplete, options, write},
+};
+
+const OTHER: BuilderId = BuilderId::new(2);
+
+fn report(dir: &Path) -> VerifyReport {
+    verify(&[dir.to_owned()], &VerifyOptions::default()).unwrap()
+}
+
+fn of_run(report: &VerifyReport) -> &RunReport {
+    assert_eq!(report.runs.len(), 1, "{report}");
+    &report.runs[0]
+}
+
+fn events(ids: impl IntoIterator<Item = u64>, builder: BuilderId) -> Vec<Event> {
+    ids.into_iter().map(|id| event_of(id, id as usize * 10, EPOCH, builder)).collect()
+}
+
+/// Two builders' files with events 1 to 40.
+fn clean_run(dir: &Path) -> Vec<PathBuf> {
+    let mut files = write(dir, BUILDER, 2000, &events((1..=40).step_by(2), BUILDER));
+    files.extend(write(dir, OTHER, u64::MAX, &events((2..=40).step_by(2), OTHER)));
+    files
+}
+
+fn flip(path: &Path, offset: u64) {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], offset).unwrap();
+}
+
+#[test]
+fn a_clean_run_is_clean() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = clean_run(dir.path());
+    assert!(files.len() > 3);
+    let report = report(dir.path());
+    let run = of_run(&report);
+    assert!(report.is_clean(), "{report}");
+    assert_eq!((run.events, run.complete, run.records, run.absent), (40, 40, 40, 0));
+    assert_eq!(run.highest, EventId::new(40));
+    assert_eq!(run.files.len(), files.len());
+    assert_eq!(run.payload.count(), (1..=40).map(|id| id * 20).sum::<u64>());
+    let twice = verify(&[dir.path().to_owned(), files[0].clone()], &VerifyOptions::default()).unwrap();
+    assert!(twice.is_clean(), "a file named twice counts once: {twice}");
+}
+
+#[test]
+fn gaps_are_told_and_count_only_against_an_expectation() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), BUILDER, u64::MAX, &events([3, 4, 6, 9], BUILDER));
+    let gaps = [(1, 2), (5, 5), (7, 8)]
+        .map(|(first, last)| Gap { first: EventId::new(first), last: EventId::new(last) });
+    let found = report(dir.path());
+    assert!(found.is_clean(), "{found}");
+    assert_eq!((of_run(&found).absent, of_run(&found).gaps.first.as_slice()), (5, gaps.as_slice()));
+    for (expected, clean) in [(4, true), (9, false), (3, false)] {
+        let options = VerifyOptions { expected: Some(expected), ..VerifyOptions::default() };
+        let report = verify(&[dir.path().to_owned()], &options).unwrap();
+        assert_eq!(report.is_clean(), clean, "{report}");
+    }
+}
+
+#[test]
+fn incomplete_events_are_named_with_their_missing_sources() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), BUILDER, u64::MAX, &[event(1, 1), incomplete(2), event(3, 1)]);
+    let report = report(dir.path());
+    let run = of_run(&report);
+    assert!(!report.is_clean());
+    assert_eq!((run.events, run.complete, run.incomplete.total), (3, 2, 1));
+    assert_eq!(run.incomplete.first[0].event, EventId::new(2));
+    assert_eq!(run.incomplete.first[0].missing, [SourceId::new(3)]);
+    assert!(report.to_string().contains("incomplete: event 2, missing source 3"), "{report}");
+}
+
+#[test]
+fn duplicates_are_found_across_files() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), BUILDER, u64::MAX, &events([1, 2, 3, 2], BUILDER));
+    write(dir.path(), OTHER, u64::MAX, &events([3, 4], OTHER));
+    let report = report(dir.path());
+    let run = of_run(&report);
+    assert!(!report.is_clean());
+    assert_eq!((run.events, run.records, run.duplicates.total), (4, 6, 2));
+    assert_eq!(run.duplicates.first.iter().map(|copy| copy.event.number()).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn the_highest_epoch_counts_and_others_are_superseded() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut old = incomplete(1);
+    old.epoch = Epoch::new(1);
+    let newer = event_of(2, 1, Epoch::new(8), BUILDER);
+    write(dir.path(), BUILDER, u64::MAX, &[old, event(2, 1), newer]);
+    write(dir.path(), OTHER, u64::MAX, &events([1], OTHER));
+    let report = report(dir.path());
+    let run = of_run(&report);
+    assert!(report.is_clean(), "an incomplete copy that does not count is no defect: {report}");
+    assert_eq!((run.events, run.complete, run.superseded.total), (2, 2, 2));
+    assert_eq!(run.superseded.first[1].by, Epoch::new(8));
+    assert!(run.incomplete.first.is_empty());
+}
+
+#[test]
+fn crc_errors_are_found_in_heads_payloads_and_indexes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), BUILDER, u64::MAX, &events(1..=3, BUILDER)).remove(0);
+    let original = fs::read(&path).unwrap();
+    let second = EventFile::open(&path).unwrap().records().nth(1).unwrap().unwrap();
+    let head = second.offset + 16;
+    let payload = second.end() - 10;
+    let index = original.len() as u64 - 30;
+    for (place, left, named) in [(head, 2, None), (payload, 2, Some(EventId::new(2))), (index, 3, None)] {
+        fs::write(&path, &original).unwrap();
+        flip(&path, place);
+        let report = report(dir.path());
+        let run = of_run(&report);
+        assert!(!report.is_clean(), "byte {place}");
+        assert_eq!((run.damaged.total, run.events), (1, left), "byte {place}: {report}");
+        assert_eq!(run.damaged.first[0].event, named, "byte {place}: {report}");
+    }
+}
+
+#[test]
+fn torn_tails_and_missing_indexes_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+    for event in events(1..=3, BUILDER) {
+        writer.append(&event).unwrap();
+    }
+    writer.commit().unwrap();
+    let path = writer.path();
+    drop(writer);
+    let killed = report(dir.path());
+    assert!(killed.is_clean(), "no event is lost: {killed}");
+    assert_eq!((of_run(&killed).without_index.total, of_run(&killed).events), (1, 3));
+
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    let torn = report(dir.path());
+    assert!(!torn.is_clean());
+    assert_eq!(
+        (of_run(&torn).torn_tails.total, of_run(&torn).events, of_run(&torn).damaged.total),
+        (1, 2, 0)
+    );
+}
+
+#[test]
+fn runs_in_one_directory_are_verified_each_for_itself_unless_one_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    clean_run(dir.path());
+    let mut second = identity(BUILDER);
+    second.run = RunNumber::new(2);
+    let mut writer = EventFileWriter::create(dir.path(), second, options(u64::MAX)).unwrap();
+    let mut event = event(1, 5);
+    event.run = RunNumber::new(2);
+    writer.append(&event).unwrap();
+    let path = writer.path();
+    writer.close().unwrap();
+    let both = report(dir.path());
+    assert!(both.is_clean(), "{both}");
+    assert_eq!(both.runs.iter().map(|run| run.events).collect::<Vec<_>>(), [40, 1]);
+
+    let options = VerifyOptions { run: Some(RUN), ..VerifyOptions::default() };
+    let one = verify(&[dir.path().to_owned()], &options).unwrap();
+    assert!(!one.is_clean());
+    // The file, and its record.
+    assert_eq!((of_run(&one).foreign.total, of_run(&one).events), (2, 40));
+
+    fs::rename(&path, dir.path().join("run000003_b01_0000.evb")).unwrap();
+    let renamed = report(dir.path());
+    assert_eq!(renamed.runs[1].foreign.total, 1, "{renamed}");
+}
+
+#[test]
+fn an_index_that_names_other_records_is_found() {
+    // Two files of one run, the records of one with an index (and its checksum) made for fewer.
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), BUILDER, u64::MAX, &events(1..=3, BUILDER)).remove(0);
+    let file = EventFile::open(&path).unwrap();
+    let mut entries = file.index_entries(0, 2).unwrap();
+    let end = file.records().last().unwrap().unwrap().end();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.truncate(end as usize);
+    crate::index::write_index::<()>(&mut entries, end, file.tag(), |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })
+    .unwrap();
+    fs::write(&path, bytes).unwrap();
+    let report = report(dir.path());
+    assert_eq!((of_run(&report).damaged.total, of_run(&report).events), (1, 3), "{report}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named_and_no_file_at_all_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = verify(&[dir.path().to_owned()], &VerifyOptions::default());
+    assert!(matches!(empty, Err(VerifyError::NoFiles { .. })));
+    assert!(matches!(
+        verify(&[dir.path().join("absent")], &VerifyOptions::default()),
+        Err(VerifyError::File(_))
+    ));
+    clean_run(dir.path());
+    fs::write(dir.path().join("run000001_b03_0000.evb"), b"no event file").unwrap();
+    let report = report(dir.path());
+    assert!(!report.is_clean());
+    assert!(report.to_string().contains("run000001_b03_0000.evb: it is not an event file"), "{report}");
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_report_is_json_with_plain_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), BUILDER, u64::MAX, &[event(1, 1), incomplete(2)]);
+    let json = serde_json::to_value(report(dir.path())).unwrap();
+    let run = &json["runs"][0];
+    assert_eq!(run["run"], 1);
+    assert_eq!(run["incomplete"]["total"], 1);
+    assert_eq!(run["incomplete"]["first"][0]["missing"][0], 3);
+    assert_eq!(run["files"][0]["index"], "present");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Against a count that is made another way.
+    #[test]
+    fn counts_are_right_for_any_mix(copies in prop::collection::vec((1u64..20, 0u64..3, any::<bool>()), 1..40)) {
+        use std::collections::BTreeMap;
+        let dir = tempfile::tempdir().unwrap();
+        let (mut written, mut model) = (Vec::new(), BTreeMap::<u64, BTreeMap<u64, Vec<bool>>>::new());
+        for (id, epoch, complete) in &copies {
+            let mut event = event_of(*id, 3, Epoch::new(*epoch), BUILDER);
+            if !complete {
+                event.missing = vec![SourceId::new(4)];
+            }
+            written.push(event);
+            model.entry(*id).or_default().entry(*epoch).or_default().push(*complete);
+        }
+        write(dir.path(), BUILDER, 1000, &written);
+        let report = report(dir.path());
+        let run = of_run(&report);
+        let counted = |epochs: &BTreeMap<u64, Vec<bool>>| epochs.values().last().unwrap().contains(&true);
+        let complete = model.values().filter(|epochs| counted(epochs)).count() as u64;
+        let duplicates: usize = model.values().flat_map(|epochs| epochs.values()).map(|copies| copies.len() - 1).sum();
+        let superseded: usize = model.values().map(|epochs| epochs.len() - 1).sum();
+        prop_assert_eq!(run.events, model.len() as u64);
+        prop_assert_eq!(run.complete, complete);
+        prop_assert_eq!(run.incomplete.total, run.events - complete);
+        prop_assert_eq!(run.incomplete.first.len() as u64, run.incomplete.total);
+        prop_assert_eq!(run.duplicates.total, duplicates as u64);
+        prop_assert_eq!(run.superseded.total, superseded as u64);
+        let highest = *model.keys().last().unwrap();
+        prop_assert_eq!(run.absent, highest - model.len() as u64);
+        prop_assert_eq!(report.is_clean(), duplicates == 0 && complete == run.events);
+    }
+}
