@@ -11,6 +11,7 @@ mod tests;
 
 use evb_core::units::Bytes;
 
+pub(crate) use rules::rounded_down;
 pub use rules::{Finding, Weight, findings};
 pub use sums::{EventSum, MemorySum, PortSum, Sums, UplinkSum, sums};
 

@@ -58,11 +58,20 @@ pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
     findings
 }
 
+/// A rate for people that is never more than the exact one: it must be admitted when they try it.
+pub(crate) fn rounded_down(events_per_second: f64) -> String {
+    if events_per_second < 100.0 {
+        format!("{:.2}", (events_per_second * 100.0).floor() / 100.0)
+    } else {
+        format!("{:.0}", events_per_second.floor())
+    }
+}
+
 /// Σ over the sources' fragments × the events for a port's builders ≤ the link: an event is an N → 1 burst, and
 /// what flows in for longer than it can flow out fills any buffer (the stability condition ρ ≤ 1 of every queue).
 fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
     let worst = sums.ports.iter().filter(|port| port.load > Some(link)).max_by_key(|port| port.load)?;
-    let (load, events) = (worst.load?, sums.carried?);
+    let (load, events) = (worst.load?, rounded_down(sums.carried?));
     let reason = format!(
         "{} events/s put {load} on the port of {}, whose link carries {link}",
         sums.asked?.round(),
@@ -71,7 +80,7 @@ fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
     let builders =
         if config.builders.len() == 1 { "a second builder" } else { "more builders on ports of their own" };
     let remedy =
-        format!("ask for at most {:.0} events/s in all, make fragments smaller, or add {builders}", events);
+        format!("ask for at most {events} events/s in all, make fragments smaller, or add {builders}");
     Some(Finding::new("supervisor.trigger.rate", reason, remedy))
 }
 
@@ -85,8 +94,10 @@ fn uplink_load(sums: &Sums, link: Rate) -> Option<Finding> {
         worst.load?,
         worst.name
     );
-    let remedy =
-        format!("ask for at most {:.0} events/s, or make this source's fragments smaller", sums.carried?);
+    let remedy = format!(
+        "ask for at most {} events/s, or make this source's fragments smaller",
+        rounded_down(sums.carried?)
+    );
     Some(Finding::new("supervisor.trigger.rate", reason, remedy))
 }
 

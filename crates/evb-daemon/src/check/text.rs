@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use evb_core::units::{Bytes, Rate};
 
 use crate::{
-    admission::{PortSum, Sums, UplinkSum},
+    admission::{PortSum, Sums, UplinkSum, rounded_down},
     config::{Config, ShapingMode, TriggerConfig},
 };
 
@@ -43,7 +43,7 @@ fn system(config: &Config, sums: &Sums) -> String {
         }
         ShapingMode::None => "none: expect drops in shallow switches".to_owned(),
     };
-    let carried = sums.carried.map_or_else(unknown, |carried| format!("{} events/s", significant(carried)));
+    let carried = sums.carried.map_or_else(unknown, |carried| format!("{} events/s", rounded_down(carried)));
     let rows = [
         ("system", format!("{} sources, {} builders", config.sources.len(), config.builders.len())),
         ("run", events),

@@ -115,14 +115,15 @@ impl<'t> Section<'t> {
         #[cfg(test)]
         self.notes.asked.borrow_mut().insert(self.key_path(key));
         let given = self.entries.and_then(|entries| entries.get(key));
-        let given = given.or(self.kind.filter(|_| key == "kind"))?;
+        let given = given.or_else(|| self.kind.filter(|_| key == "kind"))?;
         self.notes.keys.borrow_mut().entry(self.key_path(key)).or_insert_with(|| given.span());
         Some(given)
     }
 
     /// Notes that the value at `key`, or for want of one the section, is wrong.
     pub(super) fn refuse(&self, key: &str, reason: impl Into<String>, remedy: impl Into<String>) {
-        let given = self.entries.and_then(|entries| entries.get(key)).or(self.kind.filter(|_| key == "kind"));
+        let given = self.entries.and_then(|entries| entries.get(key));
+        let given = given.or_else(|| self.kind.filter(|_| key == "kind"));
         let span = given.map_or_else(|| self.span.clone(), |value| value.span());
         self.notes.error(&self.key_path(key), span, reason, remedy);
     }
@@ -278,7 +279,7 @@ impl<'t> Section<'t> {
     }
 
     /// A table within this one.
-    pub(super) fn table(&mut self, key: &'static str) -> Option<Section<'t>> {
+    pub(super) fn table(&mut self, key: &'static str) -> Option<Self> {
         let value = self.value(key)?;
         let DeValue::Table(entries) = value.get_ref() else {
             self.wrong_kind(key, value.get_ref(), "a table", &format!("{key} = {{ … }} or a section"));
@@ -290,13 +291,13 @@ impl<'t> Section<'t> {
     }
 
     /// A section of the file, empty if it is not there.
-    pub(super) fn table_or_empty(&mut self, key: &'static str) -> Section<'t> {
+    pub(super) fn table_or_empty(&mut self, key: &'static str) -> Self {
         self.table(key)
             .unwrap_or_else(|| Section::new(self.notes, &self.key_path(key), self.span.clone(), None))
     }
 
     /// A table with a `kind`, or that kind alone as a text.
-    pub(super) fn kinded(&mut self, key: &'static str) -> Option<Section<'t>> {
+    pub(super) fn kinded(&mut self, key: &'static str) -> Option<Self> {
         let value = self.value(key)?;
         if value.get_ref().as_str().is_none() {
             return self.table(key);

@@ -112,7 +112,7 @@ impl Given {
         builders: &mut [BuilderEntry],
     ) -> ShapingConfig {
         let sources = u64::try_from(sources).unwrap_or(u64::MAX).max(1);
-        let stated = self.budget.or(network.port_buffer.map(nine_tenths));
+        let stated = self.budget.or_else(|| network.port_buffer.map(nine_tenths));
         let budget = stated.unwrap_or(FREE_BUDGET);
         let sharing = builders_per_port(builders);
         let most_sharing = sharing.values().copied().max().unwrap_or(1);
@@ -143,6 +143,8 @@ impl Given {
             let link = network.link_rate?.bits_per_second();
             Some(Rate::from_bits_per_second((link / 100 * 95 / (sources * most_sharing)).max(1)))
         };
+        let full = cost::full_payload(network.mtu);
+        let two_packets = cost::line_bytes(full, network.mtu) * 2;
         ShapingConfig {
             mode: self.mode,
             budget,
@@ -150,9 +152,7 @@ impl Given {
             sources_at_once: self.sources_at_once,
             window: self.window.unwrap_or_else(|| default_window(network, sources * most_sharing, self.cell)),
             rate: self.rate.or_else(|| lane_rate().filter(|_| self.mode == ShapingMode::TokenBucket)),
-            burst: self.burst.unwrap_or(
-                Bytes::new(2) * cost::line_bytes(cost::full_payload(network.mtu), network.mtu).count(),
-            ),
+            burst: self.burst.unwrap_or(two_packets),
             cell: self.cell,
         }
     }
