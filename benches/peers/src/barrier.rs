@@ -1,0 +1,96 @@
+//! How the role processes start together and end at the same event.
+//!
+//! Under the launcher a role speaks in lines, out on stdout and in on stdin:
+//!
+//! | role says | launcher answers |
+//! |---|---|
+//! | `listening ADDRESS` (builders) | starts the sources |
+//! | `ready`: all connections are up | `go NANOSECONDS`: the common start, in Unix time |
+//! | `reached EVENT` (sources, at the end of the window) | `until EVENT`: the furthest of all, to be sent by everyone |
+//! | one line of JSON | |
+//!
+//! Alone (`launched` false) a role starts when its connections are up and ends where it is.
+
+use crate::role::Work;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::io::{BufRead, Write};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Nanoseconds of Unix time: the clock that the processes of one host, or of synchronised hosts, share.
+pub fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// A role's end of the conversation.
+#[derive(Clone, Copy, Debug)]
+pub struct Barrier {
+    /// Whether a launcher holds the other end.
+    pub launched: bool,
+}
+
+impl Barrier {
+    /// Tells where a builder listens.
+    pub fn listening(self, address: &str) -> Result<()> {
+        if self.launched {
+            return say(&format!("listening {address}"));
+        }
+        eprintln!("listening on {address}");
+        Ok(())
+    }
+
+    /// Waits until everybody is ready and the window opens.
+    pub fn ready(self, work: &Work) -> Result<Window> {
+        let mut start_ns = unix_ns();
+        if self.launched {
+            say("ready")?;
+            start_ns = hear("go")?;
+        }
+        let wait = Duration::from_nanos(start_ns.saturating_sub(unix_ns()));
+        thread::sleep(wait);
+        let begin = Instant::now() + Duration::from_secs_f64(work.warmup);
+        Ok(Window { start_ns, begin, end: begin + Duration::from_secs_f64(work.seconds) })
+    }
+
+    /// A source has reached `event` at the end of the window; returns the event up to which all go on.
+    pub fn last_event(self, event: u64) -> Result<u64> {
+        if !self.launched {
+            return Ok(event);
+        }
+        say(&format!("reached {event}"))?;
+        hear("until")
+    }
+
+    /// The last word of a role.
+    pub fn report(self, report: &impl Serialize) -> Result<()> {
+        say(&serde_json::to_string(report)?)
+    }
+}
+
+/// When the run starts, and between when and when completions count.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Unix time of the start, the same in every role.
+    pub start_ns: u64,
+    /// Events that are complete before this do not count: the queues are still filling.
+    pub begin: Instant,
+    /// Events that are complete after this do not count.
+    pub end: Instant,
+}
+
+fn say(line: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush()?;
+    Ok(())
+}
+
+fn hear(word: &str) -> Result<u64> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    let Some(number) = line.trim().strip_prefix(word) else {
+        bail!("the launcher said {:?} where {word:?} was due", line.trim());
+    };
+    number.trim().parse().with_context(|| format!("no number behind {word:?}"))
+}

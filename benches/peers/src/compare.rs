@@ -1,0 +1,110 @@
+//! evbd, plain sockets and ZeroMQ in turns on the same workloads; medians, and evb's ratio to the other two.
+
+mod evbd;
+mod statistics;
+#[cfg(test)]
+mod tests;
+
+use crate::launch;
+use crate::report::Report;
+use crate::role::Work;
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::Serialize;
+use statistics::{Row, rows, table};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The workloads of a comparison, if none are given: sources x builders x bytes per fragment.
+const WORKLOADS: [&str; 3] = ["1x1x1000000", "4x4x1000000", "4x4x1000"];
+
+/// What to compare.
+#[derive(Args, Clone, Debug)]
+pub struct Comparison {
+    /// The evbd to compare; without it, plain and zeromq only.
+    #[arg(long)]
+    evbd: Option<PathBuf>,
+    /// Runs of each program and workload; the median counts.
+    #[arg(long, default_value_t = 3)]
+    repeats: usize,
+    /// evbd: events outstanding per builder.
+    #[arg(long, default_value_t = 16)]
+    slots: u32,
+    /// evbd: lines of TOML for a section, such as `shaping: budget = "8 MB"`; several are allowed.
+    #[arg(long, value_name = "SECTION: LINE")]
+    set: Vec<String>,
+    /// SOURCESxBUILDERSxBYTES; several are allowed.
+    #[arg(long, default_values_t = WORKLOADS.map(str::to_owned))]
+    workload: Vec<String>,
+    /// Length of every run.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Also write all runs and the table as JSON to this file.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Print JSON only.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How many sources and builders, and bytes per fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Workload {
+    /// Source processes.
+    pub sources: u32,
+    /// Builder processes.
+    pub builders: u32,
+    /// Payload bytes per fragment.
+    pub size: usize,
+}
+
+impl FromStr for Workload {
+    type Err = anyhow::Error;
+    fn from_str(text: &str) -> Result<Self> {
+        let parts: Vec<&str> = text.split('x').collect();
+        let [sources, builders, size] = parts[..] else {
+            anyhow::bail!("workload {text:?} is not SOURCESxBUILDERSxBYTES");
+        };
+        let what = || format!("workload {text:?} is not SOURCESxBUILDERSxBYTES");
+        Ok(Self {
+            sources: sources.parse().with_context(what)?,
+            builders: builders.parse().with_context(what)?,
+            size: size.parse().with_context(what)?,
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    runs: Vec<Report>,
+    rows: Vec<Row>,
+}
+
+/// Runs the programs in turns, so that whatever else the machine does falls on all alike.
+pub fn compare(comparison: &Comparison) -> Result<()> {
+    ensure!(comparison.repeats > 0, "--repeats must be at least 1");
+    let workloads = comparison.workload.iter().map(|text| text.parse()).collect::<Result<Vec<Workload>>>()?;
+    let mut runs = Vec::new();
+    for workload in &workloads {
+        for _ in 0..comparison.repeats {
+            let mut turn = Vec::new();
+            if let Some(program) = &comparison.evbd {
+                let settings = evbd::Settings { slots: comparison.slots, lines: &comparison.set };
+                turn.push(evbd::run(program, *workload, comparison.seconds, settings)?);
+            }
+            for program in ["plain", "zeromq"] {
+                let work = Work::of(workload.size, comparison.seconds);
+                turn.push(launch::run(program, workload.sources, workload.builders, &work)?);
+            }
+            turn.iter().for_each(|report| eprintln!("{report}"));
+            runs.extend(turn);
+        }
+    }
+    let outcome = Outcome { rows: rows(&workloads, &runs), runs };
+    let json = serde_json::to_string_pretty(&outcome)?;
+    if let Some(path) = &comparison.output {
+        std::fs::write(path, &json).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    println!("{}", if comparison.json { json } else { table(&outcome.rows) });
+    Ok(())
+}

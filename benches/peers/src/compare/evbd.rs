@@ -1,0 +1,133 @@
+//! Runs evbd on a workload: one process per role, generator inputs, null sinks, triggers as fast as possible.
+
+use super::Workload;
+use crate::children::{Role, Usage};
+use crate::report::Report;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// What a run may take beyond its duration.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// What can be chosen about evbd.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings<'a> {
+    /// Events outstanding per builder.
+    pub slots: u32,
+    /// More lines of configuration, each as `section: line`.
+    pub lines: &'a [String],
+}
+
+/// One run of `program`, an evbd.
+pub fn run(program: &Path, workload: Workload, seconds: f64, settings: Settings<'_>) -> Result<Report> {
+    let directory = tempfile::Builder::new().prefix("evb-peers-").tempdir()?;
+    let file = directory.path().join("compare.toml");
+    let summary = directory.path().join("summary.json");
+    fs::write(&file, configuration(workload, seconds, settings, &free_ports(workload.builders + 1)?)?)?;
+    let limit = Duration::from_secs_f64(seconds) + GRACE;
+    let start = |role: &str, with_summary: bool| -> Result<Role> {
+        let mut command = Command::new(program);
+        command.arg("run").arg(&file).args(["--role", role]);
+        if with_summary {
+            command.arg("--summary").arg(&summary);
+        }
+        command.stderr(File::create(directory.path().join(role.replace(':', "-")))?);
+        Role::start(&format!("evbd {role}"), &mut command, false, limit)
+    };
+    let mut roles = vec![start("supervisor", true)?];
+    for id in 1..=workload.builders {
+        roles.push(start(&format!("builder:{id}"), false)?);
+    }
+    for id in 1..=workload.sources {
+        roles.push(start(&format!("source:{id}"), false)?);
+    }
+    let mut usage = Usage::default();
+    for role in roles {
+        let log = directory.path().join(role.name.trim_start_matches("evbd ").replace(':', "-"));
+        let outcome = role.wait(&mut usage);
+        outcome.with_context(|| format!("it said:\n{}", fs::read_to_string(log).unwrap_or_default()))?;
+    }
+    let text = fs::read_to_string(&summary).context("evbd wrote no summary")?;
+    report(&serde_json::from_str(&text)?, workload, usage)
+}
+
+/// Ports that were free a moment ago.
+fn free_ports(count: u32) -> Result<Vec<u16>> {
+    let listeners = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
+    Ok(listeners
+        .iter()
+        .map(|listener| listener.local_addr().map(|at| at.port()))
+        .collect::<Result<_, _>>()?)
+}
+
+/// The whole system as evbd reads it; `ports` are the supervisor's and then the builders'.
+pub fn configuration(
+    workload: Workload,
+    seconds: f64,
+    settings: Settings<'_>,
+    ports: &[u16],
+) -> Result<String> {
+    let mut more: BTreeMap<&str, String> = BTreeMap::new();
+    for line in settings.lines {
+        let (section, line) =
+            line.split_once(':').with_context(|| format!("--set {line:?} names no section"))?;
+        let known =
+            ["run", "supervisor", "network", "shaping", "source", "builder"].contains(&section.trim());
+        ensure!(known, "--set {section:?} is not a section");
+        writeln!(more.entry(section.trim()).or_default(), "{}", line.trim())?;
+    }
+    let more = |section: &str| more.get(section).cloned().unwrap_or_default();
+    let (supervisor, builders) = ports.split_first().context("no port for the supervisor")?;
+    ensure!(builders.len() == workload.builders as usize, "a port for each builder");
+    let mut text =
+        format!("[run]\nduration = \"{} ms\"\nseed = 1\n{}\n", (seconds * 1e3).round(), more("run"));
+    write!(text, "[supervisor]\nlisten = \"127.0.0.1:{supervisor}\"\n")?;
+    write!(text, "trigger = {{ kind = \"as-fast-as-possible\" }}\nslots = {}\n", settings.slots)?;
+    write!(text, "{}\n[network]\ntransport = \"tcp\"\n{}\n", more("supervisor"), more("network"))?;
+    write!(text, "[shaping]\nmode = \"credit\"\n{}\n", more("shaping"))?;
+    for id in 1..=workload.sources {
+        write!(text, "[[source]]\nid = {id}\nbind = \"127.0.0.1\"\n")?;
+        write!(
+            text,
+            "input = {{ kind = \"generator\", size = \"{} B\" }}\n{}\n",
+            workload.size,
+            more("source")
+        )?;
+    }
+    for (id, port) in (1..).zip(builders) {
+        write!(text, "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\n")?;
+        write!(text, "sink = {{ kind = \"null\" }}\n{}\n", more("builder"))?;
+    }
+    Ok(text)
+}
+
+/// Reads the supervisor's summary.
+pub fn report(summary: &Value, workload: Workload, usage: Usage) -> Result<Report> {
+    let number = |pointer: &str| {
+        let value = summary.pointer(pointer).and_then(Value::as_f64);
+        value.with_context(|| format!("evbd's summary has no number at {pointer}"))
+    };
+    let lost = number("/events/incomplete")? + number("/events/lost")?;
+    Ok(Report {
+        program: "evb".to_owned(),
+        sources: workload.sources,
+        builders: workload.builders,
+        size: workload.size,
+        seconds: number("/duration_s")?,
+        events_per_s: number("/rates/events_per_s")?,
+        payload_bytes_per_s: number("/rates/payload_bytes_per_s")?,
+        complete: number("/events/complete")? as u64,
+        incomplete: lost as u64,
+        peak_rss_bytes_max: usage.peak_rss_bytes_max,
+        cpu_seconds: usage.cpu_seconds,
+        max_open_events: None,
+        latency_us: None,
+    })
+}

@@ -1,0 +1,122 @@
+use super::Workload;
+use crate::report::Report;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// One workload: every program's median, and evb against the others.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The work.
+    pub workload: Workload,
+    /// Per program, in the order in which they ran.
+    pub programs: Vec<Summary>,
+    /// evb's events per second ÷ plain's.
+    pub evb_to_plain: Option<f64>,
+    /// evb's events per second ÷ zeromq's.
+    pub evb_to_zeromq: Option<f64>,
+}
+
+/// One program on one workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Its name.
+    pub program: String,
+    /// Runs that the median is of.
+    pub runs: usize,
+    /// Median.
+    pub events_per_s: f64,
+    /// The slowest run.
+    pub events_per_s_min: f64,
+    /// The fastest run.
+    pub events_per_s_max: f64,
+    /// Median.
+    pub payload_bytes_per_s: f64,
+    /// The largest of any process of any run.
+    pub peak_rss_bytes_max: u64,
+    /// Events that did not become complete, of all runs.
+    pub incomplete: u64,
+}
+
+/// One row per workload.
+pub fn rows(workloads: &[Workload], runs: &[Report]) -> Vec<Row> {
+    workloads.iter().map(|workload| row(*workload, runs)).collect()
+}
+
+fn row(workload: Workload, runs: &[Report]) -> Row {
+    let of = |run: &Report| Workload { sources: run.sources, builders: run.builders, size: run.size };
+    let runs: Vec<&Report> = runs.iter().filter(|run| of(run) == workload).collect();
+    let mut programs: Vec<Summary> = Vec::new();
+    for run in &runs {
+        if !programs.iter().any(|known| known.program == run.program) {
+            programs.push(summary(&run.program, &runs));
+        }
+    }
+    let rate = |program: &str| programs.iter().find(|one| one.program == program).map(|one| one.events_per_s);
+    let ratio = |other| rate("evb").zip(rate(other)).map(|(evb, other)| evb / other);
+    Row { workload, evb_to_plain: ratio("plain"), evb_to_zeromq: ratio("zeromq"), programs }
+}
+
+fn summary(program: &str, runs: &[&Report]) -> Summary {
+    let runs: Vec<&&Report> = runs.iter().filter(|run| run.program == program).collect();
+    let rates: Vec<f64> = runs.iter().map(|run| run.events_per_s).collect();
+    let bytes: Vec<f64> = runs.iter().map(|run| run.payload_bytes_per_s).collect();
+    Summary {
+        program: program.to_owned(),
+        runs: runs.len(),
+        events_per_s: median(rates.clone()),
+        events_per_s_min: rates.iter().copied().fold(f64::INFINITY, f64::min),
+        events_per_s_max: rates.iter().copied().fold(0.0, f64::max),
+        payload_bytes_per_s: median(bytes),
+        peak_rss_bytes_max: runs.iter().map(|run| run.peak_rss_bytes_max).max().unwrap_or(0),
+        incomplete: runs.iter().map(|run| run.incomplete).sum(),
+    }
+}
+
+/// The middle value, or the mean of the two middle ones.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+/// For people.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<18} {:<8} {:>12} {:>25} {:>9} {:>9} {:>10} {:>10} {:>10}\n",
+        "workload",
+        "program",
+        "events/s",
+        "(min .. max)",
+        "Gbit/s",
+        "RSS MB",
+        "incomplete",
+        "evb/plain",
+        "evb/zeromq"
+    );
+    for row in rows {
+        let Workload { sources, builders, size } = row.workload;
+        for one in &row.programs {
+            let range = format!("({:.0} .. {:.0})", one.events_per_s_min, one.events_per_s_max);
+            let ratio = |ratio: Option<f64>| {
+                ratio.filter(|_| one.program == "evb").map_or(String::new(), |ratio| format!("{ratio:.2}"))
+            };
+            let _ = writeln!(
+                text,
+                "{:<18} {:<8} {:>12.0} {range:>25} {:>9.2} {:>9.0} {:>10} {:>10} {:>10}",
+                format!("{sources}x{builders} {size} B"),
+                one.program,
+                one.events_per_s,
+                one.payload_bytes_per_s * 8e-9,
+                one.peak_rss_bytes_max as f64 / 1e6,
+                one.incomplete,
+                ratio(row.evb_to_plain),
+                ratio(row.evb_to_zeromq),
+            );
+        }
+    }
+    text.trim_end().to_owned()
+}

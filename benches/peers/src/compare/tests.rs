@@ -1,0 +1,83 @@
+use super::evbd::{Settings, configuration, report};
+use super::statistics::{median, rows, table};
+use super::*;
+use crate::children::Usage;
+
+fn run(program: &str, size: usize, events_per_s: f64) -> Report {
+    Report {
+        program: program.to_owned(),
+        sources: 4,
+        builders: 4,
+        size,
+        seconds: 3.0,
+        events_per_s,
+        payload_bytes_per_s: events_per_s * 4.0 * size as f64,
+        complete: 1,
+        incomplete: 0,
+        peak_rss_bytes_max: 1,
+        cpu_seconds: 1.0,
+        max_open_events: None,
+        latency_us: None,
+    }
+}
+
+#[test]
+fn medians() {
+    assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+    assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    assert!(median(Vec::new()).is_nan());
+}
+
+#[test]
+fn ratios_are_of_medians_and_of_the_same_workload() {
+    let workloads = [1000, 2000].map(|size| Workload { sources: 4, builders: 4, size });
+    let mut runs: Vec<Report> = [90.0, 80.0, 10.0].map(|rate| run("evb", 1000, rate)).into();
+    runs.extend([100.0, 100.0, 900.0].map(|rate| run("plain", 1000, rate)));
+    runs.extend([40.0, 30.0, 50.0].map(|rate| run("zeromq", 1000, rate)));
+    runs.push(run("plain", 2000, 7.0));
+    let rows = rows(&workloads, &runs);
+    assert_eq!((rows[0].evb_to_plain, rows[0].evb_to_zeromq), (Some(0.8), Some(2.0)));
+    assert_eq!((rows[1].evb_to_plain, rows[1].evb_to_zeromq), (None, None));
+    assert_eq!(rows[0].programs[1].events_per_s_max, 900.0);
+    assert_eq!(table(&rows).lines().count(), 1 + 3 + 1);
+}
+
+#[test]
+fn workloads_are_read() {
+    let workload = Workload { sources: 4, builders: 2, size: 1000 };
+    assert_eq!("4x2x1000".parse::<Workload>().expect("well written"), workload);
+    for bad in ["4x2", "4x2x", "axbxc", "4x2x1000x1"] {
+        assert!(bad.parse::<Workload>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn the_configuration_names_every_role_and_setting() {
+    let lines = ["shaping: budget = \"8 MB\"".to_owned(), "builder: port = \"p\"".to_owned()];
+    let workload = Workload { sources: 2, builders: 2, size: 1000 };
+    let text = configuration(workload, 0.5, Settings { slots: 7, lines: &lines }, &[7000, 7101, 7102]);
+    let text = text.expect("good settings");
+    for due in
+        ["duration = \"500 ms\"", "slots = 7", "size = \"1000 B\"", "budget = \"8 MB\"", "127.0.0.1:7102"]
+    {
+        assert!(text.contains(due), "{due} in\n{text}");
+    }
+    assert_eq!(text.matches("[[source]]").count(), 2);
+    assert_eq!(text.matches("port = \"p\"").count(), 2);
+    let wrong = ["shape: x = 1".to_owned()];
+    assert!(configuration(workload, 1.0, Settings { slots: 1, lines: &wrong }, &[1, 2, 3]).is_err());
+}
+
+#[test]
+fn a_summary_without_its_rates_is_an_error() {
+    let workload = Workload { sources: 2, builders: 2, size: 1000 };
+    let mut summary = serde_json::json!({
+        "duration_s": 3.0,
+        "events": { "complete": 30, "incomplete": 1, "lost": 2 },
+        "rates": { "events_per_s": 10.0, "payload_bytes_per_s": 20_000.0 },
+    });
+    let good = report(&summary, workload, Usage::default()).expect("all is there");
+    assert_eq!((good.complete, good.incomplete, good.events_per_s), (30, 3, 10.0));
+    summary["rates"] = serde_json::json!({});
+    assert!(report(&summary, workload, Usage::default()).is_err());
+}

@@ -1,0 +1,115 @@
+//! Runs `plain` or `zeromq`: one process per role, started together, stopped at one common event.
+
+use crate::barrier::unix_ns;
+use crate::children::{Role, Usage};
+use crate::latency::Latencies;
+use crate::report::Report;
+use crate::role::{BuilderReport, SourceReport, Work};
+use anyhow::{Context, Result, ensure};
+use serde::de::DeserializeOwned;
+use std::process::Command;
+use std::time::Duration;
+
+/// From the last `ready` to the start, so that everybody hears of it before.
+const HEAD_START: Duration = Duration::from_millis(50);
+
+/// What a run may take beyond its window: connecting before it, draining after it.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Runs `program` over loopback.
+pub fn run(program: &str, sources: u32, builders: u32, work: &Work) -> Result<Report> {
+    ensure!(sources > 0 && builders > 0, "at least one source and one builder");
+    work.check()?;
+    let limit = Duration::from_secs_f64(work.warmup + work.seconds) + GRACE;
+    let start = |role: &str, arguments: &[String]| {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([program, role]).args(arguments).args(work.arguments()).arg("--launched");
+        let name = format!("{program} {role} {}", arguments.get(1).map_or("", String::as_str));
+        Role::start(&name, &mut command, true, limit)
+    };
+    let mut building = (1..=builders)
+        .map(|id| {
+            let counts = [("--id", id), ("--sources", sources), ("--builders", builders)];
+            let mut arguments: Vec<_> =
+                counts.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]).collect();
+            arguments.extend(["--bind".to_owned(), "127.0.0.1:0".to_owned()]);
+            start("builder", &arguments)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let addresses =
+        building.iter_mut().map(|role| role.hear("listening")).collect::<Result<Vec<_>>>()?.join(",");
+    let mut sending = (1..=sources)
+        .map(|id| start("source", &["--id".into(), id.to_string(), "--connect".into(), addresses.clone()]))
+        .collect::<Result<Vec<_>>>()?;
+    drive(&mut building, &mut sending)?;
+
+    let sent: Vec<SourceReport> = reports(&mut sending)?;
+    let built: Vec<BuilderReport> = reports(&mut building)?;
+    let mut usage = Usage::default();
+    building.into_iter().chain(sending).try_for_each(|role| role.wait(&mut usage))?;
+    summarise(program, &sent, &built, work, usage)
+}
+
+/// Start together; end at the same event.
+fn drive(building: &mut [Role], sending: &mut [Role]) -> Result<()> {
+    for role in building.iter_mut().chain(sending.iter_mut()) {
+        role.hear("ready")?;
+    }
+    let start = unix_ns() + HEAD_START.as_nanos() as u64;
+    for role in building.iter_mut().chain(sending.iter_mut()) {
+        role.tell(&format!("go {start}"))?;
+    }
+    let mut last: u64 = 0;
+    for role in sending.iter_mut() {
+        last = last
+            .max(role.hear("reached")?.parse().with_context(|| format!("{} reached no number", role.name))?);
+    }
+    sending.iter_mut().try_for_each(|role| role.tell(&format!("until {last}")))
+}
+
+fn reports<T: DeserializeOwned>(roles: &mut [Role]) -> Result<Vec<T>> {
+    roles
+        .iter_mut()
+        .map(|role| {
+            let line = role.hear("")?;
+            serde_json::from_str(&line).with_context(|| format!("{} reported {line:?}", role.name))
+        })
+        .collect()
+}
+
+fn summarise(
+    program: &str,
+    sent: &[SourceReport],
+    built: &[BuilderReport],
+    work: &Work,
+    usage: Usage,
+) -> Result<Report> {
+    let events = sent.first().map_or(0, |report| report.events);
+    ensure!(
+        sent.iter().all(|report| report.events == events),
+        "the sources did not end at the same event: {sent:?}"
+    );
+    let complete = built.iter().map(|report| report.complete).sum();
+    ensure!(complete <= events, "{complete} events complete of {events} sent");
+    let in_window: u64 = built.iter().map(|report| report.complete_in_window).sum();
+    let mut latencies = Latencies::default();
+    built.iter().for_each(|report| latencies.merge(&report.latencies));
+    let latency_us = latencies.summary();
+    let max_open = built.iter().map(|report| report.max_open_events).max();
+    let events_per_s = in_window as f64 / work.seconds;
+    Ok(Report {
+        program: program.to_owned(),
+        sources: sent.len() as u32,
+        builders: built.len() as u32,
+        size: work.size,
+        seconds: work.seconds,
+        events_per_s,
+        payload_bytes_per_s: events_per_s * (sent.len() * work.size) as f64,
+        complete,
+        incomplete: events - complete,
+        peak_rss_bytes_max: usage.peak_rss_bytes_max,
+        cpu_seconds: usage.cpu_seconds,
+        max_open_events: max_open.filter(|_| latency_us.is_some()),
+        latency_us,
+    })
+}

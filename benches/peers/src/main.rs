@@ -1,0 +1,86 @@
+//! What evb is compared with, side by side on the same work: plain sockets and a ZeroMQ event builder.
+
+mod barrier;
+mod children;
+mod compare;
+mod latency;
+mod launch;
+mod payload;
+mod plain;
+mod report;
+mod role;
+mod zeromq;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use role::{BuilderArguments, SourceArguments, Work};
+
+/// Compare event builders on the same work: N sources, M builders, one process each, event e at builder (e-1) mod M.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    program: Program,
+}
+
+#[derive(Subcommand)]
+enum Program {
+    /// Plain TCP sockets: the machine's ceiling.
+    Plain(Run),
+    /// PUSH per source and builder, PULL per builder.
+    Zeromq(Run),
+    /// evbd, plain and zeromq in turns; medians and ratios.
+    Compare(compare::Comparison),
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Run {
+    /// One role alone, instead of all of them here.
+    #[command(subcommand)]
+    role: Option<Role>,
+    /// Source processes, 1 to 64.
+    #[arg(long, default_value_t = 1)]
+    sources: u32,
+    /// Builder processes.
+    #[arg(long, default_value_t = 1)]
+    builders: u32,
+    #[command(flatten)]
+    work: Work,
+    /// Print JSON only.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// One source.
+    Source(SourceArguments),
+    /// One builder.
+    Builder(BuilderArguments),
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().program {
+        Program::Plain(run) => match &run.role {
+            Some(Role::Source(arguments)) => plain::send(arguments),
+            Some(Role::Builder(arguments)) => plain::build(arguments),
+            None => launch("plain", &run),
+        },
+        Program::Zeromq(run) => match &run.role {
+            Some(Role::Source(arguments)) => zeromq::send(arguments),
+            Some(Role::Builder(arguments)) => zeromq::build(arguments),
+            None => launch("zeromq", &run),
+        },
+        Program::Compare(comparison) => compare::compare(&comparison),
+    }
+}
+
+fn launch(program: &str, run: &Run) -> Result<()> {
+    let report = launch::run(program, run.sources, run.builders, &run.work)?;
+    if !run.json {
+        println!("{report}");
+    }
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}

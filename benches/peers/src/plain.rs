@@ -1,0 +1,10 @@
+//! Plain TCP sockets: what the machine carries with the same processes and freshly written payload.
+
+pub mod builder;
+pub mod source;
+
+#[cfg(test)]
+mod tests;
+
+pub use builder::build;
+pub use source::send;

@@ -1,0 +1,79 @@
+use crate::barrier::Barrier;
+use crate::payload::{Header, Template};
+use crate::role::{SourceArguments, SourceReport, Triggers};
+use anyhow::{Context, Result};
+use std::io::Write;
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Small fragments for one builder are written together, up to this many bytes.
+const BATCH: usize = 64 * 1024;
+
+/// How long a source tries to reach its builders.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Runs one source to its end.
+pub fn send(arguments: &SourceArguments) -> Result<()> {
+    arguments.work.check()?;
+    let barrier = Barrier { launched: arguments.launched };
+    let mut lanes = arguments.connect.iter().map(|to| Lane::connect(to)).collect::<Result<Vec<_>>>()?;
+    let (source, size) = (arguments.id, arguments.work.size);
+    for lane in &mut lanes {
+        lane.stream.write_all(&Header { event: 0, source, length: size as u32 }.encode())?;
+    }
+    let template = Template::new();
+    let mut triggers = Triggers::new(arguments, barrier, barrier.ready(&arguments.work)?);
+    let mut large = Vec::with_capacity(Header::LENGTH + size);
+    while let Some((event, _)) = triggers.next(|| lanes.iter_mut().try_for_each(Lane::flush))? {
+        let to = ((event - 1) % lanes.len() as u64) as usize;
+        let header = Header { event, source, length: size as u32 }.encode();
+        if Header::LENGTH + size >= BATCH {
+            // One memory for all builders: it stays in cache.
+            large.clear();
+            large.extend_from_slice(&header);
+            template.append(&mut large, source, event, size);
+            lanes[to].stream.write_all(&large)?;
+        } else {
+            lanes[to].make_room(Header::LENGTH + size)?;
+            lanes[to].batch.extend_from_slice(&header);
+            template.append(&mut lanes[to].batch, source, event, size);
+        }
+    }
+    lanes.iter_mut().try_for_each(Lane::flush)?;
+    barrier.report(&SourceReport { source, events: triggers.events() })
+}
+
+/// The connection to one builder, and what waits to be written to it.
+struct Lane {
+    stream: TcpStream,
+    batch: Vec<u8>,
+}
+
+impl Lane {
+    fn connect(to: &str) -> Result<Self> {
+        let begun = Instant::now();
+        let stream = loop {
+            match TcpStream::connect(to) {
+                Ok(stream) => break stream,
+                Err(_) if begun.elapsed() < CONNECT_TIMEOUT => thread::sleep(Duration::from_millis(20)),
+                Err(error) => return Err(error).with_context(|| format!("no builder at {to}")),
+            }
+        };
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, batch: Vec::with_capacity(BATCH) })
+    }
+
+    fn make_room(&mut self, length: usize) -> Result<()> {
+        if self.batch.len() + length > BATCH {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.stream.write_all(&self.batch)?;
+        self.batch.clear();
+        Ok(())
+    }
+}
