@@ -76,8 +76,8 @@ enum Scenario {
 
 /// Runs one scenario. True: every bound holds.
 pub(crate) fn run(args: &LabArgs) -> Result<bool> {
-    if !is_root() {
-        bail!("the lab makes network namespaces and queueing disciplines: run it as root");
+    if let Some(reason) = lacks() {
+        bail!("the lab cannot run here: {reason}");
     }
     interrupt::watch()?;
     match args.scenario {
@@ -109,8 +109,30 @@ pub(crate) fn run(args: &LabArgs) -> Result<bool> {
     report.finish(&bench.out)
 }
 
-/// Whether this process may do what the lab needs.
-pub(crate) fn is_root() -> bool {
+/// What this machine lacks for the lab, tried out in a network namespace of its own.
+pub(crate) fn lacks() -> Option<String> {
+    if !is_root() {
+        return Some("network namespaces and queueing disciplines need root".into());
+    }
+    let missing = |tool: &&str| Command::new(tool).arg("--help").output().is_err();
+    if let Some(tool) = ["ip", "tc", "ethtool", "unshare"].iter().find(|tool| missing(tool)) {
+        return Some(format!("{tool} is not installed"));
+    }
+    let tried = Command::new("unshare").args(["--net", "sh", "-ec", PROBE]).output().ok()?;
+    let said = String::from_utf8_lossy(&tried.stderr);
+    (!tried.status.success()).then(|| format!("this kernel does not do it all: {}", said.trim()))
+}
+
+/// Every kind of device, queue and filter that a network is made of.
+const PROBE: &str = "ip link add br0 type bridge
+ip link add a type veth peer name b
+ip link set a master br0
+ethtool -K a tso off gso off gro off
+tc qdisc add dev a root tbf rate 1gbit burst 16k limit 128k
+tc qdisc add dev a clsact
+tc filter add dev a egress bpf da bytecode '1,6 0 0 0'";
+
+fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     uid.is_some_and(|uids| uids.split_whitespace().nth(1) == Some("0"))

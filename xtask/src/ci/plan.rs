@@ -37,16 +37,12 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
         Step::new("release build", 900, "cargo build --release -p evb-daemon"),
     ];
     steps.extend(quickstart(&root)?);
-    steps.push(Step::xtask("lab smoke", 300, "lab smoke --evbd target/release/evbd").unless(no_lab()));
+    steps.push(Step::xtask("lab smoke", 300, "lab smoke --evbd target/release/evbd").unless(lab::lacks()));
     steps.push(
         Step::new("benches run", 600, "cargo bench -p evb --bench * -- --test").unless(no_benches(&root)),
     );
     steps.extend(fuzz(&root));
-    steps.push(
-        Step::new("peers", 300, "cargo run --release --manifest-path benches/peers/Cargo.toml -- --quick")
-            .unless(absent(&root, "benches/peers/Cargo.toml"))
-            .informative(),
-    );
+    steps.extend(peers(&root));
     Ok(steps)
 }
 
@@ -136,18 +132,21 @@ fn fuzz_targets(root: &Path) -> Vec<String> {
     names
 }
 
-/// Why the lab cannot run here.
-fn no_lab() -> Option<String> {
-    if !lab::is_root() {
-        return Some("network namespaces need root".into());
-    }
-    let tools = ["ip", "tc", "ethtool"];
-    if let Some(tool) = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err()) {
-        return Some(format!("{tool} is not installed"));
-    }
-    let probe = Command::new("ip").args(["netns", "exec", "evb-none", "true"]).output().ok()?;
-    let listed = Command::new("ip").args(["netns", "list"]).status().is_ok_and(|status| status.success());
-    (!listed || probe.status.success()).then(|| "this kernel has no network namespaces".into())
+/// The programs that evb is compared with: held to the same form, tested where a C++ compiler is; the comparison itself
+/// says what this machine can do and fails nobody.
+fn peers(root: &Path) -> Vec<Step> {
+    const MANIFEST: &str = "benches/peers/Cargo.toml";
+    let compiler =
+        said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());
+    let skip = absent(root, MANIFEST).or(compiler);
+    let compare = "-- compare --repeats 1 --seconds 2 --evbd target/release/evbd";
+    let step = |name, seconds, line: String| Step::new(name, seconds, &line).unless(skip.clone());
+    vec![
+        step("peers format", 60, format!("cargo fmt --manifest-path {MANIFEST} --check")),
+        step("peers tests", 600, format!("cargo test --release --manifest-path {MANIFEST}")),
+        step("peers compared", 300, format!("cargo run --release --manifest-path {MANIFEST} {compare}"))
+            .informative(),
+    ]
 }
 
 fn no_benches(root: &Path) -> Option<String> {

@@ -48,7 +48,7 @@ impl Bench {
         system: System,
         each_look: impl FnMut(&mut Fleet) -> Result<()>,
     ) -> Result<Outcome> {
-        let folder = self.out.join(name.replace(' ', "-"));
+        let folder = self.out.join(name.replace(" %", "").replace(' ', "-"));
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }

@@ -5,13 +5,9 @@ use super::*;
 /// The whole network, for real: pings pass, the shallow port counts what it drops, the filter loses, nothing is left.
 #[test]
 fn a_small_network_comes_up_and_goes() {
-    if !is_root() {
-        println!("SKIP: network namespaces need root");
-        return;
-    }
-    let tools = ["ip", "tc", "ethtool", "ping"];
-    if let Some(tool) = tools.iter().find(|tool| Command::new(tool).arg("-V").output().is_err()) {
-        println!("SKIP: {tool} is not installed");
+    let no_ping = Command::new("ping").arg("-V").output().err().map(|_| "ping is not installed".to_owned());
+    if let Some(reason) = lacks().or(no_ping) {
+        println!("SKIP: {reason}");
         return;
     }
     let shape = Shape { sources: 2, builders: 1, rate: 10_000_000, port_buffer: 8 * 1024 };
