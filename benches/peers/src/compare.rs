@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 use statistics::{Row, rows, table};
+use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -105,6 +106,7 @@ pub fn compare(comparison: &Comparison) -> Result<()> {
     if let Some(path) = &comparison.output {
         std::fs::write(path, &json).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    println!("{}", if comparison.json { json } else { table(&outcome.rows) });
+    let text = if comparison.json { json } else { table(&outcome.rows) };
+    writeln!(std::io::stdout(), "{text}")?;
     Ok(())
 }

@@ -41,17 +41,17 @@ pub fn run(program: &str, sources: u32, builders: u32, work: &Work) -> Result<Re
     let mut sending = (1..=sources)
         .map(|id| start("source", &["--id".into(), id.to_string(), "--connect".into(), addresses.clone()]))
         .collect::<Result<Vec<_>>>()?;
-    drive(&mut building, &mut sending)?;
+    let start_ns = drive(&mut building, &mut sending)?;
 
     let sent: Vec<SourceReport> = reports(&mut sending)?;
     let built: Vec<BuilderReport> = reports(&mut building)?;
     let mut usage = Usage::default();
     building.into_iter().chain(sending).try_for_each(|role| role.wait(&mut usage))?;
-    summarise(program, &sent, &built, work, usage)
+    Ok(Report { program: program.to_owned(), ..summarise(start_ns, &sent, &built, work, usage)? })
 }
 
-/// Start together; end at the same event.
-fn drive(building: &mut [Role], sending: &mut [Role]) -> Result<()> {
+/// Start together, end at the same event; returns the start in Unix nanoseconds.
+fn drive(building: &mut [Role], sending: &mut [Role]) -> Result<u64> {
     for role in building.iter_mut().chain(sending.iter_mut()) {
         role.hear("ready")?;
     }
@@ -64,7 +64,8 @@ fn drive(building: &mut [Role], sending: &mut [Role]) -> Result<()> {
         last = last
             .max(role.hear("reached")?.parse().with_context(|| format!("{} reached no number", role.name))?);
     }
-    sending.iter_mut().try_for_each(|role| role.tell(&format!("until {last}")))
+    sending.iter_mut().try_for_each(|role| role.tell(&format!("until {last}")))?;
+    Ok(start)
 }
 
 fn reports<T: DeserializeOwned>(roles: &mut [Role]) -> Result<Vec<T>> {
@@ -78,7 +79,7 @@ fn reports<T: DeserializeOwned>(roles: &mut [Role]) -> Result<Vec<T>> {
 }
 
 fn summarise(
-    program: &str,
+    start_ns: u64,
     sent: &[SourceReport],
     built: &[BuilderReport],
     work: &Work,
@@ -89,7 +90,9 @@ fn summarise(
         sent.iter().all(|report| report.events == events),
         "the sources did not end at the same event: {sent:?}"
     );
-    let complete = built.iter().map(|report| report.complete).sum();
+    let complete: u64 = built.iter().map(|report| report.complete).sum();
+    let last_ns = built.iter().map(|report| report.last_ns).max().unwrap_or(0);
+    let overall_s = last_ns.saturating_sub(start_ns) as f64 / 1e9;
     ensure!(complete <= events, "{complete} events complete of {events} sent");
     let in_window: u64 = built.iter().map(|report| report.complete_in_window).sum();
     let mut latencies = Latencies::default();
@@ -98,12 +101,13 @@ fn summarise(
     let max_open = built.iter().map(|report| report.max_open_events).max();
     let events_per_s = in_window as f64 / work.seconds;
     Ok(Report {
-        program: program.to_owned(),
+        program: String::new(),
         sources: sent.len() as u32,
         builders: built.len() as u32,
         size: work.size,
         seconds: work.seconds,
         events_per_s,
+        events_per_s_overall: if complete == 0 { 0.0 } else { complete as f64 / overall_s },
         payload_bytes_per_s: events_per_s * (sent.len() * work.size) as f64,
         complete,
         incomplete: events - complete,

@@ -14,6 +14,8 @@ mod zeromq;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use role::{BuilderArguments, SourceArguments, Work};
+use std::io::Write;
+use std::process::ExitCode;
 
 /// Compare event builders on the same work: N sources, M builders, one process each, event e at builder (e-1) mod M.
 #[derive(Parser)]
@@ -60,8 +62,18 @@ enum Role {
     Builder(BuilderArguments),
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().program {
+fn main() -> ExitCode {
+    match run(Arguments::parse().program) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("peers: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(program: Program) -> Result<()> {
+    match program {
         Program::Plain(run) => match &run.role {
             Some(Role::Source(arguments)) => plain::send(arguments),
             Some(Role::Builder(arguments)) => plain::build(arguments),
@@ -78,9 +90,10 @@ fn main() -> Result<()> {
 
 fn launch(program: &str, run: &Run) -> Result<()> {
     let report = launch::run(program, run.sources, run.builders, &run.work)?;
+    let mut stdout = std::io::stdout().lock();
     if !run.json {
-        println!("{report}");
+        writeln!(stdout, "{report}")?;
     }
-    println!("{}", serde_json::to_string(&report)?);
+    writeln!(stdout, "{}", serde_json::to_string(&report)?)?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::latency::LatencySummary;
 use serde::Serialize;
 use std::fmt;
 
-/// The result of one run. Rates are of events that were complete within the window.
+/// The result of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// `plain`, `zeromq` or `evb`.
@@ -19,6 +19,9 @@ pub struct Report {
     pub seconds: f64,
     /// Complete events ÷ window.
     pub events_per_s: f64,
+    /// All complete events ÷ time from the start to the last of them: filling and draining included, so that no
+    /// backlog can flatter or spoil it. evbd's own rates are of this kind.
+    pub events_per_s_overall: f64,
     /// The payload of complete events ÷ window.
     pub payload_bytes_per_s: f64,
     /// Events complete in the end, those after the window included.
@@ -42,10 +45,11 @@ impl fmt::Display for Report {
         let Self { program, sources, builders, size, .. } = self;
         write!(
             f,
-            "{program:<7} {sources}x{builders} {size:>9} B: {:>11.1} events/s {:>7.3} Gbit/s, {} complete, {} incomplete, \
+            "{program:<7} {sources}x{builders} {size:>9} B: {:>11.1} events/s {:>7.3} Gbit/s, overall {:.1} events/s, {} complete, {} incomplete, \
              peak RSS {:.0} MB, CPU {:.2} s",
             self.events_per_s,
             self.payload_bytes_per_s * 8e-9,
+            self.events_per_s_overall,
             self.complete,
             self.incomplete,
             self.peak_rss_bytes_max as f64 / 1e6,

@@ -159,6 +159,8 @@ pub struct BuilderReport {
     pub complete_in_window: u64,
     /// Events complete in the end.
     pub complete: u64,
+    /// When the last event became complete, in Unix nanoseconds.
+    pub last_ns: u64,
     /// Events of which some fragments came, and not all.
     pub incomplete: u64,
     /// The most events that were open at one time (zeromq).

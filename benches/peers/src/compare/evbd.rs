@@ -122,6 +122,7 @@ pub fn report(summary: &Value, workload: Workload, usage: Usage) -> Result<Repor
         size: workload.size,
         seconds: number("/duration_s")?,
         events_per_s: number("/rates/events_per_s")?,
+        events_per_s_overall: number("/rates/events_per_s")?,
         payload_bytes_per_s: number("/rates/payload_bytes_per_s")?,
         complete: number("/events/complete")? as u64,
         incomplete: lost as u64,

@@ -23,7 +23,7 @@ pub struct Summary {
     pub program: String,
     /// Runs that the median is of.
     pub runs: usize,
-    /// Median.
+    /// Median of the overall rates.
     pub events_per_s: f64,
     /// The slowest run.
     pub events_per_s_min: f64,
@@ -58,15 +58,15 @@ fn row(workload: Workload, runs: &[Report]) -> Row {
 
 fn summary(program: &str, runs: &[&Report]) -> Summary {
     let runs: Vec<&&Report> = runs.iter().filter(|run| run.program == program).collect();
-    let rates: Vec<f64> = runs.iter().map(|run| run.events_per_s).collect();
-    let bytes: Vec<f64> = runs.iter().map(|run| run.payload_bytes_per_s).collect();
+    let bytes_per_event = runs.first().map_or(0.0, |run| f64::from(run.sources) * run.size as f64);
+    let rates: Vec<f64> = runs.iter().map(|run| run.events_per_s_overall).collect();
     Summary {
         program: program.to_owned(),
         runs: runs.len(),
         events_per_s: median(rates.clone()),
+        payload_bytes_per_s: median(rates.clone()) * bytes_per_event,
         events_per_s_min: rates.iter().copied().fold(f64::INFINITY, f64::min),
         events_per_s_max: rates.iter().copied().fold(0.0, f64::max),
-        payload_bytes_per_s: median(bytes),
         peak_rss_bytes_max: runs.iter().map(|run| run.peak_rss_bytes_max).max().unwrap_or(0),
         incomplete: runs.iter().map(|run| run.incomplete).sum(),
     }

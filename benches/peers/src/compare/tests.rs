@@ -11,6 +11,7 @@ fn run(program: &str, size: usize, events_per_s: f64) -> Report {
         size,
         seconds: 3.0,
         events_per_s,
+        events_per_s_overall: events_per_s,
         payload_bytes_per_s: events_per_s * 4.0 * size as f64,
         complete: 1,
         incomplete: 0,

@@ -1,4 +1,4 @@
-use crate::barrier::Barrier;
+use crate::barrier::{Barrier, unix_ns};
 use crate::payload::{Header, STAMP_LENGTH, stamp};
 use crate::role::{BuilderArguments, BuilderReport};
 use anyhow::{Context, Result, bail, ensure};
@@ -44,7 +44,11 @@ pub fn build(arguments: &BuilderArguments) -> Result<()> {
             }
         }
         // A source's fragments come in order, so an event is whole when the slowest source is past it.
-        report.complete = connections.iter().map(|(_, progress)| progress.fragments).min().unwrap_or(0);
+        let complete = connections.iter().map(|(_, progress)| progress.fragments).min().unwrap_or(0);
+        if complete > report.complete {
+            report.complete = complete;
+            report.last_ns = unix_ns();
+        }
         let now = Instant::now();
         if now < window.begin {
             before = report.complete;

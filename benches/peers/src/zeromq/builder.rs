@@ -133,10 +133,11 @@ impl Table {
         let Some(mut event) = self.open.remove(&id) else { return };
         self.held -= event.fragments.len() * self.size;
         self.report.complete += 1;
+        self.report.last_ns = unix_ns();
         let now = Instant::now();
         if self.window.is_some_and(|window| window.begin <= now && now <= window.end) {
             self.report.complete_in_window += 1;
-            self.report.latencies.record(unix_ns().saturating_sub(event.trigger_ns));
+            self.report.latencies.record(self.report.last_ns.saturating_sub(event.trigger_ns));
         }
         event.fragments.clear();
         self.spare.push(event.fragments);
