@@ -76,16 +76,15 @@ enum Scenario {
 
 /// Runs one scenario. True: every bound holds.
 pub(crate) fn run(args: &LabArgs) -> Result<bool> {
+    if matches!(args.scenario, Scenario::Down) {
+        return network::remove_all().map(|()| true);
+    }
     if let Some(reason) = lacks() {
         bail!("the lab cannot run here: {reason}");
     }
     interrupt::watch()?;
-    match args.scenario {
-        Scenario::Down => return network::remove_all().map(|()| true),
-        Scenario::Up { sources, builders, mbit, kib, loss } => {
-            return hold(Shape { sources, builders, rate: mbit * 1_000_000, port_buffer: kib * 1024 }, loss);
-        }
-        Scenario::Incast | Scenario::Babar | Scenario::Rcnp | Scenario::Frozen | Scenario::Smoke => {}
+    if let Scenario::Up { sources, builders, mbit, kib, loss } = args.scenario {
+        return hold(Shape { sources, builders, rate: mbit * 1_000_000, port_buffer: kib * 1024 }, loss);
     }
     fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
     let evbd = match &args.evbd {
@@ -125,12 +124,12 @@ pub(crate) fn lacks() -> Option<String> {
 
 /// Every kind of device, queue and filter that a network is made of.
 const PROBE: &str = "ip link add br0 type bridge
-ip link add a type veth peer name b
-ip link set a master br0
-ethtool -K a tso off gso off gro off
-tc qdisc add dev a root tbf rate 1gbit burst 16k limit 128k
-tc qdisc add dev a clsact
-tc filter add dev a egress bpf da bytecode '1,6 0 0 0'";
+ip link add port0 type veth peer name host0
+ip link set port0 master br0
+ethtool -K port0 tso off gso off gro off
+tc qdisc add dev port0 root tbf rate 1gbit burst 16k limit 128k
+tc qdisc add dev port0 clsact
+tc filter add dev port0 egress bpf da bytecode '1,6 0 0 0'";
 
 fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

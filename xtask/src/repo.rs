@@ -26,9 +26,9 @@ pub(crate) struct RepoFile {
 }
 
 impl RepoFile {
-    /// A test: below a `tests` folder, a `tests.rs`, or a support file of tests.
+    /// A test: below a `tests` folder, a `tests.rs`, or one of several beside it (`model_tests.rs`).
     pub(crate) fn is_test(&self) -> bool {
-        self.path.split('/').any(|part| part == "tests" || part == "tests.rs")
+        self.path.split('/').any(|part| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs"))
     }
 
     /// Source of a crate as opposed to tests, examples, benches and fuzz targets.

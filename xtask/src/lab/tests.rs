@@ -2,6 +2,15 @@ use std::process::Command;
 
 use super::*;
 
+#[test]
+fn what_is_lacking_is_not_the_probe_itself() {
+    // The probe is a script: a mistake in it would look like a kernel that cannot do it.
+    let reason = lacks().unwrap_or_default();
+    for mistake in ["invalid", "nvalid argument", "syntax", "Usage", "garbage", "What is"] {
+        assert!(!reason.contains(mistake), "{reason}");
+    }
+}
+
 /// The whole network, for real: pings pass, the shallow port counts what it drops, the filter loses, nothing is left.
 #[test]
 fn a_small_network_comes_up_and_goes() {
