@@ -7,3 +7,11 @@ pub fn boot_id() -> String {
         .map(|text| text.trim().chars().take(64).collect())
         .unwrap_or_default()
 }
+
+/// Pins the calling thread to one core, counted from 0.
+///
+/// # Errors
+/// The system's: there is no such core, or it is not this process's.
+pub fn pin_to_core(core: usize) -> std::io::Result<()> {
+    crate::sys_cpu::pin_to_core(core)
+}

@@ -2,6 +2,7 @@
 
 mod sys_time;
 mod sys_tcp;
+mod sys_cpu;
 pub mod clock;
 pub mod host;
 pub mod timer;

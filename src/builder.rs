@@ -1,0 +1,150 @@
+//! [`Builder`]: brings the fragments of its events together and hands them to a sink.
+
+mod accept;
+mod driver;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use evb_core::{
+    id::{BuilderId, Peer},
+    units::Bytes,
+    wire::control::Hello,
+};
+use evb_net::{
+    host,
+    lane::{LaneOptions, listen},
+    resolve::resolve,
+};
+use evb_shaper::Shaping;
+use tokio::net::TcpListener;
+
+use crate::{
+    filter::{AcceptAll, Filter},
+    role::{self, Ending, RoleError, RunOutcome},
+    sink::Sink,
+};
+
+/// What a builder has to know; the rest comes from the supervisor.
+#[derive(Clone, Debug)]
+pub struct BuilderConfig {
+    /// Which builder; must be in the supervisor's list.
+    pub id: BuilderId,
+    /// The supervisor's address, `host:port`.
+    pub supervisor: String,
+    /// Where sources reach it, `host:port`; they are told this very text. Port 0 takes any free one.
+    pub listen: String,
+    /// How long to try to reach the supervisor.
+    pub start_timeout: Duration,
+    /// Who may send when.
+    pub shaping: Shaping,
+    /// Where the rotation over the sources begins: give each builder another number.
+    pub rotation: usize,
+    /// Largest IP packet on the way, bytes.
+    pub mtu: u32,
+    /// The most payload memory; checked against `slots × Σ max_fragment` before the first event. `None`: no limit.
+    pub memory: Option<Bytes>,
+    /// Options of the lanes' sockets.
+    pub lane: LaneOptions,
+    /// The core to run on; `None`: any.
+    pub core: Option<usize>,
+}
+
+impl BuilderConfig {
+    /// With defaults: any port of loopback, credit with a budget of megabytes, 30 s to start.
+    pub fn new(id: BuilderId, supervisor: impl Into<String>) -> Self {
+        Self {
+            id,
+            supervisor: supervisor.into(),
+            listen: "127.0.0.1:0".to_owned(),
+            start_timeout: Duration::from_secs(30),
+            shaping: Shaping::LOOPBACK,
+            rotation: id.number().into(),
+            mtu: 1500,
+            memory: None,
+            lane: LaneOptions::default(),
+            core: None,
+        }
+    }
+}
+
+/// A running builder. It lives on a thread of its own, its sink on another.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    ending: Ending,
+    address: SocketAddr,
+}
+
+impl Builder {
+    /// Listens for sources, registers at the supervisor, and builds every event into `sink`.
+    ///
+    /// # Errors
+    /// [`RoleError`]: the address cannot be listened on, or the supervisor cannot be reached or refuses.
+    pub async fn connect(config: BuilderConfig, sink: impl Sink) -> Result<Self, RoleError> {
+        Self::connect_filtered(config, AcceptAll, sink).await
+    }
+
+    /// The same with a filter before the sink.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_filtered(
+        config: BuilderConfig,
+        filter: impl Filter,
+        sink: impl Sink,
+    ) -> Result<Self, RoleError> {
+        let (joined, has_joined) = tokio::sync::oneshot::channel();
+        let name = format!("builder {}", config.id);
+        let mut ending = role::on_own_thread(name, config.core, move || async move {
+            let (listener, address) = bind(&config).await?;
+            let hello = Hello {
+                boot_id: host::boot_id(),
+                software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
+                listen: advertised(&config.listen, address),
+                ..Hello::new(Peer::Builder(config.id), Peer::Supervisor)
+            };
+            let (link, welcome) = role::join(&config.supervisor, None, &hello, config.start_timeout).await?;
+            let _ = joined.send(address);
+            driver::run(config, listener, link, welcome, Box::new(filter), sink).await
+        })?;
+        match has_joined.await {
+            Ok(address) => Ok(Self { ending, address }),
+            Err(_) => match role::ended(&mut ending).await {
+                Ok(_) => Err(RoleError::Vanished),
+                Err(error) => Err(Arc::into_inner(error).unwrap_or(RoleError::Vanished)),
+            },
+        }
+    }
+
+    /// Where it listens for sources.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until the run is over: every event is with the sink, or named in the ledger.
+    ///
+    /// # Errors
+    /// Why the builder could not go on.
+    pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
+        role::ended(&mut self.ending.clone()).await
+    }
+}
+
+async fn bind(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
+    let mut last = None;
+    for address in resolve(&config.listen).await? {
+        match listen(address, &config.lane).and_then(|listener| Ok((listener.local_addr()?, listener))) {
+            Ok((address, listener)) => return Ok((listener, address)),
+            Err(error) => last = Some(error),
+        }
+    }
+    let reason = last.unwrap_or_else(|| std::io::ErrorKind::AddrNotAvailable.into());
+    Err(RoleError::Listen { address: config.listen.clone(), reason })
+}
+
+/// What sources are told: the configured text, with the port that was taken.
+fn advertised(listen: &str, bound: SocketAddr) -> String {
+    match listen.rsplit_once(':') {
+        Some((host, "0")) => format!("{host}:{}", bound.port()),
+        _ => listen.to_owned(),
+    }
+}

@@ -1,0 +1,335 @@
+//! The task that owns a builder's machine.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use evb_core::{
+    builder::{BuilderConfig as CoreConfig, BuilderCore, Output},
+    id::SourceId,
+    set::{MAX_SOURCES, SourceSet},
+    time::Instant,
+    units::Bytes,
+    wire::control::{Control, Refusal, Roster, RunParameters, Welcome, control, refusal::Reason},
+};
+use evb_net::{
+    clock,
+    control::{ControlLink, LinkError},
+    lane::{BuilderEnd, LaneEnd, Progress},
+    timer::Timer,
+};
+use evb_shaper::{Policy, ShapedBuilder};
+use tokio::net::TcpListener;
+
+use super::{
+    BuilderConfig,
+    accept::{Entrance, Knock},
+};
+use crate::{
+    filter::Filter,
+    role::{self, RoleError, RunIdentity, RunOutcome},
+    sink::{
+        RunFacts, Sink,
+        stage::{self, Fate, Stage},
+    },
+};
+
+/// Runs a builder from its registration to the end of the run.
+pub(super) async fn run<S: Sink>(
+    config: BuilderConfig,
+    listener: TcpListener,
+    mut link: ControlLink,
+    welcome: Welcome,
+    filter: Box<dyn Filter>,
+    sink: S,
+) -> Result<RunOutcome, RoleError> {
+    let identity = RunIdentity::of(&welcome);
+    let roster = loop {
+        match link.recv().await?.message {
+            Some(control::Message::Roster(roster)) => break roster,
+            Some(control::Message::RunEnd(end)) => return Ok(role::outcome(&end)),
+            _ => {}
+        }
+    };
+    let core = core_config(&config, identity, &welcome.parameters.unwrap_or_default(), &roster)?;
+    let needed = BuilderCore::<Policy>::memory_bound(&core);
+    if let Some(limit) = config.memory.filter(|limit| needed > *limit) {
+        return Err(RoleError::Memory { needed, limit });
+    }
+    let facts = RunFacts {
+        run: identity.run,
+        epoch: identity.epoch,
+        builder: config.id,
+        sources: core.sources.clone(),
+    };
+    let (stage, begun) = stage::start(facts, sink, filter, core.slots)?;
+    match begun.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(RoleError::Sink(error.to_string())),
+        Err(_) => return Err(RoleError::Vanished),
+    }
+    let mut driver = Driver::new(&config, identity, core, listener, link, stage)?;
+    driver.handle_roster(&roster)?;
+    let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
+    driver.close().await;
+    outcome
+}
+
+fn core_config(
+    config: &BuilderConfig,
+    identity: RunIdentity,
+    parameters: &RunParameters,
+    roster: &Roster,
+) -> Result<CoreConfig, RoleError> {
+    let fault = |problem: &str| RoleError::Roster(problem.to_owned());
+    let id = |id: &u32| u16::try_from(*id).map(SourceId::new).map_err(|_| fault("a source id above 65535"));
+    let sources = roster.sources.iter().map(id).collect::<Result<Vec<_>, _>>()?;
+    if sources.len() > MAX_SOURCES || !sources.is_sorted_by(|a, b| a < b) {
+        return Err(fault("too many sources, or not ascending"));
+    }
+    if roster.max_fragment.len() != sources.len() {
+        return Err(fault("not one max_fragment per source"));
+    }
+    Ok(CoreConfig {
+        id: config.id,
+        run: identity.run,
+        epoch: identity.epoch,
+        slots: parameters.slots as usize,
+        deadline: Duration::from_nanos(parameters.deadline_ns),
+        heartbeat: Duration::from_nanos(parameters.heartbeat_ns),
+        shared_clock: parameters.shared_clock,
+        sources,
+        max_fragment: roster.max_fragment.iter().copied().map(Bytes::new).collect(),
+    })
+}
+
+struct Driver {
+    core: ShapedBuilder,
+    link: ControlLink,
+    entrance: Entrance,
+    lanes: Vec<Option<BuilderEnd>>,
+    stage: Stage,
+    timer: Timer,
+    /// The run is ending: report when nothing is left, or then.
+    finish: Option<Instant>,
+    outcome: Option<RunOutcome>,
+}
+
+impl Driver {
+    fn new(
+        config: &BuilderConfig,
+        identity: RunIdentity,
+        core: CoreConfig,
+        listener: TcpListener,
+        link: ControlLink,
+        stage: Stage,
+    ) -> Result<Self, RoleError> {
+        let lanes = core.sources.len();
+        let sources = core.sources.clone();
+        let policy = config.shaping.policy(lanes, config.mtu, config.rotation);
+        Ok(Self {
+            core: BuilderCore::new(core, policy, clock::now()),
+            link,
+            entrance: Entrance::new(listener, config.id, identity, sources, config.lane.clone()),
+            lanes: (0..lanes).map(|_| None).collect(),
+            stage,
+            timer: Timer::new()?,
+            finish: None,
+            outcome: None,
+        })
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
+        loop {
+            self.poll_control(cx)?;
+            self.poll_entrance(cx);
+            let mut more = self.poll_lanes(cx);
+            more |= self.poll_fates(cx);
+            let now = clock::now();
+            if self.core.next_timeout().is_some_and(|due| due <= now) {
+                self.core.handle_timeout(now);
+            }
+            self.drain(now)?;
+            self.flush_lanes(cx, now);
+            self.report_when_done(now)?;
+            if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
+                return Poll::Ready(self.end(error));
+            }
+            if let Some(outcome) = self.outcome.take() {
+                return Poll::Ready(Ok(outcome));
+            }
+            if !more && self.sleep(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<(), RoleError> {
+        while let Poll::Ready(message) = self.link.poll_recv(cx) {
+            match message {
+                Ok(message) => self.handle_control(message)?,
+                Err(error) => self.outcome = Some(self.end(error)?),
+            }
+            if self.outcome.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_control(&mut self, message: Control) -> Result<(), RoleError> {
+        let now = clock::now();
+        match message.message {
+            Some(control::Message::Assignments(assignments)) => {
+                let fault = |error: evb_core::builder::RosterError| RoleError::Roster(error.to_string());
+                self.core.handle_assignments(&assignments, now).map_err(fault)?;
+            }
+            Some(control::Message::Roster(roster)) => self.handle_roster(&roster)?,
+            Some(control::Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
+            Some(control::Message::Finish(_)) => self.finish = Some(now + LAST_WRITES),
+            Some(control::Message::RunEnd(end)) => self.outcome = Some(role::outcome(&end)),
+            // The rest is not for builders.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn handle_roster(&mut self, roster: &Roster) -> Result<(), RoleError> {
+        let sources = &self.core.config().sources;
+        let index = |id: &u32| sources.binary_search_by_key(id, |source| source.number().into());
+        let up: Result<SourceSet, usize> = roster.up.iter().map(index).collect();
+        let up = up.map_err(|_| RoleError::Roster("a source is up that is not in the run".to_owned()))?;
+        self.core.handle_roster(roster.version, up, clock::now());
+        Ok(())
+    }
+
+    fn poll_entrance(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(knock) = self.entrance.poll(cx) {
+            match knock {
+                Knock::Asks(lane, stream, peer) if self.core.is_lane_connected(lane) => {
+                    let source = self.core.config().sources[lane];
+                    let detail = format!("source {source} has a lane here already");
+                    self.entrance.refuse(stream, peer, Refusal::because(Reason::DuplicateId, detail));
+                }
+                Knock::Asks(lane, stream, _) => {
+                    let held = self.core.handle_lane_connected(lane, clock::now());
+                    self.entrance.welcome(lane, stream, held);
+                }
+                Knock::Opened(lane, stream) => {
+                    let mut end = BuilderEnd::new(stream);
+                    self.core.write_records(lane, &mut end.outgoing);
+                    self.lanes[lane] = Some(end);
+                }
+                Knock::Failed(lane) => self.core.handle_lane_disconnected(lane, clock::now()),
+            }
+        }
+    }
+
+    /// Reads what the sources send; whether there may be more.
+    fn poll_lanes(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut more = false;
+        for lane in 0..self.lanes.len() {
+            let Some(end) = &mut self.lanes[lane] else { continue };
+            match end.poll_read(cx, &mut self.core, lane, clock::now()) {
+                Ok(progress) => more |= progress == Progress::More,
+                Err(error) => self.drop_lane(lane, &error),
+            }
+        }
+        more
+    }
+
+    /// Takes back what the sink is done with; whether there may be more.
+    fn poll_fates(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = clock::now();
+        while let Poll::Ready(fate) = self.stage.fates.poll_recv(cx) {
+            match fate {
+                Some((event, Fate::Written)) => self.core.handle_written(event, now),
+                Some((event, Fate::Rejected)) => self.core.handle_rejected(event, now),
+                Some((event, Fate::Failed(cause))) => self.core.handle_failed(event, cause, now),
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Does what the machine wants done.
+    fn drain(&mut self, now: Instant) -> Result<(), RoleError> {
+        while let Some(output) = self.core.poll(now) {
+            match output {
+                Output::Event(event) => {
+                    if let Err(refused) = self.stage.events.try_send(event) {
+                        let event = refused.into_inner();
+                        self.core.handle_failed(event, "the sink's thread is gone".to_owned(), now);
+                    }
+                }
+                Output::Lane(lane) => {
+                    if let Some(end) = &mut self.lanes[lane] {
+                        self.core.write_records(lane, &mut end.outgoing);
+                    }
+                }
+                Output::Supervisor(message) => self.link.send(&message)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn flush_lanes(&mut self, cx: &mut Context<'_>, _now: Instant) {
+        for lane in 0..self.lanes.len() {
+            if let Some(end) = &mut self.lanes[lane]
+                && let Poll::Ready(Err(error)) = end.poll_flush(cx)
+            {
+                self.drop_lane(lane, &error);
+            }
+        }
+    }
+
+    fn drop_lane(&mut self, lane: usize, error: &LaneEnd) {
+        let source = self.core.config().sources[lane];
+        if self.finish.is_none() {
+            tracing::warn!(source_id = source.number(), %error, "lane is down");
+        }
+        self.lanes[lane] = None;
+        self.core.handle_lane_disconnected(lane, clock::now());
+    }
+
+    fn report_when_done(&mut self, now: Instant) -> Result<(), RoleError> {
+        let Some(limit) = self.finish else { return Ok(()) };
+        if self.core.is_idle() || limit <= now {
+            self.finish = None;
+            self.link.send(&self.core.report())?;
+        }
+        Ok(())
+    }
+
+    /// Arms the timer; ready when it has expired already.
+    fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let next = evb_core::time::earlier(self.core.next_timeout(), self.finish);
+        // A timer that goes off early costs less than one that is set again every turn.
+        if let Some(next) = next
+            && self.timer.armed().is_none_or(|armed| next < armed)
+        {
+            self.timer.arm(Some(next));
+        }
+        self.timer.poll_expired(cx)
+    }
+
+    /// The control connection broke: an error, unless the run was over anyway.
+    fn end(&self, error: LinkError) -> Result<RunOutcome, RoleError> {
+        match &self.outcome {
+            Some(outcome) => Ok(outcome.clone()),
+            None => Err(error.into()),
+        }
+    }
+
+    /// Waits until the sink has closed.
+    async fn close(self) {
+        let Stage { events, mut fates } = self.stage;
+        drop(events);
+        while fates.recv().await.is_some() {}
+    }
+}
+
+/// How long the end of the run waits for a sink that is still writing.
+const LAST_WRITES: Duration = Duration::from_secs(2);

@@ -1,0 +1,86 @@
+//! [`Filter`]: accept or reject built events before the sink, as a software trigger does.
+
+use evb_core::{event::Event, id::SourceId};
+
+/// What becomes of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilterVerdict {
+    /// Goes to the sink.
+    Accept,
+    /// Is counted as rejected; the sink does not see it.
+    Reject,
+    /// Its content is wrong: counted as lost, with the culprit named.
+    Corrupt {
+        /// Whose fragment.
+        source_id: SourceId,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// Looks at every built event before the sink. Runs on the sink's thread; may keep state, may take its time: a slow
+/// filter is back-pressure, as a slow sink is.
+pub trait Filter: Send + 'static {
+    /// What becomes of this event.
+    fn verdict(&mut self, event: &Event) -> FilterVerdict;
+}
+
+impl<F: FnMut(&Event) -> FilterVerdict + Send + 'static> Filter for F {
+    fn verdict(&mut self, event: &Event) -> FilterVerdict {
+        self(event)
+    }
+}
+
+/// Accepts every event.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AcceptAll;
+
+impl Filter for AcceptAll {
+    fn verdict(&mut self, _event: &Event) -> FilterVerdict {
+        FilterVerdict::Accept
+    }
+}
+
+/// Accepts one event in so many, by event id: all builders of a run keep the same ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Prescale {
+    keep_every: u64,
+}
+
+impl Prescale {
+    /// Keeps events whose id is a multiple of `keep_every` (at least 1).
+    pub fn new(keep_every: u64) -> Self {
+        Self { keep_every: keep_every.max(1) }
+    }
+}
+
+impl Filter for Prescale {
+    fn verdict(&mut self, event: &Event) -> FilterVerdict {
+        if event.id.number().is_multiple_of(self.keep_every) {
+            FilterVerdict::Accept
+        } else {
+            FilterVerdict::Reject
+        }
+    }
+}
+
+/// Accepts complete events only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequireComplete;
+
+impl Filter for RequireComplete {
+    fn verdict(&mut self, event: &Event) -> FilterVerdict {
+        if event.is_complete() { FilterVerdict::Accept } else { FilterVerdict::Reject }
+    }
+}
+
+/// One filter after the other; the first that does not accept has the say.
+impl Filter for Vec<Box<dyn Filter>> {
+    fn verdict(&mut self, event: &Event) -> FilterVerdict {
+        let verdicts = self.iter_mut().map(|filter| filter.verdict(event));
+        verdicts
+            .into_iter()
+            .find(|verdict| *verdict != FilterVerdict::Accept)
+            .unwrap_or(FilterVerdict::Accept)
+    }
+}

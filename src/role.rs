@@ -1,0 +1,157 @@
+//! What the roles share: a thread of their own, and how a run ends for them.
+
+use std::{future::Future, io, net::IpAddr, time::Duration};
+
+use evb_core::{
+    id::{Epoch, RunNumber},
+    lane::LaneError,
+    wire::control::{Hello, MalformedMessage, RunEnd, Welcome, refusal},
+};
+use evb_net::{
+    control::{self, ConnectError, ControlLink, LinkError},
+    resolve::ResolveError,
+};
+use tokio::sync::watch;
+
+/// How a run ended, as the supervisor's ledger says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunOutcome {
+    /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.
+    pub exit_code: u8,
+    /// The same in words.
+    pub verdict: String,
+}
+
+/// Why a role could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RoleError {
+    /// The supervisor could not be reached, or refused us.
+    #[error("cannot join the run: {0}")]
+    Join(#[from] ConnectError),
+    /// The address to listen on is not ours, or taken.
+    #[error("cannot listen on {address}: {reason}; is another evbd running there?")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// An address that cannot be resolved.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The control connection broke in mid-run.
+    #[error("lost the supervisor: {0}")]
+    Supervisor(#[from] LinkError),
+    /// The supervisor sent something that makes no sense.
+    #[error("the supervisor broke the protocol: {0}")]
+    Malformed(#[from] MalformedMessage),
+    /// The supervisor sent a roster that does not fit what we know.
+    #[error("the supervisor broke the protocol: {0}")]
+    Roster(String),
+    /// A peer's lane made no sense from the start.
+    #[error("a lane cannot begin: {0}")]
+    Lane(#[from] LaneError),
+    /// The sink could not begin.
+    #[error("the sink cannot begin: {0}")]
+    Sink(String),
+    /// The system refused a thread, a timer or a runtime.
+    #[error("the system refused: {0}")]
+    System(#[from] io::Error),
+    /// Builder memory would exceed its limit.
+    #[error(
+        "slots × Σ max_fragment = {needed} is more than this builder's memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
+    )]
+    Memory {
+        /// What the slots can take.
+        needed: evb_core::units::Bytes,
+        /// The limit.
+        limit: evb_core::units::Bytes,
+    },
+    /// The role's thread is gone without a word: a defect of evb.
+    #[error("the role ended without saying why")]
+    Vanished,
+}
+
+/// The end of a role's run, for whoever waits for it.
+pub(crate) type Ending = watch::Receiver<Option<Result<RunOutcome, std::sync::Arc<RoleError>>>>;
+
+/// Waits until the role has ended.
+pub(crate) async fn ended(ending: &mut Ending) -> Result<RunOutcome, std::sync::Arc<RoleError>> {
+    let ended = ending.wait_for(Option::is_some).await;
+    let vanished = || Err(std::sync::Arc::new(RoleError::Vanished));
+    ended.map_or_else(|_| vanished(), |end| end.clone().unwrap_or_else(vanished))
+}
+
+/// Runs a role on a thread and runtime of its own, pinned to `core` if asked, so that it shares no core with others and no
+/// blocking readout or sink can hold it up.
+pub(crate) fn on_own_thread<F>(
+    name: String,
+    core: Option<usize>,
+    role: impl FnOnce() -> F + Send + 'static,
+) -> io::Result<Ending>
+where
+    F: Future<Output = Result<RunOutcome, RoleError>>,
+{
+    let (end, ending) = watch::channel(None);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name(name.clone()).spawn(move || {
+        if let Some(core) = core
+            && let Err(error) = evb_net::host::pin_to_core(core)
+        {
+            tracing::warn!(role = name.as_str(), core, %error, "cannot pin to that core; running on any");
+        }
+        let outcome = runtime.block_on(role());
+        if let Err(error) = &outcome {
+            tracing::error!(role = name.as_str(), %error, "ended by an error");
+        }
+        end.send_replace(Some(outcome.map_err(std::sync::Arc::new)));
+    })?;
+    Ok(ending)
+}
+
+/// Which run a role belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunIdentity {
+    pub(crate) epoch: Epoch,
+    pub(crate) run: RunNumber,
+}
+
+impl RunIdentity {
+    pub(crate) fn of(welcome: &Welcome) -> Self {
+        Self { epoch: Epoch::new(welcome.epoch), run: RunNumber::new(welcome.run) }
+    }
+}
+
+/// Registers at the supervisor; while nobody answers there, tries again until `patience` is over.
+pub(crate) async fn join(
+    supervisor: &str,
+    bind: Option<IpAddr>,
+    hello: &Hello,
+    patience: Duration,
+) -> Result<(ControlLink, Welcome), ConnectError> {
+    let deadline = evb_net::clock::now() + patience;
+    loop {
+        let error = match control::connect(supervisor, bind, hello).await {
+            Ok(joined) => return Ok(joined),
+            Err(error) => error,
+        };
+        let passing = match &error {
+            ConnectError::Unreachable { .. } | ConnectError::Handshake { .. } => true,
+            // After a restart, the supervisor may still hold our old connection.
+            ConnectError::Refused { refusal, .. } => refusal.reason() == refusal::Reason::DuplicateId,
+            ConnectError::Resolve(_) | ConnectError::Bind { .. } => false,
+        };
+        if !passing || evb_net::clock::now() > deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// How long a role waits before it tries to connect again.
+pub(crate) const RETRY: Duration = Duration::from_millis(100);
+
+/// The supervisor's last word.
+pub(crate) fn outcome(end: &RunEnd) -> RunOutcome {
+    RunOutcome { exit_code: u8::try_from(end.exit_code).unwrap_or(1), verdict: end.verdict.clone() }
+}

@@ -1,0 +1,59 @@
+use std::{
+    future::{Future, ready},
+    path::PathBuf,
+};
+
+use evb_core::event::Event;
+use evb_file::{EventFileWriter, FileIdentity, WriteError, WriterOptions};
+
+use super::{RunFacts, Sink, SinkError};
+
+/// Writes event files. Accepted means: in the kernel's hands, or on the disk with `FsyncPolicy::Commit`.
+#[derive(Debug)]
+pub struct FileSink {
+    dir: PathBuf,
+    options: WriterOptions,
+    writer: Option<EventFileWriter>,
+}
+
+impl FileSink {
+    /// Writes into that directory, which is made if need be.
+    pub fn new(dir: impl Into<PathBuf>, options: WriterOptions) -> Self {
+        Self { dir: dir.into(), options, writer: None }
+    }
+
+    fn with(
+        &mut self,
+        act: impl FnOnce(&mut EventFileWriter) -> Result<(), WriteError>,
+    ) -> Result<(), SinkError> {
+        let writer = self.writer.as_mut().ok_or_else(|| SinkError("the file is not open".to_owned()))?;
+        act(writer).map_err(|error| SinkError(error.to_string()))
+    }
+}
+
+impl Sink for FileSink {
+    fn begin(&mut self, run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
+        let RunFacts { run, epoch, builder, sources } = run.clone();
+        let identity = FileIdentity { run, epoch, builder, sources };
+        ready(match EventFileWriter::create(&self.dir, identity, self.options) {
+            Ok(writer) => {
+                self.writer = Some(writer);
+                Ok(())
+            }
+            Err(error) => Err(SinkError(error.to_string())),
+        })
+    }
+
+    fn write(&mut self, event: &Event) -> impl Future<Output = Result<(), SinkError>> + Send {
+        ready(self.with(|writer| writer.append(event)))
+    }
+
+    fn commit(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
+        ready(self.with(EventFileWriter::commit))
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
+        let close = |writer: EventFileWriter| writer.close().map_err(|error| SinkError(error.to_string()));
+        ready(self.writer.take().map_or(Ok(()), |writer| close(writer).map(drop)))
+    }
+}

@@ -1,0 +1,15 @@
+use std::future::{Future, ready};
+
+use evb_core::event::Event;
+
+use super::{Sink, SinkError};
+
+/// Accepts every event and keeps none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullSink;
+
+impl Sink for NullSink {
+    fn write(&mut self, _event: &Event) -> impl Future<Output = Result<(), SinkError>> + Send {
+        ready(Ok(()))
+    }
+}

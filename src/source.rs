@@ -1,0 +1,185 @@
+//! [`Source`]: a readout computer's end of the event builder.
+
+mod driver;
+mod input;
+mod lanes;
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use evb_core::{
+    fragment::Fragment,
+    id::{EventId, Peer, SourceId},
+    source::PushError as Refused,
+    units::{Bytes, Rate},
+    wire::control::Hello,
+};
+use evb_net::{host, lane::LaneOptions};
+use evb_shaper::Shaping;
+
+use crate::role::{self, Ending, RoleError, RunOutcome};
+use input::Intake;
+
+/// What a source has to know; the rest comes from the supervisor.
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    /// Which source; must be in the supervisor's list.
+    pub id: SourceId,
+    /// The supervisor's address, `host:port`.
+    pub supervisor: String,
+    /// The local address to send from; `None` leaves it to routing.
+    pub bind: Option<IpAddr>,
+    /// The largest payload. Builders reserve memory by it.
+    pub max_fragment: Bytes,
+    /// How many payload bytes may wait for a decision before `push` waits.
+    pub backlog: Bytes,
+    /// How long to try to reach the supervisor.
+    pub start_timeout: Duration,
+    /// How departures are shaped; the builders' half of it is theirs.
+    pub shaping: Shaping,
+    /// A pace (line rate and burst of each lane) on top of any shaping.
+    pub rate: Option<(Rate, Bytes)>,
+    /// Largest IP packet on the way, bytes.
+    pub mtu: u32,
+    /// Options of the lanes' sockets.
+    pub lane: LaneOptions,
+    /// The core to run on; `None`: any.
+    pub core: Option<usize>,
+}
+
+impl SourceConfig {
+    /// With defaults: 4 MiB fragments, 256 MiB backlog, 30 s to start, no pacing.
+    pub fn new(id: SourceId, supervisor: impl Into<String>) -> Self {
+        Self {
+            id,
+            supervisor: supervisor.into(),
+            bind: None,
+            max_fragment: Bytes::mib(4),
+            backlog: Bytes::mib(256),
+            start_timeout: Duration::from_secs(30),
+            shaping: Shaping::LOOPBACK,
+            rate: None,
+            mtu: 1500,
+            lane: LaneOptions::default(),
+            core: None,
+        }
+    }
+}
+
+/// Why a fragment was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// The caller's fault.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The run is over, or the source failed: [`Source::finished`] says how.
+    #[error("the source has ended; nothing more is taken")]
+    Ended,
+}
+
+/// Makes the fragments of events when they are assigned: for readout that keeps its data until asked, for generators and
+/// replay. Runs on the source's own thread, so it must not block for long.
+pub trait Readout: Send + 'static {
+    /// The fragment of an event; `None` if there is none: the event will miss this source.
+    fn fragment(&mut self, event: EventId) -> Option<Fragment>;
+
+    /// A payload whose event is safe: its memory may be used again, if nobody shares it.
+    fn recycle(&mut self, _payload: bytes::Bytes) {}
+}
+
+/// A running source. Clones push into the same source.
+///
+/// It connects to the supervisor, learns the builders, keeps what is pushed until the event's builder asks for it, and
+/// holds it on until the builder's sink has accepted the event.
+#[derive(Clone, Debug)]
+pub struct Source {
+    intake: Intake,
+    ending: Ending,
+}
+
+impl Source {
+    /// Registers at the supervisor and starts the source on a thread of its own.
+    ///
+    /// # Errors
+    /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses.
+    pub async fn connect(config: SourceConfig) -> Result<Self, RoleError> {
+        Self::start(config, None).await
+    }
+
+    /// The same for readout that makes fragments when asked.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn on_demand(config: SourceConfig, readout: impl Readout) -> Result<Self, RoleError> {
+        Self::start(config, Some(Box::new(readout))).await
+    }
+
+    async fn start(config: SourceConfig, readout: Option<Box<dyn Readout>>) -> Result<Self, RoleError> {
+        let hello = Hello {
+            boot_id: host::boot_id(),
+            software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
+            max_fragment: config.max_fragment.count(),
+            ..Hello::new(Peer::Source(config.id), Peer::Supervisor)
+        };
+        let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
+        let (joined, has_joined) = tokio::sync::oneshot::channel();
+        let name = format!("source {}", config.id);
+        let mut ending = role::on_own_thread(name, config.core, move || async move {
+            let reached = role::join(&config.supervisor, config.bind, &hello, config.start_timeout).await;
+            match reached {
+                Ok((link, welcome)) => {
+                    let _ = joined.send(());
+                    driver::run(config, link, welcome, outlet, readout).await
+                }
+                Err(error) => Err(error.into()),
+            }
+        })?;
+        if has_joined.await.is_err() {
+            return match role::ended(&mut ending).await {
+                Ok(_) => Err(RoleError::Vanished),
+                Err(error) => Err(Arc::into_inner(error).unwrap_or(RoleError::Vanished)),
+            };
+        }
+        Ok(Self { intake, ending })
+    }
+
+    /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on readout.
+    ///
+    /// # Errors
+    /// [`PushError`]: refused, or the run is over. A fragment of an inhibited or closed event is no error: it is dropped and
+    /// counted.
+    pub async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
+        self.intake.push(fragment).await
+    }
+
+    /// A handle for readout threads that are not async.
+    pub fn blocking(&self) -> BlockingSource {
+        BlockingSource { intake: self.intake.clone() }
+    }
+
+    /// Waits until the run is over.
+    ///
+    /// # Errors
+    /// Why the source could not go on.
+    pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
+        role::ended(&mut self.ending.clone()).await
+    }
+}
+
+/// A [`Source`] for readout threads that are not async.
+#[derive(Clone, Debug)]
+pub struct BlockingSource {
+    intake: Intake,
+}
+
+impl BlockingSource {
+    /// Hands a fragment over; blocks while the backlog is full.
+    ///
+    /// # Errors
+    /// As [`Source::push`].
+    ///
+    /// # Panics
+    /// Inside an async task, where blocking would stop the others.
+    pub fn push(&self, fragment: Fragment) -> Result<(), PushError> {
+        self.intake.push_blocking(fragment)
+    }
+}

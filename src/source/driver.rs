@@ -1,0 +1,276 @@
+//! The task that owns a source's machine.
+
+use std::{
+    future::poll_fn,
+    ops::Range,
+    task::{Context, Poll},
+};
+
+use evb_core::{
+    id::{BuilderId, EventId},
+    source::{Output, SourceConfig as CoreConfig, SourceCore},
+    time::{Instant, earlier},
+    wire::control::{Control, Ready, Roster, RunParameters, Welcome, control},
+};
+use evb_net::{
+    clock,
+    control::{ControlLink, LinkError},
+    timer::Timer,
+};
+use evb_shaper::PacedSource;
+
+use super::{
+    Readout, SourceConfig,
+    input::{Outlet, Pushed},
+    lanes::{Dialing, Lane},
+};
+use crate::role::{self, RoleError, RunIdentity, RunOutcome};
+
+/// How many fragments are taken from the channel at once.
+const BATCH: usize = 256;
+
+/// How long the end of the run waits for commits that are under way.
+const LAST_COMMITS: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Runs a source from its registration to the end of the run.
+pub(super) async fn run(
+    config: SourceConfig,
+    mut link: ControlLink,
+    welcome: Welcome,
+    outlet: Outlet,
+    readout: Option<Box<dyn Readout>>,
+) -> Result<RunOutcome, RoleError> {
+    let parameters = welcome.parameters.unwrap_or_default();
+    let roster = loop {
+        match link.recv().await?.message {
+            Some(control::Message::Roster(roster)) => break roster,
+            Some(control::Message::RunEnd(end)) => return Ok(role::outcome(&end)),
+            _ => {}
+        }
+    };
+    let mut driver =
+        Driver::new(&config, RunIdentity::of(&welcome), parameters, &roster, link, outlet, readout)?;
+    poll_fn(|cx| driver.poll_turn(cx)).await
+}
+
+struct Driver {
+    core: PacedSource,
+    link: ControlLink,
+    lanes: Vec<Lane>,
+    dialing: Dialing,
+    timer: Timer,
+    outlet: Outlet,
+    pushed: Vec<Pushed>,
+    readout: Option<Box<dyn Readout>>,
+    ranges: Vec<Range<u64>>,
+    ready: bool,
+    /// The run is ending: report when all is committed, or then.
+    finish: Option<Instant>,
+    outcome: Option<RunOutcome>,
+}
+
+impl Driver {
+    fn new(
+        config: &SourceConfig,
+        identity: RunIdentity,
+        parameters: RunParameters,
+        roster: &Roster,
+        link: ControlLink,
+        outlet: Outlet,
+        readout: Option<Box<dyn Readout>>,
+    ) -> Result<Self, RoleError> {
+        let mut builders = Vec::with_capacity(roster.builders.len());
+        for builder in &roster.builders {
+            let id = u16::try_from(builder.id)
+                .map_err(|_| RoleError::Roster(format!("builder id {}", builder.id)))?;
+            builders.push((BuilderId::new(id), builder.listen.clone()));
+        }
+        builders.sort();
+        let core = SourceCore::new(
+            CoreConfig {
+                id: config.id,
+                max_fragment: config.max_fragment,
+                orphan_timeout: std::time::Duration::from_nanos(parameters.orphan_timeout_ns),
+                heartbeat: std::time::Duration::from_nanos(parameters.heartbeat_ns),
+                builders: builders.iter().map(|(id, _)| *id).collect(),
+                on_demand: readout.is_some(),
+                decided: EventId::new(parameters.decided),
+            },
+            clock::now(),
+        );
+        let dialing =
+            Dialing { source: config.id, identity, bind: config.bind, options: config.lane.clone() };
+        let lane = |(index, (id, address))| Lane::new(index, id, address, &dialing);
+        let lanes = builders.into_iter().enumerate().map(lane).collect();
+        Ok(Self {
+            core: PacedSource::new(core, config.shaping.pace(config.rate, config.mtu)),
+            link,
+            lanes,
+            dialing,
+            timer: Timer::new()?,
+            outlet,
+            pushed: Vec::with_capacity(BATCH),
+            readout,
+            ranges: Vec::new(),
+            ready: false,
+            finish: None,
+            outcome: None,
+        })
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
+        loop {
+            let mut more = self.poll_control(cx)?;
+            self.poll_lanes(cx);
+            more |= self.poll_pushed(cx);
+            let now = clock::now();
+            if self.core.next_timeout().is_some_and(|due| due <= now) {
+                self.core.handle_timeout(now);
+            }
+            self.drain(now)?;
+            for lane in &mut self.lanes {
+                lane.poll_flush(cx, &mut self.core);
+            }
+            self.announce_ready()?;
+            self.report_when_done(now)?;
+            if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
+                return Poll::Ready(self.end(error));
+            }
+            if let Some(outcome) = self.outcome.take() {
+                return Poll::Ready(Ok(outcome));
+            }
+            self.outlet.update(self.core.undecided(), self.core.backlog(), self.core.backlog_fragments());
+            if !more && self.sleep(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes in what the supervisor says; whether there may be more.
+    fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<bool, RoleError> {
+        while let Poll::Ready(message) = self.link.poll_recv(cx) {
+            match message {
+                Ok(message) => self.handle_control(message)?,
+                Err(error) => {
+                    self.outcome = Some(self.end(error)?);
+                    return Ok(false);
+                }
+            }
+            if self.outcome.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    fn handle_control(&mut self, message: Control) -> Result<(), RoleError> {
+        match message.message {
+            Some(control::Message::Decisions(decisions)) => self.core.handle_decisions(&decisions)?,
+            Some(control::Message::Heartbeat(heartbeat)) => {
+                self.core.handle_heartbeat(&heartbeat, clock::now());
+            }
+            Some(control::Message::Finish(_)) => self.finish = Some(clock::now() + LAST_COMMITS),
+            Some(control::Message::RunEnd(end)) => self.outcome = Some(role::outcome(&end)),
+            // Later rosters concern builders; the rest is not for sources.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn poll_lanes(&mut self, cx: &mut Context<'_>) {
+        let readout = &mut self.readout;
+        let mut recycle = |payload| {
+            if let Some(readout) = readout {
+                readout.recycle(payload);
+            }
+        };
+        for lane in &mut self.lanes {
+            lane.poll_input(cx, &mut self.core, &self.dialing, &mut self.ranges, &mut recycle);
+        }
+    }
+
+    /// Takes in what readout pushes; whether there may be more.
+    fn poll_pushed(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = clock::now();
+        let mut count = 0;
+        if let Poll::Ready(received) = self.outlet.fragments.poll_recv_many(cx, &mut self.pushed, BATCH) {
+            count = received;
+        }
+        for pushed in self.pushed.drain(..) {
+            let fragment = self.outlet.take(pushed);
+            // Checked at the door; what is left is a readout that runs far ahead of the run.
+            if let Err(error) = self.core.push(fragment, now) {
+                tracing::error!(%error, "a fragment is refused");
+            }
+        }
+        count == BATCH
+    }
+
+    /// Does what the machine wants done.
+    fn drain(&mut self, now: Instant) -> Result<(), RoleError> {
+        while let Some(output) = self.core.poll(now) {
+            match output {
+                Output::Announce(lane) => match self.lanes[lane].end() {
+                    Some(end) => self.core.announce(lane, &mut end.announcements),
+                    None => self.core.handle_lane_disconnected(lane),
+                },
+                Output::Wanted(event) => self.make(event, now),
+                Output::Supervisor(message) => self.link.send(&message)?,
+            }
+        }
+        while let Some((lane, range)) = self.core.poll_departure(now) {
+            if let Some(end) = self.lanes[lane].end() {
+                end.send(range);
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, event: EventId, now: Instant) {
+        let Some(readout) = &mut self.readout else { return };
+        let Some(fragment) = readout.fragment(event) else { return };
+        if let Err(error) = self.core.push(fragment, now) {
+            tracing::error!(%error, "readout made a fragment that is refused");
+        }
+    }
+
+    /// Tells the supervisor, once, that all builders are reached.
+    fn announce_ready(&mut self) -> Result<(), RoleError> {
+        if !self.ready && self.core.is_connected() {
+            self.ready = true;
+            self.link.send(&Control { message: Some(control::Message::Ready(Ready {})) })?;
+        }
+        Ok(())
+    }
+
+    fn report_when_done(&mut self, now: Instant) -> Result<(), RoleError> {
+        let Some(limit) = self.finish else { return Ok(()) };
+        if self.core.uncommitted() == 0 || limit <= now {
+            self.finish = None;
+            let retransmits = self.lanes.iter().map(Lane::retransmits).sum();
+            self.link.send(&self.core.report(retransmits))?;
+        }
+        Ok(())
+    }
+
+    /// Arms the timer; ready when it has expired already.
+    fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let lanes = self.lanes.iter().filter_map(Lane::next_timeout).min();
+        let next = earlier(earlier(self.core.next_timeout(), lanes), self.finish);
+        // A timer that goes off early costs less than one that is set again every turn.
+        if let Some(next) = next
+            && self.timer.armed().is_none_or(|armed| next < armed)
+        {
+            self.timer.arm(Some(next));
+        }
+        self.timer.poll_expired(cx)
+    }
+
+    /// The control connection broke: an error, unless the run was over anyway.
+    fn end(&self, error: LinkError) -> Result<RunOutcome, RoleError> {
+        match &self.outcome {
+            Some(outcome) => Ok(outcome.clone()),
+            None => Err(error.into()),
+        }
+    }
+}

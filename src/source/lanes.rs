@@ -1,0 +1,182 @@
+//! The source's connections to its builders: connect, hold, connect again.
+
+use std::{
+    future::Future,
+    net::IpAddr,
+    ops::Range,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use evb_core::{
+    id::{BuilderId, Peer, SourceId},
+    time::Instant,
+    wire::{
+        control::{Hello, Welcome},
+        preamble::ConnectionKind,
+    },
+};
+use evb_net::{
+    clock,
+    control::{ConnectError, open},
+    handshake::{HandshakeError, connect_handshake},
+    lane::{FromBuilder, LaneOptions, SourceEnd},
+};
+use evb_shaper::PacedSource;
+use tokio::net::TcpStream;
+
+use crate::role::RunIdentity;
+
+/// How long a lane waits before it tries again, doubled at each failure up to the limit.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_LIMIT: Duration = Duration::from_secs(1);
+
+type Connecting = Pin<Box<dyn Future<Output = Result<(TcpStream, Welcome), ConnectError>>>>;
+
+/// The connection to one builder.
+pub(super) struct Lane {
+    index: usize,
+    builder: BuilderId,
+    address: String,
+    state: State,
+    wait: Duration,
+    retransmits: u64,
+}
+
+enum State {
+    Connecting(Connecting),
+    Up(Box<SourceEnd>),
+    Waiting(Instant),
+}
+
+/// What every lane's connection needs to know.
+pub(super) struct Dialing {
+    pub(super) source: SourceId,
+    pub(super) identity: RunIdentity,
+    pub(super) bind: Option<IpAddr>,
+    pub(super) options: LaneOptions,
+}
+
+impl Dialing {
+    fn dial(&self, address: String, builder: BuilderId) -> Connecting {
+        let hello = Hello {
+            epoch: self.identity.epoch.number(),
+            run: self.identity.run.number(),
+            ..Hello::new(Peer::Source(self.source), Peer::Builder(builder))
+        };
+        let (bind, options) = (self.bind, self.options.clone());
+        Box::pin(async move {
+            let mut stream = open(&address, bind).await?;
+            let unreachable = |reason| ConnectError::Unreachable { address: address.clone(), reason };
+            options.apply(&stream).map_err(unreachable)?;
+            let peer = stream.peer_addr().map_err(unreachable)?;
+            match connect_handshake(&mut stream, ConnectionKind::Lane, &hello).await {
+                Ok(welcome) => Ok((stream, welcome)),
+                Err(HandshakeError::Refused(refusal)) => {
+                    Err(ConnectError::Refused { address: peer, refusal })
+                }
+                Err(error) => Err(ConnectError::Handshake { address: peer, error }),
+            }
+        })
+    }
+}
+
+impl Lane {
+    pub(super) fn new(index: usize, builder: BuilderId, address: String, dialing: &Dialing) -> Self {
+        let state = State::Connecting(dialing.dial(address.clone(), builder));
+        Self { index, builder, address, state, wait: RETRY_FIRST, retransmits: 0 }
+    }
+
+    /// Takes in what the builder says, and connects where there is no connection.
+    pub(super) fn poll_input(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &mut PacedSource,
+        dialing: &Dialing,
+        ranges: &mut Vec<Range<u64>>,
+        recycle: &mut dyn FnMut(bytes::Bytes),
+    ) {
+        loop {
+            match &mut self.state {
+                State::Waiting(until) if *until <= clock::now() => {
+                    self.state = State::Connecting(dialing.dial(self.address.clone(), self.builder));
+                }
+                State::Waiting(_) => return,
+                State::Connecting(connecting) => match connecting.as_mut().poll(cx) {
+                    Poll::Pending => return,
+                    Poll::Ready(Ok((stream, welcome))) => self.begin(stream, &welcome, core),
+                    Poll::Ready(Err(error)) => self.fail(core, &error),
+                },
+                State::Up(end) => match end.poll_recv(cx, ranges) {
+                    Poll::Pending => return,
+                    Poll::Ready(Ok(FromBuilder::Grant { end })) => {
+                        if let Err(error) = core.handle_grant(self.index, end) {
+                            self.fail(core, &error);
+                        }
+                    }
+                    Poll::Ready(Ok(FromBuilder::Commit { offset })) => {
+                        if let Err(error) = core.handle_commit(self.index, offset, ranges, &mut *recycle) {
+                            self.fail(core, &error);
+                        }
+                    }
+                    Poll::Ready(Err(error)) => self.fail(core, &error),
+                },
+            }
+        }
+    }
+
+    /// Announcements to send, if the lane is up.
+    pub(super) fn end(&mut self) -> Option<&mut SourceEnd> {
+        match &mut self.state {
+            State::Up(end) => Some(end),
+            State::Connecting(_) | State::Waiting(_) => None,
+        }
+    }
+
+    /// Writes what is queued.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, core: &mut PacedSource) {
+        if let State::Up(end) = &mut self.state
+            && let Poll::Ready(Err(error)) = end.poll_flush(cx, core, self.index)
+        {
+            self.fail(core, &error);
+        }
+    }
+
+    /// When a lane that waits wants to be polled.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        match &self.state {
+            State::Waiting(until) => Some(*until),
+            State::Connecting(_) | State::Up(_) => None,
+        }
+    }
+
+    /// Segments that had to be sent again, over all connections of this lane.
+    pub(super) fn retransmits(&self) -> u64 {
+        let current = match &self.state {
+            State::Up(end) => end.retransmits(),
+            State::Connecting(_) | State::Waiting(_) => 0,
+        };
+        self.retransmits + current
+    }
+
+    fn begin(&mut self, stream: TcpStream, welcome: &Welcome, core: &mut PacedSource) {
+        let held = welcome.lane.unwrap_or_default();
+        match core.handle_lane_connected(self.index, held.received, held.announced) {
+            Ok(()) => {
+                tracing::debug!(builder = self.builder.number(), address = self.address, "lane is up");
+                self.state = State::Up(Box::new(SourceEnd::new(stream)));
+                self.wait = RETRY_FIRST;
+            }
+            Err(error) => self.fail(core, &error),
+        }
+    }
+
+    fn fail(&mut self, core: &mut PacedSource, error: &dyn std::fmt::Display) {
+        tracing::warn!(builder = self.builder.number(), address = self.address, %error, "lane is down");
+        self.retransmits = self.retransmits();
+        core.handle_lane_disconnected(self.index);
+        self.state = State::Waiting(clock::now() + self.wait);
+        self.wait = (self.wait * 2).min(RETRY_LIMIT);
+    }
+}
