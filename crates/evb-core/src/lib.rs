@@ -10,6 +10,7 @@
 //! | [`wire`] | both as bytes, with every check |
 //! | [`grant`], [`lane`] | the byte stream from one source to one builder, its counters, and what a shaper is |
 //! | [`source`], [`builder`] | the machines of the two ends |
+//! | [`trigger`], [`ledger`], [`supervisor`] | when events happen, what became of them, and who decides |
 //!
 //! Every machine has the same shape: `new`, inputs `push` / `handle_*` that take `now`, `handle_timeout(now)`,
 //! `next_timeout()`, and one door out, `poll(now)`, called until it answers `None`.
@@ -26,3 +27,6 @@ pub mod grant;
 pub mod lane;
 pub mod source;
 pub mod builder;
+pub mod trigger;
+pub mod ledger;
+pub mod supervisor;

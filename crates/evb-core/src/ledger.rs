@@ -1,0 +1,211 @@
+//! [`RunReport`]: what became of a run, when its ledger is closed. Its field names are those of `evbd run --summary`.
+
+mod percentiles;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+pub use percentiles::{Latency, Percentiles};
+
+/// What became of the run's triggers. Closed, triggered = inhibited + complete + incomplete + rejected + lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EventCounts {
+    /// Triggers, and with them event ids.
+    pub triggered: u64,
+    /// Triggers for which there was no slot: dead time.
+    pub inhibited: u64,
+    /// Given to a builder.
+    pub assigned: u64,
+    /// Built with every expected source.
+    pub complete: u64,
+    /// Built with sources missing.
+    pub incomplete: u64,
+    /// Lost with cause and culprit, see [`RunReport::problems`].
+    pub lost: u64,
+    /// Rejected by a filter.
+    pub rejected: u64,
+    /// Accepted by a sink, as the builders report.
+    pub written: u64,
+}
+
+/// Amounts of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ByteCounts {
+    /// Payload of the events that sinks accepted.
+    pub payload: u64,
+}
+
+/// How fast it went, from the first trigger to the last completion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Rates {
+    /// Complete and incomplete events per second.
+    pub events_per_s: f64,
+    /// Their payload, bytes per second.
+    pub payload_bytes_per_s: f64,
+}
+
+/// What the network did to us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NetworkCounts {
+    /// Segments that the kernel sent again.
+    pub tcp_retransmits: u64,
+    /// Data that evb sent again.
+    pub resends: u64,
+    /// Fragments that came twice.
+    pub duplicates: u64,
+    /// Fragments that came after their event was closed.
+    pub late: u64,
+    /// Fragments whose checksum did not fit.
+    pub crc_errors: u64,
+}
+
+/// One source's part, by its own report and those of the builders.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SourceSummary {
+    /// Its id.
+    pub id: u16,
+    /// Whether its final report came.
+    pub reported: bool,
+    /// Fragments pushed.
+    pub pushed: u64,
+    /// Their payload.
+    pub pushed_bytes: u64,
+    /// Lane bytes sent, resends included.
+    pub sent_bytes: u64,
+    /// Fragments whose events a sink accepted.
+    pub committed: u64,
+    /// Fragments that builders received.
+    pub fragments: u64,
+    /// Their payload.
+    pub payload_bytes: u64,
+    /// Events that were closed without it.
+    pub missing: u64,
+    /// Its fragments that came too late.
+    pub late: u64,
+    /// Its fragments that came twice, or were pushed twice.
+    pub duplicate: u64,
+    /// Its fragments that nobody expected.
+    pub unexpected: u64,
+    /// Its fragments whose checksum did not fit.
+    pub crc_errors: u64,
+    /// How often it was last, and so completed the event.
+    pub last: u64,
+    /// By how much on average after the one before, µs.
+    pub last_by_mean_us: f64,
+    /// Fragments dropped because their event was inhibited.
+    pub inhibited: u64,
+    /// Fragments dropped because their event was closed without it.
+    pub closed: u64,
+    /// Fragments that it still held at the end.
+    pub uncommitted: u64,
+    /// Segments that its kernel sent again.
+    pub tcp_retransmits: u64,
+    /// Data that it sent again.
+    pub resends: u64,
+    /// How often its lanes were stalled.
+    pub stalls: u64,
+    /// How often its lanes were connected anew.
+    pub reconnects: u64,
+    /// The most that its backlog held.
+    pub backlog_peak_bytes: u64,
+    /// How long it was down.
+    pub down_s: f64,
+    /// Events that were assigned while it was down.
+    pub events_without: u64,
+}
+
+/// One builder's part, by its own report, and as the supervisor counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BuilderSummary {
+    /// Its id.
+    pub id: u16,
+    /// Whether its final report came.
+    pub reported: bool,
+    /// Events given to it.
+    pub assigned: u64,
+    /// Built with every expected source.
+    pub complete: u64,
+    /// Built with sources missing.
+    pub incomplete: u64,
+    /// Rejected by its filter.
+    pub rejected: u64,
+    /// Lost by it or with it.
+    pub lost: u64,
+    /// Accepted by its sink.
+    pub written: u64,
+    /// Their payload.
+    pub payload_bytes: u64,
+    /// The part of the time in which it had no free slot.
+    pub busy_fraction: f64,
+    /// The most memory that its events took.
+    pub memory_peak_bytes: u64,
+    /// Trigger to last fragment.
+    pub build_latency_us: Latency,
+    /// Grant to first data.
+    pub grant_delay_us: Latency,
+    /// Bound on the error of its latencies where clocks differ, µs.
+    pub clock_error_us: f64,
+    /// Completions of events that it did not have.
+    pub protocol_faults: u64,
+}
+
+/// By which clock latencies were measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ClockSummary {
+    /// All hosts share one clock; otherwise latencies are by the supervisor's clock, as heartbeats tell it.
+    pub shared: bool,
+    /// The largest bound on the error of any builder's clock offset, µs.
+    pub error_us: f64,
+}
+
+/// What became of a run: the closed ledger.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RunReport {
+    /// The run number.
+    pub run: u32,
+    /// The life of that run.
+    pub epoch: u64,
+    /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.
+    pub exit_code: u8,
+    /// The outcome in a sentence.
+    pub verdict: String,
+    /// From when triggers could come until the last event was settled.
+    pub duration_s: f64,
+    /// What became of the triggers.
+    pub events: EventCounts,
+    /// Amounts of data.
+    pub bytes: ByteCounts,
+    /// How fast it went.
+    pub rates: Rates,
+    /// Trigger to last fragment.
+    pub build_latency_us: Latency,
+    /// Inhibited / triggered.
+    pub dead_time_fraction: f64,
+    /// The part of the time in which no builder had a free slot.
+    pub busy_fraction: f64,
+    /// What the network did.
+    pub network: NetworkCounts,
+    /// Every source of the run.
+    pub sources: Vec<SourceSummary>,
+    /// Every builder of the run.
+    pub builders: Vec<BuilderSummary>,
+    /// By which clock latencies were measured.
+    pub clock: ClockSummary,
+    /// Everything that was not as it should be.
+    pub problems: Vec<String>,
+}
+
+impl EventCounts {
+    /// What is neither settled nor inhibited; zero when the ledger is closed, `None` if more was settled than triggered.
+    pub fn open(&self) -> Option<u64> {
+        [self.inhibited, self.complete, self.incomplete, self.rejected, self.lost]
+            .iter()
+            .try_fold(self.triggered, |open, settled| open.checked_sub(*settled))
+    }
+}
+
+/// `part / whole`, and zero of nothing.
+pub fn fraction(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}

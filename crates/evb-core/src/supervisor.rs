@@ -1,0 +1,342 @@
+//! [`SupervisorCore`]: takes triggers, assigns events, learns what became of them, and closes the ledger.
+//!
+//! A run goes through these states: peers register and connect their lanes (`Configured`), triggers come (`Running`),
+//! no more triggers come and what is outstanding is settled (`Stopping`), peers report, and the ledger is closed (`Ended`).
+
+mod plan;
+mod outstanding;
+mod slots;
+mod outbox;
+mod seats;
+mod registration;
+mod assigning;
+mod liveness;
+mod ending;
+mod summary;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    id::{BuilderId, EventId, Peer, SourceId},
+    ledger::{EventCounts, RunReport},
+    set::SourceSet,
+    time::{Instant, earlier},
+    trigger::Trigger,
+    wire::control::{Control, control::Message},
+};
+
+pub use plan::{AssignmentPolicy, PlanError, RunPlan};
+
+use ending::Findings;
+use liveness::Pulse;
+use outbox::Outbox;
+use outstanding::Outstanding;
+use seats::{BuilderSeat, SourceSeat};
+use slots::Slots;
+
+/// The supervisor's machine.
+///
+/// Inputs: [`register`](Self::register), [`handle_message`](Self::handle_message),
+/// [`handle_disconnect`](Self::handle_disconnect), [`trigger`](Self::trigger), [`stop`](Self::stop),
+/// [`handle_timeout`](Self::handle_timeout). After inputs that share one `now`, call [`poll`](Self::poll) until `None`:
+/// all decisions of that turn leave in one message.
+#[derive(Clone, Debug)]
+pub struct SupervisorCore {
+    plan: RunPlan,
+    seed: u64,
+    phase: Phase,
+    sources: Vec<SourceSeat>,
+    builders: Vec<BuilderSeat>,
+    /// Whom events are expected from now.
+    up: SourceSet,
+    roster_version: u32,
+    trigger: Trigger,
+    /// External triggers that are not decided yet.
+    pending: u64,
+    slots: Slots,
+    outstanding: Outstanding,
+    outbox: Outbox,
+    pulse: Pulse,
+    tally: Tally,
+    findings: Findings,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Gathering { until: Instant },
+    Running { until: Option<Instant> },
+    Draining { until: Instant },
+    Reporting { until: Instant },
+    Ended,
+}
+
+/// Whom a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipients {
+    /// Everybody who is registered and connected.
+    Everyone,
+    /// These sources, by their position in the roster.
+    Sources(SourceSet),
+    /// One source.
+    Source(SourceId),
+    /// One builder.
+    Builder(BuilderId),
+}
+
+/// What the driver has to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Send a message. Messages to one peer keep their order.
+    Send {
+        /// To whom; a peer without a connection misses it.
+        to: Recipients,
+        /// What.
+        message: Control,
+    },
+    /// Close the peer's connection: the machine has taken leave of it already.
+    Drop {
+        /// Whose connection.
+        peer: Peer,
+        /// For the log.
+        reason: String,
+    },
+    /// The ledger is closed. Flush all connections, and end.
+    Ended(Box<RunReport>),
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunState {
+    /// Waiting for peers to register and to connect their lanes.
+    #[default]
+    Configured,
+    /// Triggers come.
+    Running,
+    /// No more triggers; what is outstanding is settled.
+    Stopping,
+    /// The ledger is closed.
+    Ended,
+}
+
+/// A cheap look at the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Where the run stands.
+    pub state: RunState,
+    /// Since the run began.
+    pub events: EventCounts,
+    /// Assigned and not settled.
+    pub outstanding: u64,
+    /// Connected sources whose fragments are expected.
+    pub sources_up: u32,
+    /// Builders that get events.
+    pub builders_up: u32,
+}
+
+/// The run in numbers, as the supervisor itself counts it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    triggered: u64,
+    inhibited: u64,
+    complete: u64,
+    incomplete: u64,
+    rejected: u64,
+    lost: u64,
+    started: Option<Instant>,
+    first_trigger: Option<Instant>,
+    last_trigger_possible: Option<Instant>,
+    last_completion: Option<Instant>,
+    drained: Option<Instant>,
+}
+
+impl SupervisorCore {
+    /// A supervisor that waits for its peers. The seed fixes random triggers.
+    ///
+    /// # Errors
+    /// [`PlanError`]: the plan cannot be carried out.
+    pub fn new(plan: RunPlan, seed: u64, now: Instant) -> Result<Self, PlanError> {
+        plan.check()?;
+        let sources = plan.sources.iter().map(|id| SourceSeat::new(*id)).collect();
+        let builders = plan.builders.iter().map(|id| BuilderSeat::new(*id)).collect();
+        Ok(Self {
+            seed,
+            phase: Phase::Gathering { until: now + plan.start_timeout },
+            sources,
+            builders,
+            up: SourceSet::default(),
+            roster_version: 0,
+            trigger: Trigger::new(plan.trigger, seed, now),
+            pending: 0,
+            slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length),
+            outstanding: Outstanding::new(),
+            outbox: Outbox::new(&plan.builders),
+            pulse: Pulse::new(now, plan.heartbeat),
+            tally: Tally::default(),
+            findings: Findings::default(),
+            plan,
+        })
+    }
+
+    /// A message from a registered peer.
+    pub fn handle_message(&mut self, peer: Peer, message: Control, now: Instant) {
+        if !self.heard(peer, now) {
+            return;
+        }
+        let Some(message) = message.message else {
+            return self.expel(peer, "it sent a control message without content, or of a later version", now);
+        };
+        match (peer, message) {
+            (_, Message::Heartbeat(heartbeat)) => self.handle_heartbeat(peer, &heartbeat, now),
+            (Peer::Builder(id), Message::Completions(completions)) => {
+                self.handle_completions(id, &completions, now);
+            }
+            (Peer::Source(id), Message::Ready(_)) => self.handle_ready(id, now),
+            (_, Message::Triggers(triggers)) => {
+                if self.trigger(triggers.count, now) == 0 && self.progress().state == RunState::Running {
+                    self.expel(peer, "it sent triggers, and this run's trigger is not external", now);
+                }
+            }
+            (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
+            (_, Message::Report(report)) => self.handle_report(peer, report, now),
+            (_, other) => {
+                let reason = format!("it sent {}, which a {} does not send", kind(&other), role(peer));
+                self.expel(peer, &reason, now);
+            }
+        }
+    }
+
+    /// The time has come that [`next_timeout`](Self::next_timeout) named, or any other.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.pulse.is_due(now) && self.phase != Phase::Ended {
+            self.beat(now);
+        }
+        match self.phase {
+            Phase::Gathering { until } if now >= until => self.fail_to_start(now),
+            Phase::Running { until } => {
+                self.take_due_triggers(now, until);
+                if until.is_some_and(|until| now >= until) && self.is_running() {
+                    self.begin_draining("its duration is over", now);
+                }
+            }
+            Phase::Draining { until } if now >= until => self.give_outstanding_up(now),
+            Phase::Reporting { until } if now >= until => self.close_ledger(now),
+            _ => {}
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::Gathering { until } | Phase::Draining { until } | Phase::Reporting { until } => {
+                Some(until)
+            }
+            Phase::Running { .. } if self.pending > 0 => Some(Instant::ZERO),
+            Phase::Running { until } => earlier(until, self.trigger.next_due()),
+            Phase::Ended => return None,
+        };
+        earlier(phase, Some(self.pulse.next()))
+    }
+
+    /// The next thing to do. Call it until `None` after inputs that share one `now`.
+    pub fn poll(&mut self, now: Instant) -> Option<Output> {
+        if let Some(output) = self.outbox.pop() {
+            return Some(output);
+        }
+        self.assign_freely(now);
+        self.drain_if_done(now);
+        self.close_batches();
+        self.outbox.pop()
+    }
+
+    /// No more triggers; settle what is outstanding, and end.
+    pub fn stop(&mut self, cause: &str, now: Instant) {
+        match self.phase {
+            Phase::Gathering { .. } => {
+                self.findings.problem(format!("stopped before it began: {cause}"));
+                self.begin_draining(cause, now);
+            }
+            Phase::Running { .. } => self.begin_draining(cause, now),
+            Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
+        }
+    }
+
+    /// A cheap look at the run.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            state: match self.phase {
+                Phase::Gathering { .. } => RunState::Configured,
+                Phase::Running { .. } => RunState::Running,
+                Phase::Draining { .. } | Phase::Reporting { .. } => RunState::Stopping,
+                Phase::Ended => RunState::Ended,
+            },
+            events: self.event_counts(),
+            outstanding: self.outstanding.len() as u64,
+            sources_up: self.up.len() as u32,
+            builders_up: self.builders.iter().filter(|seat| seat.is_active()).count() as u32,
+        }
+    }
+
+    /// The highest event id that has a decision.
+    pub fn decided(&self) -> EventId {
+        EventId::new(self.outbox.decided())
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. })
+    }
+
+    fn close_batches(&mut self) {
+        self.outbox.close_batches(self.up, self.roster_version);
+    }
+
+    /// Sends a message behind all decisions so far.
+    fn send(&mut self, to: Recipients, message: Message) {
+        self.close_batches();
+        self.outbox.send(to, message);
+    }
+
+    fn event_counts(&self) -> EventCounts {
+        let tally = &self.tally;
+        EventCounts {
+            triggered: tally.triggered,
+            inhibited: tally.inhibited,
+            assigned: tally.triggered - tally.inhibited,
+            complete: tally.complete,
+            incomplete: tally.incomplete,
+            rejected: tally.rejected,
+            lost: tally.lost,
+            written: 0,
+        }
+    }
+}
+
+/// A peer's text, fit for a log line.
+fn short(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+fn role(peer: Peer) -> &'static str {
+    match peer {
+        Peer::Supervisor => "supervisor",
+        Peer::Source(_) => "source",
+        Peer::Builder(_) => "builder",
+    }
+}
+
+fn kind(message: &Message) -> &'static str {
+    match message {
+        Message::Roster(_) => "a roster",
+        Message::Decisions(_) => "decisions",
+        Message::Assignments(_) => "assignments",
+        Message::Completions(_) => "completions",
+        Message::Heartbeat(_) => "a heartbeat",
+        Message::Stop(_) => "a stop",
+        Message::Finish(_) => "a finish",
+        Message::Report(_) => "a report",
+        Message::RunEnd(_) => "a run end",
+        Message::Triggers(_) => "triggers",
+        Message::Ready(_) => "a ready",
+    }
+}

@@ -1,0 +1,166 @@
+//! From trigger to decision, and from completion to free slot: the path of every event.
+
+use super::{Phase, SupervisorCore, outstanding::BuilderIndex, short};
+use crate::{
+    id::BuilderId,
+    time::Instant,
+    trigger::TriggerKind,
+    wire::control::{Completions, Verdict, exception::Outcome},
+};
+
+/// How many triggers one turn takes; the rest come with the next.
+const TRIGGERS_PER_TURN: u32 = 1 << 14;
+
+/// How many external triggers may wait to be decided.
+const PENDING_LIMIT: u64 = 1 << 32;
+
+impl SupervisorCore {
+    /// External triggers: so many events happened now. Says how many are taken: none unless the run is running and its
+    /// trigger is external.
+    pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
+        if !self.is_running() || self.plan.trigger != TriggerKind::External {
+            return 0;
+        }
+        let taken = count.min(PENDING_LIMIT - self.pending);
+        self.pending += taken;
+        self.take_pending(now);
+        taken
+    }
+
+    pub(super) fn take_due_triggers(&mut self, now: Instant, until: Option<Instant>) {
+        self.take_pending(now);
+        let last = until.map_or(now, |until| until.min(now));
+        for _ in 0..TRIGGERS_PER_TURN {
+            let Some(due) = self.trigger.pop_due(last) else { return };
+            self.take_trigger(due, now);
+            if !self.is_running() {
+                return;
+            }
+        }
+    }
+
+    /// Assigns events as long as there are free slots, where that is what triggers.
+    pub(super) fn assign_freely(&mut self, now: Instant) {
+        if self.plan.trigger != TriggerKind::AsFastAsPossible || self.up.is_empty() {
+            return;
+        }
+        while self.is_running() && self.slots.total() > 0 {
+            self.take_trigger(now, now);
+        }
+    }
+
+    pub(super) fn handle_completions(&mut self, id: BuilderId, completions: &Completions, now: Instant) {
+        let Some(index) = self.builder_index(id) else { return };
+        let builder = index as BuilderIndex;
+        let mut complete = 0;
+        for event in completions.events() {
+            complete += u64::from(self.free(builder, event.number(), now));
+        }
+        self.builders[index].tally.complete += complete;
+        self.tally.complete += complete;
+        for exception in &completions.exceptions {
+            if !self.free(builder, exception.event, now) {
+                continue;
+            }
+            let tally = &mut self.builders[index].tally;
+            match exception.outcome() {
+                Outcome::Incomplete => {
+                    tally.incomplete += 1;
+                    self.tally.incomplete += 1;
+                    self.count_missing(&exception.missing);
+                }
+                Outcome::Rejected => {
+                    tally.rejected += 1;
+                    self.tally.rejected += 1;
+                }
+                Outcome::Lost | Outcome::Unspecified => {
+                    tally.lost += 1;
+                    self.tally.lost += 1;
+                    self.findings.loss(format!("builder {id}: {}", short(&exception.cause)), 1);
+                }
+            }
+        }
+    }
+
+    /// Gives a builder's free slots to the assignment, if it gets events at all.
+    pub(super) fn offer_slots(&mut self, index: usize, now: Instant) {
+        let seat = &self.builders[index];
+        let taken = seat.tally.outstanding();
+        let offered = self.is_running() && seat.is_active();
+        let free = if offered { u64::from(self.plan.slots).saturating_sub(taken) } else { 0 };
+        self.slots.set(index as BuilderIndex, free as u32, now);
+    }
+
+    fn take_pending(&mut self, now: Instant) {
+        let mut left = u64::from(TRIGGERS_PER_TURN);
+        while self.pending > 0 && left > 0 && self.is_running() {
+            // An event's assignment may end the run, and then nothing is pending any more: so count first.
+            let count = if self.slots.total() == 0 {
+                let count = self.inhibit(self.pending, now);
+                self.pending -= count;
+                count
+            } else {
+                self.pending -= 1;
+                self.take_trigger(now, now);
+                1
+            };
+            left = left.saturating_sub(count);
+        }
+    }
+
+    /// One trigger that happened at `triggered` and is decided `now`.
+    fn take_trigger(&mut self, triggered: Instant, now: Instant) {
+        if self.outbox.is_full() {
+            self.close_batches();
+        }
+        self.tally.first_trigger.get_or_insert(triggered);
+        let slot = if self.up.is_empty() { None } else { self.slots.take(now) };
+        let Some(builder) = slot else {
+            self.inhibit(1, now);
+            return;
+        };
+        self.tally.triggered += 1;
+        self.outbox.assign(builder, triggered.as_nanos());
+        self.outstanding.insert(self.outbox.decided(), builder);
+        self.builders[usize::from(builder)].tally.assigned += 1;
+        let assigned = self.tally.triggered - self.tally.inhibited;
+        if self.plan.events.is_some_and(|events| assigned >= events) {
+            self.begin_draining("all its events are assigned", now);
+        }
+    }
+
+    /// Up to so many triggers for which there is no slot; says how many.
+    fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
+        if self.outbox.is_full() {
+            self.close_batches();
+        }
+        self.tally.first_trigger.get_or_insert(now);
+        let count = self.outbox.decide(count, Verdict::Inhibited);
+        self.tally.triggered += count;
+        self.tally.inhibited += count;
+        count
+    }
+
+    /// Settles an event; false if that builder does not have it.
+    fn free(&mut self, builder: BuilderIndex, event: u64, now: Instant) -> bool {
+        if !self.outstanding.take(event, builder) {
+            self.builders[usize::from(builder)].tally.faults += 1;
+            return false;
+        }
+        self.tally.last_completion = Some(now);
+        let offered = matches!(self.phase, Phase::Running { .. });
+        if offered && self.builders[usize::from(builder)].is_active() {
+            self.slots.give(builder, now);
+        }
+        true
+    }
+
+    fn count_missing(&mut self, missing: &[u32]) {
+        for id in missing {
+            let id = u16::try_from(*id).ok().map(crate::id::SourceId::new);
+            if let Some(index) = id.and_then(|id| self.source_index(id)) {
+                self.sources[index].missing += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Any sequence of what peers may do, sensible or not: slots hold, every event has one verdict, the ledger closes.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::{
+    AssignmentPolicy, Output, Recipients, RunPlan, RunState, SupervisorCore,
+    tests::{builder, control, hello, plan, source},
+};
+use crate::{
+    id::{EventId, Peer},
+    ledger::RunReport,
+    time::Instant,
+    trigger::TriggerKind,
+    units::Frequency,
+    wire::control::{
+        BuilderReport, Completions, Exception, Heartbeat, Ready, Report, SourceReport, Stop, Triggers,
+        Verdict, control::Message, exception::Outcome, report,
+    },
+};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Register(usize),
+    Disconnect(usize),
+    Ready(usize),
+    Heartbeat(usize),
+    Trigger(u64),
+    Settle { builder: usize, count: usize, outcome: i32 },
+    Invent { builder: usize, event: u64 },
+    Nonsense(usize),
+    Report(usize),
+    Pass(u64),
+    Stop,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0usize..4).prop_map(Step::Register),
+        1 => (0usize..4).prop_map(Step::Disconnect),
+        6 => (0usize..2).prop_map(Step::Ready),
+        8 => (0usize..4).prop_map(Step::Heartbeat),
+        8 => prop_oneof![40 => 0u64..10, 1 => Just(70_000u64)].prop_map(Step::Trigger),
+        20 => (0usize..2, 1usize..5, 0i32..4).prop_map(|(builder, count, outcome)| Step::Settle { builder, count, outcome }),
+        1 => (0usize..2, 0u64..200).prop_map(|(builder, event)| Step::Invent { builder, event }),
+        1 => (0usize..4).prop_map(Step::Nonsense),
+        4 => (0usize..4).prop_map(Step::Report),
+        10 => prop_oneof![0u64..20_000_000, 200_000_000u64..3_000_000_000].prop_map(Step::Pass),
+        1 => Just(Step::Stop),
+    ]
+}
+
+fn peer(index: usize) -> Peer {
+    [source(3), source(5), builder(1), builder(2)][index]
+}
+
+/// What the outside knows, from the outputs alone.
+#[derive(Default)]
+struct World {
+    decided: u64,
+    verdicts: BTreeMap<u64, Verdict>,
+    held: [BTreeSet<u64>; 2],
+    roster: u32,
+    ended: Option<Box<RunReport>>,
+}
+
+impl World {
+    fn take(&mut self, output: Output, slots: usize) -> Result<(), TestCaseError> {
+        prop_assert!(self.ended.is_none(), "something comes after the end");
+        let (to, message) = match output {
+            Output::Send { to, message } => (to, message.message),
+            Output::Drop { .. } => return Ok(()),
+            Output::Ended(report) => {
+                self.ended = Some(report);
+                return Ok(());
+            }
+        };
+        match message {
+            Some(Message::Roster(roster)) => {
+                prop_assert_eq!(roster.version, self.roster + 1);
+                self.roster = roster.version;
+            }
+            Some(Message::Decisions(decisions)) => {
+                for (first, count, verdict) in decisions.verdicts().unwrap() {
+                    if matches!(to, Recipients::Source(_)) {
+                        prop_assert_eq!(verdict, Verdict::Closed);
+                        continue;
+                    }
+                    for event in first.number()..first.number() + u64::from(count) {
+                        prop_assert!(event > self.decided, "event {} is decided twice", event);
+                        self.decided = event;
+                        self.verdicts.insert(event, verdict);
+                    }
+                }
+            }
+            Some(Message::Assignments(batch)) => {
+                prop_assert_eq!(batch.roster_version, self.roster);
+                let index = usize::from(to != Recipients::Builder(crate::id::BuilderId::new(1)));
+                for (event, _) in batch.events().unwrap() {
+                    prop_assert!(self.held[index].insert(event.number()));
+                }
+                prop_assert!(
+                    self.held[index].len() <= slots,
+                    "builder {} has more than its slots",
+                    index + 1
+                );
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn settle(world: &mut World, builder: usize, count: usize, outcome: i32) -> Message {
+    let events: Vec<u64> = world.held[builder].iter().copied().take(count).collect();
+    let mut completions = Completions::default();
+    let mut last = EventId::default();
+    for event in events {
+        world.held[builder].remove(&event);
+        if outcome == 0 {
+            completions.add(&mut last, EventId::new(event));
+        } else {
+            let missing = if outcome == Outcome::Incomplete as i32 { vec![3] } else { vec![] };
+            completions.exceptions.push(Exception { event, outcome, missing, cause: "model".to_owned() });
+        }
+    }
+    Message::Completions(completions)
+}
+
+fn apply(core: &mut SupervisorCore, world: &mut World, step: Step, now: &mut Instant) {
+    let message = match step {
+        Step::Register(index) => {
+            let _ = core.register(&hello(peer(index)), *now);
+            return;
+        }
+        Step::Disconnect(index) => {
+            if index >= 2 {
+                world.held[index - 2].clear();
+            }
+            return core.handle_disconnect(peer(index), "the model", *now);
+        }
+        Step::Pass(nanos) => {
+            *now += Duration::from_nanos(nanos);
+            return core.handle_timeout(*now);
+        }
+        Step::Ready(index) => (index, Message::Ready(Ready {})),
+        Step::Heartbeat(index) => {
+            (index, Message::Heartbeat(Heartbeat { sent_ns: 5, ..Heartbeat::default() }))
+        }
+        Step::Trigger(count) => (0, Message::Triggers(Triggers { count })),
+        Step::Settle { builder, count, outcome } => (builder + 2, settle(world, builder, count, outcome)),
+        Step::Invent { builder, event } if !world.held[builder].contains(&event) => {
+            let mut completions = Completions::default();
+            completions.add(&mut EventId::default(), EventId::new(event));
+            (builder + 2, Message::Completions(completions))
+        }
+        Step::Invent { .. } => return,
+        Step::Nonsense(index) => (index, Message::Roster(crate::wire::control::Roster::default())),
+        Step::Stop => (1, Message::Stop(Stop { cause: "the model".to_owned() })),
+        Step::Report(index) => {
+            if core.progress().state != RunState::Stopping || core.progress().outstanding > 0 {
+                return;
+            }
+            let report = if index < 2 {
+                report::Report::Source(SourceReport::default())
+            } else {
+                report::Report::Builder(BuilderReport {
+                    payload_bytes: u64::MAX,
+                    written: u64::MAX,
+                    ..BuilderReport::default()
+                })
+            };
+            (index, Message::Report(Report { report: Some(report) }))
+        }
+    };
+    core.handle_message(peer(message.0), control(message.1), *now);
+}
+
+fn poll_all(
+    core: &mut SupervisorCore,
+    world: &mut World,
+    now: Instant,
+    slots: u32,
+) -> Result<(), TestCaseError> {
+    while let Some(output) = core.poll(now) {
+        if let Output::Drop { peer: Peer::Builder(id), .. } = &output {
+            world.held[usize::from(id.number() - 1)].clear();
+        }
+        world.take(output, slots as usize)?;
+    }
+    let counts = core.progress().events;
+    prop_assert_eq!(counts.open(), Some(core.progress().outstanding), "{:?}", counts);
+    prop_assert_eq!(counts.triggered, core.decided().number());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn the_ledger_closes_whatever_happens(
+        kind in 0..3,
+        slots in 1u32..5,
+        run_length in 1u32..4,
+        least in any::<bool>(),
+        events in prop::option::of(1u64..50),
+        steps in prop::collection::vec(step(), 1..100),
+    ) {
+        let trigger = match kind {
+            0 => TriggerKind::External,
+            1 => TriggerKind::AsFastAsPossible,
+            _ => TriggerKind::Poisson { rate: Frequency::from_hertz(1000.0).unwrap() },
+        };
+        let policy = if least { AssignmentPolicy::LeastLoaded } else { AssignmentPolicy::RoundRobin };
+        let plan = RunPlan { slots, run_length, policy, events, ..plan(trigger) };
+        let mut now = Instant::from_nanos(5);
+        let mut core = SupervisorCore::new(plan, 3, now).unwrap();
+        let mut world = World::default();
+        // Most sequences should get somewhere, so they begin with a running run.
+        let opening = (0..4).map(Step::Register).chain((0..2).map(Step::Ready));
+        for step in opening.chain(steps) {
+            apply(&mut core, &mut world, step, &mut now);
+            poll_all(&mut core, &mut world, now, slots)?;
+        }
+        core.stop("the model", now);
+        for _ in 0..200 {
+            poll_all(&mut core, &mut world, now, slots)?;
+            let Some(next) = core.next_timeout() else { break };
+            now = next.max(now);
+            core.handle_timeout(now);
+        }
+        let report = world.ended.as_ref();
+        prop_assert!(report.is_some(), "the run does not end");
+        let report = report.unwrap();
+        prop_assert_eq!(report.events.open(), Some(0));
+        prop_assert!(!report.problems.iter().any(|problem| problem.contains("does not close")));
+        prop_assert_eq!(report.exit_code == 0, report.problems.is_empty() && report.events.incomplete == 0);
+        prop_assert!(events.is_none_or(|events| report.events.assigned <= events));
+        let known = world.verdicts.values().filter(|verdict| **verdict == Verdict::Inhibited).count() as u64;
+        prop_assert!(known <= report.events.inhibited);
+    }
+}

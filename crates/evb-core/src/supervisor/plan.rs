@@ -1,0 +1,149 @@
+//! [`RunPlan`]: what a run is to be.
+
+use core::time::Duration;
+
+use crate::{
+    id::{BuilderId, Epoch, RunNumber, SourceId},
+    set::MAX_SOURCES,
+    trigger::TriggerKind,
+};
+
+/// Which builder gets the next event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AssignmentPolicy {
+    /// One after the other, skipping those without a free slot.
+    #[default]
+    RoundRobin,
+    /// The one with the most free slots.
+    LeastLoaded,
+}
+
+/// What a run is to be: who takes part, what triggers it, how long it goes on and how long it waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunPlan {
+    /// The run number for people.
+    pub run: RunNumber,
+    /// This life of the run; fresh for every start of a supervisor.
+    pub epoch: Epoch,
+    /// Equal on hosts that share the supervisor's clock; empty if unknown.
+    pub boot_id: String,
+    /// The sources that must register; ascending, at most [`MAX_SOURCES`].
+    pub sources: Vec<SourceId>,
+    /// The builders that must register; ascending.
+    pub builders: Vec<BuilderId>,
+    /// What makes events happen.
+    pub trigger: TriggerKind,
+    /// Which builder gets the next event.
+    pub policy: AssignmentPolicy,
+    /// So many consecutive events go to one builder, as long as it has slots.
+    pub run_length: u32,
+    /// Events outstanding per builder.
+    pub slots: u32,
+    /// How long builders wait for fragments that are not announced.
+    pub deadline: Duration,
+    /// How long sources keep fragments without a decision.
+    pub orphan_timeout: Duration,
+    /// How often both sides of a control connection speak at least.
+    pub heartbeat: Duration,
+    /// After so much silence a source is down and a builder gets no more events.
+    pub down_after: Duration,
+    /// After so much silence a builder's events are lost; after so long without any source the run fails.
+    pub give_up_after: Duration,
+    /// How long all peers together may take to register and connect their lanes.
+    pub start_timeout: Duration,
+    /// At the end of the run, how long beyond the deadline outstanding events are waited for.
+    pub drain_grace: Duration,
+    /// At the end of the run, how long peers may take for their final report.
+    pub report_timeout: Duration,
+    /// The run ends when so many events are assigned.
+    pub events: Option<u64>,
+    /// The run ends so long after its first trigger could come.
+    pub duration: Option<Duration>,
+}
+
+/// Why a plan cannot be carried out: the configuration's fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// An event builder without sources builds nothing.
+    #[error("the run has no source; configure at least one")]
+    NoSource,
+    /// There must be somebody to build.
+    #[error("the run has no builder; configure at least one")]
+    NoBuilder,
+    /// Per-event sets have a fixed size.
+    #[error("the run has {count} sources; at most {MAX_SOURCES} are possible")]
+    TooManySources {
+        /// How many were configured.
+        count: usize,
+    },
+    /// Ids identify.
+    #[error("the ids of the {role}s must be ascending and different; {id} is not")]
+    Order {
+        /// Source or builder.
+        role: &'static str,
+        /// The first id out of order.
+        id: u16,
+    },
+    /// No slot, no event.
+    #[error("`{key}` must be above zero")]
+    Zero {
+        /// The name of the value.
+        key: &'static str,
+    },
+}
+
+impl RunPlan {
+    /// A plan with the default policy and times: as fast as possible, until it is stopped.
+    pub fn new(run: RunNumber, epoch: Epoch, sources: Vec<SourceId>, builders: Vec<BuilderId>) -> Self {
+        Self {
+            run,
+            epoch,
+            boot_id: String::new(),
+            sources,
+            builders,
+            trigger: TriggerKind::AsFastAsPossible,
+            policy: AssignmentPolicy::RoundRobin,
+            run_length: 1,
+            slots: 16,
+            deadline: Duration::from_secs(2),
+            orphan_timeout: Duration::from_secs(10),
+            heartbeat: Duration::from_millis(250),
+            down_after: Duration::from_secs(1),
+            give_up_after: Duration::from_secs(10),
+            start_timeout: Duration::from_secs(30),
+            drain_grace: Duration::from_secs(5),
+            report_timeout: Duration::from_secs(5),
+            events: None,
+            duration: None,
+        }
+    }
+
+    /// Whether it can be carried out.
+    ///
+    /// # Errors
+    /// The first thing that cannot be.
+    pub fn check(&self) -> Result<(), PlanError> {
+        if self.sources.is_empty() {
+            return Err(PlanError::NoSource);
+        }
+        if self.builders.is_empty() {
+            return Err(PlanError::NoBuilder);
+        }
+        if self.sources.len() > MAX_SOURCES {
+            return Err(PlanError::TooManySources { count: self.sources.len() });
+        }
+        if let Some([_, id]) = self.sources.array_windows().find(|[a, b]| a >= b) {
+            return Err(PlanError::Order { role: "source", id: id.number() });
+        }
+        if let Some([_, id]) = self.builders.array_windows().find(|[a, b]| a >= b) {
+            return Err(PlanError::Order { role: "builder", id: id.number() });
+        }
+        let zeros = [
+            ("slots", self.slots == 0),
+            ("run_length", self.run_length == 0),
+            ("heartbeat", self.heartbeat.is_zero()),
+            ("down_after", self.down_after.is_zero()),
+        ];
+        zeros.into_iter().find(|(_, zero)| *zero).map_or(Ok(()), |(key, _)| Err(PlanError::Zero { key }))
+    }
+}

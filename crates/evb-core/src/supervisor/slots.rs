@@ -1,0 +1,191 @@
+//! [`Slots`]: who has room for an event, who gets the next one, and how long there was no room at all.
+
+use core::time::Duration;
+
+use super::{outstanding::BuilderIndex, plan::AssignmentPolicy};
+use crate::time::Instant;
+
+/// The free slots of all builders.
+#[derive(Clone, Debug)]
+pub(super) struct Slots {
+    policy: AssignmentPolicy,
+    run_length: u32,
+    /// Free slots per builder; zero for one that gets no events.
+    free: Vec<u32>,
+    total: u32,
+    /// The builder that got the last event, and how many of its run are to come.
+    last: usize,
+    run_left: u32,
+    all_busy: BusyTime,
+    busy: Vec<BusyTime>,
+}
+
+/// Sums up the times at which something was the case.
+#[derive(Clone, Copy, Debug, Default)]
+struct BusyTime {
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl BusyTime {
+    fn begin(&mut self, now: Instant) {
+        self.since = self.since.or(Some(now));
+    }
+
+    fn end(&mut self, now: Instant) {
+        if let Some(since) = self.since.take() {
+            self.total += now.since(since);
+        }
+    }
+}
+
+impl Slots {
+    /// For that many builders, none of which has room yet.
+    pub(super) fn new(builders: usize, policy: AssignmentPolicy, run_length: u32) -> Self {
+        Self {
+            policy,
+            run_length,
+            free: vec![0; builders],
+            total: 0,
+            last: builders.saturating_sub(1),
+            run_left: 0,
+            all_busy: BusyTime::default(),
+            busy: vec![BusyTime::default(); builders],
+        }
+    }
+
+    /// Free slots of all builders together.
+    pub(super) fn total(&self) -> u32 {
+        self.total
+    }
+
+    /// Sets what one builder has free.
+    pub(super) fn set(&mut self, builder: BuilderIndex, free: u32, now: Instant) {
+        let place = &mut self.free[usize::from(builder)];
+        self.total = self.total - *place + free;
+        *place = free;
+        self.note(usize::from(builder), now);
+    }
+
+    /// A slot for the next event, taken; `None` if there is none.
+    pub(super) fn take(&mut self, now: Instant) -> Option<BuilderIndex> {
+        if self.total == 0 {
+            return None;
+        }
+        let chosen = if self.run_left > 0 && self.free[self.last] > 0 {
+            self.run_left -= 1;
+            self.last
+        } else {
+            self.run_left = self.run_length - 1;
+            self.choose()
+        };
+        self.last = chosen;
+        self.free[chosen] -= 1;
+        self.total -= 1;
+        if self.free[chosen] == 0 {
+            self.note(chosen, now);
+        }
+        Some(chosen as BuilderIndex)
+    }
+
+    /// Gives a slot back.
+    pub(super) fn give(&mut self, builder: BuilderIndex, now: Instant) {
+        let builder = usize::from(builder);
+        self.free[builder] += 1;
+        self.total += 1;
+        if self.free[builder] == 1 {
+            self.note(builder, now);
+        }
+    }
+
+    /// No more events come: time from now on is not counted as busy.
+    pub(super) fn close(&mut self, now: Instant) {
+        self.all_busy.end(now);
+        self.busy.iter_mut().for_each(|busy| busy.end(now));
+    }
+
+    /// How long no builder had a free slot.
+    pub(super) fn all_busy(&self) -> Duration {
+        self.all_busy.total
+    }
+
+    /// How long that builder had no free slot.
+    pub(super) fn busy(&self, builder: usize) -> Duration {
+        self.busy[builder].total
+    }
+
+    /// A builder with room, beginning after the last one; there is one.
+    fn choose(&self) -> usize {
+        let count = self.free.len();
+        let (after, before) = (self.last + 1..count, 0..(self.last + 1).min(count));
+        let mut in_turn = after.chain(before);
+        match self.policy {
+            AssignmentPolicy::RoundRobin => in_turn.find(|at| self.free[*at] > 0),
+            // `max_by_key` prefers the last of equals; in turn, the first is right.
+            AssignmentPolicy::LeastLoaded => in_turn.rev().max_by_key(|at| self.free[*at]),
+        }
+        .unwrap_or(self.last)
+    }
+
+    fn note(&mut self, builder: usize, now: Instant) {
+        let busy = &mut self.busy[builder];
+        if self.free[builder] == 0 {
+            busy.begin(now)
+        } else {
+            busy.end(now)
+        }
+        if self.total == 0 { self.all_busy.begin(now) } else { self.all_busy.end(now) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::{AssignmentPolicy, Slots};
+    use crate::time::Instant;
+
+    fn slots(policy: AssignmentPolicy, run_length: u32, free: &[u32]) -> Slots {
+        let mut slots = Slots::new(free.len(), policy, run_length);
+        for (builder, free) in free.iter().enumerate() {
+            slots.set(builder as u16, *free, Instant::ZERO);
+        }
+        slots
+    }
+
+    fn drain(slots: &mut Slots) -> Vec<u16> {
+        core::iter::from_fn(|| slots.take(Instant::ZERO)).collect()
+    }
+
+    #[test]
+    fn round_robin_skips_the_busy() {
+        assert_eq!(drain(&mut slots(AssignmentPolicy::RoundRobin, 1, &[2, 1, 0, 3])), [0, 1, 3, 0, 3, 3]);
+    }
+
+    #[test]
+    fn least_loaded_evens_out() {
+        assert_eq!(drain(&mut slots(AssignmentPolicy::LeastLoaded, 1, &[1, 3, 2])), [1, 2, 1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn runs_stay_together_while_there_is_room() {
+        assert_eq!(
+            drain(&mut slots(AssignmentPolicy::RoundRobin, 3, &[4, 2, 3])),
+            [0, 0, 0, 1, 1, 2, 2, 2, 0]
+        );
+    }
+
+    #[test]
+    fn busy_time_is_that_without_any_slot() {
+        let at = Instant::from_nanos;
+        let mut slots = Slots::new(2, AssignmentPolicy::RoundRobin, 1);
+        slots.set(0, 1, at(0));
+        slots.set(1, 1, at(0));
+        slots.take(at(10));
+        slots.take(at(30));
+        slots.give(1, at(70));
+        slots.close(at(100));
+        assert_eq!(slots.all_busy(), Duration::from_nanos(40));
+        assert_eq!((slots.busy(0), slots.busy(1)), (Duration::from_nanos(90), Duration::from_nanos(40)));
+    }
+}

@@ -1,0 +1,225 @@
+//! The closed ledger: the supervisor's own counts, checked against the peers' reports.
+
+use core::time::Duration;
+
+use super::{
+    SupervisorCore,
+    seats::{BuilderSeat, SourceSeat},
+};
+use crate::{
+    ledger::{
+        BuilderSummary, ByteCounts, ClockSummary, NetworkCounts, Percentiles, Rates, RunReport,
+        SourceSummary, fraction,
+    },
+    time::Instant,
+    wire::control::{BuilderReport, LaneReport},
+};
+
+impl SupervisorCore {
+    pub(super) fn summarize(&mut self, now: Instant) -> RunReport {
+        let drained = self.tally.drained.unwrap_or(now);
+        let assigned = self.tally.triggered - self.tally.inhibited;
+        for seat in &mut self.sources {
+            if let Some((since, assigned_then)) = seat.down.take() {
+                seat.down_time += drained.since(since);
+                seat.events_without += assigned - assigned_then;
+            }
+        }
+        let triggering = self.between(self.tally.started, self.tally.last_trigger_possible);
+        let sources: Vec<_> = self.sources.iter().map(|seat| self.source_summary(seat)).collect();
+        let summary = |(index, seat)| builder_summary(seat, self.slots.busy(index), triggering);
+        let builders: Vec<_> = self.builders.iter().enumerate().map(summary).collect();
+        let mut events = self.event_counts();
+        events.written = builders.iter().fold(0, |sum, builder| builder.written.saturating_add(sum));
+        let payload = builders.iter().fold(0, |sum, builder| builder.payload_bytes.saturating_add(sum));
+        let busy_time = self.between(self.tally.first_trigger, self.tally.last_completion).as_secs_f64();
+        let mut report = RunReport {
+            run: self.plan.run.number(),
+            epoch: self.plan.epoch.number(),
+            duration_s: self.between(self.tally.started, Some(drained)).as_secs_f64(),
+            events,
+            bytes: ByteCounts { payload },
+            rates: Rates {
+                events_per_s: fraction((events.complete + events.incomplete) as f64, busy_time),
+                payload_bytes_per_s: fraction(payload as f64, busy_time),
+            },
+            build_latency_us: self.build_latency().latency(),
+            dead_time_fraction: fraction(events.inhibited as f64, events.triggered as f64),
+            busy_fraction: fraction(self.slots.all_busy().as_secs_f64(), triggering.as_secs_f64()),
+            network: network_counts(&sources),
+            clock: ClockSummary {
+                shared: self.sources.iter().all(|seat| seat.shared_clock)
+                    && self.builders.iter().all(|seat| seat.shared_clock),
+                error_us: builders.iter().map(|builder| builder.clock_error_us).fold(0.0, f64::max),
+            },
+            sources,
+            builders,
+            ..RunReport::default()
+        };
+        report.problems = self.problems(&report);
+        let spotless = report.problems.is_empty() && events.incomplete == 0 && events.lost == 0;
+        report.exit_code = u8::from(!spotless);
+        report.verdict = verdict(&report);
+        report
+    }
+
+    fn between(&self, from: Option<Instant>, to: Option<Instant>) -> Duration {
+        from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
+    }
+
+    fn lanes_of(&self, seat: &SourceSeat) -> impl Iterator<Item = &LaneReport> {
+        let id = u32::from(seat.id.number());
+        let reports = self.builders.iter().filter_map(|builder| builder.report.as_ref());
+        reports.flat_map(|report| &report.lanes).filter(move |lane| lane.source == id)
+    }
+
+    fn source_summary(&self, seat: &SourceSeat) -> SourceSummary {
+        let own = seat.report.unwrap_or_default();
+        let sum = |of: fn(&LaneReport) -> u64| self.lanes_of(seat).map(of).fold(0, u64::saturating_add);
+        let last = sum(|lane| lane.last);
+        SourceSummary {
+            id: seat.id.number(),
+            reported: seat.report.is_some(),
+            pushed: own.pushed,
+            pushed_bytes: own.pushed_bytes,
+            sent_bytes: own.sent_bytes,
+            committed: own.committed,
+            fragments: sum(|lane| lane.fragments),
+            payload_bytes: sum(|lane| lane.payload_bytes),
+            missing: seat.missing,
+            late: sum(|lane| lane.late),
+            duplicate: sum(|lane| lane.duplicate).saturating_add(own.duplicate),
+            unexpected: sum(|lane| lane.unexpected).saturating_add(own.unexpected),
+            crc_errors: sum(|lane| lane.crc_errors),
+            last,
+            last_by_mean_us: fraction(sum(|lane| lane.last_by_ns) as f64 / 1e3, last as f64),
+            inhibited: own.inhibited,
+            closed: own.closed,
+            uncommitted: own.uncommitted,
+            tcp_retransmits: own.tcp_retransmits,
+            resends: own.resends,
+            stalls: sum(|lane| lane.stalls),
+            reconnects: sum(|lane| lane.reconnects).max(own.reconnects),
+            backlog_peak_bytes: own.backlog_peak_bytes,
+            down_s: seat.down_time.as_secs_f64(),
+            events_without: seat.events_without,
+        }
+    }
+
+    fn build_latency(&self) -> Percentiles {
+        let mut joined = Percentiles::default();
+        for report in self.builders.iter().filter_map(|seat| seat.report.as_ref()) {
+            joined.add(&report.latency_us, report.latency_max_us);
+        }
+        joined
+    }
+
+    /// Everything that was not as it should be, the ledger itself included.
+    fn problems(&self, report: &RunReport) -> Vec<String> {
+        let mut problems = self.findings.sentences();
+        if report.events.open() != Some(0) {
+            problems.push(format!("the ledger does not close: {:?}", report.events));
+        }
+        for source in &report.sources {
+            let id = source.id;
+            if source.down_s > 0.0 || source.events_without > 0 {
+                let (without, down) = (source.events_without, source.down_s);
+                problems.push(format!(
+                    "source {id} was down for {down:.3} s; {without} events were assigned without it"
+                ));
+            }
+            if source.missing > 0 {
+                problems.push(format!("source {id} is missing in {} events", source.missing));
+            }
+            if source.crc_errors > 0 {
+                problems.push(format!("{} fragments of source {id} were damaged", source.crc_errors));
+            }
+            if !source.reported && self.tally.started.is_some() {
+                problems.push(format!("source {id} gave no final report"));
+            }
+        }
+        for seat in &self.builders {
+            let id = seat.id;
+            if seat.tally.faults > 0 {
+                problems
+                    .push(format!("builder {id} settled {} events that it did not have", seat.tally.faults));
+            }
+            match &seat.report {
+                None if self.tally.started.is_none() => {}
+                None => problems.push(format!("builder {id} gave no final report")),
+                Some(report) => problems.extend(mismatch(seat, report)),
+            }
+        }
+        problems
+    }
+}
+
+fn builder_summary(seat: &BuilderSeat, busy: Duration, triggering: Duration) -> BuilderSummary {
+    let own = seat.report.as_ref();
+    let tally = seat.tally;
+    let (mut latency, mut grant_delay) = (Percentiles::default(), Percentiles::default());
+    if let Some(report) = own {
+        latency.add(&report.latency_us, report.latency_max_us);
+        grant_delay.add(&report.grant_delay_us, 0);
+    }
+    BuilderSummary {
+        id: seat.id.number(),
+        reported: own.is_some(),
+        assigned: tally.assigned,
+        complete: tally.complete,
+        incomplete: tally.incomplete,
+        rejected: tally.rejected,
+        lost: tally.lost + tally.lost_with_it,
+        written: own.map_or(0, |report| report.written),
+        payload_bytes: own.map_or(0, |report| report.payload_bytes),
+        busy_fraction: fraction(busy.as_secs_f64(), triggering.as_secs_f64()),
+        memory_peak_bytes: own.map_or(0, |report| report.memory_peak_bytes),
+        build_latency_us: latency.latency(),
+        grant_delay_us: grant_delay.latency(),
+        clock_error_us: own.map_or(0.0, |report| report.clock_error_ns as f64 / 1e3),
+        protocol_faults: tally.faults,
+    }
+}
+
+fn mismatch(seat: &BuilderSeat, report: &BuilderReport) -> Option<String> {
+    let tally = seat.tally;
+    let ours = [tally.complete, tally.incomplete, tally.rejected, tally.lost];
+    let theirs = [report.complete, report.incomplete, report.rejected, report.lost];
+    let names = ["complete", "incomplete", "rejected", "lost"];
+    let differences: Vec<String> = names
+        .iter()
+        .zip(ours.iter().zip(theirs))
+        .filter(|(_, (ours, theirs))| *ours != theirs)
+        .map(|(name, (ours, theirs))| format!("{theirs} {name} where the supervisor counted {ours}"))
+        .collect();
+    (!differences.is_empty()).then(|| format!("builder {} reports {}", seat.id, differences.join(", ")))
+}
+
+fn network_counts(sources: &[SourceSummary]) -> NetworkCounts {
+    let sum = |of: fn(&SourceSummary) -> u64| sources.iter().map(of).fold(0, u64::saturating_add);
+    NetworkCounts {
+        tcp_retransmits: sum(|source| source.tcp_retransmits),
+        resends: sum(|source| source.resends),
+        duplicates: sum(|source| source.duplicate),
+        late: sum(|source| source.late),
+        crc_errors: sum(|source| source.crc_errors),
+    }
+}
+
+fn verdict(report: &RunReport) -> String {
+    let events = &report.events;
+    let built = format!("{} of {} assigned events complete", events.complete, events.assigned);
+    let others: Vec<String> =
+        [("incomplete", events.incomplete), ("rejected by a filter", events.rejected), ("lost", events.lost)]
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(what, count)| format!("{count} {what}"))
+            .collect();
+    let others = if others.is_empty() { String::new() } else { format!(", {}", others.join(", ")) };
+    match report.problems.as_slice() {
+        [] => format!("{built}{others}"),
+        [first, ..] if events.assigned == 0 => format!("failed: {first}"),
+        [first] => format!("{built}{others}; {first}"),
+        [first, rest @ ..] => format!("{built}{others}; {first}; {} more problems", rest.len()),
+    }
+}

@@ -1,0 +1,526 @@
+use core::time::Duration;
+
+use super::{Output, Recipients, RunPlan, RunState, SupervisorCore};
+use crate::{
+    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
+    ledger::RunReport,
+    set::SourceSet,
+    time::Instant,
+    trigger::TriggerKind,
+    units::Frequency,
+    wire::control::{
+        Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, Hello, Ready, Report, Roster,
+        SourceReport, Stop, Triggers, Verdict, Welcome, control::Message, exception::Outcome,
+        refusal::Reason, report,
+    },
+};
+
+pub(super) const SUPERVISOR: Peer = Peer::Supervisor;
+
+pub(super) fn source(id: u16) -> Peer {
+    Peer::Source(SourceId::new(id))
+}
+
+pub(super) fn builder(id: u16) -> Peer {
+    Peer::Builder(BuilderId::new(id))
+}
+
+/// Two sources (3 and 5) and two builders (1 and 2) with two slots each.
+pub(super) fn plan(trigger: TriggerKind) -> RunPlan {
+    RunPlan {
+        slots: 2,
+        trigger,
+        boot_id: "here".to_owned(),
+        ..RunPlan::new(
+            RunNumber::new(7),
+            Epoch::new(99),
+            vec![SourceId::new(3), SourceId::new(5)],
+            vec![BuilderId::new(1), BuilderId::new(2)],
+        )
+    }
+}
+
+pub(super) fn hello(peer: Peer) -> Hello {
+    let listen = format!("127.0.0.1:{}", if peer == builder(1) { 7101 } else { 7102 });
+    Hello { listen, max_fragment: 1000, boot_id: "here".to_owned(), ..Hello::new(peer, SUPERVISOR) }
+}
+
+pub(super) fn control(message: Message) -> Control {
+    Control { message: Some(message) }
+}
+
+/// First event, how many, verdict.
+type Run = (u64, u32, Verdict);
+
+/// The machine, a clock, and what came out of it.
+struct Stage {
+    core: SupervisorCore,
+    now: Instant,
+    sent: Vec<(Recipients, Message)>,
+    dropped: Vec<Peer>,
+    report: Option<Box<RunReport>>,
+}
+
+impl Stage {
+    fn new(plan: RunPlan) -> Self {
+        let now = Instant::from_nanos(1_000_000);
+        let core = SupervisorCore::new(plan, 1, now).unwrap();
+        Self { core, now, sent: Vec::new(), dropped: Vec::new(), report: None }
+    }
+
+    /// Everybody registered and ready; what was sent on the way is forgotten.
+    fn running(plan: RunPlan) -> Self {
+        let mut stage = Self::new(plan);
+        for peer in [source(3), source(5), builder(1), builder(2)] {
+            stage.register(peer);
+        }
+        for peer in [source(3), source(5)] {
+            stage.says(peer, Message::Ready(Ready {}));
+        }
+        assert_eq!(stage.core.progress().state, RunState::Running);
+        stage
+    }
+
+    fn register(&mut self, peer: Peer) -> Welcome {
+        let welcome = self.core.register(&hello(peer), self.now).unwrap();
+        self.poll();
+        welcome
+    }
+
+    fn says(&mut self, peer: Peer, message: Message) {
+        self.core.handle_message(peer, control(message), self.now);
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        while let Some(output) = self.core.poll(self.now) {
+            match output {
+                Output::Send { to, message } => self.sent.push((to, message.message.unwrap())),
+                Output::Drop { peer, .. } => self.dropped.push(peer),
+                Output::Ended(report) => self.report = Some(report),
+            }
+        }
+    }
+
+    /// Lets time pass; these peers send heartbeats.
+    fn pass(&mut self, duration: Duration, alive: &[Peer]) {
+        let end = self.now + duration;
+        while self.now < end {
+            self.now = (self.now + Duration::from_millis(50)).min(end);
+            for peer in alive {
+                self.says(*peer, Message::Heartbeat(Heartbeat::default()));
+            }
+            self.core.handle_timeout(self.now);
+            self.poll();
+        }
+    }
+
+    fn trigger(&mut self, count: u64) {
+        assert_eq!(self.core.trigger(count, self.now), count);
+        self.poll();
+    }
+
+    fn completes(&mut self, peer: Peer, events: &[u64]) {
+        let mut completions = Completions::default();
+        let mut last = EventId::default();
+        events.iter().for_each(|event| completions.add(&mut last, EventId::new(*event)));
+        self.says(peer, Message::Completions(completions));
+    }
+
+    fn excepts(&mut self, peer: Peer, event: u64, outcome: Outcome, missing: &[u32]) {
+        let exception = Exception {
+            event,
+            outcome: outcome.into(),
+            missing: missing.to_vec(),
+            cause: "full disk".to_owned(),
+        };
+        self.says(peer, Message::Completions(Completions { complete: vec![], exceptions: vec![exception] }));
+    }
+
+    fn assigned(&mut self, to: u16) -> Vec<(u32, u64)> {
+        let mut found = Vec::new();
+        self.sent.retain(|(recipients, message)| match message {
+            Message::Assignments(batch) if *recipients == Recipients::Builder(BuilderId::new(to)) => {
+                found.extend(events_of(batch).iter().map(|event| (batch.roster_version, *event)));
+                false
+            }
+            _ => true,
+        });
+        found
+    }
+
+    fn verdicts(&mut self) -> Vec<(Recipients, Vec<Run>)> {
+        let mut found = Vec::new();
+        self.sent.retain(|(recipients, message)| match message {
+            Message::Decisions(decisions) => {
+                let verdicts = decisions.verdicts().unwrap();
+                let plain = verdicts.iter().map(|(event, count, verdict)| (event.number(), *count, *verdict));
+                found.push((*recipients, plain.collect()));
+                false
+            }
+            _ => true,
+        });
+        found
+    }
+
+    fn rosters(&mut self) -> Vec<Roster> {
+        let rosters = self.sent.iter().filter_map(|(_, message)| match message {
+            Message::Roster(roster) => Some(roster.clone()),
+            _ => None,
+        });
+        let rosters = rosters.collect();
+        self.sent.clear();
+        rosters
+    }
+
+    fn reports(&mut self, of_builders: &[(u16, BuilderReport)]) {
+        for peer in [source(3), source(5)] {
+            self.says(
+                peer,
+                Message::Report(Report { report: Some(report::Report::Source(SourceReport::default())) }),
+            );
+        }
+        for (id, own) in of_builders {
+            let report = Report { report: Some(report::Report::Builder(own.clone())) };
+            self.says(builder(*id), Message::Report(report));
+        }
+    }
+}
+
+fn events_of(batch: &Assignments) -> Vec<u64> {
+    batch.events().unwrap().iter().map(|(event, _)| event.number()).collect()
+}
+
+fn complete(count: u64) -> BuilderReport {
+    BuilderReport { complete: count, written: count, ..BuilderReport::default() }
+}
+
+const BOTH: [usize; 2] = [0, 1];
+
+fn both() -> Recipients {
+    Recipients::Sources(BOTH.into_iter().collect::<SourceSet>())
+}
+
+fn to(id: u16) -> Verdict {
+    Verdict::Assigned(BuilderId::new(id))
+}
+
+#[test]
+fn a_run_from_registration_to_a_closed_ledger() {
+    let mut stage = Stage::new(RunPlan { events: Some(5), ..plan(TriggerKind::AsFastAsPossible) });
+    for peer in [source(5), builder(2), source(3)] {
+        stage.register(peer);
+        assert!(stage.sent.is_empty(), "nobody is told a roster before it is complete");
+    }
+    let welcome = stage.register(builder(1));
+    assert_eq!((welcome.epoch, welcome.run), (99, 7));
+    assert!(welcome.parameters.unwrap().shared_clock);
+    let rosters = stage.rosters();
+    assert_eq!(rosters.len(), 1);
+    assert_eq!(
+        (rosters[0].version, &rosters[0].sources[..], &rosters[0].up[..]),
+        (1, &[3, 5][..], &[3, 5][..])
+    );
+    assert_eq!(rosters[0].builders[1].listen, "127.0.0.1:7102");
+
+    stage.says(source(3), Message::Ready(Ready {}));
+    assert!(stage.sent.is_empty(), "triggers wait for the lanes of every source");
+    stage.says(source(5), Message::Ready(Ready {}));
+    assert_eq!(
+        stage.verdicts(),
+        [(both(), vec![(1, 1, to(1)), (2, 1, to(2)), (3, 1, to(1)), (4, 1, to(2))])]
+    );
+    assert_eq!(stage.assigned(1), [(1, 1), (1, 3)]);
+    assert_eq!(stage.assigned(2), [(1, 2), (1, 4)]);
+
+    stage.completes(builder(2), &[4, 2]);
+    assert_eq!(stage.assigned(1), []);
+    assert_eq!(stage.assigned(2), [(1, 5)], "the freed slot, and no more events than asked");
+    assert!(matches!(stage.sent.last(), Some((Recipients::Everyone, Message::Stop(_)))));
+    stage.completes(builder(1), &[1, 3]);
+    assert!(stage.report.is_none());
+    stage.completes(builder(2), &[5]);
+    assert!(matches!(stage.sent.last(), Some((Recipients::Everyone, Message::Finish(_)))));
+    let latency = BuilderReport { latency_us: vec![100, 2, 300, 1], latency_max_us: 301, ..complete(3) };
+    stage.reports(&[(1, complete(2)), (2, latency)]);
+    let report = stage.report.unwrap();
+    assert_eq!((report.exit_code, &report.problems[..]), (0, &[][..]), "{}", report.verdict);
+    assert_eq!((report.events.triggered, report.events.complete, report.events.written), (5, 5, 5));
+    assert_eq!((report.build_latency_us.p50, report.build_latency_us.max), (100, 301));
+    assert!(
+        matches!(stage.sent.last(), Some((Recipients::Everyone, Message::RunEnd(end))) if end.exit_code == 0)
+    );
+}
+
+#[test]
+fn without_a_free_slot_a_trigger_is_inhibited() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(7);
+    let first = [(1, 1, to(1)), (2, 1, to(2)), (3, 1, to(1)), (4, 1, to(2)), (5, 3, Verdict::Inhibited)];
+    assert_eq!(stage.verdicts(), [(both(), first.to_vec())]);
+    stage.completes(builder(1), &[3]);
+    stage.trigger(1);
+    assert_eq!(stage.verdicts(), [(both(), vec![(8, 1, to(1))])]);
+    let progress = stage.core.progress();
+    assert_eq!((progress.events.inhibited, progress.outstanding), (3, 4));
+}
+
+#[test]
+fn a_flood_of_triggers_is_decided_in_bounded_messages() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(1_000_000);
+    while stage.core.next_timeout().is_some_and(|next| next <= stage.now) {
+        stage.core.handle_timeout(stage.now);
+        stage.poll();
+    }
+    let decided: u64 = stage.verdicts().iter().flat_map(|(_, runs)| runs).map(|run| u64::from(run.1)).sum();
+    assert_eq!((decided, stage.core.progress().events.inhibited), (1_000_000, 999_996));
+}
+
+#[test]
+fn a_silent_source_is_down_until_it_speaks_again() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.sent.clear();
+    stage.pass(Duration::from_millis(1300), &[source(3), builder(1), builder(2)]);
+    let rosters = stage.rosters();
+    assert_eq!(rosters.len(), 1);
+    assert_eq!((rosters[0].version, &rosters[0].up[..]), (2, &[3][..]));
+    stage.trigger(2);
+    let alone = Recipients::Sources([0].into_iter().collect());
+    assert_eq!(stage.verdicts()[0].0, alone);
+    assert_eq!(stage.assigned(1), [(2, 1)]);
+
+    stage.says(source(5), Message::Heartbeat(Heartbeat::default()));
+    let gap = (Recipients::Source(SourceId::new(5)), vec![(1, 2, Verdict::Closed)]);
+    assert_eq!(stage.verdicts(), [gap], "what was decided without it is closed for it");
+    assert_eq!((stage.rosters()[0].version, stage.core.progress().sources_up), (3, 2));
+    stage.trigger(1);
+    assert_eq!(stage.assigned(1), [(3, 3)]);
+}
+
+#[test]
+fn a_source_that_comes_back_waits_for_its_lanes() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(1);
+    stage.sent.clear();
+    stage.core.handle_disconnect(source(3), "connection reset", stage.now);
+    stage.poll();
+    stage.trigger(1);
+    let welcome = stage.register(source(3));
+    assert_eq!(welcome.parameters.unwrap().decided, 2);
+    assert_eq!(stage.rosters().last().unwrap().up, [5], "registered, but not yet expected");
+    stage.trigger(1);
+    stage.sent.clear();
+    stage.says(source(3), Message::Ready(Ready {}));
+    assert_eq!(stage.verdicts(), [(Recipients::Source(SourceId::new(3)), vec![(3, 1, Verdict::Closed)])]);
+    assert_eq!(stage.rosters().last().unwrap().up, [3, 5]);
+    stage.core.stop("test", stage.now);
+    stage.completes(builder(1), &[1, 3]);
+    stage.completes(builder(2), &[2]);
+    stage.reports(&[(1, complete(2)), (2, complete(1))]);
+    let report = stage.report.unwrap();
+    assert_eq!((report.exit_code, report.sources[0].events_without), (1, 2));
+}
+
+#[test]
+fn while_no_source_is_up_nothing_is_assigned_and_at_last_the_run_ends() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.core.handle_disconnect(source(3), "gone", stage.now);
+    stage.core.handle_disconnect(source(5), "gone", stage.now);
+    stage.trigger(3);
+    assert_eq!(stage.core.progress().events.inhibited, 3);
+    stage.pass(Duration::from_secs(11), &[builder(1), builder(2)]);
+    stage.reports(&[(1, complete(0)), (2, complete(0))]);
+    let report = stage.report.unwrap();
+    assert!(report.problems.iter().any(|problem| problem == "no source is left"), "{:?}", report.problems);
+}
+
+#[test]
+fn a_builder_that_leaves_takes_its_events_along() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(4);
+    stage.core.handle_disconnect(builder(2), "connection reset", stage.now);
+    stage.poll();
+    assert_eq!(stage.core.progress().events.lost, 2);
+    assert_eq!(stage.rosters().last().unwrap().builders.len(), 1);
+    let refusal = stage.core.register(&hello(builder(2)), stage.now).unwrap_err();
+    assert_eq!(refusal.reason(), Reason::Run);
+    stage.trigger(1);
+    assert_eq!(stage.core.progress().events.inhibited, 1, "its slots are gone");
+    stage.completes(builder(1), &[1, 3]);
+    stage.core.handle_disconnect(builder(1), "connection reset", stage.now);
+    stage.poll();
+    stage.reports(&[]);
+    let report = stage.report.unwrap();
+    assert_eq!((report.exit_code, report.events.complete, report.events.lost), (1, 2, 2));
+    let said = report.problems.join("\n");
+    assert!(said.contains("2 events lost: builder 2 left: connection reset"), "{said}");
+    assert!(said.contains("no builder is left"), "{said}");
+}
+
+#[test]
+fn a_frozen_builder_gets_no_events_and_goes_on_when_it_thaws() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(2);
+    stage.pass(Duration::from_millis(1300), &[source(3), source(5), builder(1)]);
+    stage.sent.clear();
+    stage.trigger(2);
+    assert_eq!((stage.assigned(1), stage.assigned(2)), (vec![(1, 3)], vec![]));
+    stage.completes(builder(2), &[2]);
+    assert_eq!(stage.core.progress().events.complete, 1, "nothing of it was lost");
+    stage.trigger(2);
+    assert_eq!(stage.assigned(2), [(1, 5), (1, 6)]);
+    stage.pass(Duration::from_secs(11), &[source(3), source(5), builder(1)]);
+    assert_eq!(stage.dropped, [builder(2)]);
+    assert_eq!(stage.core.progress().events.lost, 2);
+}
+
+#[test]
+fn outcomes_are_counted_apart_and_causes_kept() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(4);
+    stage.excepts(builder(1), 1, Outcome::Incomplete, &[5]);
+    stage.excepts(builder(1), 3, Outcome::Rejected, &[]);
+    stage.excepts(builder(2), 2, Outcome::Lost, &[]);
+    stage.completes(builder(2), &[4]);
+    stage.core.stop("shift is over", stage.now);
+    stage.poll();
+    let first = BuilderReport { incomplete: 1, rejected: 1, written: 1, ..BuilderReport::default() };
+    stage.reports(&[(1, first), (2, BuilderReport { lost: 1, ..complete(1) })]);
+    let report = stage.report.unwrap();
+    let events = report.events;
+    assert_eq!((events.complete, events.incomplete, events.rejected, events.lost), (1, 1, 1, 1));
+    assert_eq!(report.problems, ["1 events lost: builder 2: full disk", "source 5 is missing in 1 events"]);
+}
+
+#[test]
+fn what_a_builder_does_not_have_it_cannot_settle() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(2);
+    stage.completes(builder(1), &[2, 1, 1, 77]);
+    assert_eq!(stage.core.progress().events.complete, 1);
+    stage.completes(builder(2), &[2]);
+    stage.core.stop("test", stage.now);
+    stage.poll();
+    stage.reports(&[(1, complete(4)), (2, complete(1))]);
+    let said = stage.report.unwrap().problems.join("\n");
+    assert!(said.contains("builder 1 settled 3 events that it did not have"), "{said}");
+    assert!(said.contains("builder 1 reports 4 complete where the supervisor counted 1"), "{said}");
+}
+
+#[test]
+fn a_drain_ends_in_time_and_names_the_culprit() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    let everyone = [source(3), source(5), builder(1), builder(2)];
+    stage.trigger(2);
+    stage.completes(builder(1), &[1]);
+    stage.says(source(3), Message::Stop(Stop { cause: "end\nof shift".to_owned() }));
+    stage.pass(Duration::from_secs(6), &everyone);
+    assert_eq!(stage.core.progress().outstanding, 1);
+    stage.pass(Duration::from_secs(2), &everyone);
+    assert_eq!((stage.core.progress().outstanding, stage.core.progress().events.lost), (0, 1));
+    stage.pass(Duration::from_secs(6), &everyone);
+    let said = stage.report.unwrap().problems.join("\n");
+    assert!(said.contains("1 events lost: builder 2 did not settle them"), "{said}");
+    assert!(said.contains("source 3 gave no final report"), "{said}");
+}
+
+#[test]
+fn a_start_that_fails_says_who_is_missing() {
+    let mut stage = Stage::new(plan(TriggerKind::External));
+    stage.register(source(3));
+    stage.register(builder(2));
+    stage.pass(Duration::from_secs(40), &[source(3), builder(2)]);
+    let report = stage.report.unwrap();
+    assert_eq!(
+        (report.exit_code, &report.verdict[..]),
+        (1, "failed: after 30 s, still missing: source 5, builder 1")
+    );
+    let refusal = stage.core.register(&hello(source(5)), stage.now).unwrap_err();
+    assert_eq!(refusal.reason(), Reason::RunOver);
+}
+
+#[test]
+fn wrong_hellos_are_refused_with_a_reason() {
+    let mut stage = Stage::new(plan(TriggerKind::External));
+    stage.register(source(3));
+    let base = hello(source(5));
+    let to_builder = Hello { boot_id: String::new(), ..Hello::new(source(5), builder(1)) };
+    for (hello, reason) in [
+        (Hello { role: 0, ..base.clone() }, Reason::Malformed),
+        (Hello { id: 70_000, ..base.clone() }, Reason::Malformed),
+        (Hello::new(SUPERVISOR, SUPERVISOR), Reason::WrongRole),
+        (to_builder, Reason::WrongRole),
+        (Hello { epoch: 98, ..base.clone() }, Reason::Epoch),
+        (Hello { run: 8, ..base.clone() }, Reason::Run),
+        (hello(source(4)), Reason::UnknownPeer),
+        (hello(builder(9)), Reason::UnknownPeer),
+        (hello(source(3)), Reason::DuplicateId),
+        (Hello { listen: String::new(), ..hello(builder(1)) }, Reason::Configuration),
+    ] {
+        let refusal = stage.core.register(&hello, stage.now).unwrap_err();
+        assert_eq!(refusal.reason(), reason, "{hello:?}");
+        assert!(refusal.detail.len() > 10);
+    }
+    assert!(stage.core.register(&Hello { epoch: 99, run: 7, ..base }, stage.now).is_ok());
+}
+
+#[test]
+fn who_says_what_it_must_not_say_is_dropped() {
+    let mut stage = Stage::running(plan(TriggerKind::Periodic { rate: Frequency::from_hertz(1.0).unwrap() }));
+    stage.says(source(3), Message::Triggers(Triggers { count: 1 }));
+    stage.completes(source(5), &[1]);
+    assert_eq!(stage.dropped, [source(3), source(5)]);
+    assert_eq!(stage.core.progress().sources_up, 0);
+    stage.core.handle_message(builder(1), Control::default(), stage.now);
+    stage.poll();
+    assert_eq!(stage.dropped.last(), Some(&builder(1)));
+}
+
+#[test]
+fn heartbeats_echo_for_the_clock_offset() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.says(builder(1), Message::Heartbeat(Heartbeat { sent_ns: 123, ..Heartbeat::default() }));
+    let heard = stage.now;
+    stage.pass(Duration::from_millis(300), &[]);
+    let echo = stage.sent.iter().find_map(|(to, message)| match message {
+        Message::Heartbeat(beat) if *to == Recipients::Builder(BuilderId::new(1)) => Some(*beat),
+        _ => None,
+    });
+    let echo = echo.unwrap();
+    assert_eq!(echo.echo_ns, 123);
+    assert_eq!(echo.echo_delay_ns, echo.sent_ns - heard.as_nanos());
+}
+
+#[test]
+fn our_own_lateness_is_nobodys_silence() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.now += Duration::from_secs(60);
+    stage.core.handle_timeout(stage.now);
+    stage.poll();
+    assert_eq!((stage.core.progress().sources_up, stage.core.progress().builders_up), (2, 2));
+}
+
+#[test]
+fn a_periodic_run_of_a_given_duration() {
+    let rate = Frequency::from_hertz(1e4).unwrap();
+    let duration = Some(Duration::from_secs(1));
+    let mut stage = Stage::running(RunPlan { slots: 100, duration, ..plan(TriggerKind::Periodic { rate }) });
+    while stage.core.progress().state == RunState::Running {
+        stage.now = stage.core.next_timeout().unwrap().max(stage.now);
+        stage.core.handle_timeout(stage.now);
+        stage.poll();
+        for id in [1, 2] {
+            let events: Vec<u64> = stage.assigned(id).iter().map(|(_, event)| *event).collect();
+            stage.completes(builder(id), &events);
+        }
+        for peer in [source(3), source(5)] {
+            stage.says(peer, Message::Heartbeat(Heartbeat::default()));
+        }
+    }
+    stage.reports(&[(1, complete(5000)), (2, complete(5000))]);
+    let report = stage.report.unwrap();
+    assert_eq!((report.exit_code, report.events.complete), (0, 10_000), "{}", report.verdict);
+    assert!((report.rates.events_per_s - 1e4).abs() < 10.0, "{:?}", report.rates);
+    assert_eq!((report.dead_time_fraction, report.busy_fraction), (0.0, 0.0));
+}
