@@ -1,6 +1,9 @@
 //! The names of event files: `run000001_b01_0000.evb` is run 1, builder 1, first file; a merged run has `all` in
 //! place of the builder.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     fs, io,
     path::{Path, PathBuf},

@@ -8,7 +8,7 @@ use evb_core::{
     units::Bytes,
 };
 
-use super::{ALIGNMENT, Fields, FileTag, Flaw, MAX_RECORD, MAX_SOURCES, RECORD_MAGIC, aligned, pad};
+use super::{Fields, FileTag, Flaw, MAX_RECORD, MAX_SOURCES, RECORD_MAGIC, aligned, pad};
 
 /// The bytes of a head before its tables.
 pub(crate) const RECORD_PREFIX: usize = 56;
@@ -142,7 +142,6 @@ impl Prefix {
             || self.head_length != head_size(self.fragments, self.missing)
             || self.length < self.head_length
             || self.length > MAX_RECORD
-            || !self.length.is_multiple_of(ALIGNMENT)
         {
             return Err(Flaw::Lengths);
         }

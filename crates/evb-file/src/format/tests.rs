@@ -87,6 +87,21 @@ fn records_belong_to_their_file() {
     assert_eq!(prefix.record(0, &head, other), Err(Flaw::HeadChecksum));
 }
 
+#[test]
+fn flags_that_contradict_or_have_no_meaning_are_refused() {
+    let (tag, event, mut head) = (FileTag(Checksum::of(b"this")), event(1, 10), Vec::new());
+    let size = record_size(&event).unwrap();
+    encode_head(&event, size, tag, &mut head);
+    let content = head.len() - 8;
+    for flags in [1, 2, 0x80] {
+        head[46] = flags;
+        let sealed = tag.seal(Checksum::of(&head[..content]));
+        head[content..].copy_from_slice(&sealed.to_le_bytes());
+        let prefix = Prefix::decode(&head[..RECORD_PREFIX], size).unwrap();
+        assert_eq!(prefix.record(0, &head, tag), Err(Flaw::Reserved));
+    }
+}
+
 proptest! {
     #[test]
     fn record_heads_read_back(event in any_event()) {

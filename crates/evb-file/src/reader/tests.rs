@@ -203,6 +203,20 @@ fn reading_goes_on_after_a_damaged_region_of_any_size() {
 }
 
 #[test]
+fn damage_before_a_damaged_index_is_no_torn_tail() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = one_file(dir.path(), &[event(1, 13), event(2, 13)]);
+    let file = EventFile::open(&path).unwrap();
+    let last = file.records().last().unwrap().unwrap();
+    poke(&path, last.offset + 16, b"x");
+    poke(&path, file.length - 1, b"x");
+    let (read, errors) = all(&path);
+    assert_eq!(read, [event(1, 13)]);
+    let [ReadError::Damaged { offset, length, .. }] = &errors[..] else { panic!("{errors:?}") };
+    assert_eq!((*offset, *length), (last.offset, last.length));
+}
+
+#[test]
 fn event_files_inside_payloads_are_not_mistaken_for_records() {
     let dir = tempfile::tempdir().unwrap();
     let inner = fs::read(one_file(&dir.path().join("inner"), &[event(77, 8), event(78, 8)])).unwrap();

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use super::{Gap, RunReport, VerifyError, VerifyOptions, VerifyReport, verify};
 use crate::{
     EventFile, EventFileWriter,
+    format::{encode_head, record_size},
     samples::{BUILDER, EPOCH, RUN, event, event_of, identity, incomplete, options, write},
 };
 
@@ -187,6 +188,23 @@ fn runs_in_one_directory_are_verified_each_for_itself_unless_one_is_asked_for() 
     fs::rename(&path, dir.path().join("run000003_b01_0000.evb")).unwrap();
     let renamed = report(dir.path());
     assert_eq!(renamed.runs[1].foreign.total, 1, "{renamed}");
+}
+
+#[test]
+fn records_of_another_builder_than_their_file_are_foreign() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), BUILDER, u64::MAX, &events(1..=1, BUILDER)).remove(0);
+    let (mut bytes, tag) = EventFile::open(&path).unwrap().header().encode();
+    let strays = [event(1, 0), event_of(2, 0, EPOCH, OTHER)];
+    for event in strays {
+        let size = record_size(&event).unwrap();
+        encode_head(&event, size, tag, &mut bytes);
+    }
+    fs::write(&path, bytes).unwrap();
+    let report = report(dir.path());
+    let run = of_run(&report);
+    assert!(!report.is_clean());
+    assert_eq!((run.events, run.foreign.total, run.foreign.first[0].event), (1, 1, Some(EventId::new(2))));
 }
 
 #[test]

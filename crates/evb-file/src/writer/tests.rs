@@ -20,8 +20,9 @@ use super::{
     disk::{Disk, LocalDisk, Storage},
 };
 use crate::{
-    CreateError, EventFile, IndexState, Refusal, WriteError, existing_files, next_free_run,
+    CreateError, EventFile, IndexState, Refusal, VerifyOptions, WriteError, existing_files, next_free_run,
     samples::{BUILDER, RUN, event, event_of, identity, options, write},
+    verify,
 };
 
 /// A file system with so many bytes left.
@@ -103,6 +104,12 @@ fn committed_events_survive_without_close() {
     assert_eq!(writer.written().events, 3);
     drop(writer);
     assert_eq!(read_all(dir.path()), events);
+}
+
+#[test]
+fn a_writer_may_live_on_a_thread_of_its_own() {
+    fn is_send<T: Send>() {}
+    is_send::<EventFileWriter>();
 }
 
 #[test]
@@ -256,5 +263,7 @@ proptest! {
         let bytes: u64 = files.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
         prop_assert_eq!(written.bytes.count(), bytes);
         prop_assert_eq!(written.files as usize, files.len());
+        let verified = verify(&files, &VerifyOptions::default()).unwrap();
+        prop_assert!(verified.is_clean() && verified.runs[0].without_index.total == 0, "{}", verified);
     }
 }
