@@ -1,0 +1,85 @@
+use evb_core::{
+    event::{Event, FragmentView},
+    id::{EventId, SourceId},
+};
+
+use super::pattern::Pattern;
+use crate::filter::{Filter, FilterVerdict};
+
+#[cfg(test)]
+mod tests;
+
+/// How much of a generated fragment's content is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentCheck {
+    /// The stamp at its start: event, source, length.
+    Stamp,
+    /// Every byte.
+    Full,
+}
+
+/// Generated content is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("source {source_id}: {problem}")]
+pub struct WrongContent {
+    /// Whose fragment.
+    pub source_id: SourceId,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// A filter that knows what [generators](super::Generator) write, and calls everything else corrupt.
+#[derive(Clone, Debug, Default)]
+pub struct CheckContent {
+    /// Ascending.
+    generators: Vec<(SourceId, ContentCheck)>,
+}
+
+impl CheckContent {
+    /// Checks the fragments of these sources; those of others pass unseen.
+    pub fn new(generators: impl IntoIterator<Item = (SourceId, ContentCheck)>) -> Self {
+        let mut generators: Vec<_> = generators.into_iter().collect();
+        generators.sort_by_key(|(source, _)| *source);
+        Self { generators }
+    }
+
+    /// Checks the fragments that are in the event.
+    ///
+    /// # Errors
+    /// The first fragment whose content is not what its generator writes.
+    pub fn check(&self, event: &Event) -> Result<(), WrongContent> {
+        let mut generators = self.generators.iter().peekable();
+        for fragment in event.fragments() {
+            while generators.next_if(|(source, _)| *source < fragment.source).is_some() {}
+            if let Some((_, extent)) = generators.next_if(|(source, _)| *source == fragment.source) {
+                check(event.id, fragment, *extent)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Filter for CheckContent {
+    fn verdict(&mut self, event: &Event) -> FilterVerdict {
+        match self.check(event) {
+            Ok(()) => FilterVerdict::Accept,
+            Err(WrongContent { source_id, problem }) => FilterVerdict::Corrupt { source_id, problem },
+        }
+    }
+}
+
+fn check(event: EventId, fragment: FragmentView<'_>, extent: ContentCheck) -> Result<(), WrongContent> {
+    let payload = fragment.payload;
+    let pattern = Pattern::of(event, fragment.source, payload.len());
+    let wrong = |problem| WrongContent { source_id: fragment.source, problem };
+    if !pattern.has_stamp(payload) {
+        let (found, length) = (&payload[..payload.len().min(super::pattern::STAMP)], payload.len());
+        return Err(wrong(format!("the stamp of its {length} B is not this fragment's: {found:02x?}")));
+    }
+    if extent == ContentCheck::Full
+        && let Some(at) = pattern.first_difference(payload)
+    {
+        return Err(wrong(format!("byte {at} of {} is not as generated", payload.len())));
+    }
+    Ok(())
+}
