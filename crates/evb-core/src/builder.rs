@@ -103,6 +103,8 @@ pub struct BuilderCore<P> {
     spare_events: Vec<Event>,
     next_sweep: Instant,
     memory_peak: usize,
+    /// Whether anything happened that may let the policy grant.
+    grants_due: bool,
 }
 
 /// How often slots are looked through for events that nobody assigned, and memory is summed up.
@@ -113,12 +115,12 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn new(config: BuilderConfig, policy: P, now: Instant) -> Self {
         let sources = config.sources.len();
         Self {
-            lanes: Lanes::new(&config.max_fragment, config.slots),
+            lanes: Lanes::new(&config.max_fragment),
             rosters: Rosters::new(sources),
             table: EventTable::new(config.slots),
             slots: (0..config.slots).map(|_| Assembly::default()).collect(),
             free: (0..config.slots).rev().collect(),
-            pool: Pool::new(config.slots * sources),
+            pool: Pool::new(sources, config.slots),
             over: VecDeque::new(),
             deadlines: VecDeque::new(),
             highest: EventId::default(),
@@ -130,6 +132,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             spare_events: Vec::new(),
             next_sweep: now,
             memory_peak: 0,
+            grants_due: false,
             config,
             policy,
         }
@@ -157,7 +160,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             return;
         }
         for slot in 0..self.slots.len() {
-            if self.slots[slot].state == State::Open {
+            if self.slots[slot].state == State::Open && self.slots[slot].assigned.is_some() {
                 let lost = down.without(&self.slots[slot].arrived);
                 self.slots[slot].given_up = self.slots[slot].given_up.union(&lost);
                 self.finish_if_over(slot, now);
@@ -201,6 +204,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// Time passed: deadlines, stalled lanes.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.policy.handle_timeout(now);
+        self.grants_due = true;
         while let Some((deadline, event)) = self.deadlines.front().copied() {
             if deadline > now {
                 break;
@@ -233,8 +237,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         if let Some(slot) = self.over.pop_front() {
             return Some(Output::Event(self.take_event(slot)));
         }
-        while let Some(grant) = self.policy.poll(self.lanes.demands(), now) {
-            self.lanes.grant(grant);
+        if core::mem::take(&mut self.grants_due) {
+            while let Some(grant) = self.policy.poll(self.lanes.demands(), now) {
+                self.lanes.grant(grant);
+            }
         }
         if let Some(lane) = self.lanes.take_dirty() {
             return Some(Output::Lane(lane));
@@ -282,6 +288,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     fn assign(&mut self, event: EventId, triggered: Instant, expected: SourceSet, now: Instant) {
+        self.highest = self.highest.max(event);
         let slot = match self.table.slot(event) {
             Some(slot) if self.slots[slot].assigned.is_none() => slot,
             Some(_) => return,
@@ -295,10 +302,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
                 }
             },
         };
-        self.highest = self.highest.max(event);
-        self.slots[slot].assigned = Some((triggered, expected));
-        let gone = expected.without(&self.rosters.up());
-        self.slots[slot].given_up = gone.without(&self.slots[slot].arrived);
+        let assembly = &mut self.slots[slot];
+        assembly.assigned = Some((triggered, expected));
+        let gone = expected.without(&self.rosters.up()).without(&assembly.arrived);
+        // A fragment that came damaged before the assignment was given up then.
+        assembly.given_up = assembly.given_up.union(&gone);
         self.deadlines.push_back((now + self.config.deadline, event));
         if self.deadlines.len() > 2 * self.config.slots {
             let (table, slots) = (&self.table, &self.slots);
@@ -324,7 +332,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         for source in missing.iter() {
             self.counters.lanes[source].missing += 1;
         }
-        if missing.is_empty() {
+        if missing.is_empty() && !assembly.arrived.is_empty() {
             self.counters.record_latency(now.since(triggered).as_nanos() as u64);
             let arrivals = assembly.arrivals;
             let last = &mut self.counters.lanes[arrivals.last];
@@ -335,7 +343,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
         // What was announced and is not here: the bytes will be discarded when they come.
         for source in assembly.announced.without(&assembly.arrived).iter() {
-            self.lanes.settle(source, assembly.parts[source].sequence);
+            self.lanes.settle(source, assembly.parts[source].start);
         }
         assembly.state = State::Writing;
         self.over.push_back(slot);
@@ -360,9 +368,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let Some(slot) = self.table.slot(event.id) else { return };
         let assembly = &mut self.slots[slot];
         for source in assembly.arrived.iter() {
-            self.lanes.settle(source, assembly.parts[source].sequence);
+            self.lanes.settle(source, assembly.parts[source].start);
         }
-        assembly.recycle(&mut event, &mut self.pool);
+        assembly.recycle(&mut event, &self.config.sources, &mut self.pool);
         assembly.close();
         self.table.remove(event.id);
         self.free.push(slot);

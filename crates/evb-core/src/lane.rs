@@ -42,12 +42,6 @@ pub enum LaneError {
         /// The limit.
         limit: u64,
     },
-    /// More fragments announced than slots can need.
-    #[error("more than {limit} fragments are announced and not committed")]
-    TooMany {
-        /// The limit.
-        limit: usize,
-    },
     /// Event id 0.
     #[error("event ids start at 1")]
     EventZero,

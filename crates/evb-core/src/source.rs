@@ -287,6 +287,11 @@ impl SourceCore {
         self.backlog.bytes()
     }
 
+    /// How many fragments that is.
+    pub fn backlog_fragments(&self) -> usize {
+        self.backlog.held()
+    }
+
     /// The first event that is not decided.
     pub fn undecided(&self) -> EventId {
         self.backlog.undecided()
@@ -312,7 +317,7 @@ impl SourceCore {
 
     fn place(&mut self, placed: Placed) {
         match placed {
-            Placed::Waiting => {}
+            Placed::Waiting | Placed::Known => {}
             Placed::Ready(lane, fragment) => {
                 self.lanes[lane].append(fragment);
                 self.announce.insert(lane);

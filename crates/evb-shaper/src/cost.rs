@@ -49,6 +49,12 @@ impl PacketCost {
         Bytes::new(stream + stream.div_ceil(self.payload) * (TCP_FRAME_HEADERS + LINE_OVERHEAD))
     }
 
+    /// The most lane bytes, in full packets, that take at most `line` bytes of the line; at least one packet.
+    pub fn train(&self, line: Bytes) -> Bytes {
+        let packets = line.count() / (self.payload + TCP_FRAME_HEADERS + LINE_OVERHEAD);
+        Bytes::new(packets.max(1) * self.payload - RECORD_HEADER as u64)
+    }
+
     /// The most lane bytes whose grant costs at most `buffer`.
     pub fn affordable(&self, buffer: Bytes) -> Bytes {
         let frame = self.payload + TCP_FRAME_HEADERS;

@@ -27,7 +27,7 @@ pub struct CreditConfig {
 /// The credit policy.
 ///
 /// Invariant: the outstanding charge never exceeds the budget. Lanes are served by the oldest event that they hold, ties by
-/// rotation; a turn is one chunk, which may reach beyond that event. One lane holds at most max(chunk, budget / 4), and a
+/// rotation, and nobody overtakes; a turn is one chunk, which may reach beyond that event. One lane holds at most max(chunk, budget / 4), and a
 /// stalled lane gets nothing new, so that no single source can hold the budget.
 #[derive(Debug)]
 pub struct Credit {
@@ -58,17 +58,19 @@ impl Credit {
         }
     }
 
-    /// The lane with the oldest event among those that may be served, in rotation order.
+    /// The lane with the oldest event among those that may be served, in rotation order. Whether the budget carries its chunk
+    /// is asked afterwards: a younger event's smaller chunk must not overtake, or the oldest would wait for as long as
+    /// there are small ones.
     fn pick(&self, lanes: &[LaneDemand]) -> Option<usize> {
         let count = lanes.len();
         let mut best: Option<(EventId, usize)> = None;
         for step in 0..count {
-            let lane = (self.next + step) % count;
+            let lane = if self.next + step < count { self.next + step } else { self.next + step - count };
             let demand = &lanes[lane];
             let wants = demand.ready > demand.granted && demand.connected && !self.charges.is_stalled(lane);
             if wants
                 && best.is_none_or(|(oldest, _)| demand.oldest < oldest)
-                && self.affordable(lane, demand).is_some()
+                && self.within_lane_limit(lane, self.next_chunk(demand).1)
             {
                 best = Some((demand.oldest, lane));
             }
@@ -76,14 +78,23 @@ impl Credit {
         best.map(|(_, lane)| lane)
     }
 
+    /// The end of the lane's next chunk, and its charge.
+    fn next_chunk(&self, demand: &LaneDemand) -> (u64, Bytes) {
+        let length = self.config.chunk.count().min(demand.ready - demand.granted);
+        (demand.granted + length, self.config.cost.buffer(Bytes::new(length)))
+    }
+
+    fn within_lane_limit(&self, lane: usize, cost: Bytes) -> bool {
+        let held = self.charges.of_lane(lane);
+        held == Bytes::ZERO || held + cost <= self.lane_limit
+    }
+
     /// The end of the lane's next chunk and its charge, if the budget carries them.
     fn affordable(&self, lane: usize, demand: &LaneDemand) -> Option<(u64, Bytes)> {
-        let length = self.config.chunk.count().min(demand.ready - demand.granted);
-        let cost = self.config.cost.buffer(Bytes::new(length));
-        let held = self.charges.of_lane(lane);
-        let fits = self.charges.outstanding() + cost <= self.config.budget
-            && (held == Bytes::ZERO || held + cost <= self.lane_limit);
-        fits.then_some((demand.granted + length, cost))
+        let (end, cost) = self.next_chunk(demand);
+        let fits =
+            self.charges.outstanding() + cost <= self.config.budget && self.within_lane_limit(lane, cost);
+        fits.then_some((end, cost))
     }
 
     fn poll_all(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {

@@ -50,10 +50,11 @@ impl PacedSource {
         self.held_until = None;
         for step in 0..count {
             let lane = (self.next + step) % count;
-            if self.core.sendable(lane) == 0 {
+            let sendable = self.core.sendable(lane);
+            if sendable == 0 {
                 continue;
             }
-            let limit = match self.allowance(lane, now) {
+            let limit = match self.allowance(lane, sendable, now) {
                 Ok(limit) => limit,
                 Err(until) => {
                     self.held_until = earlier(self.held_until, Some(until));
@@ -75,15 +76,12 @@ impl PacedSource {
         earlier(self.core.next_timeout(), self.held_until)
     }
 
-    /// How many bytes the lane may send now, or when it may.
-    fn allowance(&self, lane: usize, now: Instant) -> Result<u64, Instant> {
+    /// How many of its bytes the lane may send now, or when it may: the whole train at once, or not yet.
+    fn allowance(&self, lane: usize, sendable: u64, now: Instant) -> Result<u64, Instant> {
         let (Some(pace), Some(bucket)) = (&self.pace, self.buckets.get(lane)) else { return Ok(TURN) };
-        let departure = bucket.departure(now);
-        if departure > now {
-            return Err(departure);
-        }
-        // As much as the burst allows, at least a packet: a bigger piece would leave as one train.
-        Ok(pace.burst.count().max(pace.cost.packet_payload().count()))
+        let train = pace.cost.train(pace.burst).min(Bytes::new(sendable.min(TURN)));
+        let departure = bucket.departure_of(pace.cost.line(train), now);
+        if departure > now { Err(departure) } else { Ok(train.count()) }
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Assembly {
     pub(super) arrivals: Arrivals,
     pub(super) parts: Vec<Part>,
     arena: BytesMut,
+    /// Memory of large fragments that went out with the event.
+    lent: usize,
 }
 
 /// Which fragment came last, and by how much.
@@ -55,8 +57,8 @@ pub(super) enum State {
 pub(super) struct Part {
     timestamp: Timestamp,
     checksum: Checksum,
-    /// Position in the source's lane.
-    pub(super) sequence: u64,
+    /// Where it begins in the source's lane.
+    pub(super) start: u64,
     place: PartPlace,
 }
 
@@ -71,44 +73,49 @@ enum PartPlace {
     Own(BytesMut),
 }
 
-/// Memory of large fragments, for the next ones.
+/// Memory of large fragments, for the next ones of the same source: shared between sources, every piece would grow to
+/// the largest of them.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    spare: Vec<BytesMut>,
+    /// By source.
+    spare: Vec<Vec<BytesMut>>,
+    /// Most pieces kept for one source.
     limit: usize,
-    allocated: usize,
+    /// Bytes in use or spare.
+    pub(super) allocated: usize,
     pub(super) peak: usize,
 }
 
 impl Pool {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit, ..Self::default() }
+    pub(super) fn new(sources: usize, limit: usize) -> Self {
+        Self { spare: vec![Vec::new(); sources], limit, ..Self::default() }
     }
 
-    fn take(&mut self, length: usize) -> BytesMut {
-        let memory = match self.spare.pop() {
+    fn take(&mut self, source: usize, length: usize) -> BytesMut {
+        let memory = match self.spare[source].pop() {
             Some(spare) if spare.capacity() >= length => spare,
             other => {
-                self.allocated = self.allocated.saturating_sub(other.map_or(0, |spare| spare.capacity()));
-                self.allocated += length;
-                BytesMut::with_capacity(length)
+                self.forget(other.map_or(0, |spare| spare.capacity()));
+                let fresh = BytesMut::with_capacity(length);
+                self.allocated += fresh.capacity();
+                fresh
             }
         };
         self.peak = self.peak.max(self.allocated);
         memory
     }
 
-    fn give(&mut self, mut memory: BytesMut) {
-        if self.spare.len() < self.limit {
+    fn give(&mut self, source: usize, mut memory: BytesMut) {
+        if self.spare[source].len() < self.limit {
             memory.clear();
-            self.spare.push(memory);
+            self.spare[source].push(memory);
         } else {
-            self.allocated = self.allocated.saturating_sub(memory.capacity());
+            self.forget(memory.capacity());
         }
     }
 
-    fn forget(&mut self, length: usize) {
-        self.allocated = self.allocated.saturating_sub(length);
+    fn forget(&mut self, bytes: usize) {
+        self.allocated = self.allocated.saturating_sub(bytes);
     }
 }
 
@@ -122,27 +129,32 @@ impl Assembly {
     }
 
     /// A source announced its fragment.
-    pub(super) fn announce(&mut self, source: usize, sequence: u64, announcement: &Announcement) {
+    pub(super) fn announce(&mut self, source: usize, start: u64, announcement: &Announcement) {
         self.announced.insert(source);
         let part = &mut self.parts[source];
-        part.sequence = sequence;
+        part.start = start;
         part.timestamp = announcement.timestamp;
         part.place = PartPlace::Nowhere;
     }
 
-    /// Room for a payload whose bytes begin to come: in the arena, or of its own.
-    pub(super) fn begin(&mut self, source: usize, length: usize, pool: &mut Pool) {
-        self.parts[source].place = if length >= LARGE_FRAGMENT {
-            PartPlace::Own(pool.take(length))
+    /// Room for a payload whose bytes begin to come. Returns whether it has memory of its own.
+    pub(super) fn begin(&mut self, source: usize, length: usize, pool: &mut Pool) -> bool {
+        let is_large = length >= LARGE_FRAGMENT;
+        self.parts[source].place = if is_large {
+            PartPlace::Own(pool.take(source, length))
         } else {
             PartPlace::Arena { start: self.arena.len() as u32, length: length as u32 }
         };
+        is_large
     }
 
     /// Payload bytes from `position` on. Returns whether they went to memory of their own, where they are to be summed.
-    pub(super) fn write(&mut self, source: usize, position: usize, bytes: &[u8]) {
+    pub(super) fn write(&mut self, source: usize, position: usize, bytes: &[u8]) -> bool {
         match &mut self.parts[source].place {
-            PartPlace::Own(memory) => memory.extend_from_slice(bytes),
+            PartPlace::Own(memory) => {
+                memory.extend_from_slice(bytes);
+                return true;
+            }
             PartPlace::Arena { start, length } => {
                 if position == 0 {
                     // Another lane's fragment may have begun meanwhile: room is taken when the first byte comes.
@@ -156,6 +168,7 @@ impl Assembly {
             }
             PartPlace::Nowhere => {}
         }
+        false
     }
 
     /// Memory of its own of a large fragment, to be read into.
@@ -214,10 +227,13 @@ impl Assembly {
         for (index, part) in self.parts.iter_mut().enumerate() {
             let place = match core::mem::take(&mut part.place) {
                 PartPlace::Own(memory) if !self.arrived.contains(index) => {
-                    pool.give(memory);
+                    pool.give(index, memory);
                     continue;
                 }
-                PartPlace::Own(memory) => Place::Own(memory.freeze()),
+                PartPlace::Own(memory) => {
+                    self.lent += memory.capacity();
+                    Place::Own(memory.freeze())
+                }
                 PartPlace::Arena { start, length } if self.arrived.contains(index) => {
                     Place::Arena(start..start + length)
                 }
@@ -231,19 +247,20 @@ impl Assembly {
     }
 
     /// The sink is done: takes the memory back, unless somebody kept a share of it.
-    pub(super) fn recycle(&mut self, event: &mut Event, pool: &mut Pool) {
+    pub(super) fn recycle(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
         let arena = core::mem::take(&mut event.arena);
         self.arena = arena.try_into_mut().unwrap_or_default();
         self.arena.clear();
         for part in event.fragments.drain(..) {
-            if let Place::Own(payload) = part.place {
-                let length = payload.len();
-                match payload.try_into_mut() {
-                    Ok(memory) => pool.give(memory),
-                    Err(_shared) => pool.forget(length),
-                }
+            if let Place::Own(payload) = part.place
+                && let Ok(index) = sources.binary_search(&part.source)
+                && let Ok(memory) = payload.try_into_mut()
+            {
+                self.lent = self.lent.saturating_sub(memory.capacity());
+                pool.give(index, memory);
             }
         }
+        pool.forget(core::mem::take(&mut self.lent));
     }
 
     /// Bytes that this slot's arena takes.
@@ -260,9 +277,9 @@ impl Assembly {
 
     /// Lets go of everything that came in: the event is nobody's.
     pub(super) fn abandon(&mut self, pool: &mut Pool) {
-        for part in &mut self.parts {
+        for (index, part) in self.parts.iter_mut().enumerate() {
             if let PartPlace::Own(memory) = core::mem::take(&mut part.place) {
-                pool.give(memory);
+                pool.give(index, memory);
             }
         }
         self.close();

@@ -38,10 +38,9 @@ struct Reception {
 }
 
 impl Lanes {
-    /// A lane holds at most the fragments of the slots, and as many again of events that closed without it.
-    pub(super) fn new(max_fragment: &[Bytes], slots: usize) -> Self {
+    pub(super) fn new(max_fragment: &[Bytes]) -> Self {
         let reception = |limit: &Bytes| Reception {
-            lane: IncomingLane::new(limit.count(), slots * 2 + 16),
+            lane: IncomingLane::new(limit.count()),
             header: [0; HEADER],
             running: RunningChecksum::default(),
             granted_sent: 0,
@@ -61,8 +60,8 @@ impl Lanes {
         self.dirty.insert(grant.lane);
     }
 
-    pub(super) fn settle(&mut self, lane: usize, sequence: u64) {
-        self.lanes[lane].lane.settle(sequence);
+    pub(super) fn settle(&mut self, lane: usize, start: u64) {
+        self.lanes[lane].lane.settle(start);
         self.dirty.insert(lane);
     }
 
@@ -86,8 +85,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         reception.granted_sent = reception.lane.received();
         let (received, announced) = (reception.lane.received(), reception.lane.ready());
         let committed = reception.lane.committed();
+        self.counters.lanes[lane].reconnects += u64::from(announced > 0);
         self.policy.handle_reset(lane, received, now);
         self.lanes.refresh(lane);
+        self.grants_due = true;
         self.lanes.dirty.insert(lane);
         LaneState { received, announced, committed }
     }
@@ -97,6 +98,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lanes.lanes[lane].lane.handle_disconnected();
         self.policy.handle_gone(lane, now);
         self.lanes.refresh(lane);
+        self.grants_due = true;
     }
 
     /// Whether a source has a live connection.
@@ -113,10 +115,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         now: Instant,
     ) -> Result<(), LaneError> {
         let mut start = offset;
+        self.grants_due = true;
         for announcement in announcements {
             if self.lanes.lanes[lane].lane.check_announcement(start, &announcement)? {
-                let sequence = self.lanes.lanes[lane].lane.next_sequence();
-                let slot = self.accept_announcement(lane, sequence, &announcement, now);
+                let slot = self.accept_announcement(lane, start, &announcement, now);
                 self.lanes.lanes[lane].lane.push(announcement, slot);
             }
             start = start.saturating_add(announcement.lane_length());
@@ -139,8 +141,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
             };
             let take = bytes.len().min(usize::try_from(arrival.remaining).unwrap_or(usize::MAX));
             let (piece, rest) = bytes.split_at(take);
-            self.store(lane, &arrival, piece);
-            self.complete_piece(lane, &arrival, take as u64, now)?;
+            self.store(lane, &arrival, piece)?;
+            self.complete_piece(lane, &arrival, take as u64, now);
             bytes = rest;
         }
         self.after_data(lane, now);
@@ -165,7 +167,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             let from = memory.len() - count;
             self.lanes.lanes[lane].running.update(&memory[from..]);
         }
-        self.complete_piece(lane, &arrival, count as u64, now)?;
+        self.complete_piece(lane, &arrival, count as u64, now);
         self.after_data(lane, now);
         Ok(())
     }
@@ -191,7 +193,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     fn accept_announcement(
         &mut self,
         lane: usize,
-        sequence: u64,
+        start: u64,
         announcement: &Announcement,
         now: Instant,
     ) -> Option<usize> {
@@ -220,58 +222,54 @@ impl<P: GrantPolicy> BuilderCore<P> {
                 }
             },
         };
-        self.slots[slot].announce(lane, sequence, announcement);
+        self.slots[slot].announce(lane, start, announcement);
         Some(slot)
     }
 
-    fn store(&mut self, lane: usize, arrival: &Arrival, piece: &[u8]) {
-        let Some(slot) = arrival.fragment.slot else { return };
+    /// Keeps a piece of the fragment that is coming in. Its own header is checked before any room is made for the payload,
+    /// so that an error leaves nothing behind that a repetition would find.
+    fn store(&mut self, lane: usize, arrival: &Arrival, piece: &[u8]) -> Result<(), LaneError> {
+        let Some(slot) = arrival.fragment.slot else { return Ok(()) };
         let reception = &mut self.lanes.lanes[lane];
         let position = arrival.position as usize;
-        if position == 0 {
-            let length = arrival.fragment.announcement.length as usize;
-            reception.running = RunningChecksum::default();
-            self.slots[slot].begin(lane, length, &mut self.pool);
-        }
         let mut payload = piece;
         if position < HEADER {
             let (header, rest) = piece.split_at(piece.len().min(HEADER - position));
             reception.header[position..position + header.len()].copy_from_slice(header);
+            if position + header.len() < HEADER {
+                return Ok(());
+            }
+            let Announcement { event: announced, length, .. } = arrival.fragment.announcement;
+            let (found, _) = decode_fragment_header(&reception.header);
+            if found != announced {
+                return Err(LaneError::WrongEvent { offset: arrival.fragment.start, found, announced });
+            }
+            if self.slots[slot].begin(lane, length as usize, &mut self.pool) {
+                reception.running = RunningChecksum::default();
+            }
             payload = rest;
         }
         if !payload.is_empty() {
             let at = position.max(HEADER) - HEADER;
-            if self.slots[slot].own_memory(lane).is_some() {
+            if self.slots[slot].write(lane, at, payload) {
                 reception.running.update(payload);
             }
-            self.slots[slot].write(lane, at, payload);
         }
+        Ok(())
     }
 
     /// Moves on by `count` bytes; at the end of a fragment, checks it and makes it part of its event.
-    fn complete_piece(
-        &mut self,
-        lane: usize,
-        arrival: &Arrival,
-        count: u64,
-        now: Instant,
-    ) -> Result<(), LaneError> {
-        if count < arrival.remaining {
-            self.lanes.lanes[lane].lane.advance(count);
-            return Ok(());
-        }
+    fn complete_piece(&mut self, lane: usize, arrival: &Arrival, count: u64, now: Instant) {
         let reception = &mut self.lanes.lanes[lane];
-        let Some(slot) = arrival.fragment.slot else {
-            reception.lane.advance(count);
-            self.lanes.dirty.insert(lane);
-            return Ok(());
-        };
-        let announced = arrival.fragment.announcement.event;
-        let (found, checksum) = decode_fragment_header(&reception.header);
-        if found != announced {
-            return Err(LaneError::WrongEvent { offset: arrival.fragment.start, found, announced });
-        }
         reception.lane.advance(count);
+        let Some(slot) = arrival.fragment.slot else {
+            self.lanes.dirty.insert(lane);
+            return;
+        };
+        if count < arrival.remaining {
+            return;
+        }
+        let (_, checksum) = decode_fragment_header(&reception.header);
         let counters = &mut self.counters.lanes[lane];
         if self.slots[slot].finish(lane, checksum, &mut reception.running) {
             counters.fragments += 1;
@@ -280,16 +278,16 @@ impl<P: GrantPolicy> BuilderCore<P> {
         } else {
             counters.crc_errors += 1;
             self.slots[slot].given_up.insert(lane);
-            self.lanes.settle(lane, arrival.sequence);
+            self.lanes.settle(lane, arrival.fragment.start);
         }
         self.finish_if_over(slot, now);
-        Ok(())
     }
 
     fn after_data(&mut self, lane: usize, now: Instant) {
         let received = self.lanes.lanes[lane].lane.received();
         self.policy.handle_received(lane, received, now);
         self.lanes.refresh(lane);
+        self.grants_due = true;
     }
 
     /// Frees a slot that was opened by announcements alone, the longest ago.
@@ -315,7 +313,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let assembly = &mut self.slots[slot];
         for source in assembly.announced.iter() {
             self.counters.lanes[source].unexpected += 1;
-            self.lanes.settle(source, assembly.parts[source].sequence);
+            self.lanes.settle(source, assembly.parts[source].start);
         }
         self.table.remove(assembly.event);
         assembly.abandon(&mut self.pool);

@@ -11,48 +11,40 @@ use crate::{
 };
 
 /// What one builder knows of one source's lane.
+///
+/// Fragments are known by the lane offset at which they begin. Neighbours that are settled become one entry, so that there
+/// are never more than two entries per fragment that still has a slot, and one: what a peer announces takes no memory
+/// beyond that, and an event that stays open for long holds up nobody.
 #[derive(Debug)]
 pub struct IncomingLane {
+    /// Without gaps, from the first byte that is not committed to `ready`.
     held: VecDeque<IncomingFragment>,
-    /// Sequence number of the first in `held`.
-    first: u64,
-    /// Sequence number of the fragment that the next byte belongs to.
-    receiving: u64,
-    /// Sequence number of the fragment that holds the offset `granted`.
-    granting: u64,
+    /// How many of `held` are settled.
+    settled: usize,
     ready: u64,
     granted: u64,
     received: u64,
     committed: u64,
-    limits: Limits,
+    max_fragment: u64,
     commit_due: bool,
     connected: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    max_fragment: u64,
-    fragments: usize,
-}
-
-/// One announced fragment.
+/// One announced fragment, or a run of settled ones.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingFragment {
-    /// What was announced.
+    /// What was announced; of a run, the first.
     pub announcement: Announcement,
     /// Where it begins in the lane.
     pub start: u64,
-    /// The caller's mark: where the bytes go. `None`: they are discarded.
+    /// The caller's mark: where the bytes go. `None`: they are discarded, and the source may forget them.
     pub slot: Option<usize>,
-    /// Whether the source may forget it once the bytes are here.
-    settled: bool,
+    end: u64,
 }
 
 /// The fragment that the next bytes belong to.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Which one, for [`IncomingLane::settle`].
-    pub sequence: u64,
     /// The fragment.
     pub fragment: IncomingFragment,
     /// How many of its lane bytes have arrived.
@@ -62,18 +54,16 @@ pub struct Arrival {
 }
 
 impl IncomingLane {
-    /// A lane with nothing on it. `fragments` bounds how many may be announced and not committed.
-    pub fn new(max_fragment: u64, fragments: usize) -> Self {
+    /// A lane with nothing on it.
+    pub fn new(max_fragment: u64) -> Self {
         Self {
             held: VecDeque::new(),
-            first: 0,
-            receiving: 0,
-            granting: 0,
+            settled: 0,
             ready: 0,
             granted: 0,
             received: 0,
             committed: 0,
-            limits: Limits { max_fragment, fragments },
+            max_fragment,
             commit_due: false,
             connected: false,
         }
@@ -106,7 +96,7 @@ impl IncomingLane {
 
     /// What a grant policy sees.
     pub fn demand(&self) -> LaneDemand {
-        let next = self.at(self.granting);
+        let next = self.at(self.granted);
         LaneDemand {
             ready: self.ready,
             granted: self.granted,
@@ -121,7 +111,6 @@ impl IncomingLane {
     pub fn handle_connected(&mut self) {
         self.connected = true;
         self.granted = self.received;
-        self.granting = self.receiving;
         self.commit_due = true;
     }
 
@@ -146,38 +135,33 @@ impl IncomingLane {
         if announcement.event.number() == 0 {
             return Err(LaneError::EventZero);
         }
-        if u64::from(announcement.length) > self.limits.max_fragment {
+        if u64::from(announcement.length) > self.max_fragment {
             return Err(LaneError::Oversize {
                 event: announcement.event,
                 length: announcement.length,
-                limit: self.limits.max_fragment,
+                limit: self.max_fragment,
             });
         }
-        if self.held.len() >= self.limits.fragments {
-            return Err(LaneError::TooMany { limit: self.limits.fragments });
-        }
         Ok(true)
-    }
-
-    /// The sequence number of the next new announcement.
-    pub fn next_sequence(&self) -> u64 {
-        self.first + self.held.len() as u64
     }
 
     /// Takes a checked announcement in; `slot` says where its bytes go, `None` that they are discarded.
     pub fn push(&mut self, announcement: Announcement, slot: Option<usize>) {
         let start = self.ready;
         self.ready = start.saturating_add(announcement.lane_length());
-        self.held.push_back(IncomingFragment { announcement, start, slot, settled: slot.is_none() });
+        match self.held.back_mut() {
+            Some(last) if slot.is_none() && last.slot.is_none() => last.end = self.ready,
+            _ => {
+                self.settled += usize::from(slot.is_none());
+                self.held.push_back(IncomingFragment { announcement, start, slot, end: self.ready });
+            }
+        }
     }
 
     /// Raises `granted`; the policy's word.
     pub fn grant(&mut self, end: u64) {
         debug_assert!(self.granted < end && end <= self.ready, "grant to {end} of {self:?}");
         self.granted = end.min(self.ready);
-        while self.at(self.granting).is_some_and(|held| held.end() <= self.granted) {
-            self.granting += 1;
-        }
     }
 
     /// Whether `length` data bytes from `offset` on may come now.
@@ -194,35 +178,37 @@ impl IncomingLane {
 
     /// The fragment that the next byte belongs to; `None` when nothing is to come.
     pub fn arrival(&self) -> Option<Arrival> {
-        let fragment = *self.at(self.receiving)?;
+        let fragment = *self.at(self.received)?;
         let position = self.received - fragment.start;
-        Some(Arrival {
-            sequence: self.receiving,
-            fragment,
-            position,
-            remaining: fragment.end() - self.received,
-        })
+        Some(Arrival { fragment, position, remaining: fragment.end - self.received })
     }
 
     /// `count` more bytes of the current fragment are here.
     pub fn advance(&mut self, count: u64) {
+        let discarded = self.at(self.received).is_some_and(|held| held.slot.is_none());
         self.received += count;
-        if let Some(held) = self.at(self.receiving).filter(|held| held.end() <= self.received) {
-            self.commit_due |= held.settled;
-            self.receiving += 1;
+        if discarded {
+            self.commit_due = true;
             self.release();
         }
     }
 
-    /// The source may forget that fragment as soon as its bytes are here; until then they are discarded.
-    pub fn settle(&mut self, sequence: u64) {
-        let index = sequence.checked_sub(self.first).map(|index| index as usize);
-        if let Some(held) = index.and_then(|index| self.held.get_mut(index)) {
-            held.settled = true;
-            held.slot = None;
-            self.commit_due |= sequence < self.receiving;
-            self.release();
+    /// The source may forget the fragment that begins at `start` as soon as its bytes are here; until then they are
+    /// discarded.
+    pub fn settle(&mut self, start: u64) {
+        let index = self.held.partition_point(|held| held.start < start);
+        let Some(held) = self.held.get_mut(index) else { return };
+        if held.start != start || held.slot.is_none() {
+            return;
         }
+        held.slot = None;
+        self.settled += 1;
+        self.commit_due |= start < self.received;
+        self.join(index);
+        if index > 0 {
+            self.join(index - 1);
+        }
+        self.release();
     }
 
     /// What to tell the source about `committed`, if there is news: the offset; ranges above it are left in `ranges`.
@@ -232,40 +218,48 @@ impl IncomingLane {
             return None;
         }
         self.commit_due = false;
-        let arrived = (self.receiving - self.first) as usize;
-        if self.held.front().is_none_or(|held| held.end() > self.received) {
-            return Some(self.committed);
-        }
-        for held in self.held.range(..arrived).filter(|held| held.settled) {
-            let full = ranges.len() == MAX_COMMIT_RANGES;
-            match ranges.last_mut() {
-                Some(last) if last.end == held.start => last.end = held.end(),
-                _ if full => break,
-                _ => ranges.push(held.start..held.end()),
-            }
-        }
+        let runs = self.held.iter().filter(|held| held.slot.is_none()).take(self.settled);
+        let arrived = runs.take_while(|run| run.start < self.received).take(MAX_COMMIT_RANGES);
+        ranges.extend(arrived.map(|run| run.start..run.end.min(self.received)));
         Some(self.committed)
     }
 
-    fn release(&mut self) {
-        while self.first < self.receiving && self.held.front().is_some_and(|held| held.settled) {
-            if let Some(held) = self.held.pop_front() {
-                self.first += 1;
-                self.committed = held.end();
-                self.commit_due = true;
-            }
+    /// Makes one of an entry and the next, where both are settled.
+    fn join(&mut self, index: usize) {
+        let Some(next) = self.held.get(index + 1).filter(|next| next.slot.is_none()) else { return };
+        let end = next.end;
+        if self.held[index].slot.is_none() {
+            self.held[index].end = end;
+            self.held.remove(index + 1);
+            self.settled -= 1;
         }
     }
 
-    fn at(&self, sequence: u64) -> Option<&IncomingFragment> {
-        self.held.get(sequence.checked_sub(self.first)? as usize)
+    /// Commits what is settled and here, from the front on: whole fragments, or the beginning of a run.
+    fn release(&mut self) {
+        let Some(front) = self.held.front_mut() else { return };
+        if front.slot.is_some() || front.start >= self.received {
+            return;
+        }
+        self.commit_due = true;
+        self.committed = front.end.min(self.received);
+        front.start = self.committed;
+        if front.start == front.end {
+            self.held.pop_front();
+            self.settled -= 1;
+        }
+    }
+
+    /// The entry that holds the lane byte at `offset`.
+    fn at(&self, offset: u64) -> Option<&IncomingFragment> {
+        self.held.get(self.held.partition_point(|held| held.end <= offset))
     }
 }
 
 impl IncomingFragment {
     /// Where it ends in the lane.
     pub fn end(&self) -> u64 {
-        self.start + self.announcement.lane_length()
+        self.end
     }
 }
 

@@ -26,6 +26,8 @@ pub struct OutgoingLane {
     sent: u64,
     committed: u64,
     held_bytes: u64,
+    /// How many of `held` have their payload.
+    held_payloads: usize,
 }
 
 #[derive(Debug)]
@@ -46,6 +48,7 @@ impl OutgoingLane {
         let start = self.ready;
         self.ready += announcement.lane_length();
         self.held_bytes += u64::from(length);
+        self.held_payloads += 1;
         self.held.push_back(Held { start, announcement, header, payload: Some(fragment.payload) });
     }
 
@@ -71,7 +74,7 @@ impl OutgoingLane {
 
     /// Fragments that are kept for a resend.
     pub fn held_fragments(&self) -> usize {
-        self.held.len()
+        self.held_payloads
     }
 
     /// Whether fragments wait to be announced.
@@ -121,7 +124,7 @@ impl OutgoingLane {
                 break;
             }
             let Some(payload) = &held.payload else { break };
-            let mut within = at - held.start;
+            let Some(mut within) = at.checked_sub(held.start) else { break };
             if within < FRAGMENT_HEADER {
                 let piece = &held.header[within as usize..];
                 let piece = &piece[..piece.len().min((range.end - at) as usize)];
@@ -159,18 +162,21 @@ impl OutgoingLane {
         if offset.max(highest) > self.sent {
             return Err(self.outside("commit", offset.max(highest), self.committed));
         }
-        while self.held.front().is_some_and(|held| held.end() <= offset) {
-            if let Some(mut held) = self.held.pop_front() {
-                self.first += 1;
-                self.held_bytes -= held.release(&mut released);
+        let mut let_go = |held: &mut Held| {
+            if let Some(payload) = held.payload.take() {
+                self.held_bytes -= payload.len() as u64;
+                self.held_payloads -= 1;
+                released(held.announcement.event, payload);
             }
+        };
+        while let Some(mut held) = self.held.pop_front_if(|held| held.end() <= offset) {
+            self.first += 1;
+            let_go(&mut held);
         }
         self.committed = self.committed.max(offset);
         for range in ranges {
             let from = self.held.partition_point(|held| held.start < range.start);
-            for held in self.held.range_mut(from..).take_while(|held| held.end() <= range.end) {
-                self.held_bytes -= held.release(&mut released);
-            }
+            self.held.range_mut(from..).take_while(|held| held.end() <= range.end).for_each(&mut let_go);
         }
         Ok(())
     }
@@ -178,7 +184,8 @@ impl OutgoingLane {
     /// A new connection: the builder has `received` bytes and knows the announcements up to `announced`.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
-        if received < self.committed || received > self.ready || received > announced {
+        let is_gone = |held: &Held| held.payload.is_none() && held.end() > received;
+        if received < self.committed || received > announced || self.held.iter().any(is_gone) {
             return Err(self.outside("received", received, self.committed));
         }
         if announced < lowest || announced > self.announced() {
@@ -210,13 +217,5 @@ impl OutgoingLane {
 impl Held {
     fn end(&self) -> u64 {
         self.start + self.announcement.lane_length()
-    }
-
-    /// Lets the payload go; returns its length, or 0 when it was gone already.
-    fn release(&mut self, released: &mut impl FnMut(EventId, bytes::Bytes)) -> u64 {
-        let Some(payload) = self.payload.take() else { return 0 };
-        let length = payload.len() as u64;
-        released(self.announcement.event, payload);
-        length
     }
 }

@@ -17,6 +17,8 @@ const REMEMBERED: usize = 1 << 16;
 pub(super) enum Placed {
     /// The other half is still to come.
     Waiting,
+    /// A decision that is no news, or on an event that is over.
+    Known,
     /// Assigned and present: goes to the lane of that index.
     Ready(usize, Fragment),
     /// Dropped: the event was inhibited.
@@ -98,9 +100,9 @@ impl Backlog {
 
     /// `lane` is the builder's lane where the verdict is `Assigned`.
     pub(super) fn decide(&mut self, event: EventId, verdict: Verdict, lane: Option<usize>) -> Placed {
-        let Some(index) = event.number().checked_sub(self.first) else { return Placed::Waiting };
+        let Some(index) = event.number().checked_sub(self.first) else { return Placed::Known };
         if index >= MAX_AHEAD {
-            return Placed::Waiting;
+            return Placed::Known;
         }
         self.undecided = self.undecided.max(event.number() + 1);
         let entry = self.entry(index as usize);
@@ -113,7 +115,7 @@ impl Backlog {
         let placed = match (before, dropped) {
             (Entry::Over, _) => {
                 *entry = Entry::Over;
-                Placed::Waiting
+                Placed::Known
             }
             (Entry::Held(fragment), dropped) => {
                 let lane = match entry {
@@ -128,7 +130,8 @@ impl Backlog {
                     (dropped, _) => dropped.unwrap_or(Placed::Closed),
                 }
             }
-            (Entry::Nothing | Entry::Assigned(_) | Entry::Inhibited | Entry::Closed, _) => Placed::Waiting,
+            (Entry::Assigned(_), _) => Placed::Known,
+            (Entry::Nothing | Entry::Inhibited | Entry::Closed, _) => Placed::Waiting,
         };
         self.forget();
         placed

@@ -1,0 +1,105 @@
+//! Sources and a builder, connected in memory: whatever the order, the cuts and the losses, every event is built once,
+//! byte-exactly, within its budget and its memory.
+
+#[path = "machines/pipe.rs"]
+mod pipe;
+#[path = "machines/world.rs"]
+mod world;
+
+use evb_core::{builder::BuilderCore, grant::GrantPolicy, units::Bytes};
+use evb_shaper::{Policy, Shaping};
+use proptest::prelude::*;
+use world::{Plan, World, payload};
+
+fn run(plan: Plan) {
+    let mut world = World::new(plan);
+    for _ in 0..30 + 12 * world.plan.events as usize {
+        world.step();
+    }
+    world.drain();
+    check_events(&world);
+    check_counters(&world);
+    assert_eq!(world.builder.slots_used(), 0);
+    if !world.is_lost(world.plan.sources - 1) {
+        assert_eq!(world.builder.policy().outstanding(), Bytes::ZERO);
+    }
+}
+
+fn check_events(world: &World) {
+    let built: Vec<_> = world.built.keys().copied().collect();
+    assert_eq!(built, world.assigned.iter().copied().collect::<Vec<_>>(), "each assigned event once");
+    for (number, event) in &world.built {
+        for part in event.fragments() {
+            let source = usize::from(part.source.number()) - 1;
+            assert_eq!(
+                part.payload,
+                payload(world.plan.seed, source, *number),
+                "source {source} of {number}"
+            );
+            assert_eq!(part.timestamp.ticks(), number * 7);
+        }
+        for source in 0..world.plan.sources {
+            let missing = event.missing.iter().any(|id| usize::from(id.number()) == source + 1);
+            let present = event.fragments().any(|part| usize::from(part.source.number()) == source + 1);
+            let excused = world.withheld.contains(&(source, *number)) || world.is_lost(source);
+            assert!(!(missing && present));
+            assert!(present || excused, "source {source} of event {number} is gone without a reason");
+            assert!(!present || !world.withheld.contains(&(source, *number)));
+            assert!(present || missing || world.is_lost(source), "its absence has to be named");
+        }
+    }
+}
+
+fn check_counters(world: &World) {
+    let report = world.builder_report();
+    let assigned = world.assigned.len() as u64;
+    assert_eq!(report.complete + report.incomplete + report.rejected + report.lost, assigned);
+    assert_eq!(report.written, report.complete + report.incomplete);
+    let bound = BuilderCore::<Policy>::memory_bound(world.builder.config()).count();
+    assert!(report.memory_peak_bytes <= 2 * bound, "{} of {bound}", report.memory_peak_bytes);
+    for (source, lane) in report.lanes.iter().enumerate() {
+        assert_eq!((lane.duplicate, lane.crc_errors, lane.unexpected), (0, 0, 0));
+        if !world.is_lost(source) {
+            assert_eq!(lane.fragments + lane.missing, assigned, "source {source}");
+        }
+        let sent = world.source_report(source);
+        let dropped = sent.inhibited + sent.closed + sent.unexpected + sent.duplicate;
+        assert_eq!(sent.pushed, dropped + sent.committed + sent.uncommitted, "source {source}");
+        if !world.is_lost(source) {
+            assert_eq!(sent.uncommitted, 0);
+            assert_eq!(sent.committed, lane.fragments + lane.late);
+        }
+    }
+}
+
+fn shapings() -> impl Strategy<Value = (Shaping, Option<Bytes>)> {
+    let credit = |budget: u64, chunk: u64, sources_at_once| {
+        let budget = Bytes::new(budget);
+        (Shaping::Credit { budget, chunk: Bytes::new(chunk), sources_at_once }, Some(budget))
+    };
+    prop_oneof![
+        (600u64..20_000, 64u64..9000).prop_map(move |(budget, chunk)| credit(budget, chunk, None)),
+        (2000u64..20_000, 64u64..9000, 1usize..3).prop_map(move |(b, c, n)| credit(b, c, Some(n))),
+        (256u64..9000).prop_map(|window| (Shaping::Window { window: Bytes::new(window) }, None)),
+        Just((Shaping::None, None)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(5000) })]
+
+    #[test]
+    fn any_order_builds_every_event_once(
+        seed: u64,
+        sources in 1usize..5,
+        slots in 1usize..6,
+        events in 1u64..16,
+        (shaping, budget) in shapings(),
+        cuts: bool,
+        sloppy_readout: bool,
+        loses_a_source: bool,
+    ) {
+        let loses_a_source = loses_a_source && sources > 1;
+        run(Plan { seed, sources, slots, events, shaping, budget, cuts, sloppy_readout, loses_a_source });
+    }
+}

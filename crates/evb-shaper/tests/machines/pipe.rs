@@ -1,0 +1,167 @@
+//! One lane's connection in memory: bytes that can be cut anywhere, and who reads them.
+
+use bytes::{Bytes, BytesMut};
+use evb_core::{
+    builder::BuilderCore,
+    source::SourceCore,
+    time::Instant,
+    wire::{
+        control::LaneState,
+        record::{
+            ANNOUNCEMENT, Announcement, COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_commit_range,
+        },
+    },
+};
+use evb_shaper::Policy;
+
+/// Both directions, and what the wire showed so far.
+#[derive(Debug, Default)]
+pub(crate) struct Pipe {
+    pub(crate) up: BytesMut,
+    pub(crate) down: BytesMut,
+    /// The builder accepted; the source has not heard so yet.
+    pub(crate) welcome: Option<LaneState>,
+    pub(crate) is_up: bool,
+    /// Data bytes of the current record that are still to come.
+    data_left: usize,
+    announced: u64,
+    received: u64,
+    granted: u64,
+    committed: u64,
+}
+
+impl Pipe {
+    /// The builder accepts a connection.
+    pub(crate) fn connect(&mut self, state: LaneState) {
+        assert_eq!((state.received, state.announced), (self.received, self.announced));
+        assert!(state.committed <= state.received && state.received <= state.announced);
+        *self =
+            Self { is_up: true, welcome: Some(state), up: BytesMut::new(), down: BytesMut::new(), ..*self };
+        (self.data_left, self.granted) = (0, self.received);
+    }
+
+    pub(crate) fn cut(&mut self) {
+        self.is_up = false;
+        self.welcome = None;
+        self.up.clear();
+        self.down.clear();
+    }
+
+    /// At most `limit` bytes reach the builder; data goes by either of its two doors.
+    pub(crate) fn to_builder(
+        &mut self,
+        builder: &mut BuilderCore<Policy>,
+        lane: usize,
+        limit: usize,
+        now: Instant,
+    ) {
+        let mut budget = limit.min(self.up.len());
+        loop {
+            if self.data_left > 0 {
+                let count = budget.min(self.data_left);
+                if count == 0 {
+                    return;
+                }
+                let data = self.up.split_to(count);
+                read_data(builder, lane, &data, now);
+                self.received += count as u64;
+                self.data_left -= count;
+                budget -= count;
+                continue;
+            }
+            let Some(header) = self.up.first_chunk::<RECORD_HEADER>() else { return };
+            let header = RecordHeader::decode(*header).unwrap();
+            let length = RECORD_HEADER + header.body();
+            if budget < length {
+                return;
+            }
+            budget -= length;
+            let record = self.up.split_to(length);
+            match header {
+                RecordHeader::Data { offset, length } => {
+                    builder.check_data(lane, offset, length).unwrap();
+                    assert!(offset + u64::from(length) <= self.granted, "sent what was not granted");
+                    self.data_left = length as usize;
+                }
+                RecordHeader::Announce { offset, .. } => {
+                    let items = record[RECORD_HEADER..].as_chunks::<ANNOUNCEMENT>().0;
+                    let items = items.iter().map(Announcement::decode);
+                    let end = offset + items.clone().map(|item| item.lane_length()).sum::<u64>();
+                    builder.handle_announcements(lane, offset, items, now).unwrap();
+                    self.announced = self.announced.max(end);
+                }
+                RecordHeader::Grant { .. } | RecordHeader::Commit { .. } => panic!("not a source's record"),
+            }
+        }
+    }
+
+    /// Notes what the builder wrote, and checks the order of the counters: committed ≤ received ≤ granted ≤ ready.
+    pub(crate) fn note_written(&mut self, mut written: &[u8]) {
+        while let Some(header) = written.first_chunk::<RECORD_HEADER>() {
+            let header = RecordHeader::decode(*header).unwrap();
+            let (body, rest) = written[RECORD_HEADER..].split_at(header.body());
+            match header {
+                RecordHeader::Grant { end } => self.granted = end,
+                RecordHeader::Commit { offset, .. } => {
+                    assert!(offset >= self.committed, "committed goes back");
+                    self.committed = offset;
+                    for range in body.as_chunks::<COMMIT_RANGE>().0 {
+                        let range = decode_commit_range(range).unwrap();
+                        assert!(offset < range.start && range.end <= self.received, "{range:?}");
+                    }
+                }
+                RecordHeader::Announce { .. } | RecordHeader::Data { .. } => panic!("not a builder's record"),
+            }
+            written = rest;
+        }
+        assert!(self.committed <= self.received);
+        assert!(self.received <= self.granted);
+        assert!(self.granted <= self.announced);
+    }
+
+    /// At most `limit` bytes reach the source; returns the payloads that it let go.
+    pub(crate) fn to_source(&mut self, source: &mut SourceCore, limit: usize) -> Vec<Bytes> {
+        let mut released = Vec::new();
+        let mut budget = limit.min(self.down.len());
+        while let Some(header) = self.down.first_chunk::<RECORD_HEADER>() {
+            let header = RecordHeader::decode(*header).unwrap();
+            let length = RECORD_HEADER + header.body();
+            if budget < length {
+                break;
+            }
+            budget -= length;
+            let record = self.down.split_to(length);
+            match header {
+                RecordHeader::Grant { end } => source.handle_grant(0, end).unwrap(),
+                RecordHeader::Commit { offset, .. } => {
+                    let ranges = record[RECORD_HEADER..].as_chunks::<COMMIT_RANGE>().0;
+                    let ranges: Vec<_> = ranges.iter().map(|r| decode_commit_range(r).unwrap()).collect();
+                    source.handle_commit(0, offset, &ranges, |payload| released.push(payload)).unwrap();
+                }
+                RecordHeader::Announce { .. } | RecordHeader::Data { .. } => panic!("not a builder's record"),
+            }
+        }
+        released
+    }
+}
+
+fn read_data(builder: &mut BuilderCore<Policy>, lane: usize, mut data: &[u8], now: Instant) {
+    while !data.is_empty() {
+        let count = match builder.spare_memory(lane) {
+            Some((memory, room)) => {
+                let count = room.min(data.len());
+                memory.extend_from_slice(&data[..count]);
+                count
+            }
+            None => {
+                // A small piece, so that a large fragment's memory is found once its header is past.
+                let count = data.len().min(40);
+                builder.handle_data(lane, &data[..count], now).unwrap();
+                data = &data[count..];
+                continue;
+            }
+        };
+        builder.handle_filled(lane, count, now).unwrap();
+        data = &data[count..];
+    }
+}

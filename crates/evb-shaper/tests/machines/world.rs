@@ -1,0 +1,405 @@
+//! Sources, one builder, a supervisor's decisions and a sink, in an order that a seed decides.
+
+use core::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    io::IoSlice,
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use evb_core::{
+    builder::{self, BuilderConfig, BuilderCore},
+    event::Event,
+    fragment::{Fragment, Timestamp},
+    grant::GrantPolicy,
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    rng::Rng,
+    set::SourceSet,
+    source::{self, SourceConfig, SourceCore},
+    time::Instant,
+    units::Bytes as Amount,
+    wire::{
+        control::{Assignments, BuilderReport, Decisions, SourceReport, Verdict, control, report},
+        record::RecordHeader,
+    },
+};
+use evb_shaper::{Policy, Shaping};
+
+use crate::pipe::Pipe;
+
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+const MAX_FRAGMENT: Amount = Amount::kib(40);
+const BUILDER: BuilderId = BuilderId::new(1);
+
+/// What may happen besides the ordinary.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) sources: usize,
+    pub(crate) slots: usize,
+    pub(crate) events: u64,
+    pub(crate) shaping: Shaping,
+    pub(crate) budget: Option<Amount>,
+    /// Connections break.
+    pub(crate) cuts: bool,
+    /// Readout leaves fragments out, or pushes them twice.
+    pub(crate) sloppy_readout: bool,
+    /// The last source dies half way.
+    pub(crate) loses_a_source: bool,
+}
+
+/// Everything of one case.
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) rng: Rng,
+    now: Instant,
+    pub(crate) builder: BuilderCore<Policy>,
+    pub(crate) sources: Vec<SourceCore>,
+    pipes: Vec<Pipe>,
+    dead: BTreeSet<usize>,
+    /// Per source: decisions on the way, and the next event that readout pushes.
+    decisions: Vec<VecDeque<Decisions>>,
+    next_push: Vec<u64>,
+    assignments: VecDeque<Assignments>,
+    roster: u32,
+    next_event: u64,
+    outstanding: BTreeSet<u64>,
+    pub(crate) assigned: BTreeSet<u64>,
+    pub(crate) withheld: BTreeSet<(usize, u64)>,
+    sink: Vec<Event>,
+    pub(crate) built: BTreeMap<u64, Event>,
+    accounted: BTreeSet<u64>,
+}
+
+impl World {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let ids: Vec<_> = (1..=plan.sources as u16).map(SourceId::new).collect();
+        let config = BuilderConfig {
+            id: BUILDER,
+            run: RunNumber::new(1),
+            epoch: Epoch::new(1),
+            slots: plan.slots,
+            deadline: DEADLINE,
+            heartbeat: Duration::from_secs(1),
+            shared_clock: true,
+            sources: ids.clone(),
+            max_fragment: vec![MAX_FRAGMENT; plan.sources],
+        };
+        let source = |id: &SourceId| SourceConfig {
+            id: *id,
+            max_fragment: MAX_FRAGMENT,
+            orphan_timeout: Duration::from_secs(300),
+            heartbeat: Duration::from_secs(1),
+            builders: vec![BUILDER],
+            on_demand: false,
+            decided: EventId::default(),
+        };
+        let policy = plan.shaping.policy(plan.sources, 1500, 1);
+        let mut builder = BuilderCore::new(config, policy, now);
+        builder.handle_roster(1, SourceSet::first(plan.sources), now);
+        Self {
+            rng: Rng::new(plan.seed),
+            now,
+            builder,
+            sources: ids.iter().map(|id| SourceCore::new(source(id), now)).collect(),
+            pipes: ids.iter().map(|_| Pipe::default()).collect(),
+            dead: BTreeSet::new(),
+            decisions: vec![VecDeque::new(); plan.sources],
+            next_push: vec![1; plan.sources],
+            assignments: VecDeque::new(),
+            roster: 1,
+            next_event: 1,
+            outstanding: BTreeSet::new(),
+            assigned: BTreeSet::new(),
+            withheld: BTreeSet::new(),
+            sink: Vec::new(),
+            built: BTreeMap::new(),
+            accounted: BTreeSet::new(),
+            plan,
+        }
+    }
+
+    /// One random step, and the machines polled dry after it.
+    pub(crate) fn step(&mut self) {
+        let lane = self.rng.below(self.plan.sources as u64) as usize;
+        match self.rng.below(100) {
+            0..14 => self.trigger(),
+            14..24 => self.deliver_decision(lane),
+            24..32 => self.deliver_assignment(),
+            32..48 => self.push(lane),
+            48..66 => self.deliver_up(lane),
+            66..80 => self.deliver_down(lane),
+            80..88 => self.accept(),
+            88..90 if self.plan.cuts => self.cut(lane),
+            88..96 => self.connect(lane),
+            96 if self.plan.loses_a_source && self.next_event > self.plan.events / 2 => self.lose(),
+            97 => self.pass(Duration::from_millis(60)),
+            _ => {
+                let micros = self.rng.below(500);
+                self.pass(Duration::from_micros(micros));
+            }
+        }
+        self.pump();
+    }
+
+    /// Lets everything that is under way arrive, and every deadline pass.
+    pub(crate) fn drain(&mut self) {
+        self.plan.cuts = false;
+        for round in 0..4000 {
+            self.trigger();
+            self.deliver_assignment();
+            for lane in 0..self.plan.sources {
+                self.connect(lane);
+                self.deliver_decision(lane);
+                self.push(lane);
+                self.pump();
+                self.deliver_up(lane);
+                self.pump();
+                self.deliver_down(lane);
+            }
+            self.accept();
+            self.pump();
+            // A deadline is for what nobody announces, not for announcements that are under way.
+            let is_quiet = self.pipes.iter().all(|pipe| pipe.up.is_empty());
+            let pause = if is_quiet && round % 100 == 99 { DEADLINE } else { Duration::from_micros(50) };
+            self.pass(pause);
+            self.pump();
+            if self.is_over() {
+                // What was under way in connections that broke has left the network.
+                self.pass(Duration::from_secs(1));
+                self.pump();
+                return;
+            }
+        }
+        panic!("not over: {:?} outstanding, {} built", self.outstanding, self.built.len());
+    }
+
+    pub(crate) fn builder_report(&self) -> BuilderReport {
+        match self.builder.report().message {
+            Some(control::Message::Report(report)) => match report.report {
+                Some(report::Report::Builder(report)) => report,
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn source_report(&self, source: usize) -> SourceReport {
+        match self.sources[source].report(0).message {
+            Some(control::Message::Report(report)) => match report.report {
+                Some(report::Report::Source(report)) => report,
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn is_lost(&self, source: usize) -> bool {
+        self.dead.contains(&source)
+    }
+
+    fn is_over(&self) -> bool {
+        let is_done = |source: usize| {
+            self.next_push[source] > self.plan.events
+                && self.decisions[source].is_empty()
+                && self.sources[source].uncommitted() == 0
+        };
+        self.next_event > self.plan.events
+            && self.outstanding.is_empty()
+            && (0..self.plan.sources).all(|source| self.is_lost(source) || is_done(source))
+    }
+
+    fn trigger(&mut self) {
+        if self.next_event > self.plan.events || self.outstanding.len() == self.plan.slots {
+            return;
+        }
+        let event = self.next_event;
+        self.next_event += 1;
+        let inhibited = self.rng.below(10) == 0;
+        let mut decisions = Decisions::starting(EventId::new(event));
+        decisions.extend(1, if inhibited { Verdict::Inhibited } else { Verdict::Assigned(BUILDER) });
+        self.decisions.iter_mut().for_each(|queue| queue.push_back(decisions.clone()));
+        if !inhibited {
+            self.outstanding.insert(event);
+            self.assigned.insert(event);
+            let mut assignments = Assignments { roster_version: self.roster, ..Assignments::default() };
+            assignments.add(&mut (EventId::default(), 0), EventId::new(event), self.now.as_nanos());
+            self.assignments.push_back(assignments);
+        }
+    }
+
+    fn deliver_decision(&mut self, source: usize) {
+        if let Some(decisions) = self.decisions[source].pop_front().filter(|_| !self.is_lost(source)) {
+            self.sources[source].handle_decisions(&decisions).unwrap();
+        }
+    }
+
+    fn deliver_assignment(&mut self) {
+        if let Some(assignments) = self.assignments.pop_front() {
+            self.builder.handle_assignments(&assignments, self.now).unwrap();
+        }
+    }
+
+    fn push(&mut self, source: usize) {
+        let event = self.next_push[source];
+        if event > self.plan.events || self.is_lost(source) {
+            return;
+        }
+        self.next_push[source] += 1;
+        let payload = payload(self.plan.seed, source, event);
+        let times = match self.rng.below(12) {
+            0 if self.plan.sloppy_readout => 0,
+            1 if self.plan.sloppy_readout => 2,
+            _ => 1,
+        };
+        for _ in 0..times {
+            let fragment = Fragment::new(EventId::new(event), Timestamp::new(event * 7), payload.clone());
+            self.sources[source].push(fragment, self.now).unwrap();
+        }
+        if times == 0 {
+            self.withheld.insert((source, event));
+        }
+    }
+
+    fn deliver_up(&mut self, lane: usize) {
+        let limit = 1 + self.rng.below(3000) as usize;
+        if self.pipes[lane].is_up {
+            self.pipes[lane].to_builder(&mut self.builder, lane, limit, self.now);
+        }
+    }
+
+    fn deliver_down(&mut self, lane: usize) {
+        let limit = 1 + self.rng.below(300) as usize;
+        if !self.pipes[lane].is_up || self.pipes[lane].welcome.is_some() {
+            return;
+        }
+        for payload in self.pipes[lane].to_source(&mut self.sources[lane], limit) {
+            let Some(stamp) = payload.first_chunk::<8>() else { continue };
+            let event = u64::from_le_bytes(*stamp);
+            assert!(self.accounted.contains(&event), "event {event} was forgotten before it was accepted");
+        }
+    }
+
+    fn connect(&mut self, lane: usize) {
+        if self.is_lost(lane) {
+            return;
+        }
+        if !self.pipes[lane].is_up {
+            let state = self.builder.handle_lane_connected(lane, self.now);
+            self.pipes[lane].connect(state);
+        } else if let Some(state) = self.pipes[lane].welcome.take() {
+            self.sources[lane].handle_lane_connected(0, state.received, state.announced).unwrap();
+        }
+    }
+
+    fn cut(&mut self, lane: usize) {
+        if self.pipes[lane].is_up {
+            self.pipes[lane].cut();
+            self.sources[lane].handle_lane_disconnected(0);
+            self.builder.handle_lane_disconnected(lane, self.now);
+        }
+    }
+
+    fn lose(&mut self) {
+        let last = self.plan.sources - 1;
+        if self.dead.insert(last) {
+            self.cut(last);
+            self.roster += 1;
+            let up = (0..last).collect();
+            self.builder.handle_roster(self.roster, up, self.now);
+        }
+    }
+
+    fn accept(&mut self) {
+        if self.sink.is_empty() {
+            return;
+        }
+        let which = self.rng.below(self.sink.len() as u64) as usize;
+        let event = self.sink.swap_remove(which);
+        assert!(self.accounted.insert(event.id.number()), "accounted twice");
+        match self.rng.below(10) {
+            0 => self.builder.handle_rejected(event, self.now),
+            1 => self.builder.handle_failed(event, "disk full".into(), self.now),
+            _ => self.builder.handle_written(event, self.now),
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.builder.handle_timeout(self.now);
+        self.sources.iter_mut().for_each(|source| source.handle_timeout(self.now));
+    }
+
+    fn pump(&mut self) {
+        for lane in 0..self.plan.sources {
+            self.pump_source(lane);
+        }
+        while let Some(output) = self.builder.poll(self.now) {
+            match output {
+                builder::Output::Event(event) => {
+                    assert!(self.built.insert(event.id.number(), event.clone()).is_none(), "built twice");
+                    self.sink.push(event);
+                }
+                builder::Output::Lane(lane) => {
+                    let mut written = BytesMut::new();
+                    self.builder.write_records(lane, &mut written);
+                    if self.pipes[lane].is_up {
+                        self.pipes[lane].note_written(&written);
+                        self.pipes[lane].down.put_slice(&written);
+                    }
+                }
+                builder::Output::Supervisor(message) => {
+                    if let Some(control::Message::Completions(completions)) = message.message {
+                        let complete = completions.events().map(EventId::number);
+                        for event in complete.chain(completions.exceptions.iter().map(|e| e.event)) {
+                            assert!(self.outstanding.remove(&event), "completed twice");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(self.builder.slots_used() <= self.plan.slots);
+        if let Some(budget) = self.plan.budget {
+            assert!(self.builder.policy().outstanding() <= budget, "budget exceeded");
+        }
+    }
+
+    fn pump_source(&mut self, lane: usize) {
+        let source = &mut self.sources[lane];
+        let up = &mut self.pipes[lane].up;
+        while let Some(output) = source.poll(self.now) {
+            if matches!(output, source::Output::Announce(_)) {
+                source.announce(0, up);
+            }
+        }
+        let limit = 1 + self.rng.below(9000);
+        while let Some(range) = source.take(0, limit) {
+            let length = (range.end - range.start) as u32;
+            up.put_slice(&RecordHeader::Data { length, offset: range.start }.encode());
+            let mut at = range.start;
+            while at < range.end {
+                let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(4);
+                let count = source.gather(0, at..range.end, &mut slices);
+                assert!(count > 0 && slices.iter().map(|s| s.len() as u64).sum::<u64>() == count);
+                slices.iter().for_each(|slice| up.put_slice(slice));
+                at += count;
+            }
+        }
+    }
+}
+
+/// The payload of one fragment: its event in front, then bytes that tell each place from every other.
+pub(crate) fn payload(seed: u64, source: usize, event: u64) -> Bytes {
+    let mut rng = Rng::new(seed ^ (source as u64) << 32 ^ event);
+    let length = match rng.below(40) {
+        0 => 0,
+        1 => 16_380 + rng.below(9000),
+        2..8 => rng.below(16),
+        _ => rng.below(700),
+    };
+    let mut bytes = event.to_le_bytes().to_vec();
+    bytes.resize(length as usize, 0);
+    bytes.iter_mut().skip(8).for_each(|byte| *byte = rng.next_u64() as u8);
+    bytes.into()
+}
