@@ -56,7 +56,7 @@ pub use merge::{MergeError, MergeReport, merge};
 pub use naming::{EXTENSION, existing_files, file_name, files_at, next_free_run, parse_file_name};
 pub use reader::{EventFile, Events, Records};
 pub use verify::{
-    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, RunReport, Superseded, TornTail,
-    Unreadable, VerifyError, VerifyOptions, VerifyReport, verify,
+    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, Superseded,
+    TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport, verify,
 };
 pub use writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, Written};

@@ -1,8 +1,8 @@
 //! [`EventFile`]: reads one file: events in file order, single events by id, and whatever damage left of it.
 
-mod lookup;
-mod scan;
 mod window;
+mod scan;
+mod lookup;
 #[cfg(test)]
 mod tests;
 

@@ -1,10 +1,10 @@
 //! Verifying whole runs: every byte of every file is read, every event accounted for.
 
-mod display;
 #[cfg(feature = "serde")]
 mod json;
 mod report;
 mod tally;
+mod display;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +24,8 @@ use crate::{
     reader::EventFile,
 };
 pub use report::{
-    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, RunReport, Superseded, TornTail,
-    Unreadable, VerifyReport,
+    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, Superseded,
+    TornTail, Unreadable, VerifyReport,
 };
 use tally::Tally;
 
@@ -182,7 +182,7 @@ impl Verification {
                 self.report.damaged.add(damage("the index names other records than there are"))
             }
             IndexState::Damaged => self.report.damaged.add(damage("the checksum of the index is wrong")),
-            IndexState::Absent => self.report.without_index.add(path),
+            IndexState::Absent => self.report.without_index.add(NotClosed { path }),
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! [`EventFileWriter`]: appends events, commits them, rotates, and cuts back what the disk did not take.
 
 mod disk;
-mod output;
 mod staging;
+mod output;
 #[cfg(test)]
 mod tests;
 

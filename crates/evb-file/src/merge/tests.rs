@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::{MergeError, merge};
 use crate::{
-    CreateError, EventFile, EventFileWriter, VerifyOptions, existing_files,
+    CreateError, EventFile, EventFileWriter, FileIdentity, VerifyOptions, existing_files,
     samples::{BUILDER, EPOCH, RUN, event_of, identity, options, write},
     verify,
 };
@@ -70,13 +70,17 @@ fn superseded_and_duplicate_copies_are_left_out() {
     let (input, out) = (dir.path().join("in"), dir.path().join("out"));
     let of = |id, epoch, number| event_of(id, 4, Epoch::new(epoch), builder(number));
     write(&input, builder(1), u64::MAX, &[of(2, 3, 1), of(1, 3, 1), of(3, 3, 1)]);
-    write(&input, builder(2), u64::MAX, &[of(1, 5, 2), of(3, 3, 2)]);
+    let later = FileIdentity { epoch: Epoch::new(5), ..identity(builder(2)) };
+    let mut writer = EventFileWriter::create(&input, later, options(u64::MAX)).unwrap();
+    writer.append(&of(1, 5, 2)).unwrap();
+    writer.append(&of(3, 3, 2)).unwrap();
+    writer.close().unwrap();
     write(&input, builder(3), u64::MAX, &[of(1, 1, 3)]);
     let report = merge(&[input], &out, options(u64::MAX)).unwrap();
     assert_eq!((report.superseded, report.duplicates, report.written.events), (2, 1, 3));
     assert_eq!(read(&out), [of(1, 5, 2), of(2, 3, 1), of(3, 3, 1)]);
     let file = EventFile::open(&existing_files(&out, RUN).unwrap()[0]).unwrap();
-    assert_eq!(file.header().builder, None);
+    assert_eq!((file.header().builder, file.header().epoch), (None, Epoch::new(5)));
     assert_eq!(file.header().sources.len(), 4);
 }
 

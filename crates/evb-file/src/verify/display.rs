@@ -98,7 +98,9 @@ impl RunReport {
             write!(f, "foreign: {}: of run {}", foreign.path.display(), foreign.run)?;
             foreign.event.map_or(Ok(()), |event| write!(f, ", event {event} (another run or builder)"))
         })?;
-        list(f, &self.without_index, |f, path| write!(f, "without index (not closed): {}", path.display()))
+        list(f, &self.without_index, |f, file| {
+            write!(f, "without index (not closed): {}", file.path.display())
+        })
     }
 }
 

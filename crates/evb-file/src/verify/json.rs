@@ -1,6 +1,6 @@
 //! How ids, sizes and paths stand in JSON: as numbers and text.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use evb_core::{
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
@@ -8,7 +8,6 @@ use evb_core::{
 };
 use serde::{Serialize, Serializer};
 
-use super::Listed;
 use crate::index::IndexState;
 
 macro_rules! numbers {
@@ -39,11 +38,6 @@ pub(super) fn bytes<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok
 
 pub(super) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     path.to_string_lossy().serialize(serializer)
-}
-
-pub(super) fn paths<S: Serializer>(paths: &Listed<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
-    let first = paths.first.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    Listed { total: paths.total, first }.serialize(serializer)
 }
 
 pub(super) fn index<S: Serializer>(index: &IndexState, serializer: S) -> Result<S::Ok, S::Error> {

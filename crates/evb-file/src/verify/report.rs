@@ -93,8 +93,7 @@ pub struct RunReport {
     /// Files or records of another run, or of another builder than their file: a defect.
     pub foreign: Listed<Foreign>,
     /// Files that were not closed: no defect, as all their records were read.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "json::paths"))]
-    pub without_index: Listed<PathBuf>,
+    pub without_index: Listed<NotClosed>,
     /// The payloads of all intact records.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::bytes"))]
     pub payload: Bytes,
@@ -245,6 +244,15 @@ pub struct Foreign {
     /// Whose record it is; `None` if it is the whole file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::maybe_event"))]
     pub event: Option<EventId>,
+}
+
+/// A file without an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct NotClosed {
+    /// The file.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::path"))]
+    pub path: PathBuf,
 }
 
 /// A file that could not be read.

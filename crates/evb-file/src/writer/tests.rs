@@ -20,7 +20,9 @@ use super::{
     disk::{Disk, LocalDisk, Storage},
 };
 use crate::{
-    CreateError, EventFile, IndexState, Refusal, VerifyOptions, WriteError, existing_files, next_free_run,
+    CreateError, EventFile, IndexState, Refusal, VerifyOptions, WriteError, existing_files,
+    format::MAX_RECORDS,
+    next_free_run,
     samples::{BUILDER, RUN, event, event_of, identity, options, write},
     verify,
 };
@@ -136,6 +138,22 @@ fn an_event_larger_than_a_file_has_one_of_its_own() {
 }
 
 #[test]
+fn no_file_has_more_records_than_a_reader_takes_an_index_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+    let mut empty = Event::empty(EventId::FIRST, RUN, crate::samples::EPOCH, BUILDER);
+    for id in 1..=MAX_RECORDS as u64 + 1 {
+        empty.id = EventId::new(id);
+        writer.append(&empty).unwrap();
+    }
+    writer.close().unwrap();
+    let files = existing_files(dir.path(), RUN).unwrap();
+    let first = EventFile::open(&files[0]).unwrap();
+    assert_eq!((first.index_state(), first.index_len().unwrap()), (IndexState::Present, MAX_RECORDS));
+    assert_eq!(EventFile::open(&files[1]).unwrap().index_len().unwrap(), 1);
+}
+
+#[test]
 fn a_run_that_was_taken_is_refused_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), BUILDER, u64::MAX, &[event(1, 1)]);
@@ -222,7 +240,7 @@ proptest! {
     /// caller appends again what the error names, and what was never appended.
     #[test]
     fn a_full_disk_costs_nothing_but_time(
-        gifts in prop::collection::vec(1u64..3000, 1..40),
+        gifts in prop::collection::vec(prop_oneof![1u64..3000, 1u64..150_000], 1..40),
         large in prop::collection::vec(any::<bool>(), 12),
         rotate_at in prop_oneof![Just(u64::MAX), 1000u64..100_000],
         batch in 1usize..5,
