@@ -26,7 +26,7 @@ pub fn list(file: &EventFile, options: ListOptions, out: &mut dyn Write) -> io::
     writeln!(
         out,
         "{:>12} {:>7} {:>10} {:>9} {:>12} {:>12}  state",
-        "event", "epoch", "triggered", "fragments", "payload", "offset"
+        "event", "epoch", "trigger s", "fragments", "payload", "offset"
     )?;
     for record in file.records() {
         match record {

@@ -41,6 +41,7 @@ impl RunReport {
         };
         let gaps = match self.gaps.total {
             0 => String::new(),
+            1 => format!("  in 1 gap up to event {}: inhibited triggers or lost", self.highest),
             gaps => format!("  in {gaps} gaps up to event {}: inhibited triggers or lost", self.highest),
         };
         for (what, count, note) in [
