@@ -3,6 +3,9 @@
 mod pattern;
 mod generator;
 mod check;
+pub mod km3net;
+mod replay;
 
 pub use check::{CheckContent, ContentCheck, WrongContent};
 pub use generator::{FragmentSize, Generator};
+pub use replay::{Replay, ReplayError};

@@ -1,0 +1,232 @@
+//! KM3NeT L1 timeslices: files of the telescope's data acquisition, and a built event as the timeslice that it was.
+//!
+//! `examples/data/README.md` has the layout. Everything is little-endian and packed.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, ops::Range};
+
+use bytes::{Buf, BufMut};
+use evb_core::{event::Event, fragment::Timestamp};
+
+/// Length, type, version, common header, number of frames.
+const SLICE_HEAD: usize = 34;
+/// Length, type, common header, module id.
+const FRAME_HEAD: usize = 32;
+/// Detector, run, frame index, UTC seconds, 16-ns ticks: in each frame as in its timeslice.
+const COMMON: usize = 20;
+const SLICE_TYPE: i32 = 1003;
+const SLICE_VERSION: u16 = 1;
+const FRAME_TYPE: i32 = 101;
+/// Ticks of 16 ns in a second.
+const TICKS: u64 = 62_500_000;
+
+/// What makes a file no sequence of timeslices that events give back byte for byte. Timeslices and frames count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Km3netFlaw {
+    /// Nothing in it.
+    #[error("it is empty")]
+    Empty,
+    /// A length field does not fit what is there.
+    #[error("timeslice {slice} at byte {offset} states {stated} B, of which {available} are there")]
+    SliceLength {
+        /// Which timeslice.
+        slice: usize,
+        /// Where it begins.
+        offset: usize,
+        /// What its length field says.
+        stated: i32,
+        /// How many bytes the file has from there.
+        available: usize,
+    },
+    /// Another kind of record.
+    #[error(
+        "timeslice {slice} is of type {kind}, version {version}; only L1 timeslices (1003, version 1) are known"
+    )]
+    SliceKind {
+        /// Which timeslice.
+        slice: usize,
+        /// Its type.
+        kind: i32,
+        /// Its version.
+        version: u16,
+    },
+    /// The frames are not as the timeslice's head says.
+    #[error("frame {frame} of timeslice {slice}: {what}")]
+    Frame {
+        /// Which timeslice.
+        slice: usize,
+        /// Which frame of it.
+        frame: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Its modules do not stand in the order of the timeslices before, so that no order of sources gives it back.
+    #[error(
+        "in timeslice {slice}, module {module} is out of order: modules must stand as in the timeslices before"
+    )]
+    Order {
+        /// Which timeslice.
+        slice: usize,
+        /// Which module.
+        module: u32,
+    },
+}
+
+/// The timeslices of a file. Modules have a position: the order in which they first appear.
+#[derive(Debug)]
+pub struct Timeslices<'f> {
+    bytes: &'f [u8],
+    slices: Vec<Slice>,
+    modules: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Slice {
+    range: Range<usize>,
+    timestamp: Timestamp,
+    /// Position of the module, and its frame; ascending.
+    frames: Vec<(usize, Range<usize>)>,
+}
+
+impl<'f> Timeslices<'f> {
+    /// Finds the timeslices and frames of a file's content. No length in it is believed.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(bytes: &'f [u8]) -> Result<Self, Km3netFlaw> {
+        let mut slices = Vec::new();
+        let mut positions = BTreeMap::new();
+        let mut offset = 0;
+        while offset < bytes.len() {
+            let slice = parse_slice(bytes, offset, slices.len() + 1, &mut positions)?;
+            offset = slice.range.end;
+            slices.push(slice);
+        }
+        if slices.is_empty() {
+            return Err(Km3netFlaw::Empty);
+        }
+        let mut modules = vec![0; positions.len()];
+        positions.into_iter().for_each(|(module, position)| modules[position] = module);
+        Ok(Self { bytes, slices, modules })
+    }
+
+    /// How many there are; at least one.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// The ids of the modules, by position.
+    pub fn modules(&self) -> &[u32] {
+        &self.modules
+    }
+
+    /// The bytes of a timeslice, counting from 0.
+    pub fn slice(&self, slice: usize) -> Option<&'f [u8]> {
+        Some(&self.bytes[self.slices.get(slice)?.range.clone()])
+    }
+
+    /// The bytes that event `event` (1, 2, …) of a replay must give back: the timeslices come round after the last.
+    pub fn of_event(&self, event: evb_core::id::EventId) -> &'f [u8] {
+        let slice = (event.number().wrapping_sub(1) % self.slices.len() as u64) as usize;
+        &self.bytes[self.slices[slice].range.clone()]
+    }
+
+    /// The frames of the module at that position, one for each timeslice; empty where the timeslice has none of it.
+    pub fn frames(&self, position: usize) -> impl Iterator<Item = (Timestamp, &'f [u8])> + '_ {
+        self.slices.iter().map(move |slice| {
+            let found = slice.frames.iter().find(|(of, _)| *of == position);
+            (slice.timestamp, found.map_or(&[][..], |(_, range)| &self.bytes[range.clone()]))
+        })
+    }
+}
+
+fn parse_slice(
+    bytes: &[u8],
+    offset: usize,
+    number: usize,
+    positions: &mut BTreeMap<u32, usize>,
+) -> Result<Slice, Km3netFlaw> {
+    let rest = &bytes[offset..];
+    let stated = rest.first_chunk().map_or(0, |length| i32::from_le_bytes(*length));
+    let length = usize::try_from(stated).ok().filter(|length| (SLICE_HEAD..=rest.len()).contains(length));
+    let wrong = Km3netFlaw::SliceLength { slice: number, offset, stated, available: rest.len() };
+    let length = length.ok_or(wrong)?;
+    let (mut head, common) = (&rest[4..SLICE_HEAD], &rest[10..10 + COMMON]);
+    let (kind, version) = (head.get_i32_le(), head.get_u16_le());
+    if kind != SLICE_TYPE || version != SLICE_VERSION {
+        return Err(Km3netFlaw::SliceKind { slice: number, kind, version });
+    }
+    head.advance(12);
+    let (seconds, ticks) = (head.get_u32_le(), head.get_u32_le());
+    let timestamp = Timestamp::new(u64::from(seconds) * TICKS + u64::from(ticks));
+    let (count, end) = (head.get_i32_le(), offset + length);
+
+    let flaw = |frame, what| Err(Km3netFlaw::Frame { slice: number, frame, what });
+    let mut frames: Vec<(usize, Range<usize>)> = Vec::new();
+    let mut begin = offset + SLICE_HEAD;
+    while begin < end {
+        let frame = frames.len() + 1;
+        let (length, module) = match parse_frame(&bytes[begin..end], common) {
+            Ok(found) => found,
+            Err(what) => return flaw(frame, what),
+        };
+        let next = positions.len();
+        let position = *positions.entry(module).or_insert(next);
+        if frames.last().is_some_and(|(last, _)| position <= *last) {
+            return Err(Km3netFlaw::Order { slice: number, module });
+        }
+        frames.push((position, begin..begin + length));
+        begin += length;
+    }
+    if frames.is_empty() {
+        return flaw(1, "a timeslice without frames has nothing for any source");
+    }
+    if usize::try_from(count) != Ok(frames.len()) {
+        return flaw(frames.len(), "the last one that is there is not the last one stated");
+    }
+    Ok(Slice { range: offset..end, timestamp, frames })
+}
+
+/// The length and module of the frame at the start of `bytes`, which must repeat the `common` header.
+fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str> {
+    let Some(mut head) = bytes.get(..FRAME_HEAD) else { return Err("cut short") };
+    let length = usize::try_from(head.get_i32_le()).map_err(|_| "its length is negative")?;
+    if !(FRAME_HEAD..=bytes.len()).contains(&length) {
+        return Err("its length does not fit into the timeslice");
+    }
+    if head.get_i32_le() != FRAME_TYPE {
+        return Err("its type is not 101");
+    }
+    if head[..COMMON] != *common {
+        return Err("its header differs from the timeslice's");
+    }
+    head.advance(COMMON);
+    Ok((length, head.get_u32_le()))
+}
+
+/// An event is no timeslice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the event holds no KM3NeT frame")]
+pub struct NoFrame;
+
+/// The timeslice that an event is: a header made of the frames' common one, then the frames in the order of the sources,
+/// which must be that of the modules. A module without a frame has contributed an empty fragment.
+///
+/// # Errors
+/// [`NoFrame`]: the fragments are something else.
+pub fn rebuild_timeslice(event: &Event) -> Result<Vec<u8>, NoFrame> {
+    let frames = || event.fragments().map(|fragment| fragment.payload).filter(|frame| !frame.is_empty());
+    let common = frames().next().and_then(|frame| frame.get(8..8 + COMMON)).ok_or(NoFrame)?;
+    let length = SLICE_HEAD + event.payload_size().as_usize();
+    let mut slice = Vec::with_capacity(length);
+    slice.put_i32_le(length as i32);
+    slice.put_i32_le(SLICE_TYPE);
+    slice.put_u16_le(SLICE_VERSION);
+    slice.put_slice(common);
+    slice.put_i32_le(frames().count() as i32);
+    frames().for_each(|frame| slice.put_slice(frame));
+    Ok(slice)
+}

@@ -1,0 +1,176 @@
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes as Payload;
+use evb_core::{
+    fragment::{Checksum, Fragment, Timestamp},
+    id::{Epoch, EventId, SourceId},
+    units::Bytes,
+};
+use evb_file::{EventFile, FileError, ReadError, files_at};
+
+use super::km3net::{Km3netFlaw, Timeslices};
+use crate::source::Readout;
+
+#[cfg(test)]
+mod tests;
+
+/// Recorded data is replayed from memory; no source keeps more.
+const LIMIT: Bytes = Bytes::mib(2048);
+
+/// Why a file cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It is not there, or not to be read.
+    #[error("cannot read {}: {reason}; give the path of a recorded file", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        reason: std::io::Error,
+    },
+    /// It does not fit into memory.
+    #[error("{} holds more than {LIMIT} for one source, which replay keeps in memory: cut it", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is no file of KM3NeT timeslices.
+    #[error("{} cannot be replayed as KM3NeT timeslices: {flaw}", path.display())]
+    Km3net {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        flaw: Km3netFlaw,
+    },
+    /// It has fewer modules.
+    #[error("{} has {modules} modules, from 0 to {}; there is no module {module}", path.display(), modules - 1)]
+    NoModule {
+        /// The file.
+        path: PathBuf,
+        /// The module asked for.
+        module: usize,
+        /// How many it has.
+        modules: usize,
+    },
+    /// An event file is missing, or damaged.
+    #[error(transparent)]
+    Events(#[from] ReadError),
+    /// The event files hold nothing of that source.
+    #[error("{} holds no fragment of source {source_id}; `evbd dump` lists what it holds", path.display())]
+    NoFragments {
+        /// The file or directory.
+        path: PathBuf,
+        /// The source.
+        source_id: SourceId,
+    },
+}
+
+impl From<FileError> for ReplayError {
+    fn from(error: FileError) -> Self {
+        Self::Events(error.into())
+    }
+}
+
+/// Plays one source's recorded fragments, one for each event, over and over.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// `None`: the source missed that event when it was recorded, and does so again.
+    fragments: Vec<Option<Recorded>>,
+}
+
+#[derive(Clone, Debug)]
+struct Recorded {
+    timestamp: Timestamp,
+    payload: Payload,
+    checksum: Checksum,
+}
+
+impl Recorded {
+    fn new(timestamp: Timestamp, payload: &[u8]) -> Self {
+        // A copy, so that the rest of the file can be let go.
+        let payload = Payload::copy_from_slice(payload);
+        Self { timestamp, checksum: Checksum::of(&payload), payload }
+    }
+}
+
+impl Replay {
+    /// Plays one optical module of a file of KM3NeT timeslices: event *n* has its frame of timeslice (*n* − 1) modulo their
+    /// number, and the UTC time of that timeslice in ticks of 16 ns. `module` is the module's position in the file, from 0.
+    /// Where a timeslice has no frame of it, the fragment is empty.
+    ///
+    /// # Errors
+    /// [`ReplayError`]: not such a file, or it has no such module.
+    pub fn km3net(path: &Path, module: usize) -> Result<Self, ReplayError> {
+        let unreadable = |reason| ReplayError::Unreadable { path: path.to_owned(), reason };
+        let mut bytes = Vec::new();
+        let file = fs::File::open(path).map_err(unreadable)?;
+        file.take(LIMIT.count() + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() as u64 > LIMIT.count() {
+            return Err(ReplayError::TooLarge { path: path.to_owned() });
+        }
+        let slices =
+            Timeslices::parse(&bytes).map_err(|flaw| ReplayError::Km3net { path: path.to_owned(), flaw })?;
+        let modules = slices.modules().len();
+        if module >= modules {
+            return Err(ReplayError::NoModule { path: path.to_owned(), module, modules });
+        }
+        let recorded = slices.frames(module).map(|(timestamp, frame)| Some(Recorded::new(timestamp, frame)));
+        Ok(Self { fragments: recorded.collect() })
+    }
+
+    /// Plays one source of event files; `path` is a file, or a directory with the files of one run. The events come in the
+    /// order of their ids, the first as event 1.
+    ///
+    /// # Errors
+    /// [`ReplayError`]: no such files, damage in them, or nothing of that source.
+    pub fn recorded(path: &Path, source: SourceId) -> Result<Self, ReplayError> {
+        let mut events: BTreeMap<EventId, (Epoch, Option<Recorded>)> = BTreeMap::new();
+        let mut held = Bytes::ZERO;
+        for file in files_at(path)? {
+            let file = EventFile::open(file)?;
+            for event in file.events() {
+                let event = event?;
+                if events.get(&event.id).is_some_and(|(epoch, _)| *epoch >= event.epoch) {
+                    continue;
+                }
+                let recorded = event.fragment(source);
+                held += Bytes::new(recorded.map_or(0, |fragment| fragment.payload.len() as u64));
+                if held > LIMIT {
+                    return Err(ReplayError::TooLarge { path: path.to_owned() });
+                }
+                let recorded = recorded.map(|found| Recorded::new(found.timestamp, found.payload));
+                events.insert(event.id, (event.epoch, recorded));
+            }
+        }
+        let fragments: Vec<_> = events.into_values().map(|(_, recorded)| recorded).collect();
+        if fragments.iter().all(Option::is_none) {
+            return Err(ReplayError::NoFragments { path: path.to_owned(), source_id: source });
+        }
+        Ok(Self { fragments })
+    }
+
+    /// How many events it plays before it begins again; at least one.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
+        self.fragments.len()
+    }
+
+    /// Its largest fragment: the source's `max_fragment` must not be below.
+    pub fn largest(&self) -> Bytes {
+        let sizes = self.fragments.iter().flatten().map(|recorded| recorded.payload.len());
+        Bytes::new(sizes.max().unwrap_or(0) as u64)
+    }
+}
+
+impl Readout for Replay {
+    fn fragment(&mut self, event: EventId) -> Option<Fragment> {
+        let place = event.number().checked_sub(1)? % self.fragments.len() as u64;
+        let Recorded { timestamp, payload, checksum } = self.fragments[place as usize].clone()?;
+        Some(Fragment { event, timestamp, payload, checksum })
+    }
+}

@@ -1,0 +1,69 @@
+use evb_core::{
+    event::Event,
+    id::{BuilderId, RunNumber},
+};
+use evb_file::{EventFileWriter, FileIdentity, WriterOptions};
+
+use super::*;
+
+/// Records events in the files of one builder; `None`: source 2 missed it.
+fn record(dir: &Path, builder: u16, epoch: u64, events: &[(u64, Option<&'static str>)]) {
+    let (run, epoch, builder) = (RunNumber::new(1), Epoch::new(epoch), BuilderId::new(builder));
+    let sources = vec![SourceId::new(1), SourceId::new(2)];
+    let identity = FileIdentity { run, epoch, builder, sources };
+    let mut writer = EventFileWriter::create(dir, identity, WriterOptions::default()).unwrap();
+    for (id, text) in events {
+        let mut event = Event::empty(EventId::new(*id), run, epoch, builder);
+        event.add(SourceId::new(1), Timestamp::new(0), "another source".into());
+        match text {
+            Some(text) => event.add(SourceId::new(2), Timestamp::new(*id), (*text).into()),
+            None => event.missing.push(SourceId::new(2)),
+        }
+        writer.append(&event).unwrap();
+    }
+    writer.close().unwrap();
+}
+
+fn played(replay: &mut Replay, event: u64) -> Option<String> {
+    let fragment = replay.fragment(EventId::new(event))?;
+    assert_eq!(fragment.checksum, Checksum::of(&fragment.payload));
+    Some(String::from_utf8(fragment.payload.to_vec()).unwrap())
+}
+
+#[test]
+fn the_files_of_all_builders_are_played_in_event_order_over_and_over() {
+    let dir = tempfile::tempdir().unwrap();
+    record(dir.path(), 1, 1, &[(4, Some("fourth")), (1, Some("first"))]);
+    record(dir.path(), 2, 1, &[(2, None), (7, Some("last"))]);
+    let mut replay = Replay::recorded(dir.path(), SourceId::new(2)).unwrap();
+    assert_eq!((replay.len(), replay.largest()), (4, Bytes::new(6)));
+    let told: Vec<_> = (1..=5).map(|event| played(&mut replay, event)).collect();
+    let texts: Vec<_> = told.iter().map(Option::as_deref).collect();
+    assert_eq!(texts, [Some("first"), None, Some("fourth"), Some("last"), Some("first")]);
+    assert_eq!(replay.fragment(EventId::new(4)).unwrap().timestamp, Timestamp::new(7));
+}
+
+#[test]
+fn of_several_copies_the_highest_epoch_is_played() {
+    let dir = tempfile::tempdir().unwrap();
+    record(dir.path(), 1, 2, &[(1, Some("again"))]);
+    record(dir.path(), 2, 1, &[(1, Some("at first"))]);
+    let mut replay = Replay::recorded(dir.path(), SourceId::new(2)).unwrap();
+    assert_eq!((replay.len(), played(&mut replay, 1).as_deref()), (1, Some("again")));
+}
+
+#[test]
+fn files_that_cannot_be_played_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    record(dir.path(), 1, 1, &[(1, Some("first"))]);
+    let error = Replay::recorded(dir.path(), SourceId::new(9)).unwrap_err();
+    assert!(matches!(error, ReplayError::NoFragments { .. }), "{error}");
+    let missing = dir.path().join("nothing");
+    assert!(matches!(Replay::recorded(&missing, SourceId::new(1)), Err(ReplayError::Events(_))));
+    assert!(matches!(Replay::km3net(&missing, 0), Err(ReplayError::Unreadable { .. })));
+    let events = files_at(dir.path()).unwrap();
+    assert!(matches!(Replay::km3net(&events[0], 0), Err(ReplayError::Km3net { .. })));
+    let km3net = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/km3net_l1_timeslices.dat");
+    let error = Replay::km3net(&km3net, 15).unwrap_err().to_string();
+    assert!(error.ends_with("has 15 modules, from 0 to 14; there is no module 15"), "{error}");
+}
