@@ -1,0 +1,233 @@
+//! A builder's host, and what must hold of it at every step.
+
+use std::collections::VecDeque;
+
+use bytes::Buf as _;
+use evb_core::{
+    builder::{BuilderCore, Output},
+    event::Event,
+    grant::GrantPolicy as _,
+    id::SourceId,
+    set::SourceSet,
+    time::{Instant, earlier},
+    units::Bytes,
+    wire::{
+        control::{Roster, control::Message},
+        record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
+    },
+};
+use evb_shaper::{Policy, ShapedBuilder};
+
+use crate::{
+    ledger::Ledger,
+    network::{EndIndex, HostIndex, Network},
+    stream::{read_control, read_record, write_control},
+};
+
+#[derive(Debug)]
+pub(crate) struct BuilderHost {
+    core: ShapedBuilder,
+    host: HostIndex,
+    control: EndIndex,
+    /// One per source.
+    lanes: Vec<Reading>,
+    /// Events that the sink is busy with, and until when.
+    sink: VecDeque<(Instant, Event)>,
+    sink_time: core::time::Duration,
+    /// The most that may be outstanding.
+    budget: Bytes,
+    outstanding_peak: Bytes,
+}
+
+/// A lane as the host sees it.
+#[derive(Debug)]
+struct Reading {
+    end: EndIndex,
+    /// Bytes still to come of the data record that was begun.
+    data_left: usize,
+    /// End of what was announced, by the host's own count.
+    announced: u64,
+}
+
+impl BuilderHost {
+    pub(crate) fn new(
+        core: ShapedBuilder,
+        host: HostIndex,
+        control: EndIndex,
+        lanes: &[EndIndex],
+        sink_time: core::time::Duration,
+        budget: Bytes,
+    ) -> Self {
+        let lanes = lanes.iter().map(|end| Reading { end: *end, data_left: 0, announced: 0 }).collect();
+        let outstanding_peak = Bytes::ZERO;
+        Self { core, host, control, lanes, sink: VecDeque::new(), sink_time, budget, outstanding_peak }
+    }
+
+    pub(crate) fn core(&mut self) -> &mut ShapedBuilder {
+        &mut self.core
+    }
+
+    /// The most buffer bytes that were outstanding at once.
+    pub(crate) fn outstanding_peak(&self) -> Bytes {
+        self.outstanding_peak
+    }
+
+    pub(crate) fn run(&mut self, network: &mut Network, ledger: &mut Ledger) -> Result<(), String> {
+        let now = network.now();
+        let finish = self.read_supervisor(network, now)?;
+        for lane in 0..self.lanes.len() {
+            self.read_lane(lane, network, now).map_err(|problem| format!("lane {lane}: {problem}"))?;
+        }
+        while let Some((_, event)) = self.sink.pop_front_if(|(until, _)| *until <= now) {
+            self.core.handle_written(event, now);
+        }
+        self.core.handle_timeout(now);
+        self.act(network, ledger, now)?;
+        self.check()?;
+        if finish {
+            write_control(&self.core.report(), network.outgoing(self.control));
+            network.flush(self.control);
+        }
+        let sink = self.sink.front().map(|(until, _)| *until);
+        if let Some(at) = earlier(self.core.next_timeout(), sink) {
+            network.wake_at(self.host, at);
+        }
+        Ok(())
+    }
+
+    /// Returns whether the run is over.
+    fn read_supervisor(&mut self, network: &mut Network, now: Instant) -> Result<bool, String> {
+        let mut finish = false;
+        while let Some(message) = read_control(network.incoming(self.control))? {
+            match message {
+                Message::Assignments(assignments) => {
+                    self.core.handle_assignments(&assignments, now).map_err(|error| error.to_string())?;
+                }
+                Message::Roster(roster) => {
+                    self.core.handle_roster(roster.version, self.up(&roster), now);
+                }
+                Message::Heartbeat(heartbeat) => self.core.handle_heartbeat(&heartbeat, now),
+                Message::Finish(_) => finish = true,
+                Message::Stop(_) | Message::RunEnd(_) => {}
+                other => return Err(format!("a builder was sent {other:?}")),
+            }
+        }
+        Ok(finish)
+    }
+
+    fn up(&self, roster: &Roster) -> SourceSet {
+        let sources = &self.core.config().sources;
+        let ids = roster.up.iter().filter_map(|id| u16::try_from(*id).ok().map(SourceId::new));
+        ids.filter_map(|id| sources.binary_search(&id).ok()).collect()
+    }
+
+    fn read_lane(&mut self, lane: usize, network: &mut Network, now: Instant) -> Result<(), String> {
+        let incoming = network.incoming(self.lanes[lane].end);
+        loop {
+            if self.lanes[lane].data_left > 0 {
+                if incoming.is_empty() {
+                    return Ok(());
+                }
+                let piece = incoming.len().min(self.lanes[lane].data_left);
+                let taken = take_data(&mut self.core, lane, &incoming[..piece], now)?;
+                incoming.advance(taken);
+                self.lanes[lane].data_left -= taken;
+                continue;
+            }
+            match read_record(incoming)? {
+                None => return Ok(()),
+                Some(RecordHeader::Data { length, offset }) => {
+                    self.core.check_data(lane, offset, length).map_err(|error| error.to_string())?;
+                    self.lanes[lane].data_left = length as usize;
+                }
+                Some(RecordHeader::Announce { count, offset }) => {
+                    let body = incoming.split_to(usize::from(count) * ANNOUNCEMENT);
+                    let (items, _) = body.as_chunks::<ANNOUNCEMENT>();
+                    let items = items.iter().map(Announcement::decode);
+                    let end = offset + items.clone().map(|item| item.lane_length()).sum::<u64>();
+                    self.lanes[lane].announced = self.lanes[lane].announced.max(end);
+                    let outcome = self.core.handle_announcements(lane, offset, items, now);
+                    outcome.map_err(|error| error.to_string())?;
+                }
+                Some(other) => return Err(format!("a builder was sent {other:?}")),
+            }
+        }
+    }
+
+    fn act(&mut self, network: &mut Network, ledger: &mut Ledger, now: Instant) -> Result<(), String> {
+        while let Some(output) = self.core.poll(now) {
+            match output {
+                Output::Event(event) => {
+                    ledger.handle_event(&event, now)?;
+                    if self.sink_time.is_zero() {
+                        self.core.handle_written(event, now);
+                    } else {
+                        let begins = self.sink.back().map_or(now, |(until, _)| *until);
+                        self.sink.push_back((begins + self.sink_time, event));
+                    }
+                }
+                Output::Lane(lane) => {
+                    let Reading { end, announced, .. } = self.lanes[lane];
+                    let outgoing = network.outgoing(end);
+                    let before = outgoing.len();
+                    self.core.write_records(lane, outgoing);
+                    check_grant(&outgoing[before..], announced)
+                        .map_err(|what| format!("lane {lane}: {what}"))?;
+                    network.flush(end);
+                }
+                Output::Supervisor(message) => {
+                    write_control(&message, network.outgoing(self.control));
+                    network.flush(self.control);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        let outstanding = self.core.policy().outstanding();
+        self.outstanding_peak = self.outstanding_peak.max(outstanding);
+        if outstanding > self.budget {
+            return Err(format!("{outstanding} are outstanding; the budget is {}", self.budget));
+        }
+        let (used, slots) = (self.core.slots_used(), self.core.config().slots);
+        if used > slots {
+            return Err(format!("{used} of {slots} slots are used"));
+        }
+        Ok(())
+    }
+}
+
+/// Data bytes into the machine, a large fragment's into its own memory as a socket would be read. Returns how many.
+fn take_data(
+    core: &mut BuilderCore<Policy>,
+    lane: usize,
+    bytes: &[u8],
+    now: Instant,
+) -> Result<usize, String> {
+    let (taken, outcome) = match core.spare_memory(lane) {
+        Some((memory, room)) => {
+            let piece = &bytes[..bytes.len().min(room)];
+            if memory.capacity() - memory.len() < piece.len() {
+                return Err(format!("no room for {} bytes in a fragment's memory", piece.len()));
+            }
+            memory.extend_from_slice(piece);
+            (piece.len(), core.handle_filled(lane, piece.len(), now))
+        }
+        None => (bytes.len(), core.handle_data(lane, bytes, now)),
+    };
+    outcome.map_err(|error| error.to_string())?;
+    Ok(taken)
+}
+
+/// A builder grants nothing that it has not been told of.
+fn check_grant(records: &[u8], announced: u64) -> Result<(), String> {
+    let Some(header) = records.first_chunk::<RECORD_HEADER>() else { return Ok(()) };
+    match RecordHeader::decode(*header) {
+        Ok(RecordHeader::Grant { end }) if end > announced => {
+            Err(format!("granted up to {end}, and announced are {announced}"))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,87 @@
+//! [`Ledger`]: what sinks received, checked byte by byte, beside the supervisor's own account.
+
+use std::collections::BTreeMap;
+
+use evb_core::{event::Event, id::EventId, ledger::EventCounts, time::Instant};
+
+use crate::workload::Workload;
+
+/// Every event that reached a sink.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    workload: Workload,
+    sources: u16,
+    /// Whether each event was complete.
+    seen: BTreeMap<EventId, bool>,
+    pub(crate) payload_bytes: u64,
+    /// Trigger to the moment at which the last fragment was there, in ns, of complete events.
+    pub(crate) latencies: Vec<u64>,
+    pub(crate) first_trigger: Instant,
+    pub(crate) last_event: Instant,
+}
+
+impl Ledger {
+    pub(crate) fn new(workload: Workload, sources: u16) -> Self {
+        Self {
+            workload,
+            sources,
+            seen: BTreeMap::new(),
+            payload_bytes: 0,
+            latencies: Vec::new(),
+            first_trigger: Instant::FAR_FUTURE,
+            last_event: Instant::ZERO,
+        }
+    }
+
+    /// An event is over.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn handle_event(&mut self, event: &Event, now: Instant) -> Result<(), String> {
+        let wrong = |problem: String| format!("event {}: {problem}", event.id);
+        if self.seen.insert(event.id, event.is_complete()).is_some() {
+            return Err(wrong("it came to a sink twice".to_owned()));
+        }
+        self.workload.check(event, self.sources).map_err(wrong)?;
+        self.payload_bytes += event.payload_size().count();
+        self.first_trigger = self.first_trigger.min(event.triggered);
+        self.last_event = now;
+        if event.is_complete() {
+            self.latencies.push(now.since(event.triggered).as_nanos() as u64);
+        }
+        Ok(())
+    }
+
+    /// Events seen so far.
+    pub(crate) fn count(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Events that had to be incomplete, because a source had nothing for them, as far as they were built at all.
+    pub(crate) fn silenced(&self) -> u64 {
+        let is_silenced = |event: &&EventId| {
+            (0..usize::from(self.sources)).any(|source| !self.workload.has(source, **event))
+        };
+        self.seen.keys().filter(is_silenced).count() as u64
+    }
+
+    /// Whether the supervisor's account is closed, and the same as this one.
+    ///
+    /// # Errors
+    /// Where they differ.
+    pub(crate) fn check(&self, events: &EventCounts) -> Result<(), String> {
+        let complete = self.seen.values().filter(|complete| **complete).count() as u64;
+        let incomplete = self.seen.len() as u64 - complete;
+        let last = self.seen.keys().next_back().copied().unwrap_or_default();
+        let consistent = events.open() == Some(0)
+            && (events.complete, events.incomplete) == (complete, incomplete)
+            && events.assigned == complete + incomplete + events.lost
+            && last.number() <= events.triggered;
+        if consistent {
+            return Ok(());
+        }
+        Err(format!(
+            "the ledger does not close: sinks have {complete} complete and {incomplete} incomplete events up to {last}; {events:?}"
+        ))
+    }
+}

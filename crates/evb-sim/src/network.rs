@@ -1,0 +1,229 @@
+//! [`Network`]: hosts around one switch, streams between them, and when a host is to run.
+
+use core::time::Duration;
+
+use bytes::BytesMut;
+use evb_core::{
+    rng::Rng,
+    time::Instant,
+    units::{Bytes, Rate},
+};
+
+use crate::{
+    link::Link,
+    switch::Switch,
+    transport::{Endpoint, TcpSegment},
+    world::World,
+};
+
+/// A host's place at the switch: its port.
+pub(crate) type HostIndex = usize;
+
+/// One end of a stream; the other end is its [`peer_of`].
+pub(crate) type EndIndex = usize;
+
+/// The other end.
+pub(crate) const fn peer_of(end: EndIndex) -> EndIndex {
+    end ^ 1
+}
+
+/// The network's numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkModel {
+    /// Line rate of the switch's ports.
+    pub link_rate: Rate,
+    /// Line rate at which hosts send towards the switch: the same, or more where they are faster than a builder's port.
+    pub host_rate: Rate,
+    /// From a link's one end to the other, last bit to last bit; twice on every way.
+    pub latency: Duration,
+    /// What each output port of the switch can queue, in L2 bytes.
+    pub port_buffer: Bytes,
+    /// The longest IP datagram.
+    pub mtu: u32,
+    /// Probability that the switch loses a frame.
+    pub loss: f64,
+    /// From data or a timer to the program that runs because of it, at least.
+    pub host_delay: Duration,
+    /// … and up to so much more, uniformly.
+    pub host_jitter: Duration,
+}
+
+impl Default for NetworkModel {
+    /// Gigabit Ethernet, a shallow port, programs that wait on `epoll` and timerfd.
+    fn default() -> Self {
+        Self {
+            link_rate: Rate::from_bits_per_second(1_000_000_000),
+            host_rate: Rate::from_bits_per_second(1_000_000_000),
+            latency: Duration::from_micros(2),
+            port_buffer: Bytes::kib(128),
+            mtu: 1500,
+            loss: 0.0,
+            host_delay: Duration::from_micros(15),
+            host_jitter: Duration::from_micros(15),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Happening {
+    /// A segment reached the switch, on its way to that end.
+    AtSwitch(EndIndex, TcpSegment),
+    /// A segment reached that end's host.
+    AtHost(EndIndex, TcpSegment),
+    /// That end's retransmission timer may be due.
+    Timer(EndIndex),
+    /// That host's program runs.
+    Wake(HostIndex),
+}
+
+/// All hosts' interfaces and kernels.
+#[derive(Debug)]
+pub(crate) struct Network {
+    world: World<Happening>,
+    uplinks: Vec<Link>,
+    switch: Switch,
+    ends: Vec<End>,
+    wakes: Vec<Option<Instant>>,
+    model: NetworkModel,
+    rng: Rng,
+}
+
+#[derive(Debug)]
+struct End {
+    host: HostIndex,
+    endpoint: Endpoint,
+    /// The earliest scheduled look at the timer.
+    timer: Option<Instant>,
+}
+
+impl Network {
+    /// `hosts` hosts and no streams yet.
+    pub(crate) fn new(model: NetworkModel, hosts: usize, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let (rate, latency, limit) = (model.link_rate, model.latency, model.port_buffer);
+        Self {
+            world: World::new(),
+            uplinks: vec![Link::new(model.host_rate, latency); hosts],
+            switch: Switch::new(hosts, rate, latency, limit, model.loss, rng.next_u64()),
+            ends: Vec::new(),
+            wakes: vec![None; hosts],
+            model,
+            rng,
+        }
+    }
+
+    /// An established stream between two hosts: its ends.
+    pub(crate) fn connect(&mut self, from: HostIndex, to: HostIndex) -> (EndIndex, EndIndex) {
+        let end = self.ends.len();
+        for host in [from, to] {
+            self.ends.push(End { host, endpoint: Endpoint::new(self.model.mtu), timer: None });
+        }
+        (end, peer_of(end))
+    }
+
+    /// Virtual time.
+    pub(crate) fn now(&self) -> Instant {
+        self.world.now()
+    }
+
+    /// The switch, for its counters.
+    pub(crate) fn switch(&self) -> &Switch {
+        &self.switch
+    }
+
+    /// Segments that were sent again, and retransmission timeouts, over all streams.
+    pub(crate) fn retransmits(&self) -> (u64, u64) {
+        let both = self.ends.iter().map(|end| (end.endpoint.retransmits(), end.endpoint.timeouts()));
+        both.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    /// Segments that the ends of one host sent again.
+    pub(crate) fn retransmits_of(&self, host: HostIndex) -> u64 {
+        let own = self.ends.iter().filter(|end| end.host == host);
+        own.map(|end| end.endpoint.retransmits()).sum()
+    }
+
+    /// How many happenings the run took.
+    pub(crate) fn happenings(&self) -> u64 {
+        self.world.count()
+    }
+
+    /// What the host has to read from that end.
+    pub(crate) fn incoming(&mut self, end: EndIndex) -> &mut BytesMut {
+        self.ends[end].endpoint.incoming()
+    }
+
+    /// Where the host appends what it writes to that end; [`Self::flush`] sends it.
+    pub(crate) fn outgoing(&mut self, end: EndIndex) -> &mut BytesMut {
+        self.ends[end].endpoint.outgoing()
+    }
+
+    /// One `writev` is over.
+    pub(crate) fn flush(&mut self, end: EndIndex) {
+        self.transmit(end);
+    }
+
+    /// The host's program is to run at `at`, or some delay later: hosts are not exact.
+    pub(crate) fn wake_at(&mut self, host: HostIndex, at: Instant) {
+        let at = at.max(self.now()) + self.delay();
+        if self.wakes[host].is_none_or(|wake| at < wake) {
+            self.wakes[host] = Some(at);
+            self.world.schedule(at, Happening::Wake(host));
+        }
+    }
+
+    /// Moves time on until a host's program runs; `None` when nothing will ever happen again.
+    pub(crate) fn advance(&mut self) -> Option<HostIndex> {
+        loop {
+            match self.world.advance()? {
+                Happening::AtSwitch(to, segment) => {
+                    let (port, now) = (self.ends[to].host, self.now());
+                    if let Some(at) = self.switch.forward(port, segment.frame(), now) {
+                        self.world.schedule(at, Happening::AtHost(to, segment));
+                    }
+                }
+                Happening::AtHost(end, segment) => {
+                    let now = self.now();
+                    let news = self.ends[end].endpoint.handle_segment(&segment, now);
+                    self.transmit(end);
+                    if news {
+                        self.wake_at(self.ends[end].host, now);
+                    }
+                }
+                Happening::Timer(end) => {
+                    let now = self.now();
+                    self.ends[end].timer = None;
+                    self.ends[end].endpoint.handle_timeout(now);
+                    self.transmit(end);
+                }
+                Happening::Wake(host) => {
+                    if self.wakes[host] == Some(self.now()) {
+                        self.wakes[host] = None;
+                        return Some(host);
+                    }
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, end: EndIndex) {
+        let now = self.now();
+        let End { host, endpoint, timer } = &mut self.ends[end];
+        while let Some(segment) = endpoint.poll(now) {
+            let (_, arrives) = self.uplinks[*host].send(segment.frame(), now);
+            self.world.schedule(arrives, Happening::AtSwitch(peer_of(end), segment));
+        }
+        // A timer that moved to a later time is looked at when the earlier one fires.
+        if let Some(due) = endpoint.next_timeout()
+            && timer.is_none_or(|at| due < at)
+        {
+            *timer = Some(due);
+            self.world.schedule(due, Happening::Timer(end));
+        }
+    }
+
+    fn delay(&mut self) -> Duration {
+        let jitter = u64::try_from(self.model.host_jitter.as_nanos()).unwrap_or(u64::MAX);
+        self.model.host_delay + Duration::from_nanos(self.rng.below(jitter.saturating_add(1)))
+    }
+}

@@ -1,0 +1,117 @@
+//! [`SimReport`]: what a simulated run did, in numbers and as a table.
+
+use core::{fmt, time::Duration};
+
+use evb_core::{
+    ledger::RunReport,
+    units::{Bytes, Rate},
+};
+
+/// What a simulated run did. Counts of the network are of the whole run, goodput is from the first trigger to the last event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimReport {
+    /// `shaping.mode`.
+    pub mode: &'static str,
+    /// How many sources.
+    pub sources: u16,
+    /// How many builders.
+    pub builders: u16,
+    /// Events outstanding per builder.
+    pub slots: u32,
+    /// The seed that gives the same run again.
+    pub seed: u64,
+    /// The supervisor's closed ledger; it agrees with what the sinks saw.
+    pub run: RunReport,
+    /// Events that could not be complete, because a source had nothing for them.
+    pub silenced: u64,
+    /// Payload that reached sinks, per second.
+    pub goodput: Rate,
+    /// What the builders' links can carry of it.
+    pub capacity: Rate,
+    /// Trigger to last fragment of complete events: half of them were faster.
+    pub latency_p50: Duration,
+    /// 99 % of them were faster.
+    pub latency_p99: Duration,
+    /// The slowest.
+    pub latency_max: Duration,
+    /// Frames that did not fit a builder's port.
+    pub builder_port_drops: u64,
+    /// Frames that did not fit another port.
+    pub other_port_drops: u64,
+    /// The most that a builder's port queued.
+    pub builder_port_peak: Bytes,
+    /// Frames that chance took.
+    pub lost_frames: u64,
+    /// Segments that were sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// The most buffer bytes that were permitted and not received at one builder.
+    pub outstanding_peak: Bytes,
+    /// The most payload memory that one builder took.
+    pub memory_peak: Bytes,
+    /// … and the bound that it promises.
+    pub memory_bound: Bytes,
+    /// Virtual time.
+    pub duration: Duration,
+    /// What the simulator had to do.
+    pub happenings: u64,
+}
+
+impl SimReport {
+    /// The columns of [`Self::row`].
+    pub const HEADER: &'static str = "sources builders mode          slots  goodput Mbit/s  of wire    drops   resent      p50 ms      p99 ms   queue kB";
+
+    /// The run as a line under [`Self::HEADER`].
+    pub fn row(&self) -> String {
+        format!(
+            "{:>7} {:>8} {:<12} {:>6} {:>15.1} {:>7.1}% {:>8} {:>8} {:>11.3} {:>11.3} {:>10.1}",
+            self.sources,
+            self.builders,
+            self.mode,
+            self.slots,
+            self.goodput.bits_per_second() as f64 / 1e6,
+            self.utilisation() * 100.0,
+            self.builder_port_drops,
+            self.retransmits,
+            self.latency_p50.as_secs_f64() * 1e3,
+            self.latency_p99.as_secs_f64() * 1e3,
+            self.builder_port_peak.count() as f64 / 1e3,
+        )
+    }
+
+    /// Goodput / capacity.
+    pub fn utilisation(&self) -> f64 {
+        self.goodput.bits_per_second() as f64 / self.capacity.bits_per_second().max(1) as f64
+    }
+}
+
+/// The run as a table of two columns.
+impl fmt::Display for SimReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let events = &self.run.events;
+        let ms = |duration: Duration| format!("{:.3} ms", duration.as_secs_f64() * 1e3);
+        let rows = [
+            ("system", format!("{} sources, {} builders, {} slots", self.sources, self.builders, self.slots)),
+            ("shaping", format!("{} (seed {})", self.mode, self.seed)),
+            ("events triggered", events.triggered.to_string()),
+            ("  inhibited", events.inhibited.to_string()),
+            ("  complete", events.complete.to_string()),
+            ("  incomplete", events.incomplete.to_string()),
+            ("  lost", events.lost.to_string()),
+            ("goodput", format!("{} ({:.1} % of the wire)", self.goodput, self.utilisation() * 100.0)),
+            ("build latency p50", ms(self.latency_p50)),
+            ("build latency p99", ms(self.latency_p99)),
+            ("build latency max", ms(self.latency_max)),
+            ("drops at builders' ports", self.builder_port_drops.to_string()),
+            ("drops at other ports", self.other_port_drops.to_string()),
+            ("longest queue", self.builder_port_peak.to_string()),
+            ("frames lost by chance", self.lost_frames.to_string()),
+            ("segments sent again", format!("{} ({} timeouts)", self.retransmits, self.timeouts)),
+            ("outstanding at most", self.outstanding_peak.to_string()),
+            ("builder memory at most", format!("{} of {}", self.memory_peak, self.memory_bound)),
+            ("virtual time", format!("{:.6} s", self.duration.as_secs_f64())),
+        ];
+        rows.iter().try_for_each(|(name, value)| writeln!(f, "{name:<26}{value}"))
+    }
+}

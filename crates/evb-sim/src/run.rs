@@ -1,0 +1,300 @@
+//! [`Scenario::run`]: the world is built, and turns until the ledger is closed.
+
+use core::time::Duration;
+
+use evb_core::{
+    builder::BuilderConfig,
+    id::{Epoch, Peer, RunNumber},
+    ledger::RunReport,
+    source::{SourceConfig, SourceCore},
+    supervisor::{PlanError, RunPlan, SupervisorCore},
+    time::Instant,
+    units::{Bytes, Rate},
+    wire::control::RunParameters,
+};
+use evb_shaper::{PacedSource, ShapedBuilder, Shaping};
+
+use crate::{
+    host::{BuilderHost, SourceHost, SupervisorHost, hello},
+    ledger::Ledger,
+    network::{EndIndex, HostIndex, Network},
+    report::SimReport,
+    scenario::Scenario,
+    workload::Workload,
+};
+
+/// Why a run has no report.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The scenario makes no sense.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The supervisor refuses a peer.
+    #[error("the supervisor refuses {peer}: {detail}")]
+    Refused {
+        /// Whom.
+        peer: Peer,
+        /// Why.
+        detail: String,
+    },
+    /// Something that must always hold did not: a fault in a machine, or in the simulator.
+    #[error("seed {seed}, at {at}, {who}: {what}")]
+    Broken {
+        /// Gives the same run again.
+        seed: u64,
+        /// Virtual time.
+        at: Instant,
+        /// On which host.
+        who: Peer,
+        /// What did not hold.
+        what: String,
+    },
+}
+
+/// Nothing comes to an end for so long beyond the deadline, and there is work left: the run hangs. RFC 6298's timer may
+/// double up to 60 s.
+const PATIENCE: Duration = Duration::from_secs(200);
+
+const SUPERVISOR: HostIndex = 0;
+
+/// All hosts of a run.
+struct Simulation<'a> {
+    scenario: &'a Scenario,
+    network: Network,
+    supervisor: SupervisorHost,
+    sources: Vec<SourceHost>,
+    builders: Vec<BuilderHost>,
+    ledger: Ledger,
+    memory_bound: Bytes,
+}
+
+impl Scenario {
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// A scenario without sense; or a run in which something did not hold that always must.
+    pub fn run(&self) -> Result<SimReport, SimError> {
+        let mut simulation = Simulation::new(self)?;
+        let run = simulation.turn()?;
+        simulation.report(run)
+    }
+
+    fn host_of(&self, peer: Peer) -> HostIndex {
+        match peer {
+            Peer::Supervisor => SUPERVISOR,
+            Peer::Source(id) => usize::from(id.number()),
+            Peer::Builder(id) => usize::from(self.sources) + usize::from(id.number()),
+        }
+    }
+
+    /// What may be outstanding at a builder at most.
+    fn budget(&self) -> Bytes {
+        match self.shaping {
+            Shaping::Credit { budget, .. } => budget,
+            Shaping::Window { window } => window * u64::from(self.sources),
+            Shaping::TokenBucket { .. } | Shaping::None => Bytes::MAX,
+        }
+    }
+}
+
+impl<'a> Simulation<'a> {
+    fn new(scenario: &'a Scenario) -> Result<Self, SimError> {
+        let plan = scenario.plan();
+        let (sources, builders) = (plan.sources.clone(), plan.builders.clone());
+        let hosts = 1 + sources.len() + builders.len();
+        let mut network = Network::new(scenario.network.clone(), hosts, scenario.seed);
+        let mut supervisor = SupervisorCore::new(plan.clone(), scenario.seed, Instant::ZERO)?;
+        let workload = Workload::new(scenario.readout, scenario.seed);
+        let peers =
+            sources.iter().map(|id| Peer::Source(*id)).chain(builders.iter().map(|id| Peer::Builder(*id)));
+        let (mut ends, mut parameters) = (Vec::new(), Vec::new());
+        for peer in peers {
+            parameters.push(register(&mut supervisor, peer, scenario)?);
+            ends.push((peer, network.connect(SUPERVISOR, scenario.host_of(peer))));
+        }
+        let lanes: Vec<Vec<(EndIndex, EndIndex)>> = (0..sources.len())
+            .map(|source| {
+                (0..builders.len()).map(|b| network.connect(1 + source, 1 + sources.len() + b)).collect()
+            })
+            .collect();
+        let source_hosts = (0..sources.len()).map(|index| {
+            let core =
+                SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO);
+            let pace = scenario.shaping.pace(None, scenario.network.mtu);
+            let own = lanes[index].iter().map(|(own, _)| *own).collect();
+            let (core, control) = (PacedSource::new(core, pace), ends[index].1.1);
+            SourceHost::new(core, 1 + index, index, control, own, workload.clone())
+        });
+        let builder_hosts = (0..builders.len()).map(|index| {
+            let config = builder_config(scenario, &plan, index, &parameters[sources.len() + index]);
+            let policy = scenario.shaping.policy(sources.len(), scenario.network.mtu, index);
+            let core = ShapedBuilder::new(config, policy, Instant::ZERO);
+            let own: Vec<_> = lanes.iter().map(|of_source| of_source[index].1).collect();
+            let (host, control) = (1 + sources.len() + index, ends[sources.len() + index].1.1);
+            BuilderHost::new(core, host, control, &own, scenario.sink, scenario.budget())
+        });
+        let mut simulation = Self {
+            scenario,
+            sources: source_hosts.collect(),
+            builders: builder_hosts.collect(),
+            supervisor: SupervisorHost::new(
+                supervisor,
+                SUPERVISOR,
+                ends.iter().map(|(peer, (own, _))| (*peer, *own)).collect(),
+                sources.len(),
+            ),
+            ledger: Ledger::new(workload, scenario.sources),
+            memory_bound: scenario.readout.size.largest()
+                * u64::from(scenario.sources)
+                * u64::from(scenario.slots),
+            network,
+        };
+        simulation.connect_lanes()?;
+        (0..hosts).for_each(|host| simulation.network.wake_at(host, Instant::ZERO));
+        Ok(simulation)
+    }
+
+    /// The lanes' handshakes, which take no time here.
+    fn connect_lanes(&mut self) -> Result<(), SimError> {
+        for (builder, host) in self.builders.iter_mut().enumerate() {
+            for (lane, source) in self.sources.iter_mut().enumerate() {
+                let state = host.core().handle_lane_connected(lane, Instant::ZERO);
+                let outcome = source.core().handle_lane_connected(builder, state.received, state.announced);
+                outcome.map_err(|error| self.scenario.broken(Instant::ZERO, 1 + lane, error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) -> Result<RunReport, SimError> {
+        let (mut progress, mut progress_at) = (0, Instant::ZERO);
+        let patience = self.scenario.deadline + PATIENCE;
+        while let Some(host) = self.network.advance() {
+            let now = self.network.now();
+            let outcome = match host.checked_sub(1) {
+                None => self.supervisor.run(&mut self.network),
+                Some(source) if source < self.sources.len() => {
+                    self.sources[source].run(&mut self.network).map(|()| None)
+                }
+                Some(other) => {
+                    let builder = &mut self.builders[other - self.sources.len()];
+                    builder.run(&mut self.network, &mut self.ledger).map(|()| None)
+                }
+            };
+            if let Some(report) = outcome.map_err(|what| self.scenario.broken(now, host, what))? {
+                return Ok(report);
+            }
+            if self.ledger.count() > progress {
+                (progress, progress_at) = (self.ledger.count(), now);
+            } else if now.since(progress_at) > patience {
+                let what = format!("nothing has moved since {progress_at}, with {progress} events built");
+                return Err(self.scenario.broken(now, host, what));
+            }
+        }
+        let what = "nothing will ever happen again, and the run is not over".to_owned();
+        Err(self.scenario.broken(self.network.now(), SUPERVISOR, what))
+    }
+
+    fn report(mut self, run: RunReport) -> Result<SimReport, SimError> {
+        let (scenario, now) = (self.scenario, self.network.now());
+        self.ledger.check(&run.events).map_err(|what| scenario.broken(now, SUPERVISOR, what))?;
+        let ports = self.network.switch().ports();
+        let (others, own) = ports.split_at(1 + self.sources.len());
+        let drops = |ports: &[crate::switch::OutputPort]| ports.iter().map(|port| port.dropped()).sum();
+        let (retransmits, timeouts) = self.network.retransmits();
+        let time = self.ledger.last_event.since(self.ledger.first_trigger).as_secs_f64();
+        let bits = if time > 0.0 { self.ledger.payload_bytes as f64 * 8.0 / time } else { 0.0 };
+        self.ledger.latencies.sort_unstable();
+        let quantile = |part: f64| quantile(&self.ledger.latencies, part);
+        Ok(SimReport {
+            mode: scenario.mode(),
+            sources: scenario.sources,
+            builders: scenario.builders,
+            slots: scenario.slots,
+            seed: scenario.seed,
+            silenced: self.ledger.silenced(),
+            goodput: Rate::from_bits_per_second(bits as u64),
+            capacity: scenario.capacity(),
+            latency_p50: quantile(0.5),
+            latency_p99: quantile(0.99),
+            latency_max: quantile(1.0),
+            builder_port_drops: drops(own),
+            other_port_drops: drops(others),
+            builder_port_peak: own.iter().map(|port| port.peak()).max().unwrap_or_default(),
+            lost_frames: self.network.switch().lost(),
+            retransmits,
+            timeouts,
+            outstanding_peak: self
+                .builders
+                .iter()
+                .map(BuilderHost::outstanding_peak)
+                .max()
+                .unwrap_or_default(),
+            memory_peak: run
+                .builders
+                .iter()
+                .map(|b| Bytes::new(b.memory_peak_bytes))
+                .max()
+                .unwrap_or_default(),
+            memory_bound: self.memory_bound,
+            duration: now.since(Instant::ZERO),
+            happenings: self.network.happenings(),
+            run,
+        })
+    }
+}
+
+impl Scenario {
+    fn broken(&self, at: Instant, host: HostIndex, what: String) -> SimError {
+        let plan = self.plan();
+        let builder = host.checked_sub(1 + plan.sources.len()).and_then(|index| plan.builders.get(index));
+        let source = host.checked_sub(1).and_then(|index| plan.sources.get(index));
+        let who = source.map(|id| Peer::Source(*id)).or_else(|| builder.map(|id| Peer::Builder(*id)));
+        SimError::Broken { seed: self.seed, at, who: who.unwrap_or(Peer::Supervisor), what }
+    }
+}
+
+fn register(core: &mut SupervisorCore, peer: Peer, scenario: &Scenario) -> Result<RunParameters, SimError> {
+    let mut hello = hello(peer);
+    match peer {
+        Peer::Source(_) => hello.max_fragment = scenario.readout.size.largest().count(),
+        Peer::Builder(_) => hello.listen = format!("{peer}:7101").replace(' ', "-"),
+        Peer::Supervisor => {}
+    }
+    let welcome = core
+        .register(&hello, Instant::ZERO)
+        .map_err(|refusal| SimError::Refused { peer, detail: refusal.detail })?;
+    Ok(welcome.parameters.unwrap_or_default())
+}
+
+fn source_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunParameters) -> SourceConfig {
+    SourceConfig {
+        id: plan.sources[index],
+        max_fragment: scenario.readout.size.largest(),
+        orphan_timeout: Duration::from_nanos(told.orphan_timeout_ns),
+        heartbeat: Duration::from_nanos(told.heartbeat_ns),
+        builders: plan.builders.clone(),
+        on_demand: true,
+        decided: evb_core::id::EventId::new(told.decided),
+    }
+}
+
+fn builder_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunParameters) -> BuilderConfig {
+    BuilderConfig {
+        id: plan.builders[index],
+        run: RunNumber::new(1),
+        epoch: Epoch::new(1),
+        slots: told.slots as usize,
+        deadline: Duration::from_nanos(told.deadline_ns),
+        heartbeat: Duration::from_nanos(told.heartbeat_ns),
+        shared_clock: told.shared_clock,
+        sources: plan.sources.clone(),
+        max_fragment: vec![scenario.readout.size.largest(); plan.sources.len()],
+    }
+}
+
+/// Of sorted nanoseconds, by the nearest rank.
+fn quantile(sorted: &[u64], part: f64) -> Duration {
+    let rank = (part * sorted.len() as f64).ceil() as usize;
+    Duration::from_nanos(sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default())
+}

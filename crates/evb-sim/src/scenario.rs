@@ -1,0 +1,114 @@
+//! [`Scenario`]: everything that fixes a simulated run.
+
+use core::time::Duration;
+
+use evb_core::{
+    id::{BuilderId, Epoch, RunNumber, SourceId},
+    supervisor::RunPlan,
+    trigger::TriggerKind,
+    units::{Bytes, Frequency, Rate},
+};
+use evb_shaper::{Shaping, cost::LINE_OVERHEAD, cost::TCP_FRAME_HEADERS};
+
+use crate::{
+    network::NetworkModel,
+    workload::{FragmentSize, Readout},
+};
+
+/// A simulated run. Equal scenarios give equal reports, to the last bit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// How many sources, each on its own host.
+    pub sources: u16,
+    /// How many builders, each on its own host.
+    pub builders: u16,
+    /// Links, switch and hosts.
+    pub network: NetworkModel,
+    /// What sources push.
+    pub readout: Readout,
+    /// Who may send when.
+    pub shaping: Shaping,
+    /// What makes events happen; not external.
+    pub trigger: TriggerKind,
+    /// Events outstanding per builder.
+    pub slots: u32,
+    /// How long an event waits for sources that have announced nothing.
+    pub deadline: Duration,
+    /// How long a sink takes for an event.
+    pub sink: Duration,
+    /// The run ends when so many events are assigned.
+    pub events: u64,
+    /// Fixes all chance.
+    pub seed: u64,
+}
+
+impl Default for Scenario {
+    /// Eight sources with 64 kB each on one builder at 1 Gbit/s, with credit, as fast as possible.
+    fn default() -> Self {
+        let network = NetworkModel::default();
+        Self {
+            sources: 8,
+            builders: 1,
+            shaping: Shaping::credit_for(network.port_buffer),
+            network,
+            readout: Readout {
+                size: FragmentSize::Fixed(Bytes::new(64_000)),
+                delay: Duration::ZERO,
+                silence: 0.0,
+            },
+            trigger: TriggerKind::AsFastAsPossible,
+            slots: 16,
+            deadline: Duration::from_secs(60),
+            sink: Duration::ZERO,
+            events: 200,
+            seed: 1,
+        }
+    }
+}
+
+impl Scenario {
+    /// Payload that all builders' links together can carry: full packets without a pause.
+    pub fn capacity(&self) -> Rate {
+        let packet = u64::from(self.network.mtu) + 14;
+        let payload = packet - TCP_FRAME_HEADERS;
+        let bits = u128::from(self.network.link_rate.bits_per_second()) * u128::from(self.builders);
+        let bits = bits * u128::from(payload) / u128::from(packet + LINE_OVERHEAD);
+        Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
+    }
+
+    /// A periodic trigger that loads the builders' links to that part of [`Self::capacity`], for fragments of one size.
+    pub fn periodic_at_load(&self, load: f64) -> Option<TriggerKind> {
+        let event = self.readout.size.largest().count() * u64::from(self.sources);
+        let rate = Frequency::from_hertz(self.capacity().bytes_per_second() * load / event as f64)?;
+        Some(TriggerKind::Periodic { rate })
+    }
+
+    /// The mode's name, as the configuration has it.
+    pub fn mode(&self) -> &'static str {
+        match self.shaping {
+            Shaping::Credit { .. } => "credit",
+            Shaping::Window { .. } => "window",
+            Shaping::TokenBucket { .. } => "token-bucket",
+            Shaping::None => "none",
+        }
+    }
+
+    pub(crate) fn plan(&self) -> RunPlan {
+        let sources = (1..=self.sources).map(SourceId::new).collect();
+        let builders = (1..=self.builders).map(BuilderId::new).collect();
+        let mut plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
+        // All hosts share the virtual clock.
+        plan.boot_id = "world".to_owned();
+        plan.trigger = self.trigger;
+        plan.slots = self.slots;
+        plan.deadline = self.deadline;
+        plan.events = Some(self.events);
+        // Nobody dies here: lost frames may hold a heartbeat up, and must not end in a verdict about its sender.
+        plan.down_after = Duration::from_secs(30);
+        plan.give_up_after = Duration::from_secs(60);
+        plan.orphan_timeout = Duration::from_secs(600);
+        plan.drain_grace = Duration::from_secs(600);
+        plan.report_timeout = Duration::from_secs(600);
+        plan
+    }
+}

@@ -1,0 +1,47 @@
+//! Records and messages in the byte streams between hosts, exactly as they go over a real one.
+
+use bytes::{Buf as _, BytesMut};
+use evb_core::wire::{
+    control::{Control, MAX_MESSAGE, control::Message},
+    record::{RECORD_HEADER, RecordHeader},
+};
+use prost::Message as _;
+
+/// Appends a control message behind its length.
+pub(crate) fn write_control(message: &Control, into: &mut BytesMut) {
+    into.extend_from_slice(&(message.encoded_len() as u32).to_le_bytes());
+    message.encode_raw(into);
+}
+
+/// The next whole control message, if it is there.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub(crate) fn read_control(from: &mut BytesMut) -> Result<Option<Message>, String> {
+    let Some(length) = from.first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize) else {
+        return Ok(None);
+    };
+    if length > MAX_MESSAGE {
+        return Err(format!("a control message of {length} bytes"));
+    }
+    if from.len() < 4 + length {
+        return Ok(None);
+    }
+    from.advance(4);
+    let message = Control::decode(from.split_to(length)).map_err(|error| error.to_string())?;
+    message.message.map(Some).ok_or_else(|| "a control message without content".to_owned())
+}
+
+/// The next record's header, once its fixed body is there too; the body stays in front of `from`.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub(crate) fn read_record(from: &mut BytesMut) -> Result<Option<RecordHeader>, String> {
+    let Some(bytes) = from.first_chunk::<RECORD_HEADER>() else { return Ok(None) };
+    let header = RecordHeader::decode(*bytes).map_err(|error| error.to_string())?;
+    if from.len() < RECORD_HEADER + header.body() {
+        return Ok(None);
+    }
+    from.advance(RECORD_HEADER);
+    Ok(Some(header))
+}

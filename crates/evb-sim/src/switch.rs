@@ -1,0 +1,104 @@
+//! [`Switch`]: output queues of limited size, and chance.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use evb_core::{
+    rng::Rng,
+    time::Instant,
+    units::{Bytes, Rate},
+};
+
+use crate::link::Link;
+
+/// A switch that stores and forwards: its ports' queues are the only place where traffic can be too much.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    ports: Vec<OutputPort>,
+    loss: f64,
+    rng: Rng,
+    lost: u64,
+}
+
+/// One output port: a first-in, first-out queue of L2 frames that drops what does not fit (drop-tail), and its link.
+#[derive(Debug)]
+pub(crate) struct OutputPort {
+    link: Link,
+    limit: Bytes,
+    /// When each queued frame has left, and its bytes.
+    queue: VecDeque<(Instant, Bytes)>,
+    queued: Bytes,
+    peak: Bytes,
+    dropped: u64,
+}
+
+impl Switch {
+    /// A switch with `ports` equal ports that loses each frame with probability `loss`.
+    pub(crate) fn new(
+        ports: usize,
+        rate: Rate,
+        latency: Duration,
+        limit: Bytes,
+        loss: f64,
+        seed: u64,
+    ) -> Self {
+        let port = || OutputPort::new(Link::new(rate, latency), limit);
+        Self { ports: (0..ports).map(|_| port()).collect(), loss, rng: Rng::new(seed), lost: 0 }
+    }
+
+    /// A frame came in for `port`: when it arrives at the host behind; `None` if it is lost.
+    pub(crate) fn forward(&mut self, port: usize, frame: Bytes, now: Instant) -> Option<Instant> {
+        if self.loss > 0.0 && self.rng.uniform() < self.loss {
+            self.lost += 1;
+            return None;
+        }
+        self.ports[port].enqueue(frame, now)
+    }
+
+    /// The ports, in the order of the hosts.
+    pub(crate) fn ports(&self) -> &[OutputPort] {
+        &self.ports
+    }
+
+    /// Frames that chance took.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+impl OutputPort {
+    /// An empty port whose queue holds at most `limit` bytes of L2 frames.
+    pub(crate) fn new(link: Link, limit: Bytes) -> Self {
+        let queue = VecDeque::new();
+        Self { link, limit, queue, queued: Bytes::ZERO, peak: Bytes::ZERO, dropped: 0 }
+    }
+
+    /// A frame's memory is free again when its last bit has left.
+    fn enqueue(&mut self, frame: Bytes, now: Instant) -> Option<Instant> {
+        while let Some((_, bytes)) = self.queue.pop_front_if(|(left, _)| *left <= now) {
+            self.queued -= bytes;
+        }
+        if self.queued + frame > self.limit {
+            self.dropped += 1;
+            return None;
+        }
+        let (left, arrives) = self.link.send(frame, now);
+        self.queue.push_back((left, frame));
+        self.queued += frame;
+        self.peak = self.peak.max(self.queued);
+        Some(arrives)
+    }
+
+    /// The most bytes that were queued at once.
+    pub(crate) fn peak(&self) -> Bytes {
+        self.peak
+    }
+
+    /// Frames that did not fit.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+use core::time::Duration;
+
+use evb_core::{
+    time::Instant,
+    units::{Bytes, Rate},
+};
+
+use super::Switch;
+
+const GIGABIT: Rate = Rate::from_bits_per_second(1_000_000_000);
+const FULL: Bytes = Bytes::new(1514);
+
+#[test]
+fn a_port_drops_what_does_not_fit_and_drains_at_line_rate() {
+    let mut switch = Switch::new(1, GIGABIT, Duration::ZERO, Bytes::new(3 * 1514 + 100), 0.0, 1);
+    let at = Instant::from_nanos;
+    let arrivals: Vec<_> = (0..4).map(|_| switch.forward(0, FULL, at(0))).collect();
+    // 1538 bytes on the line are 12.304 µs.
+    assert_eq!(arrivals, [Some(at(12_304)), Some(at(24_608)), Some(at(36_912)), None]);
+    assert_eq!(switch.forward(0, FULL, at(12_303)), None, "the first is still leaving");
+    assert_eq!(switch.forward(0, FULL, at(12_304)), Some(at(49_216)));
+    let port = &switch.ports()[0];
+    assert_eq!((port.dropped(), port.peak()), (2, Bytes::new(3 * 1514)));
+}
+
+#[test]
+fn loss_is_as_frequent_as_asked() {
+    let mut switch = Switch::new(1, GIGABIT, Duration::ZERO, Bytes::MAX, 0.01, 7);
+    let lost = (0..100_000).filter(|_| switch.forward(0, FULL, Instant::ZERO).is_none()).count();
+    // Binomial: 1000 ± 31.5; five sigma.
+    assert!((843..1158).contains(&lost), "{lost} of 100000");
+    assert_eq!(switch.lost(), lost as u64);
+}

@@ -1,0 +1,70 @@
+//! The receiving half: order restored, arrival acknowledged.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+use evb_core::time::Instant;
+
+use super::TcpSegment;
+
+/// Linux's TCP_DELACK_MIN; RFC 5681 §4.2 allows 500 ms.
+const DELAY: Duration = Duration::from_millis(40);
+
+#[derive(Debug, Default)]
+pub(super) struct Receiver {
+    ready: BytesMut,
+    next: u64,
+    /// Segments beyond a gap, by their offset.
+    beyond: BTreeMap<u64, Bytes>,
+    /// When the acknowledgement has to go; it may go earlier, with data.
+    due: Option<Instant>,
+    echo: Option<Instant>,
+}
+
+impl Receiver {
+    pub(super) fn ready(&mut self) -> &mut BytesMut {
+        &mut self.ready
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The cumulative acknowledgement and the time stamp to echo.
+    pub(super) fn acknowledge(&mut self) -> (u64, Option<Instant>) {
+        self.due = None;
+        (self.next, self.echo.take())
+    }
+
+    pub(super) fn handle_data(&mut self, segment: &TcpSegment, now: Instant) -> bool {
+        if segment.payload.is_empty() {
+            return false;
+        }
+        // RFC 7323 §4.3: the echo is of the earliest segment that is not yet acknowledged.
+        self.echo = self.echo.or(Some(segment.sent_at));
+        let in_order = segment.offset == self.next && self.beyond.is_empty();
+        // At once for the second segment in order, and whenever order is disturbed.
+        self.due = Some(if in_order && self.due.is_none() { now + DELAY } else { now });
+        if segment.offset > self.next {
+            self.beyond.entry(segment.offset).or_insert_with(|| segment.payload.clone());
+            return false;
+        }
+        let before = self.next;
+        self.take(segment.offset, &segment.payload);
+        while let Some(entry) = self.beyond.first_entry().filter(|entry| *entry.key() <= self.next) {
+            let (offset, payload) = entry.remove_entry();
+            self.take(offset, &payload);
+        }
+        self.next > before
+    }
+
+    /// Bytes that begin at or below `next`.
+    fn take(&mut self, offset: u64, payload: &[u8]) {
+        let known = usize::try_from(self.next - offset).unwrap_or(usize::MAX);
+        if let Some(news) = payload.get(known..) {
+            self.ready.extend_from_slice(news);
+            self.next += news.len() as u64;
+        }
+    }
+}

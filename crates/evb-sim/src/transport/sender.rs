@@ -1,0 +1,158 @@
+//! The sending half: what is under way, and the timer that doubts it.
+
+use core::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use evb_core::time::Instant;
+use evb_shaper::cost::TCP_FRAME_HEADERS;
+
+use super::{TcpSegment, congestion::Congestion};
+
+/// IPv4 and TCP headers count towards the MTU, Ethernet's do not.
+const WITHIN_MTU: u64 = TCP_FRAME_HEADERS - 14;
+
+/// Linux's TCP_RTO_MIN.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
+/// RFC 6298 §2.1.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
+/// RFC 6298 §2.5.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// Bytes from `acknowledged` on.
+    queue: BytesMut,
+    acknowledged: u64,
+    next: u64,
+    highest: u64,
+    segment: u64,
+    congestion: Congestion,
+    /// The first hole is to be filled before anything else.
+    resend_first: bool,
+    round_trip: Option<(Duration, Duration)>,
+    timeout: Duration,
+    timer: Option<Instant>,
+    last_sent: Instant,
+    retransmits: u64,
+    timeouts: u64,
+}
+
+impl Sender {
+    pub(super) fn new(mtu: u32) -> Self {
+        let segment = u64::from(mtu.max(576)) - WITHIN_MTU;
+        Self {
+            queue: BytesMut::new(),
+            acknowledged: 0,
+            next: 0,
+            highest: 0,
+            segment,
+            congestion: Congestion::new(segment),
+            resend_first: false,
+            round_trip: None,
+            timeout: FIRST_TIMEOUT,
+            timer: None,
+            last_sent: Instant::ZERO,
+            retransmits: 0,
+            timeouts: 0,
+        }
+    }
+
+    pub(super) fn queue(&mut self) -> &mut BytesMut {
+        &mut self.queue
+    }
+
+    pub(super) fn next_offset(&self) -> u64 {
+        self.next
+    }
+
+    pub(super) fn retransmits(&self) -> u64 {
+        self.retransmits
+    }
+
+    pub(super) fn timeouts(&self) -> u64 {
+        self.timeouts
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    pub(super) fn handle_acknowledgement(&mut self, segment: &TcpSegment, now: Instant) {
+        let upto = segment.acknowledged;
+        if upto > self.acknowledged && upto <= self.highest {
+            let news = upto - self.acknowledged;
+            let was_limited = self.in_flight() + self.segment > self.congestion.window();
+            self.queue.advance(usize::try_from(news).unwrap_or(usize::MAX).min(self.queue.len()));
+            self.acknowledged = upto;
+            self.next = self.next.max(upto);
+            if let Some(echo) = segment.echo {
+                self.measure(now.since(echo));
+            }
+            self.resend_first |= self.congestion.acknowledged(upto, news, was_limited);
+            self.timer = (self.next > upto).then(|| now + self.timeout);
+        } else if upto == self.acknowledged && segment.payload.is_empty() && self.in_flight() > 0 {
+            self.resend_first |= self.congestion.duplicate(upto, self.in_flight(), self.next);
+        }
+    }
+
+    pub(super) fn poll(&mut self, now: Instant) -> Option<(u64, Bytes)> {
+        if core::mem::take(&mut self.resend_first) && self.in_flight() > 0 {
+            let length = self.segment.min(self.in_flight());
+            return Some(self.emit(self.acknowledged, length, now));
+        }
+        let waiting = self.queue.len() as u64 - self.in_flight();
+        if waiting == 0 {
+            return None;
+        }
+        if self.in_flight() == 0 && self.last_sent + self.timeout < now {
+            self.congestion.restart();
+        }
+        let length = self.segment.min(waiting);
+        if self.in_flight() + length > self.congestion.window() {
+            return None;
+        }
+        let offset = self.next;
+        self.next += length;
+        Some(self.emit(offset, length, now))
+    }
+
+    /// Goes back to the first byte that is not acknowledged.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.timer.is_none_or(|at| at > now) {
+            return;
+        }
+        self.timeouts += 1;
+        self.congestion.timed_out(self.in_flight(), self.highest);
+        self.next = self.acknowledged;
+        self.resend_first = false;
+        self.timeout = (self.timeout * 2).min(LONGEST_TIMEOUT);
+        self.timer = None;
+    }
+
+    fn emit(&mut self, offset: u64, length: u64, now: Instant) -> (u64, Bytes) {
+        let start = (offset - self.acknowledged) as usize;
+        let payload = Bytes::copy_from_slice(&self.queue[start..start + length as usize]);
+        self.retransmits += u64::from(offset < self.highest);
+        self.highest = self.highest.max(offset + length);
+        self.last_sent = now;
+        self.timer = self.timer.or_else(|| Some(now + self.timeout));
+        (offset, payload)
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.next - self.acknowledged
+    }
+
+    /// RFC 6298 §2, with time stamps on every segment: no sample is ambiguous.
+    fn measure(&mut self, sample: Duration) {
+        let (smoothed, deviation) = match self.round_trip {
+            None => (sample, sample / 2),
+            Some((smoothed, deviation)) => {
+                let error = smoothed.abs_diff(sample);
+                ((smoothed * 7 + sample) / 8, (deviation * 3 + error) / 4)
+            }
+        };
+        self.round_trip = Some((smoothed, deviation));
+        self.timeout = (smoothed + deviation * 4).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+    }
+}

@@ -1,0 +1,141 @@
+//! `Workload`: what sources push, as a function of seed, source and event, so that every byte can be checked anywhere.
+
+use core::time::Duration;
+
+use evb_core::{
+    event::Event,
+    fragment::{Fragment, Timestamp},
+    id::EventId,
+    rng::Rng,
+    units::Bytes,
+};
+
+/// How large fragments are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FragmentSize {
+    /// All alike.
+    Fixed(Bytes),
+    /// Uniform between two sizes, both included.
+    Uniform(Bytes, Bytes),
+    /// Normal, clipped at zero and at four sigma above the mean.
+    Gaussian {
+        /// Before it is clipped.
+        mean: Bytes,
+        /// Before it is clipped.
+        sigma: Bytes,
+    },
+}
+
+impl FragmentSize {
+    /// No fragment is larger.
+    pub fn largest(&self) -> Bytes {
+        match *self {
+            Self::Fixed(size) => size,
+            Self::Uniform(a, b) => a.max(b),
+            Self::Gaussian { mean, sigma } => mean + sigma * 4,
+        }
+    }
+
+    fn draw(&self, rng: &mut Rng) -> usize {
+        match *self {
+            Self::Fixed(size) => size.as_usize(),
+            Self::Uniform(a, b) => {
+                let (low, high) = (a.min(b).count(), a.max(b).count());
+                (low + rng.below(high - low + 1)) as usize
+            }
+            Self::Gaussian { mean, sigma } => {
+                let size = mean.count() as f64 + sigma.count() as f64 * rng.gaussian();
+                (size.max(0.0) as usize).min(self.largest().as_usize())
+            }
+        }
+    }
+}
+
+/// What readout does with the events that it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Readout {
+    /// How large fragments are.
+    pub size: FragmentSize,
+    /// Fragments come so long after they are wanted, uniformly from zero.
+    pub delay: Duration,
+    /// The probability that a source never has a fragment for an event.
+    pub silence: f64,
+}
+
+/// The fragments of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    readout: Readout,
+    seed: u64,
+    /// Every payload is a piece of it.
+    pattern: bytes::Bytes,
+}
+
+/// How many different places a payload may begin at.
+const PLACES: u64 = 1 << 16;
+
+/// What a source does about one event.
+#[derive(Clone, Debug)]
+pub(crate) struct Draw {
+    /// The fragment's bytes; `None`: there is none.
+    pub(crate) payload: Option<bytes::Bytes>,
+    /// How long readout takes.
+    pub(crate) delay: Duration,
+}
+
+impl Workload {
+    pub(crate) fn new(readout: Readout, seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x7061_7474_6572_6e21);
+        let words = (readout.size.largest().count() + PLACES).div_ceil(8);
+        let pattern: Vec<u8> = (0..words).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+        Self { readout, seed, pattern: pattern.into() }
+    }
+
+    /// `source` counts from zero.
+    pub(crate) fn draw(&self, source: usize, event: EventId) -> Draw {
+        let stream = (event.number() << 9) + source as u64;
+        let mut rng = Rng::new(self.seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        let delay = self.readout.delay.mul_f64(rng.uniform());
+        let silent = rng.uniform() < self.readout.silence;
+        let start = rng.below(PLACES) as usize;
+        let length = self.readout.size.draw(&mut rng);
+        Draw { payload: (!silent).then(|| self.pattern.slice(start..start + length)), delay }
+    }
+
+    pub(crate) fn fragment(event: EventId, payload: bytes::Bytes) -> Fragment {
+        Fragment::new(event, Timestamp::new(event.number() * 1000), payload)
+    }
+
+    /// Whether the event has exactly what its sources pushed; its sources have the ids 1, 2, 3, …
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn check(&self, event: &Event, sources: u16) -> Result<(), String> {
+        let mut present = event.fragments();
+        let mut missing = event.missing.iter();
+        for id in 1..=sources {
+            let expected = self.draw(usize::from(id) - 1, event.id).payload;
+            if missing.as_slice().first().is_some_and(|source| source.number() == id) {
+                missing.next();
+                continue;
+            }
+            let found = present.next().ok_or_else(|| format!("source {id} is neither there nor missing"))?;
+            if found.source.number() != id {
+                return Err(format!("source {} stands where {id} is to be", found.source));
+            }
+            let payload = expected.ok_or_else(|| format!("source {id} pushed nothing, and is there"))?;
+            if found.payload != payload || found.timestamp.ticks() != event.id.number() * 1000 {
+                return Err(format!("the fragment of source {id} is not what was pushed"));
+            }
+        }
+        if present.len() > 0 || missing.len() > 0 {
+            return Err("it names sources that the run does not have".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether the source has a fragment for that event.
+    pub(crate) fn has(&self, source: usize, event: EventId) -> bool {
+        self.draw(source, event).payload.is_some()
+    }
+}

@@ -1,0 +1,90 @@
+//! The incast table: what each shaping mode makes of N sources that answer one builder at once.
+//! After a change that is meant to change it: `INSTA_UPDATE=always cargo test -p evb-sim --test incast`.
+
+use evb_core::units::{Bytes, Rate};
+use evb_shaper::Shaping;
+use evb_sim::{Scenario, SimReport};
+
+const PORT: Bytes = Bytes::kib(128);
+const LINK: u64 = 1_000_000_000;
+
+fn shaping(mode: &str, sources: u16) -> Shaping {
+    let sources = u64::from(sources);
+    match mode {
+        "credit" => Shaping::credit_for(PORT),
+        // Nine tenths, as for credit.
+        "window" => Shaping::Window { window: PORT * 9 / 10 / sources },
+        // Two packets at once, and a share of the link.
+        "token-bucket" => Shaping::TokenBucket {
+            rate: Rate::from_bits_per_second(LINK / sources * 95 / 100),
+            burst: Bytes::new(2 * 1538),
+        },
+        _ => Shaping::None,
+    }
+}
+
+fn run(sources: u16, mode: &str, slots: u32, events: u64) -> SimReport {
+    let shaping = shaping(mode, sources);
+    Scenario { sources, shaping, slots, events, ..Scenario::default() }.run().unwrap()
+}
+
+/// The reports of one table, and its text.
+fn table(slots: u32, events: u64) -> (Vec<SimReport>, String) {
+    let modes = ["credit", "window", "token-bucket", "none"];
+    let of_size = |sources: u16| modes.map(|mode| run(sources, mode, slots, events));
+    let reports: Vec<_> = [4, 8, 16, 32].into_iter().flat_map(of_size).collect();
+    let rows: Vec<_> = reports.iter().map(SimReport::row).collect();
+    (reports, format!("{}\n{}", SimReport::HEADER, rows.join("\n")))
+}
+
+fn check(reports: &[SimReport]) {
+    for report in reports {
+        let what = report.row();
+        assert_eq!(report.run.events.complete, report.run.events.triggered, "{what}");
+        if report.mode == "none" {
+            assert!(report.builder_port_drops > 0, "{what}");
+            assert!(report.sources < 16 || report.utilisation() < 0.5, "no collapse: {what}");
+        } else {
+            assert_eq!((report.builder_port_drops, report.retransmits), (0, 0), "{what}");
+        }
+        if report.mode == "credit" {
+            assert!(report.utilisation() > 0.94, "{what}");
+        }
+    }
+}
+
+/// One event at a time: every event is a burst of its own, as with a readout that waits for the event to be built.
+#[test]
+fn one_event_at_a_time() {
+    let (reports, text) = table(1, 200);
+    check(&reports);
+    insta::assert_snapshot!("one_slot", text);
+}
+
+/// Sixteen events under way: the port never idles, unless its senders wait for their timers.
+#[test]
+fn sixteen_events_at_a_time() {
+    let (reports, text) = table(16, 100);
+    check(&reports);
+    insta::assert_snapshot!("sixteen_slots", text);
+}
+
+/// Equal seeds, equal worlds: nothing depends on addresses, threads or the time of day.
+#[test]
+fn a_run_is_repeatable() {
+    for mode in ["credit", "none"] {
+        assert_eq!(run(8, mode, 4, 50), run(8, mode, 4, 50));
+    }
+}
+
+/// At 75 % load, with credit, an event takes hardly longer than its bytes take on the wire.
+#[test]
+fn below_capacity_an_event_takes_its_time_on_the_wire() {
+    let mut scenario = Scenario { shaping: shaping("credit", 8), events: 500, ..Scenario::default() };
+    scenario.trigger = scenario.periodic_at_load(0.75).unwrap();
+    let report = scenario.run().unwrap();
+    let on_the_wire = Bytes::new(8 * 64_000) / scenario.capacity();
+    assert_eq!((report.builder_port_drops, report.run.events.complete), (0, 500));
+    assert!(report.latency_p50 < on_the_wire.mul_f64(1.1), "{report}\n{on_the_wire:?}");
+    assert!(report.latency_p99 < on_the_wire.mul_f64(1.5), "{report}\n{on_the_wire:?}");
+}

@@ -1,0 +1,192 @@
+//! Two hundred random worlds. What must always hold is checked on the way by the simulator itself: every event at exactly
+//! one sink once, byte by byte; credit within its budget, grants within what was announced; slots; a ledger that
+//! closes and agrees; and that there is progress. Here: what must hold at the end of such a run.
+//!
+//! A failure names its seed; `EVB_SIM_SEED=<seed> cargo test -p evb-sim --test seeds` runs that one alone.
+
+use core::time::Duration;
+
+use evb_core::{
+    rng::Rng,
+    trigger::TriggerKind,
+    units::{Bytes, Frequency, Rate},
+};
+use evb_shaper::Shaping;
+use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport};
+
+/// What a run may hold of one kind, at random.
+struct Dice(Rng);
+
+impl Dice {
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.0.below(choices.len() as u64) as usize]
+    }
+
+    fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.0.below(high - low + 1)
+    }
+
+    fn micros(&mut self, low: u64, high: u64) -> Duration {
+        Duration::from_micros(self.between(low, high))
+    }
+}
+
+fn sizes(dice: &mut Dice) -> FragmentSize {
+    match dice.between(0, 4) {
+        0 => FragmentSize::Fixed(Bytes::new(dice.pick(&[0, 1, 16, 1000, 16_383, 16_384, 64_000, 200_000]))),
+        1 => FragmentSize::Uniform(Bytes::ZERO, Bytes::new(dice.between(0, 200_000))),
+        2 => FragmentSize::Uniform(Bytes::ZERO, Bytes::new(dice.between(0, 3000))),
+        3 => FragmentSize::Gaussian { mean: Bytes::new(1000), sigma: Bytes::new(2000) },
+        _ => {
+            let mean = dice.between(0, 40_000);
+            FragmentSize::Gaussian { mean: Bytes::new(mean), sigma: Bytes::new(mean / 3) }
+        }
+    }
+}
+
+fn shaping(dice: &mut Dice, sources: u16, network: &NetworkModel) -> Shaping {
+    let port = network.port_buffer;
+    match dice.between(0, 9) {
+        0..=3 => Shaping::credit_for(port),
+        4 => Shaping::Credit {
+            budget: port * 9 / 10,
+            chunk: Bytes::new(dice.between(1, 20_000)),
+            sources_at_once: Some(dice.between(1, 4) as usize),
+        },
+        5 | 6 => Shaping::Window { window: (port * 9 / 10 / u64::from(sources)).max(Bytes::new(1514)) },
+        7 | 8 => {
+            let share = network.link_rate.bits_per_second() / u64::from(sources);
+            Shaping::TokenBucket {
+                rate: Rate::from_bits_per_second(share),
+                burst: Bytes::new(dice.between(1, 16_000)),
+            }
+        }
+        _ => Shaping::None,
+    }
+}
+
+fn trigger(dice: &mut Dice) -> TriggerKind {
+    let rate = Frequency::from_hertz(dice.between(100, 20_000) as f64).unwrap();
+    match dice.between(0, 4) {
+        0 | 1 => TriggerKind::AsFastAsPossible,
+        2 => TriggerKind::Periodic { rate },
+        3 => TriggerKind::Poisson { rate },
+        _ => TriggerKind::Burst { rate, count: dice.between(1, 20) as u32 },
+    }
+}
+
+fn scenario(seed: u64) -> Scenario {
+    let mut dice = Dice(Rng::new(seed));
+    let gigabit = 1_000_000_000;
+    let link = dice.pick(&[gigabit / 10, gigabit, gigabit, 10 * gigabit]);
+    let network = NetworkModel {
+        link_rate: Rate::from_bits_per_second(link),
+        host_rate: Rate::from_bits_per_second(link * dice.pick(&[1, 1, 10])),
+        latency: dice.micros(0, 20),
+        port_buffer: Bytes::kib(dice.pick(&[64, 100, 128, 256])),
+        mtu: dice.pick(&[1500, 1500, 9000]),
+        loss: dice.pick(&[0.0, 0.0, 0.001, 0.01]) * dice.0.uniform(),
+        host_delay: dice.micros(0, 50),
+        host_jitter: dice.micros(0, 100),
+    };
+    let (sources, builders) = (dice.between(1, 12) as u16, dice.between(1, 4) as u16);
+    let size = sizes(&mut dice);
+    let event = size.largest().count().max(1) * u64::from(sources);
+    Scenario {
+        sources,
+        builders,
+        shaping: shaping(&mut dice, sources, &network),
+        readout: Readout {
+            size,
+            delay: dice.micros(0, 1) * dice.pick(&[0, 0, 10, 1000, 20_000]),
+            silence: dice.pick(&[0.0, 0.0, 0.0, 0.01, 0.2]),
+        },
+        trigger: trigger(&mut dice),
+        slots: dice.between(1, 32) as u32,
+        deadline: dice.pick(&[
+            Duration::from_millis(5),
+            Duration::from_millis(100),
+            Duration::from_secs(100),
+        ]),
+        sink: dice.micros(0, 1) * dice.pick(&[0, 1, 100]),
+        // As many as 20 MB make, so that all seeds take about as long.
+        events: dice.between(1, 300).min(1 + 20_000_000 / event),
+        network,
+        seed,
+    }
+}
+
+fn check(scenario: &Scenario, report: &SimReport) {
+    let events = &report.run.events;
+    assert_eq!(events.lost, 0, "nobody died, and events are lost: {:?}", report.run.problems);
+    assert_eq!(events.assigned, scenario.events);
+    assert!(
+        report.memory_peak <= report.memory_bound.max(Bytes::kib(64)) * 2,
+        "{} of memory",
+        report.memory_peak
+    );
+    assert!(events.incomplete >= report.silenced, "{} events were silenced", report.silenced);
+    let lossless = scenario.network.loss == 0.0;
+    if lossless && matches!(scenario.shaping, Shaping::Credit { .. }) {
+        assert_eq!((report.builder_port_drops, report.other_port_drops), (0, 0), "credit drops nothing");
+        assert_eq!(report.retransmits, 0, "nothing is lost, and something is sent again");
+    }
+    if scenario.deadline > Duration::from_secs(10) {
+        assert_eq!(events.incomplete, report.silenced, "every fragment came in time");
+    }
+    for source in &report.run.sources {
+        assert_eq!(source.uncommitted, 0, "source {} still holds fragments", source.id);
+        assert_eq!(
+            (source.duplicate, source.unexpected, source.crc_errors),
+            (0, 0, 0),
+            "source {}",
+            source.id
+        );
+    }
+    for builder in &report.run.builders {
+        assert_eq!(builder.protocol_faults, 0, "builder {}", builder.id);
+    }
+}
+
+fn run(seed: u64) -> SimReport {
+    let scenario = scenario(seed);
+    let guard = Announce(seed, &scenario);
+    let report = scenario.run().unwrap_or_else(|error| panic!("{error}"));
+    check(&scenario, &report);
+    core::mem::forget(guard);
+    report
+}
+
+/// Says which seed it was, however the run ended.
+struct Announce<'a>(u64, &'a Scenario);
+
+impl Drop for Announce<'_> {
+    fn drop(&mut self) {
+        eprintln!("EVB_SIM_SEED={} fails: {:#?}", self.0, self.1);
+    }
+}
+
+fn run_all(seeds: core::ops::Range<u64>) {
+    if let Ok(seed) = std::env::var("EVB_SIM_SEED") {
+        println!("{}", run(seed.parse().expect("EVB_SIM_SEED is a number")));
+        return;
+    }
+    let reports: Vec<_> = seeds.map(run).collect();
+    // The dice have to roll every side, or the checks above check nothing.
+    let count = |side: fn(&SimReport) -> bool| reports.iter().filter(|report| side(report)).count();
+    assert!(count(|report| report.run.events.inhibited > 0) > 5, "dead time");
+    assert!(count(|report| report.run.events.incomplete > 0) > 5, "incomplete events");
+    assert!(count(|report| report.lost_frames > 0) > 20, "loss");
+    assert!(count(|report| report.timeouts > 0) > 10, "timeouts");
+    assert!(count(|report| report.mode == "credit" && report.lost_frames == 0) > 10, "credit without loss");
+}
+
+#[test]
+fn the_first_hundred_seeds() {
+    run_all(0..100);
+}
+
+#[test]
+fn the_second_hundred_seeds() {
+    run_all(100..200);
+}
