@@ -6,3 +6,7 @@ pub mod sink;
 pub mod source;
 pub mod builder;
 pub mod input;
+pub mod trigger_feed;
+pub mod supervisor;
+
+pub use evb_core::{event, fragment, id, ledger, units};

@@ -1,5 +1,6 @@
 //! [`Trigger`]: when events happen. Nominal times, kept in fixed point so that no rate drifts.
 
+pub mod announcement;
 mod clipped;
 #[cfg(test)]
 mod tests;

@@ -9,4 +9,5 @@ pub mod timer;
 pub mod resolve;
 pub mod handshake;
 pub mod control;
+pub mod multicast;
 pub mod lane;

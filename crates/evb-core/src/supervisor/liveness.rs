@@ -110,33 +110,40 @@ impl SupervisorCore {
     pub(super) fn beat(&mut self, now: Instant) {
         // We were late ourselves: then what the peers said meanwhile is not read yet, and the silence is ours.
         if now.since(self.pulse.next) > self.plan.down_after / 2 {
-            let sources = self.sources.iter_mut().filter_map(|seat| seat.connection.as_mut());
-            let builders = self.builders.iter_mut().filter_map(|seat| seat.connection.as_mut());
-            sources.chain(builders).for_each(|connection| connection.last_heard = now);
+            self.hear_everybody(now);
         }
         self.pulse.next = now + self.pulse.every;
+        // Before the run begins, peers wait in silence for each other.
+        let watch = !matches!(self.phase, Phase::Gathering { .. });
         for index in 0..self.sources.len() {
             let Some(connection) = self.sources[index].connection else { continue };
             self.send(Recipients::Source(self.sources[index].id), heartbeat(&connection, now));
-            if now.since(connection.last_heard) >= self.plan.down_after {
+            if watch && now.since(connection.last_heard) >= self.plan.down_after {
                 self.lower(index, "no heartbeat", now);
             }
         }
         for index in 0..self.builders.len() {
             let Some(connection) = self.builders[index].connection else { continue };
             let (id, silence) = (self.builders[index].id, now.since(connection.last_heard));
-            if silence >= self.plan.give_up_after {
+            if watch && silence >= self.plan.give_up_after {
                 self.expel(Peer::Builder(id), "it was silent for too long", now);
                 continue;
             }
             self.send(Recipients::Builder(id), heartbeat(&connection, now));
-            if silence >= self.plan.down_after && !self.builders[index].suspended {
+            if watch && silence >= self.plan.down_after && !self.builders[index].suspended {
                 tracing::warn!(builder = %id, "no heartbeat: it gets no more events");
                 self.builders[index].suspended = true;
                 self.offer_slots(index, now);
             }
         }
         self.check_somebody_is_left(now);
+    }
+
+    /// Lets every peer's time to speak begin now.
+    pub(super) fn hear_everybody(&mut self, now: Instant) {
+        let sources = self.sources.iter_mut().filter_map(|seat| seat.connection.as_mut());
+        let builders = self.builders.iter_mut().filter_map(|seat| seat.connection.as_mut());
+        sources.chain(builders).for_each(|connection| connection.last_heard = now);
     }
 
     /// Expects a source from the next roster version on, if it can be.

@@ -174,15 +174,14 @@ impl SupervisorCore {
         connection: Option<Connection>,
         now: Instant,
     ) -> Result<(), Refusal> {
-        match connection {
-            Some(live) if now.since(live.last_heard) < self.plan.down_after => {
-                let detail = format!(
-                    "{peer} takes part already; is one id configured twice, or one role started twice?"
-                );
-                Err(Refusal::because(Reason::DuplicateId, detail))
-            }
-            _ => Ok(()),
+        let waiting = matches!(self.phase, Phase::Gathering { .. });
+        let speaks = |live: Connection| now.since(live.last_heard) < self.plan.down_after;
+        if connection.is_some_and(|connection| waiting || speaks(connection)) {
+            let detail =
+                format!("{peer} takes part already; is one id configured twice, or one role started twice?");
+            return Err(Refusal::because(Reason::DuplicateId, detail));
         }
+        Ok(())
     }
 
     fn unknown(&self, peer: Peer) -> Refusal {
@@ -215,6 +214,7 @@ impl SupervisorCore {
         tracing::info!(run = %self.plan.run, sources = self.sources.len(), builders = self.builders.len(), "running");
         self.phase = Phase::Running { until: self.plan.duration.map(|duration| now + duration) };
         self.tally.started = Some(now);
+        self.hear_everybody(now);
         self.trigger = Trigger::new(self.plan.trigger, self.seed, now);
         for index in 0..self.builders.len() {
             self.offer_slots(index, now);

@@ -441,6 +441,21 @@ fn a_start_that_fails_says_who_is_missing() {
 }
 
 #[test]
+fn before_the_start_nobody_has_to_speak() {
+    let mut stage = Stage::new(plan(TriggerKind::External));
+    for peer in [source(3), source(5), builder(1)] {
+        stage.register(peer);
+    }
+    stage.pass(Duration::from_secs(20), &[]);
+    assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap_err().reason(), Reason::DuplicateId);
+    stage.register(builder(2));
+    stage.says(source(3), Message::Ready(Ready {}));
+    stage.says(source(5), Message::Ready(Ready {}));
+    stage.pass(Duration::from_millis(900), &[]);
+    assert_eq!((stage.dropped.len(), stage.core.progress().sources_up), (0, 2));
+}
+
+#[test]
 fn wrong_hellos_are_refused_with_a_reason() {
     let mut stage = Stage::new(plan(TriggerKind::External));
     stage.register(source(3));

@@ -1,0 +1,70 @@
+//! Sockets that hear a multicast group, or speak to one.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::net::UdpSocket;
+
+/// Joins a multicast group, IPv4 or IPv6, beside other listeners of this host. The interface is a local address (IPv4) or
+/// a name (IPv6); `None` leaves it to the routes.
+///
+/// # Errors
+/// The system's: not a multicast group, no such interface.
+pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    match group.ip() {
+        IpAddr::V4(address) => {
+            // Bound to the group, not to any address: other groups with this port are not for us.
+            socket.bind(&group.into())?;
+            socket.join_multicast_v4(&address, &interface_v4(interface)?)?;
+        }
+        IpAddr::V6(address) => {
+            socket.set_only_v6(true)?;
+            socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, group.port())).into())?;
+            socket.join_multicast_v6(&address, interface_index(interface)?)?;
+        }
+    }
+    UdpSocket::from_std(socket.into())
+}
+
+/// A socket that sends to one address or group, by that interface. Datagrams to a group stay in the local network.
+///
+/// # Errors
+/// The system's: no route, no such interface.
+pub async fn sender(to: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
+    let any: SocketAddr =
+        if to.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+    let socket = UdpSocket::bind(any).await?;
+    if to.ip().is_multicast() && interface.is_some() {
+        let options = SockRef::from(&socket);
+        match to {
+            SocketAddr::V4(_) => options.set_multicast_if_v4(&interface_v4(interface)?)?,
+            SocketAddr::V6(_) => options.set_multicast_if_v6(interface_index(interface)?)?,
+        }
+    }
+    socket.connect(to).await?;
+    Ok(socket)
+}
+
+fn interface_v4(interface: Option<&str>) -> io::Result<Ipv4Addr> {
+    let Some(name) = interface else { return Ok(Ipv4Addr::UNSPECIFIED) };
+    let problem =
+        || format!("`{name}` is not the IPv4 address of an interface; write for example 192.168.1.10");
+    name.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, problem()))
+}
+
+fn interface_index(interface: Option<&str>) -> io::Result<u32> {
+    let Some(name) = interface else { return Ok(0) };
+    let problem = || format!("there is no network interface `{name}` here; see `ip link`");
+    let fault = || io::Error::new(io::ErrorKind::NotFound, problem());
+    if name.is_empty() || name.starts_with('.') || name.contains('/') {
+        return Err(fault());
+    }
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/ifindex")).map_err(|_| fault())?;
+    text.trim().parse().map_err(|_| fault())
+}

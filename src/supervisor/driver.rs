@@ -1,0 +1,241 @@
+//! The task that owns the supervisor's machine.
+
+use std::{
+    future::poll_fn,
+    io,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use evb_core::{
+    id::{BuilderId, Peer, SourceId},
+    ledger::RunReport,
+    supervisor::{Output, Progress, SupervisorCore},
+    time::Instant,
+    trigger::announcement::{Asked, MAX_COUNT},
+};
+use evb_net::{clock, control::Incoming, timer::Timer};
+use tokio::sync::{mpsc, watch};
+
+use super::{door::Door, links::Links, trigger_port::TriggerPort};
+
+/// How often onlookers see new counters.
+const PROGRESS_EVERY: Duration = Duration::from_millis(20);
+
+/// How long peers may take to read their last message and close.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How many commands and trigger messages one turn takes.
+const BATCH: usize = 64;
+
+/// What a handle asks for.
+#[derive(Clone, Debug)]
+pub(super) enum Command {
+    Trigger(u64),
+    Stop(String),
+}
+
+#[derive(Debug)]
+pub(super) struct Driver {
+    core: SupervisorCore,
+    door: Door,
+    links: Links,
+    triggers: Option<TriggerPort>,
+    commands: mpsc::Receiver<Command>,
+    commands_open: bool,
+    timer: Timer,
+    progress: watch::Sender<Progress>,
+    progress_due: Instant,
+    /// The highest announced trigger that was taken, and how many announcements before it did not come.
+    announced: u64,
+    unannounced: u64,
+    report: Option<Box<RunReport>>,
+}
+
+impl Driver {
+    pub(super) fn new(
+        core: SupervisorCore,
+        (sources, builders): (Vec<SourceId>, Vec<BuilderId>),
+        door: Door,
+        triggers: Option<TriggerPort>,
+        commands: mpsc::Receiver<Command>,
+        progress: watch::Sender<Progress>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            core,
+            door,
+            links: Links::new(&sources, &builders),
+            triggers,
+            commands,
+            commands_open: true,
+            timer: Timer::new()?,
+            progress,
+            progress_due: Instant::ZERO,
+            announced: 0,
+            unannounced: 0,
+            report: None,
+        })
+    }
+
+    /// Leads the run to its end, and sees that everybody hears of it.
+    pub(super) async fn run(mut self) -> Box<RunReport> {
+        let mut report = poll_fn(|cx| self.poll_turn(cx)).await;
+        if self.unannounced > 0 {
+            let missed = format!(
+                "{} trigger announcements did not come; their events were made up for",
+                self.unannounced
+            );
+            report.problems.push(missed);
+        }
+        self.timer.arm(Some(clock::now() + FAREWELL));
+        poll_fn(|cx| self.poll_farewell(cx)).await;
+        report
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Box<RunReport>> {
+        loop {
+            let now = clock::now();
+            let mut more = self.poll_links(cx, now);
+            more |= self.poll_commands(cx, now);
+            more |= self.poll_triggers(cx, now);
+            if self.core.next_timeout().is_some_and(|due| due <= now) {
+                self.core.handle_timeout(now);
+            }
+            self.drain(cx, now);
+            self.show_progress(now);
+            if let Some(report) = self.report.take() {
+                return Poll::Ready(report);
+            }
+            self.timer.arm(self.core.next_timeout());
+            let due = self.core.next_timeout().is_some_and(|due| due <= now);
+            if !more && !due && self.timer.poll_expired(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        while let Poll::Ready(incoming) = self.door.poll(cx) {
+            self.admit(incoming, now);
+        }
+        let core = &mut self.core;
+        let more = self.links.poll_received(cx, |peer, message| core.handle_message(peer, message, now));
+        self.forget_lost(now);
+        more
+    }
+
+    fn admit(&mut self, incoming: Incoming, now: Instant) {
+        let registered = self.core.register(&incoming.hello, now);
+        match (registered, incoming.hello.from_peer()) {
+            (Ok(welcome), Some(peer)) => {
+                tracing::debug!(%peer, address = %incoming.peer(), "connected");
+                self.links.connect(peer, incoming.welcome(welcome));
+            }
+            // The machine registers nobody without a name.
+            (Ok(_), None) => {}
+            (Err(refusal), _) => self.door.refuse(incoming, refusal),
+        }
+    }
+
+    fn poll_commands(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        for _ in 0..BATCH {
+            if !self.commands_open {
+                return false;
+            }
+            match self.commands.poll_recv(cx) {
+                Poll::Ready(Some(Command::Trigger(count))) => {
+                    self.core.trigger(count, now);
+                }
+                Poll::Ready(Some(Command::Stop(cause))) => self.core.stop(&cause, now),
+                Poll::Ready(None) => self.commands_open = false,
+                Poll::Pending => return false,
+            }
+        }
+        true
+    }
+
+    fn poll_triggers(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let Some(port) = &mut self.triggers else { return false };
+        for _ in 0..BATCH {
+            match port.poll(cx) {
+                Poll::Ready(Asked::Count(count)) => {
+                    self.core.trigger(count, now);
+                }
+                Poll::Ready(Asked::Announced(announcement)) => {
+                    let new = announcement.number.saturating_sub(self.announced);
+                    if new > MAX_COUNT {
+                        let number = announcement.number;
+                        tracing::warn!(
+                            number,
+                            after = self.announced,
+                            "ignored a leap in the trigger numbers"
+                        );
+                    } else if new > 0 && self.core.trigger(new, now) == new {
+                        self.announced = announcement.number;
+                        self.unannounced += new - 1;
+                    }
+                }
+                Poll::Pending => return false,
+            }
+        }
+        true
+    }
+
+    /// Carries out what the machine wants, until it wants nothing, and what that leads to.
+    fn drain(&mut self, cx: &mut Context<'_>, now: Instant) {
+        loop {
+            while let Some(output) = self.core.poll(now) {
+                match output {
+                    Output::Send { to, message } => self.links.send(to, &message),
+                    Output::Drop { peer, reason } => {
+                        tracing::warn!(%peer, %reason, "connection closed");
+                        self.links.drop_link(peer);
+                    }
+                    Output::Ended(report) => self.report = Some(report),
+                }
+            }
+            self.links.poll_flush(cx);
+            if !self.forget_lost(now) {
+                return;
+            }
+        }
+    }
+
+    /// Tells the machine who is gone; whether anybody is.
+    fn forget_lost(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((peer, error)) = self.links.pop_lost() {
+            self.core.handle_disconnect(peer, &error.to_string(), now);
+            any = true;
+        }
+        any
+    }
+
+    fn show_progress(&mut self, now: Instant) {
+        if now >= self.progress_due || self.report.is_some() {
+            self.progress_due = now + PROGRESS_EVERY;
+            let progress = self.core.progress();
+            self.progress.send_if_modified(|shown| {
+                let changed = *shown != progress;
+                *shown = progress;
+                changed
+            });
+        }
+    }
+
+    /// Waits until everybody has read the last message and closed: closing first would make the kernel throw away what a
+    /// peer has not read.
+    fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.links.poll_flush(cx);
+            let more = self.links.poll_received(cx, |_: Peer, _| {});
+            while self.links.pop_lost().is_some() {}
+            if self.links.is_empty() || self.timer.poll_expired(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if !more {
+                return Poll::Pending;
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! External triggers by network: lines over TCP, datagrams, or the announcements of a multicast group (docs/triggers.md).
+
+use std::{
+    net::SocketAddr,
+    task::{Context, Poll},
+};
+
+use evb_core::trigger::announcement::{Asked, MAX_LINE, parse_line};
+use evb_net::{handshake::RefusalLog, resolve::resolve};
+use tokio::{
+    io::ReadBuf,
+    net::{TcpListener, TcpStream},
+};
+
+use super::SupervisorError;
+use crate::trigger_feed::TriggerListener;
+
+/// TCP connections at once; more wait in the kernel's queue.
+const CLIENTS: usize = 16;
+
+/// Where external triggers come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TriggerInput {
+    /// Lines over TCP at that `host:port`: a count, or nothing for one trigger.
+    Tcp(String),
+    /// Datagrams at that `host:port`: a count as text, or an announcement.
+    Udp(String),
+    /// The same datagrams, to a multicast group.
+    Multicast {
+        /// Group and port.
+        group: SocketAddr,
+        /// The local address (IPv4) or the name of the interface; `None`: as the routes say.
+        interface: Option<String>,
+    },
+}
+
+/// Listens for external triggers.
+#[derive(Debug)]
+pub(super) enum TriggerPort {
+    Lines { listener: TcpListener, clients: Vec<Client>, log: RefusalLog },
+    Datagrams { listener: TriggerListener },
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    stream: TcpStream,
+    address: SocketAddr,
+    line: Vec<u8>,
+    /// What was read and not yet looked at.
+    input: Vec<u8>,
+}
+
+impl TriggerPort {
+    pub(super) async fn open(input: &TriggerInput) -> Result<Self, SupervisorError> {
+        match input {
+            TriggerInput::Tcp(address) => {
+                let fault = |reason| SupervisorError::Listen { address: address.clone(), reason };
+                let listener = TcpListener::bind(&resolve(address).await?[..]).await.map_err(fault)?;
+                Ok(Self::Lines { listener, clients: Vec::new(), log: RefusalLog::new("trigger") })
+            }
+            TriggerInput::Udp(address) => {
+                let fault = |reason| SupervisorError::Listen { address: address.clone(), reason };
+                let listener = TriggerListener::bind(&resolve(address).await?).await.map_err(fault)?;
+                Ok(Self::Datagrams { listener })
+            }
+            TriggerInput::Multicast { group, interface } => {
+                let fault = |reason| SupervisorError::Multicast { group: *group, reason };
+                let listener = TriggerListener::join(*group, interface.as_deref()).map_err(fault)?;
+                Ok(Self::Datagrams { listener })
+            }
+        }
+    }
+
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Lines { listener, .. } => listener.local_addr().ok(),
+            Self::Datagrams { listener } => listener.address().ok(),
+        }
+    }
+
+    /// The next thing that somebody asks for.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
+        match self {
+            Self::Datagrams { listener } => listener.poll_asked(cx),
+            Self::Lines { listener, clients, log } => {
+                while clients.len() < CLIENTS
+                    && let Poll::Ready(Ok((stream, address))) = listener.poll_accept(cx)
+                {
+                    clients.push(Client { stream, address, line: Vec::new(), input: Vec::new() });
+                }
+                let mut index = 0;
+                while index < clients.len() {
+                    match clients[index].poll_line(cx) {
+                        Poll::Pending => index += 1,
+                        Poll::Ready(Ok(count)) => return Poll::Ready(Asked::Count(count)),
+                        Poll::Ready(Err(reason)) => {
+                            let client = clients.swap_remove(index);
+                            if let Some(reason) = reason {
+                                log.record(client.address, &reason);
+                            }
+                        }
+                    }
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Client {
+    /// The next line's count; an error ends the client, without a reason if it just closed.
+    fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Option<String>>> {
+        loop {
+            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+                self.line.extend(self.input.drain(..=end));
+                let count = parse_line(self.line.strip_suffix(b"\n").unwrap_or(&self.line));
+                self.line.clear();
+                return Poll::Ready(count.map_err(|error| Some(error.to_string())));
+            }
+            self.line.append(&mut self.input);
+            if self.line.len() > MAX_LINE {
+                return Poll::Ready(Err(Some(format!("a line of more than {MAX_LINE} bytes"))));
+            }
+            let mut chunk = [0; 512];
+            let mut buffer = ReadBuf::new(&mut chunk);
+            let read = std::pin::Pin::new(&mut self.stream);
+            match tokio::io::AsyncRead::poll_read(read, cx, &mut buffer) {
+                Poll::Ready(Ok(())) if buffer.filled().is_empty() => return Poll::Ready(Err(None)),
+                Poll::Ready(Ok(())) => self.input.extend_from_slice(buffer.filled()),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(error.to_string()))),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Triggers told by network: [`TriggerFeed`] tells them, as a pseudo-trigger system does, and [`TriggerListener`] hears them.
+//! The bytes are specified in `docs/triggers.md`.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    net::SocketAddr,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use evb_core::{
+    trigger::{
+        Trigger, TriggerKind,
+        announcement::{Announcement, Asked, LENGTH, parse_datagram},
+    },
+    units::Frequency,
+};
+use evb_net::{clock, handshake::RefusalLog, multicast, timer::Timer};
+use tokio::{
+    io::{AsyncWriteExt as _, ReadBuf},
+    net::{TcpStream, UdpSocket},
+};
+
+/// The longest datagram that is looked at.
+const MAX_DATAGRAM: usize = 64;
+
+/// Hears triggers that come as datagrams, to one address or to a multicast group. The supervisor uses it, and so can
+/// sources that make their fragments at trigger time.
+#[derive(Debug)]
+pub struct TriggerListener {
+    socket: UdpSocket,
+    log: RefusalLog,
+}
+
+impl TriggerListener {
+    /// Listens at the first of these addresses that can be had.
+    ///
+    /// # Errors
+    /// The system's: the address is not ours, or taken.
+    pub async fn bind(addresses: &[SocketAddr]) -> io::Result<Self> {
+        Ok(Self { socket: UdpSocket::bind(addresses).await?, log: RefusalLog::new("trigger") })
+    }
+
+    /// Joins a multicast group, IPv4 or IPv6, beside other listeners of this host. The interface is a local address
+    /// (IPv4) or a name; `None` leaves it to the routes.
+    ///
+    /// # Errors
+    /// The system's: not a multicast group, no such interface.
+    pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
+        let socket = multicast::join(group, interface)?;
+        Ok(Self { socket, log: RefusalLog::new("trigger") })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// The next trigger message; others are logged and passed over.
+    pub fn poll_asked(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
+        loop {
+            let mut bytes = [0; MAX_DATAGRAM];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match self.socket.poll_recv_from(cx, &mut buffer) {
+                Poll::Ready(Ok(from)) => match parse_datagram(buffer.filled()) {
+                    Ok(asked) => return Poll::Ready(asked),
+                    Err(error) => self.log.record(from, &error),
+                },
+                // An ICMP answer to something that this socket never sent.
+                Poll::Ready(Err(_)) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Waits for the next trigger message. Safe to cancel.
+    pub async fn asked(&mut self) -> Asked {
+        std::future::poll_fn(|cx| self.poll_asked(cx)).await
+    }
+}
+
+/// Tells triggers by network, with numbers from 1 on: a pseudo-trigger for tests and for sources without hardware.
+#[derive(Debug)]
+pub struct TriggerFeed {
+    outlet: Outlet,
+    sent: u64,
+}
+
+#[derive(Debug)]
+enum Outlet {
+    Datagrams(UdpSocket),
+    Lines(TcpStream),
+}
+
+impl TriggerFeed {
+    /// Announcements by datagram to an address, or to a multicast group (by that interface, and not beyond the local
+    /// network).
+    ///
+    /// # Errors
+    /// The system's: no route, no such interface.
+    pub async fn datagrams(to: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
+        let socket = multicast::sender(to, interface).await?;
+        Ok(Self { outlet: Outlet::Datagrams(socket), sent: 0 })
+    }
+
+    /// Lines over TCP to a supervisor's trigger port.
+    ///
+    /// # Errors
+    /// The system's: nobody listens there.
+    pub async fn lines(to: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(to).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { outlet: Outlet::Lines(stream), sent: 0 })
+    }
+
+    /// How many triggers were told.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Tells so many triggers, now.
+    ///
+    /// # Errors
+    /// The connection's. A datagram to a host where nobody listens is no error.
+    pub async fn tell(&mut self, count: u64) -> io::Result<()> {
+        match &mut self.outlet {
+            Outlet::Lines(stream) => {
+                stream.write_all(format!("{count}\n").as_bytes()).await?;
+                self.sent += count;
+            }
+            Outlet::Datagrams(socket) => {
+                for _ in 0..count {
+                    let announcement =
+                        Announcement { number: self.sent + 1, sent_ns: clock::now().as_nanos() };
+                    let bytes: [u8; LENGTH] = announcement.encode();
+                    match socket.send(&bytes).await {
+                        Err(error) if error.kind() != io::ErrorKind::ConnectionRefused => return Err(error),
+                        _ => self.sent += 1,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells triggers of that rate and kind, until the count is reached; for ever without one. Triggers that are due
+    /// together are told together.
+    ///
+    /// # Errors
+    /// As of [`tell`](Self::tell), and when the system refuses a timer.
+    pub async fn run(&mut self, kind: TriggerKind, seed: u64, count: Option<u64>) -> io::Result<()> {
+        let mut timer = Timer::new()?;
+        let mut trigger = Trigger::new(kind, seed, clock::now());
+        let end = count.map(|count| self.sent + count);
+        while let Some(due) = trigger.next_due() {
+            timer.arm(Some(due));
+            timer.expired().await;
+            let now = clock::now();
+            let left = end.map_or(u64::MAX, |end| end - self.sent);
+            let mut told = 0;
+            while told < left && told < 1024 && trigger.pop_due(now).is_some() {
+                told += 1;
+            }
+            self.tell(told).await?;
+            if end == Some(self.sent) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells so many triggers at equal intervals.
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run).
+    pub async fn periodic(&mut self, rate: Frequency, duration: Duration) -> io::Result<()> {
+        let count = (rate.hertz() * duration.as_secs_f64()).round() as u64;
+        self.run(TriggerKind::Periodic { rate }, 1, Some(count)).await
+    }
+}
