@@ -94,3 +94,6 @@ impl FromIterator<usize> for SourceSet {
         set
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,3 @@
-
+mod bench;
+mod scripts;
+mod hostile;

@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug)]
 pub struct IncomingLane {
     /// Without gaps, from the first byte that is not committed to `ready`.
-    held: VecDeque<IncomingFragment>,
+    pub(super) held: VecDeque<IncomingFragment>,
     /// How many of `held` are settled.
     settled: usize,
     ready: u64,

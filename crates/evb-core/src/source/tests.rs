@@ -1,1 +1,227 @@
+use core::time::Duration;
 
+use bytes::BytesMut;
+use proptest::prelude::*;
+
+use super::{MAX_AHEAD, Output, PushError, SourceConfig, SourceCore};
+use crate::{
+    fragment::{Fragment, Timestamp},
+    id::{BuilderId, EventId, SourceId},
+    time::Instant,
+    units::Bytes,
+    wire::control::{Decisions, Heartbeat, SourceReport, Verdict, control, report},
+};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
+}
+
+fn source(on_demand: bool) -> SourceCore {
+    let config = SourceConfig {
+        id: SourceId::new(3),
+        max_fragment: Bytes::new(100),
+        orphan_timeout: PATIENCE,
+        heartbeat: Duration::from_millis(100),
+        builders: vec![BuilderId::new(4), BuilderId::new(9)],
+        on_demand,
+        decided: EventId::default(),
+    };
+    SourceCore::new(config, at(0))
+}
+
+fn fragment(event: u64) -> Fragment {
+    Fragment::new(EventId::new(event), Timestamp::default(), vec![7; 50])
+}
+
+fn decisions(first: u64, verdicts: &[Verdict]) -> Decisions {
+    let mut decisions = Decisions::starting(EventId::new(first));
+    verdicts.iter().for_each(|verdict| decisions.extend(1, *verdict));
+    decisions
+}
+
+fn report(source: &SourceCore) -> SourceReport {
+    match source.report(0).message {
+        Some(control::Message::Report(report)) => match report.report {
+            Some(report::Report::Source(report)) => report,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What `poll` wants done, heartbeats aside.
+fn wishes(source: &mut SourceCore, now: Instant) -> (Vec<usize>, Vec<u64>) {
+    let (mut lanes, mut wanted) = (Vec::new(), Vec::new());
+    while let Some(output) = source.poll(now) {
+        match output {
+            Output::Announce(lane) => lanes.push(lane),
+            Output::Wanted(event) => wanted.push(event.number()),
+            Output::Supervisor(_) => {}
+        }
+    }
+    (lanes, wanted)
+}
+
+const FOUR: Verdict = Verdict::Assigned(BuilderId::new(4));
+const NINE: Verdict = Verdict::Assigned(BuilderId::new(9));
+
+#[test]
+fn fragment_and_decision_meet_in_either_order() {
+    let mut source = source(false);
+    source.push(fragment(1), at(0)).unwrap();
+    source.handle_decisions(&decisions(1, &[NINE, FOUR])).unwrap();
+    source.push(fragment(2), at(0)).unwrap();
+    assert!(wishes(&mut source, at(0)).0.is_empty(), "no lane is connected");
+    source.handle_lane_connected(0, 0, 0).unwrap();
+    source.handle_lane_connected(1, 0, 0).unwrap();
+    assert!(source.is_connected());
+    assert_eq!(wishes(&mut source, at(0)).0, [0, 1]);
+    assert_eq!((source.backlog(), source.uncommitted()), (Bytes::ZERO, 2));
+    assert_eq!(source.undecided(), EventId::new(3));
+}
+
+#[test]
+fn what_nobody_wants_is_dropped_by_its_cause() {
+    let mut source = source(false);
+    for event in [1, 2, 3, 3] {
+        source.push(fragment(event), at(0)).unwrap();
+    }
+    let verdicts = [Verdict::Inhibited, Verdict::Closed, FOUR, Verdict::Inhibited, Verdict::Closed];
+    source.handle_decisions(&decisions(1, &verdicts)).unwrap();
+    for event in [3, 4, 5, 6] {
+        source.push(fragment(event), at(0)).unwrap();
+    }
+    source.handle_timeout(at(5000));
+    let counted = report(&source);
+    assert_eq!((counted.inhibited, counted.unexpected, counted.duplicate), (2, 1, 1));
+    assert_eq!(counted.closed, 3, "2, 5, and the third 3, which came after 3 was over and forgotten");
+    assert_eq!(
+        counted.pushed,
+        counted.inhibited + counted.closed + counted.unexpected + counted.duplicate + counted.uncommitted
+    );
+}
+
+#[test]
+fn a_fragment_without_decision_waits_its_time() {
+    let mut source = source(false);
+    source.push(fragment(1), at(0)).unwrap();
+    assert_eq!(source.backlog(), Bytes::new(50));
+    source.handle_timeout(at(4999));
+    assert_eq!(report(&source).unexpected, 0);
+    source.handle_timeout(at(5000));
+    assert_eq!((report(&source).unexpected, source.backlog()), (1, Bytes::ZERO));
+    // The decision comes too late, and is no reason to ask for the fragment again.
+    source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
+    assert_eq!(source.uncommitted(), 0);
+}
+
+#[test]
+fn a_generator_is_asked_once_per_assigned_event() {
+    let mut source = source(true);
+    let told = decisions(1, &[FOUR, Verdict::Inhibited, NINE]);
+    source.handle_decisions(&told).unwrap();
+    source.handle_decisions(&told).unwrap();
+    assert_eq!(wishes(&mut source, at(0)).1, [1, 3]);
+    source.push(fragment(1), at(0)).unwrap();
+    source.push(fragment(3), at(0)).unwrap();
+    source.handle_decisions(&told).unwrap();
+    assert!(wishes(&mut source, at(0)).1.is_empty(), "repeated decisions are no news");
+    assert_eq!(report(&source).duplicate, 0);
+}
+
+#[test]
+fn wrong_fragments_are_refused_with_the_remedy() {
+    let mut source = source(false);
+    assert_eq!(source.push(fragment(0), at(0)), Err(PushError::EventZero));
+    assert!(matches!(source.push(fragment(MAX_AHEAD + 1), at(0)), Err(PushError::TooFarAhead { .. })));
+    let huge = Fragment::new(EventId::new(1), Timestamp::default(), vec![0; 101]);
+    let refusal = source.push(huge, at(0)).unwrap_err().to_string();
+    assert!(refusal.contains("raise max_fragment"), "{refusal}");
+    assert_eq!(report(&source).pushed, 0);
+    assert!(source.handle_decisions(&decisions(1, &[Verdict::Assigned(BuilderId::new(5))])).is_err());
+}
+
+#[test]
+fn nothing_is_taken_from_a_lane_that_is_not_connected() {
+    let mut source = source(false);
+    source.push(fragment(1), at(0)).unwrap();
+    source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
+    source.handle_lane_connected(0, 0, 0).unwrap();
+    source.announce(0, &mut BytesMut::new());
+    source.handle_grant(0, 66).unwrap();
+    assert_eq!(source.sendable(0), 66);
+    source.handle_lane_disconnected(0);
+    assert_eq!((source.sendable(0), source.take(0, 100)), (0, None));
+    source.handle_lane_connected(0, 30, 66).unwrap();
+    source.handle_grant(0, 66).unwrap();
+    assert_eq!(source.take(0, 100), Some(30..66));
+    assert_eq!(report(&source).reconnects, 1);
+}
+
+#[test]
+fn heartbeats_echo_the_supervisors() {
+    let mut source = source(false);
+    let beat = |source: &mut SourceCore, now| match source.poll(now) {
+        Some(Output::Supervisor(control)) => match control.message {
+            Some(control::Message::Heartbeat(heartbeat)) => Some(heartbeat),
+            other => panic!("{other:?}"),
+        },
+        None => None,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(beat(&mut source, at(0)).unwrap().echo_ns, 0);
+    assert_eq!(source.next_timeout(), Some(at(100)));
+    source.handle_heartbeat(&Heartbeat { sent_ns: 77, echo_ns: 0, echo_delay_ns: 0 }, at(40));
+    assert!(beat(&mut source, at(99)).is_none());
+    let second = beat(&mut source, at(100)).unwrap();
+    assert_eq!((second.echo_ns, second.echo_delay_ns), (77, 60_000_000));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
+
+    /// Whatever builders and supervisors send: an error or not, the source stays sound.
+    #[test]
+    fn hostile_records_do_no_harm(
+        steps in proptest::collection::vec((0u8..8, 0u64..1200, 0u64..1200, any::<u64>(), any::<u32>()), 1..60),
+    ) {
+        let mut source = source(false);
+        let mut accepted = 0;
+        for (kind, a, b, wild, number) in steps {
+            let offset = if wild % 4 == 0 { wild } else { a };
+            match kind {
+                0 | 1 => accepted += u64::from(source.push(fragment(1 + a % 20), at(b)).is_ok()),
+                2 => {
+                    let first = if wild % 8 == 0 { wild } else { 1 + a % 20 };
+                    let runs = vec![1 + number % 4, 2 + 4 + 5 * (number % 2), b as u32 % 3, number % 12];
+                    let _ = source.handle_decisions(&Decisions { first, runs });
+                }
+                3 => drop(source.handle_lane_connected((number % 2) as usize, offset, b)),
+                4 => drop(source.handle_grant((number % 2) as usize, offset)),
+                5 => {
+                    let ranges = [b..offset, offset..offset.saturating_add(b)];
+                    let _ = source.handle_commit((number % 2) as usize, a, &ranges, drop);
+                }
+                6 => {
+                    let lane = (number % 2) as usize;
+                    if let Some(range) = source.take(lane, 1 + b) {
+                        let length = range.end - range.start;
+                        let mut slices = Vec::with_capacity(64);
+                        prop_assert!(source.gather(lane, range, &mut slices) <= length);
+                    }
+                }
+                _ => {
+                    let mut records = BytesMut::new();
+                    (0..2).for_each(|lane| source.announce(lane, &mut records));
+                    prop_assert!(records.len() <= 60 * 24 + 32);
+                }
+            }
+        }
+        let counted = report(&source);
+        prop_assert_eq!(counted.pushed, accepted);
+        let dropped = counted.inhibited + counted.closed + counted.unexpected + counted.duplicate;
+        prop_assert_eq!(accepted, dropped + counted.committed + counted.uncommitted);
+    }
+}

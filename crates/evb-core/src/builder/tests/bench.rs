@@ -1,0 +1,157 @@
+//! A builder on the bench: a policy that grants all, and hands that play sources, supervisor and sink.
+
+use core::time::Duration;
+
+use bytes::BytesMut;
+
+use super::super::{BuilderConfig, BuilderCore, Output};
+use crate::{
+    event::Event,
+    fragment::{Checksum, Timestamp},
+    grant::{Grant, GrantCounters, GrantPolicy, LaneDemand},
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    lane::LaneError,
+    set::SourceSet,
+    time::Instant,
+    units::Bytes,
+    wire::{
+        control::{Assignments, BuilderReport, Completions, control, report},
+        record::{Announcement, encode_fragment_header},
+    },
+};
+
+pub(super) const DEADLINE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+pub(super) struct GrantAll(GrantCounters);
+
+impl GrantPolicy for GrantAll {
+    fn poll(&mut self, lanes: &[LaneDemand], _now: Instant) -> Option<Grant> {
+        let lane = lanes.iter().position(|lane| lane.connected && lane.ready > lane.granted)?;
+        Some(Grant { lane, end: lanes[lane].ready })
+    }
+
+    fn handle_received(&mut self, _lane: usize, _received: u64, _now: Instant) {}
+    fn handle_reset(&mut self, _lane: usize, _received: u64, _now: Instant) {}
+    fn handle_gone(&mut self, _lane: usize, _now: Instant) {}
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn next_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn outstanding(&self) -> Bytes {
+        Bytes::ZERO
+    }
+
+    fn counters(&self) -> &GrantCounters {
+        &self.0
+    }
+}
+
+pub(super) fn at(millis: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
+}
+
+/// The builder, and where each lane's next announcement begins.
+pub(super) struct Bench {
+    pub(super) core: BuilderCore<GrantAll>,
+    pub(super) ready: Vec<u64>,
+    pub(super) events: Vec<Event>,
+    pub(super) told: Completions,
+}
+
+impl Bench {
+    pub(super) fn new(sources: u16, slots: usize) -> Self {
+        let config = BuilderConfig {
+            id: BuilderId::new(1),
+            run: RunNumber::new(1),
+            epoch: Epoch::new(1),
+            slots,
+            deadline: DEADLINE,
+            heartbeat: Duration::from_secs(1),
+            shared_clock: true,
+            sources: (1..=sources).map(SourceId::new).collect(),
+            max_fragment: vec![Bytes::mib(1); sources.into()],
+        };
+        let mut core = BuilderCore::new(config, GrantAll::default(), at(0));
+        core.handle_roster(1, SourceSet::first(sources.into()), at(0));
+        for lane in 0..sources.into() {
+            core.handle_lane_connected(lane, at(0));
+        }
+        Self { core, ready: vec![0; sources.into()], events: Vec::new(), told: Completions::default() }
+    }
+
+    pub(super) fn assign(&mut self, events: &[u64], now: Instant) {
+        let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
+        let mut last = (EventId::default(), 0);
+        for event in events {
+            assignments.add(&mut last, EventId::new(*event), at(0).as_nanos());
+        }
+        self.core.handle_assignments(&assignments, now).unwrap();
+        self.poll(now);
+    }
+
+    pub(super) fn announce(&mut self, lane: usize, event: u64, length: usize, now: Instant) {
+        let announcement = announcement(event, length);
+        let offset = self.ready[lane];
+        self.core.handle_announcements(lane, offset, [announcement].into_iter(), now).unwrap();
+        self.ready[lane] += announcement.lane_length();
+        self.poll(now);
+    }
+
+    pub(super) fn data(&mut self, lane: usize, bytes: &[u8], now: Instant) -> Result<(), LaneError> {
+        let result = self.core.handle_data(lane, bytes, now);
+        self.poll(now);
+        result
+    }
+
+    /// Announces a fragment and sends it.
+    pub(super) fn send(&mut self, lane: usize, event: u64, payload: &[u8], now: Instant) {
+        self.announce(lane, event, payload.len(), now);
+        self.data(lane, &on_the_lane(event, payload), now).unwrap();
+    }
+
+    pub(super) fn poll(&mut self, now: Instant) {
+        while let Some(output) = self.core.poll(now) {
+            match output {
+                Output::Event(event) => self.events.push(event),
+                Output::Lane(lane) => self.core.write_records(lane, &mut BytesMut::new()),
+                Output::Supervisor(message) => {
+                    if let Some(control::Message::Completions(completions)) = message.message {
+                        self.told.complete.extend(completions.complete);
+                        self.told.exceptions.extend(completions.exceptions);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sink takes all that it was given.
+    pub(super) fn write_all(&mut self, now: Instant) {
+        for event in core::mem::take(&mut self.events) {
+            self.core.handle_written(event, now);
+        }
+        self.poll(now);
+    }
+
+    pub(super) fn report(&self) -> BuilderReport {
+        match self.core.report().message {
+            Some(control::Message::Report(report)) => match report.report {
+                Some(report::Report::Builder(report)) => report,
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub(super) fn announcement(event: u64, length: usize) -> Announcement {
+    Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: length as u32 }
+}
+
+pub(super) fn on_the_lane(event: u64, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = encode_fragment_header(EventId::new(event), Checksum::of(payload)).to_vec();
+    bytes.extend_from_slice(payload);
+    bytes
+}
