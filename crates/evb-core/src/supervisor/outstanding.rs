@@ -1,5 +1,5 @@
-//! [`Outstanding`]: which builder has which event now. A hash table of our own: event ids are dense, so that the id itself
-//! is its hash, and the table is as large as the slots, however far the ids have run on.
+//! [`Outstanding`]: which builder has which event now. A hash table of our own: it is as large as the slots, however far
+//! the ids have run on, and a multiplication spreads ids, which are dense, more evenly than chance would.
 
 /// A position in the list of builders.
 pub(super) type BuilderIndex = u16;
@@ -39,7 +39,7 @@ impl Outstanding {
         if (self.count + 1) * 2 > self.places.len() {
             self.grow();
         }
-        let mut at = event & self.mask;
+        let mut at = self.home(event);
         while self.place(at).event != 0 {
             at = (at + 1) & self.mask;
         }
@@ -49,7 +49,7 @@ impl Outstanding {
 
     /// Takes an event out, if it is that builder's.
     pub(super) fn take(&mut self, event: u64, builder: BuilderIndex) -> bool {
-        let mut at = event & self.mask;
+        let mut at = self.home(event);
         loop {
             let place = self.place(at);
             if place.event == 0 || event == 0 {
@@ -80,6 +80,11 @@ impl Outstanding {
         }
     }
 
+    /// Fibonacci hashing (Knuth, vol. 3, 6.4): neighbours come to lie far apart, so that clusters stay short.
+    fn home(&self, event: u64) -> u64 {
+        event.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32) & self.mask
+    }
+
     fn place(&self, at: u64) -> Place {
         self.places[at as usize]
     }
@@ -93,7 +98,7 @@ impl Outstanding {
             if place.event == 0 {
                 break;
             }
-            let distance_from_home = at.wrapping_sub(place.event) & self.mask;
+            let distance_from_home = at.wrapping_sub(self.home(place.event)) & self.mask;
             let distance_from_gap = at.wrapping_sub(gap) & self.mask;
             if distance_from_home >= distance_from_gap {
                 self.places[gap as usize] = place;

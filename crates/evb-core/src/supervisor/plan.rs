@@ -6,6 +6,7 @@ use crate::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
     set::MAX_SOURCES,
     trigger::TriggerKind,
+    wire::control::{MAX_BUILDERS, MAX_SLOTS},
 };
 
 /// Which builder gets the next event.
@@ -76,6 +77,18 @@ pub enum PlanError {
         /// How many were configured.
         count: usize,
     },
+    /// Sources hold a lane to each builder, in sets of a fixed size.
+    #[error("the run has {count} builders; at most {MAX_BUILDERS} are possible")]
+    TooManyBuilders {
+        /// How many were configured.
+        count: usize,
+    },
+    /// Builders set all slots up before the first event.
+    #[error("`slots` is {slots}; at most {MAX_SLOTS} are possible")]
+    TooManySlots {
+        /// How many were configured.
+        slots: u32,
+    },
     /// Ids identify.
     #[error("the ids of the {role}s must be ascending and different; {id} is not")]
     Order {
@@ -131,6 +144,12 @@ impl RunPlan {
         }
         if self.sources.len() > MAX_SOURCES {
             return Err(PlanError::TooManySources { count: self.sources.len() });
+        }
+        if self.builders.len() > MAX_BUILDERS {
+            return Err(PlanError::TooManyBuilders { count: self.builders.len() });
+        }
+        if self.slots > MAX_SLOTS {
+            return Err(PlanError::TooManySlots { slots: self.slots });
         }
         if let Some([_, id]) = self.sources.array_windows().find(|[a, b]| a >= b) {
             return Err(PlanError::Order { role: "source", id: id.number() });
