@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     filter::{AcceptAll, Filter},
-    role::{self, Ending, RoleError, RunOutcome},
+    role::{self, Ending, RoleError, RunOutcome, StopRequest},
     sink::Sink,
 };
 
@@ -71,6 +71,7 @@ impl BuilderConfig {
 #[derive(Clone, Debug)]
 pub struct Builder {
     ending: Ending,
+    stop: StopRequest,
     address: SocketAddr,
 }
 
@@ -92,6 +93,7 @@ impl Builder {
         filter: impl Filter,
         sink: impl Sink,
     ) -> Result<Self, RoleError> {
+        let (stop, stopping) = StopRequest::new();
         let (joined, has_joined) = tokio::sync::oneshot::channel();
         let name = format!("builder {}", config.id);
         let mut ending = role::on_own_thread(name, config.core, move || async move {
@@ -104,10 +106,10 @@ impl Builder {
             };
             let (link, welcome) = role::join(&config.supervisor, None, &hello, config.start_timeout).await?;
             let _ = joined.send(address);
-            driver::run(config, listener, link, welcome, Box::new(filter), sink).await
+            driver::run(config, listener, link, welcome, Box::new(filter), sink, stopping).await
         })?;
         match has_joined.await {
-            Ok(address) => Ok(Self { ending, address }),
+            Ok(address) => Ok(Self { ending, stop, address }),
             Err(_) => match role::ended(&mut ending).await {
                 Ok(_) => Err(RoleError::Vanished),
                 Err(error) => Err(Arc::into_inner(error).unwrap_or(RoleError::Vanished)),
@@ -118,6 +120,11 @@ impl Builder {
     /// Where it listens for sources.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Asks the supervisor to end the run: no more triggers, then every event is built, or named.
+    pub fn stop(&self, cause: &str) {
+        self.stop.send(cause);
     }
 
     /// Waits until the run is over: every event is with the sink, or named in the ledger.

@@ -5,7 +5,12 @@ mod generator;
 mod check;
 pub mod km3net;
 mod replay;
+mod taker;
+mod front_end;
+mod triggered;
 
 pub use check::{CheckContent, ContentCheck, WrongContent};
+pub use front_end::FrontEndListener;
 pub use generator::{FragmentSize, Generator};
 pub use replay::{Replay, ReplayError};
+pub use triggered::push_at_triggers;

@@ -5,21 +5,58 @@ use std::{future::Future, io, net::IpAddr, time::Duration};
 use evb_core::{
     id::{Epoch, RunNumber},
     lane::LaneError,
-    wire::control::{Hello, MalformedMessage, RunEnd, Welcome, refusal},
+    wire::control::{Control, Hello, MalformedMessage, Report, RunEnd, Stop, Welcome, control, refusal},
 };
 use evb_net::{
-    control::{self, ConnectError, ControlLink, LinkError},
+    control::{ConnectError, ControlLink, LinkError},
     resolve::ResolveError,
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// How a run ended, as the supervisor's ledger says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunOutcome {
+    /// Which run.
+    pub run: RunNumber,
+    /// Which life of it.
+    pub epoch: Epoch,
     /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.
     pub exit_code: u8,
     /// The same in words.
     pub verdict: String,
+    /// The role's own final counters, if the run came so far.
+    pub report: Option<Report>,
+}
+
+/// Asks a role to have the run ended.
+#[derive(Clone, Debug)]
+pub(crate) struct StopRequest(mpsc::Sender<String>);
+
+impl StopRequest {
+    /// A request and the driver's end of it.
+    pub(crate) fn new() -> (Self, mpsc::Receiver<String>) {
+        let (sender, receiver) = mpsc::channel(1);
+        (Self(sender), receiver)
+    }
+
+    /// Asks; once is enough.
+    pub(crate) fn send(&self, cause: &str) {
+        // Full or closed: asked already, or over.
+        let _ = self.0.try_send(cause.to_owned());
+    }
+}
+
+/// The message by which a peer asks for the end of the run.
+pub(crate) fn stop_message(cause: String) -> Control {
+    Control { message: Some(control::Message::Stop(Stop { cause })) }
+}
+
+/// The counters within a final report.
+pub(crate) fn report_of(message: &Control) -> Option<Report> {
+    match &message.message {
+        Some(control::Message::Report(report)) => Some(report.clone()),
+        _ => None,
+    }
 }
 
 /// Why a role could not go on.
@@ -131,7 +168,7 @@ pub(crate) async fn join(
 ) -> Result<(ControlLink, Welcome), ConnectError> {
     let deadline = evb_net::clock::now() + patience;
     loop {
-        let error = match control::connect(supervisor, bind, hello).await {
+        let error = match evb_net::control::connect(supervisor, bind, hello).await {
             Ok(joined) => return Ok(joined),
             Err(error) => error,
         };
@@ -152,6 +189,8 @@ pub(crate) async fn join(
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
 /// The supervisor's last word.
-pub(crate) fn outcome(end: &RunEnd) -> RunOutcome {
-    RunOutcome { exit_code: u8::try_from(end.exit_code).unwrap_or(1), verdict: end.verdict.clone() }
+pub(crate) fn outcome(identity: RunIdentity, end: &RunEnd, report: Option<Report>) -> RunOutcome {
+    let RunIdentity { run, epoch } = identity;
+    let exit_code = u8::try_from(end.exit_code).unwrap_or(1);
+    RunOutcome { run, epoch, exit_code, verdict: end.verdict.clone(), report }
 }

@@ -16,7 +16,7 @@ use evb_core::{
 use evb_net::{host, lane::LaneOptions};
 use evb_shaper::Shaping;
 
-use crate::role::{self, Ending, RoleError, RunOutcome};
+use crate::role::{self, Ending, RoleError, RunOutcome, StopRequest};
 use input::Intake;
 
 /// What a source has to know; the rest comes from the supervisor.
@@ -94,6 +94,7 @@ pub trait Readout: Send + 'static {
 pub struct Source {
     intake: Intake,
     ending: Ending,
+    stop: StopRequest,
 }
 
 impl Source {
@@ -121,6 +122,7 @@ impl Source {
             ..Hello::new(Peer::Source(config.id), Peer::Supervisor)
         };
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
+        let (stop, stopping) = StopRequest::new();
         let (joined, has_joined) = tokio::sync::oneshot::channel();
         let name = format!("source {}", config.id);
         let mut ending = role::on_own_thread(name, config.core, move || async move {
@@ -128,7 +130,7 @@ impl Source {
             match reached {
                 Ok((link, welcome)) => {
                     let _ = joined.send(());
-                    driver::run(config, link, welcome, outlet, readout).await
+                    driver::run(config, link, welcome, outlet, readout, stopping).await
                 }
                 Err(error) => Err(error.into()),
             }
@@ -139,7 +141,7 @@ impl Source {
                 Err(error) => Err(Arc::into_inner(error).unwrap_or(RoleError::Vanished)),
             };
         }
-        Ok(Self { intake, ending })
+        Ok(Self { intake, ending, stop })
     }
 
     /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on readout.
@@ -154,6 +156,11 @@ impl Source {
     /// A handle for readout threads that are not async.
     pub fn blocking(&self) -> BlockingSource {
         BlockingSource { intake: self.intake.clone() }
+    }
+
+    /// Asks the supervisor to end the run: no more triggers, then every event is built, or named.
+    pub fn stop(&self, cause: &str) {
+        self.stop.send(cause);
     }
 
     /// Waits until the run is over.

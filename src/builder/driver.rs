@@ -12,7 +12,7 @@ use evb_core::{
     set::{MAX_SOURCES, SourceSet},
     time::Instant,
     units::Bytes,
-    wire::control::{Control, Refusal, Roster, RunParameters, Welcome, control, refusal::Reason},
+    wire::control::{Control, Refusal, Report, Roster, RunParameters, Welcome, control, refusal::Reason},
 };
 use evb_net::{
     clock,
@@ -21,7 +21,7 @@ use evb_net::{
     timer::Timer,
 };
 use evb_shaper::{Policy, ShapedBuilder};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::mpsc};
 
 use super::{
     BuilderConfig,
@@ -44,12 +44,13 @@ pub(super) async fn run<S: Sink>(
     welcome: Welcome,
     filter: Box<dyn Filter>,
     sink: S,
+    stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
     let identity = RunIdentity::of(&welcome);
     let roster = loop {
         match link.recv().await?.message {
             Some(control::Message::Roster(roster)) => break roster,
-            Some(control::Message::RunEnd(end)) => return Ok(role::outcome(&end)),
+            Some(control::Message::RunEnd(end)) => return Ok(role::outcome(identity, &end, None)),
             _ => {}
         }
     };
@@ -70,7 +71,7 @@ pub(super) async fn run<S: Sink>(
         Ok(Err(error)) => return Err(RoleError::Sink(error.to_string())),
         Err(_) => return Err(RoleError::Vanished),
     }
-    let mut driver = Driver::new(&config, identity, core, listener, link, stage)?;
+    let mut driver = Driver::new(&config, identity, core, listener, link, stage, stop)?;
     driver.handle_roster(&roster)?;
     let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
     driver.close().await;
@@ -107,6 +108,7 @@ fn core_config(
 
 struct Driver {
     core: ShapedBuilder,
+    identity: RunIdentity,
     link: ControlLink,
     entrance: Entrance,
     lanes: Vec<Option<BuilderEnd>>,
@@ -115,6 +117,9 @@ struct Driver {
     /// The run is ending: report when nothing is left, or then.
     finish: Option<Instant>,
     outcome: Option<RunOutcome>,
+    /// The final counters, once they are sent.
+    report: Option<Report>,
+    stop: mpsc::Receiver<String>,
 }
 
 impl Driver {
@@ -125,12 +130,14 @@ impl Driver {
         listener: TcpListener,
         link: ControlLink,
         stage: Stage,
+        stop: mpsc::Receiver<String>,
     ) -> Result<Self, RoleError> {
         let lanes = core.sources.len();
         let sources = core.sources.clone();
         let policy = config.shaping.policy(lanes, config.mtu, config.rotation);
         Ok(Self {
             core: BuilderCore::new(core, policy, clock::now()),
+            identity,
             link,
             entrance: Entrance::new(listener, config.id, identity, sources, config.lane.clone()),
             lanes: (0..lanes).map(|_| None).collect(),
@@ -138,6 +145,8 @@ impl Driver {
             timer: Timer::new()?,
             finish: None,
             outcome: None,
+            report: None,
+            stop,
         })
     }
 
@@ -152,7 +161,7 @@ impl Driver {
                 self.core.handle_timeout(now);
             }
             self.drain(now)?;
-            self.flush_lanes(cx, now);
+            self.flush_lanes(cx);
             self.report_when_done(now)?;
             if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
                 return Poll::Ready(self.end(error));
@@ -166,7 +175,11 @@ impl Driver {
         }
     }
 
+    /// Takes in what the supervisor says, and what is asked of it.
     fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<(), RoleError> {
+        if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
+            self.link.send(&role::stop_message(cause))?;
+        }
         while let Poll::Ready(message) = self.link.poll_recv(cx) {
             match message {
                 Ok(message) => self.handle_control(message)?,
@@ -189,7 +202,9 @@ impl Driver {
             Some(control::Message::Roster(roster)) => self.handle_roster(&roster)?,
             Some(control::Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
             Some(control::Message::Finish(_)) => self.finish = Some(now + LAST_WRITES),
-            Some(control::Message::RunEnd(end)) => self.outcome = Some(role::outcome(&end)),
+            Some(control::Message::RunEnd(end)) => {
+                self.outcome = Some(role::outcome(self.identity, &end, self.report.take()));
+            }
             // The rest is not for builders.
             _ => {}
         }
@@ -275,7 +290,7 @@ impl Driver {
         Ok(())
     }
 
-    fn flush_lanes(&mut self, cx: &mut Context<'_>, _now: Instant) {
+    fn flush_lanes(&mut self, cx: &mut Context<'_>) {
         for lane in 0..self.lanes.len() {
             if let Some(end) = &mut self.lanes[lane]
                 && let Poll::Ready(Err(error)) = end.poll_flush(cx)
@@ -287,7 +302,7 @@ impl Driver {
 
     fn drop_lane(&mut self, lane: usize, error: &LaneEnd) {
         let source = self.core.config().sources[lane];
-        if self.finish.is_none() {
+        if self.finish.is_none() && self.report.is_none() {
             tracing::warn!(source_id = source.number(), %error, "lane is down");
         }
         self.lanes[lane] = None;
@@ -298,7 +313,9 @@ impl Driver {
         let Some(limit) = self.finish else { return Ok(()) };
         if self.core.is_idle() || limit <= now {
             self.finish = None;
-            self.link.send(&self.core.report())?;
+            let report = self.core.report();
+            self.report = role::report_of(&report);
+            self.link.send(&report)?;
         }
         Ok(())
     }

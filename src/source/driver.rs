@@ -4,13 +4,14 @@ use std::{
     future::poll_fn,
     ops::Range,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use evb_core::{
     id::{BuilderId, EventId},
     source::{Output, SourceConfig as CoreConfig, SourceCore},
     time::{Instant, earlier},
-    wire::control::{Control, Ready, Roster, RunParameters, Welcome, control},
+    wire::control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, Welcome, control},
 };
 use evb_net::{
     clock,
@@ -18,6 +19,7 @@ use evb_net::{
     timer::Timer,
 };
 use evb_shaper::PacedSource;
+use tokio::sync::mpsc;
 
 use super::{
     Readout, SourceConfig,
@@ -30,7 +32,7 @@ use crate::role::{self, RoleError, RunIdentity, RunOutcome};
 const BATCH: usize = 256;
 
 /// How long the end of the run waits for commits that are under way.
-const LAST_COMMITS: std::time::Duration = std::time::Duration::from_millis(500);
+const LAST_COMMITS: Duration = Duration::from_millis(500);
 
 /// Runs a source from its registration to the end of the run.
 pub(super) async fn run(
@@ -39,18 +41,72 @@ pub(super) async fn run(
     welcome: Welcome,
     outlet: Outlet,
     readout: Option<Box<dyn Readout>>,
+    stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
-    let parameters = welcome.parameters.unwrap_or_default();
+    let identity = RunIdentity::of(&welcome);
+    let parameters = welcome.checked_parameters()?;
     let roster = loop {
         match link.recv().await?.message {
             Some(control::Message::Roster(roster)) => break roster,
-            Some(control::Message::RunEnd(end)) => return Ok(role::outcome(&end)),
+            Some(control::Message::RunEnd(end)) => return Ok(role::outcome(identity, &end, None)),
             _ => {}
         }
     };
-    let mut driver =
-        Driver::new(&config, RunIdentity::of(&welcome), parameters, &roster, link, outlet, readout)?;
+    let core = core_config(&config, &parameters, &roster, readout.is_some())?;
+    let dialing = Dialing { source: config.id, identity, bind: config.bind, options: config.lane.clone() };
+    let lane = |(index, (id, address))| Lane::new(index, id, address, &dialing);
+    let lanes = addresses(&roster)?.into_iter().enumerate().map(lane).collect();
+    let core = SourceCore::new(core, clock::now());
+    let mut driver = Driver {
+        core: PacedSource::new(core, config.shaping.pace(config.rate, config.mtu)),
+        link,
+        lanes,
+        dialing,
+        timer: Timer::new()?,
+        outlet,
+        pushed: Vec::with_capacity(BATCH),
+        readout,
+        ranges: Vec::new(),
+        ready: false,
+        finish: None,
+        outcome: None,
+        report: None,
+        stop,
+    };
     poll_fn(|cx| driver.poll_turn(cx)).await
+}
+
+/// The builders and their addresses, ascending by id: a builder's position is its lane's index (docs/protocol.md RUN-3).
+fn addresses(roster: &Roster) -> Result<Vec<(BuilderId, String)>, RoleError> {
+    let mut builders = Vec::with_capacity(roster.builders.len());
+    for builder in &roster.builders {
+        let id =
+            u16::try_from(builder.id).map_err(|_| RoleError::Roster(format!("builder id {}", builder.id)))?;
+        builders.push((BuilderId::new(id), builder.listen.clone()));
+    }
+    builders.sort();
+    let is_twice = builders.array_windows().any(|[(a, _), (b, _)]| a == b);
+    if builders.is_empty() || builders.len() > MAX_BUILDERS || is_twice {
+        return Err(RoleError::Roster("no builders, too many, or one twice".to_owned()));
+    }
+    Ok(builders)
+}
+
+fn core_config(
+    config: &SourceConfig,
+    parameters: &RunParameters,
+    roster: &Roster,
+    on_demand: bool,
+) -> Result<CoreConfig, RoleError> {
+    Ok(CoreConfig {
+        id: config.id,
+        max_fragment: config.max_fragment,
+        orphan_timeout: Duration::from_nanos(parameters.orphan_timeout_ns),
+        heartbeat: Duration::from_nanos(parameters.heartbeat_ns),
+        builders: addresses(roster)?.into_iter().map(|(id, _)| id).collect(),
+        on_demand,
+        decided: EventId::new(parameters.decided),
+    })
 }
 
 struct Driver {
@@ -67,62 +123,17 @@ struct Driver {
     /// The run is ending: report when all is committed, or then.
     finish: Option<Instant>,
     outcome: Option<RunOutcome>,
+    /// The final counters, once they are sent.
+    report: Option<Report>,
+    stop: mpsc::Receiver<String>,
 }
 
 impl Driver {
-    fn new(
-        config: &SourceConfig,
-        identity: RunIdentity,
-        parameters: RunParameters,
-        roster: &Roster,
-        link: ControlLink,
-        outlet: Outlet,
-        readout: Option<Box<dyn Readout>>,
-    ) -> Result<Self, RoleError> {
-        let mut builders = Vec::with_capacity(roster.builders.len());
-        for builder in &roster.builders {
-            let id = u16::try_from(builder.id)
-                .map_err(|_| RoleError::Roster(format!("builder id {}", builder.id)))?;
-            builders.push((BuilderId::new(id), builder.listen.clone()));
-        }
-        builders.sort();
-        let core = SourceCore::new(
-            CoreConfig {
-                id: config.id,
-                max_fragment: config.max_fragment,
-                orphan_timeout: std::time::Duration::from_nanos(parameters.orphan_timeout_ns),
-                heartbeat: std::time::Duration::from_nanos(parameters.heartbeat_ns),
-                builders: builders.iter().map(|(id, _)| *id).collect(),
-                on_demand: readout.is_some(),
-                decided: EventId::new(parameters.decided),
-            },
-            clock::now(),
-        );
-        let dialing =
-            Dialing { source: config.id, identity, bind: config.bind, options: config.lane.clone() };
-        let lane = |(index, (id, address))| Lane::new(index, id, address, &dialing);
-        let lanes = builders.into_iter().enumerate().map(lane).collect();
-        Ok(Self {
-            core: PacedSource::new(core, config.shaping.pace(config.rate, config.mtu)),
-            link,
-            lanes,
-            dialing,
-            timer: Timer::new()?,
-            outlet,
-            pushed: Vec::with_capacity(BATCH),
-            readout,
-            ranges: Vec::new(),
-            ready: false,
-            finish: None,
-            outcome: None,
-        })
-    }
-
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
-            let mut more = self.poll_control(cx)?;
+            self.poll_control(cx)?;
             self.poll_lanes(cx);
-            more |= self.poll_pushed(cx);
+            let more = self.poll_pushed(cx);
             let now = clock::now();
             if self.core.next_timeout().is_some_and(|due| due <= now) {
                 self.core.handle_timeout(now);
@@ -146,21 +157,21 @@ impl Driver {
         }
     }
 
-    /// Takes in what the supervisor says; whether there may be more.
-    fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<bool, RoleError> {
+    /// Takes in what the supervisor says, and what is asked of it.
+    fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<(), RoleError> {
+        if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
+            self.link.send(&role::stop_message(cause))?;
+        }
         while let Poll::Ready(message) = self.link.poll_recv(cx) {
             match message {
                 Ok(message) => self.handle_control(message)?,
-                Err(error) => {
-                    self.outcome = Some(self.end(error)?);
-                    return Ok(false);
-                }
+                Err(error) => self.outcome = Some(self.end(error)?),
             }
             if self.outcome.is_some() {
-                return Ok(false);
+                break;
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     fn handle_control(&mut self, message: Control) -> Result<(), RoleError> {
@@ -170,7 +181,9 @@ impl Driver {
                 self.core.handle_heartbeat(&heartbeat, clock::now());
             }
             Some(control::Message::Finish(_)) => self.finish = Some(clock::now() + LAST_COMMITS),
-            Some(control::Message::RunEnd(end)) => self.outcome = Some(role::outcome(&end)),
+            Some(control::Message::RunEnd(end)) => {
+                self.outcome = Some(role::outcome(self.dialing.identity, &end, self.report.take()));
+            }
             // Later rosters concern builders; the rest is not for sources.
             _ => {}
         }
@@ -248,7 +261,9 @@ impl Driver {
         if self.core.uncommitted() == 0 || limit <= now {
             self.finish = None;
             let retransmits = self.lanes.iter().map(Lane::retransmits).sum();
-            self.link.send(&self.core.report(retransmits))?;
+            let report = self.core.report(retransmits);
+            self.report = role::report_of(&report);
+            self.link.send(&report)?;
         }
         Ok(())
     }

@@ -105,7 +105,7 @@ impl Lane {
                 State::Waiting(_) => return,
                 State::Connecting(connecting) => match connecting.as_mut().poll(cx) {
                     Poll::Pending => return,
-                    Poll::Ready(Ok((stream, welcome))) => self.begin(stream, &welcome, core),
+                    Poll::Ready(Ok((stream, welcome))) => self.begin(stream, &welcome, core, dialing),
                     Poll::Ready(Err(error)) => self.fail(core, &error),
                 },
                 State::Up(end) => match end.poll_recv(cx, ranges) {
@@ -160,8 +160,12 @@ impl Lane {
         self.retransmits + current
     }
 
-    fn begin(&mut self, stream: TcpStream, welcome: &Welcome, core: &mut PacedSource) {
-        let held = welcome.lane.unwrap_or_default();
+    fn begin(&mut self, stream: TcpStream, welcome: &Welcome, core: &mut PacedSource, dialing: &Dialing) {
+        let RunIdentity { run, epoch } = dialing.identity;
+        let held = match welcome.checked_lane(run, epoch) {
+            Ok(held) => held,
+            Err(error) => return self.fail(core, &error),
+        };
         match core.handle_lane_connected(self.index, held.received, held.announced) {
             Ok(()) => {
                 tracing::debug!(builder = self.builder.number(), address = self.address, "lane is up");

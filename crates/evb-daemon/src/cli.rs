@@ -5,13 +5,14 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Parser, Subcommand};
 
 use crate::{
-    admission, check,
+    admission, bench, check,
     config::{self, ConfigError},
     memory::machine_memory,
+    run,
 };
 
 /// Exit code of a configuration that cannot start.
-const BAD_CONFIGURATION: u8 = 2;
+pub(crate) const BAD_CONFIGURATION: u8 = 2;
 
 #[derive(Parser)]
 #[command(
@@ -26,6 +27,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the system that a configuration describes, or some of its roles.
+    Run(run::RunArguments),
     /// Read a configuration, apply admission control and show the sums behind it.
     Check {
         /// The configuration.
@@ -34,11 +37,19 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure.
+    Bench {
+        #[command(subcommand)]
+        what: bench::BenchCommand,
+    },
 }
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
+    start_log();
     match Cli::parse().command {
+        Command::Run(arguments) => run::main(&arguments),
+        Command::Bench { what } => bench::main(&what),
         Command::Check { config, json } => check(&config, json),
     }
 }
@@ -70,4 +81,13 @@ fn check(path: &std::path::Path, json: bool) -> ExitCode {
         println!("\n{}: admitted", path.display());
     }
     ExitCode::SUCCESS
+}
+
+/// Log lines go to standard error; `EVBD_LOG` chooses how many, by default warnings and worse.
+fn start_log() {
+    use tracing_subscriber::EnvFilter;
+
+    let filter = EnvFilter::try_from_env("EVBD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(std::io::stderr).init();
 }

@@ -5,4 +5,7 @@ pub mod memory;
 pub mod config;
 pub mod admission;
 pub mod check;
+mod inputs;
+pub mod run;
+pub mod bench;
 pub mod cli;

@@ -1,0 +1,184 @@
+//! `evbd bench builder`: event rate over event size and slots.
+
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode, time::Duration};
+
+use evb_core::units::{Bytes, parse_duration};
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::{
+    cli::BAD_CONFIGURATION,
+    config,
+    run::{self, RunError},
+};
+
+/// What to measure, and where to write it.
+#[derive(clap::Args, Debug)]
+pub struct BuilderArguments {
+    /// How many sources.
+    #[arg(long, default_value_t = 4)]
+    sources: u16,
+    /// How many builders.
+    #[arg(long, default_value_t = 4)]
+    builders: u16,
+    /// How many sources a builder asks at once; 0: as many as its budget carries.
+    #[arg(long, default_value_t = 1)]
+    sources_at_once: u32,
+    /// Events outstanding per builder.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
+    slots: Vec<u32>,
+    /// Event sizes; a fragment is that divided by the number of sources.
+    #[arg(long, value_delimiter = ',', default_value = "16 B,64 B,256 B,1 KiB,4 KiB,16 KiB,64 KiB")]
+    sizes: Vec<Bytes>,
+    /// How long each point is measured.
+    #[arg(long, default_value = "1 s", value_parser = parse_duration)]
+    duration: Duration,
+    /// Write the figures as JSON to this file; `-`: print them instead of the table.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// One point of the measurement.
+#[derive(Clone, Debug, Serialize)]
+struct Point {
+    event_bytes: u64,
+    slots: u32,
+    sources_at_once: u32,
+    events_per_s: f64,
+    payload_bytes_per_s: f64,
+    latency_us_p50: u64,
+    latency_us_p99: u64,
+    complete: u64,
+    exit_code: u8,
+}
+
+/// The whole measurement.
+#[derive(Debug, Serialize)]
+struct Measurement<'a> {
+    bench: &'static str,
+    sources: u16,
+    builders: u16,
+    duration_s: f64,
+    points: &'a [Point],
+}
+
+/// Runs the measurement; all roles in this process, over loopback.
+pub(super) fn main(arguments: &BuilderArguments) -> ExitCode {
+    match measure(arguments).and_then(|points| publish(arguments, &points).map(|()| points)) {
+        Ok(points) => ExitCode::from(points.iter().map(|point| point.exit_code).max().unwrap_or(0)),
+        Err(error) => {
+            eprintln!("error: {error}");
+            if matches!(error, RunError::Operator(_)) { BAD_CONFIGURATION.into() } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn measure(arguments: &BuilderArguments) -> Result<Vec<Point>, RunError> {
+    let total = arguments.slots.len() * arguments.sizes.len();
+    let bar = ProgressBar::new(total as u64);
+    let mut points = Vec::with_capacity(total);
+    for size in &arguments.sizes {
+        for slots in &arguments.slots {
+            bar.set_message(format!("{size}, {slots} slots"));
+            points.push(point(arguments, *size, *slots)?);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(points)
+}
+
+fn point(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Result<Point, RunError> {
+    let text = configuration(arguments, size, slots)?;
+    let loaded = config::read(&text, "bench builder").map_err(|error| RunError::Operator(error.to_string()))?;
+    let report = run::here(loaded.config)?;
+    Ok(Point {
+        event_bytes: size.count(),
+        slots,
+        sources_at_once: arguments.sources_at_once,
+        events_per_s: report.rates.events_per_s,
+        payload_bytes_per_s: report.rates.payload_bytes_per_s,
+        latency_us_p50: report.build_latency_us.p50,
+        latency_us_p99: report.build_latency_us.p99,
+        complete: report.events.complete,
+        exit_code: report.exit_code,
+    })
+}
+
+/// The system to measure, as a user would write it.
+fn configuration(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Result<String, RunError> {
+    let (sources, builders) = (arguments.sources, arguments.builders);
+    let fragment = size.count() / u64::from(sources.max(1));
+    let ports = free_ports(usize::from(builders) + 1)?;
+    let at_once = match arguments.sources_at_once {
+        0 => String::new(),
+        count => format!("sources_at_once = {count}\n"),
+    };
+    let mut text = format!(
+        "[run]\nduration = \"{} ms\"\n[supervisor]\nlisten = \"127.0.0.1:{}\"\nslots = {slots}\n\
+         trigger = {{ kind = \"as-fast-as-possible\" }}\n[shaping]\nmode = \"credit\"\n{at_once}\
+         [[source]]\nids = \"1-{sources}\"\ninput = {{ kind = \"generator\", size = \"{fragment} B\" }}\n",
+        arguments.duration.as_millis(),
+        ports[0],
+    );
+    for (id, port) in (1..).zip(&ports[1..]) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\nsink = {{ kind = \"null\" }}\n");
+    }
+    Ok(text)
+}
+
+/// Ports of loopback that are free now.
+fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
+    let listeners: Vec<_> =
+        (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}
+
+fn publish(arguments: &BuilderArguments, points: &[Point]) -> Result<(), RunError> {
+    let measurement = Measurement {
+        bench: "builder",
+        sources: arguments.sources,
+        builders: arguments.builders,
+        duration_s: arguments.duration.as_secs_f64(),
+        points,
+    };
+    let json = serde_json::to_string_pretty(&measurement).map_err(std::io::Error::from)?;
+    match &arguments.json {
+        Some(path) if path.as_os_str() == "-" => println!("{json}"),
+        Some(path) => {
+            std::fs::write(path, json + "\n")?;
+            print!("{}", table(arguments, points));
+        }
+        None => print!("{}", table(arguments, points)),
+    }
+    Ok(())
+}
+
+fn table(arguments: &BuilderArguments, points: &[Point]) -> String {
+    let at_once = match arguments.sources_at_once {
+        0 => "all sources at once".to_owned(),
+        count => format!("{count} source(s) at a time"),
+    };
+    let mut text = format!(
+        "{} sources, {} builders, {at_once}, over loopback\n\n{:>10}  {:>6}  {:>12}  {:>12}  {:>10}  {:>10}\n",
+        arguments.sources, arguments.builders, "event", "slots", "events/s", "MB/s", "p50 µs", "p99 µs"
+    );
+    for point in points {
+        let _ = writeln!(
+            text,
+            "{:>10}  {:>6}  {:>12.0}  {:>12.2}  {:>10}  {:>10}{}",
+            Bytes::new(point.event_bytes).to_string(),
+            point.slots,
+            point.events_per_s,
+            point.payload_bytes_per_s / 1e6,
+            point.latency_us_p50,
+            point.latency_us_p99,
+            if point.exit_code == 0 { "" } else { "  not all complete" },
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

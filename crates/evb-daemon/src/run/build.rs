@@ -1,0 +1,140 @@
+//! From configuration entries to running roles.
+
+mod sink;
+mod supervisor;
+
+use std::{net::IpAddr, sync::Arc};
+
+use evb::{
+    builder::{Builder, BuilderConfig},
+    filter::{Filter, Prescale, RequireComplete},
+    input::CheckContent,
+    source::SourceConfig,
+};
+use evb_core::{
+    id::{Peer, RunNumber},
+    units::Bytes,
+};
+use evb_net::lane::LaneOptions;
+use evb_shaper::Shaping;
+
+pub(super) use sink::run_number;
+pub(super) use supervisor::supervisor;
+
+use super::{Joined, RunError};
+use crate::{
+    config::{BuilderEntry, Config, FilterEntry, ShapingMode, SourceEntry},
+    inputs,
+};
+
+/// Starts a source or builder and waits until it has joined the run.
+pub(super) async fn join(config: &Config, peer: Peer) -> Result<Joined, RunError> {
+    let missing = || RunError::Operator(format!("the configuration has no {peer}"));
+    match peer {
+        Peer::Supervisor => Err(missing()),
+        Peer::Source(id) => {
+            let entry = config.sources.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
+            let source = inputs::start_source(entry, config.run.seed, source_config(config, entry)?).await;
+            source.map(Joined::Source).map_err(|error| RunError::Input { id, reason: error.to_string() })
+        }
+        Peer::Builder(id) => {
+            let entry = config.builders.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
+            let sink = sink::FromConfig::new(&entry.sink);
+            let role = builder_config(config, entry);
+            let builder = Builder::connect_filtered(role, filters(config, entry), sink).await;
+            builder.map(Joined::Builder).map_err(|error| RunError::Role { peer, error: Arc::new(error) })
+        }
+    }
+}
+
+/// `host:port` as connections want it.
+fn supervisor_address(config: &Config) -> String {
+    config.supervisor.listen.to_string()
+}
+
+fn source_config(config: &Config, entry: &SourceEntry) -> Result<SourceConfig, RunError> {
+    let bind = entry.bind.as_ref().map(|text| {
+        let fault = |_| RunError::Input { id: entry.id, reason: format!("bind = \"{text}\" is not an IP address") };
+        text.parse::<IpAddr>().map_err(fault)
+    });
+    Ok(SourceConfig {
+        bind: bind.transpose()?,
+        max_fragment: entry.max_fragment,
+        backlog: entry.backlog,
+        start_timeout: config.supervisor.start_timeout,
+        shaping: shaping(config, config.shaping.budget),
+        rate: config.shaping.rate.map(|rate| (rate, config.shaping.burst)),
+        mtu: mtu(config),
+        lane: lane_options(config),
+        core: entry.core,
+        ..SourceConfig::new(entry.id, supervisor_address(config))
+    })
+}
+
+fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
+    let position = config.builders.iter().position(|other| other.id == entry.id).unwrap_or(0);
+    // Builders begin their rotations spread over the sources.
+    let rotation = position * config.sources.len() / config.builders.len().max(1);
+    BuilderConfig {
+        listen: entry.listen.to_string(),
+        start_timeout: config.supervisor.start_timeout,
+        shaping: shaping(config, entry.budget),
+        rotation,
+        mtu: mtu(config),
+        memory: entry.memory,
+        lane: lane_options(config),
+        core: entry.core,
+        ..BuilderConfig::new(entry.id, supervisor_address(config))
+    }
+}
+
+fn shaping(config: &Config, budget: Bytes) -> Shaping {
+    let shaping = &config.shaping;
+    match shaping.mode {
+        ShapingMode::Credit => Shaping::Credit {
+            budget,
+            chunk: shaping.chunk,
+            sources_at_once: shaping.sources_at_once.map(|count| count as usize),
+        },
+        ShapingMode::Window => Shaping::Window { window: shaping.window },
+        ShapingMode::TokenBucket => match shaping.rate {
+            Some(rate) => Shaping::TokenBucket { rate, burst: shaping.burst },
+            None => Shaping::None,
+        },
+        ShapingMode::None => Shaping::None,
+    }
+}
+
+fn lane_options(config: &Config) -> LaneOptions {
+    let network = &config.network;
+    LaneOptions {
+        nodelay: network.nodelay,
+        congestion_control: network.congestion_control.clone(),
+        send_buffer: network.send_buffer,
+        receive_buffer: network.receive_buffer,
+        dscp: network.dscp,
+    }
+}
+
+fn mtu(config: &Config) -> u32 {
+    u32::try_from(config.network.mtu.count()).unwrap_or(u32::MAX)
+}
+
+/// What looks at events before the sink: the content check of generated fragments, then what is configured.
+fn filters(config: &Config, entry: &BuilderEntry) -> Vec<Box<dyn Filter>> {
+    let mut filters: Vec<Box<dyn Filter>> = Vec::new();
+    let generated = inputs::generated(&config.sources);
+    if !generated.is_empty() {
+        filters.push(Box::new(CheckContent::new(generated)));
+    }
+    match entry.filter {
+        FilterEntry::AcceptAll => {}
+        FilterEntry::Prescale { keep_every } => filters.push(Box::new(Prescale::new(keep_every.into()))),
+        FilterEntry::RequireComplete => filters.push(Box::new(RequireComplete)),
+    }
+    filters
+}
+
+
+/// A run number where nothing says which.
+pub(super) const FIRST_RUN: RunNumber = RunNumber::new(1);

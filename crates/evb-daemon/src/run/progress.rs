@@ -1,0 +1,65 @@
+//! The progress line on a terminal.
+
+use std::time::Duration;
+
+use evb::supervisor::SupervisorHandle;
+use evb_core::supervisor::{Progress, RunState};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How often the line is drawn.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Shows the run's progress until it is aborted. Draws nothing where there is no terminal.
+pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
+    let bar = ProgressBar::with_draw_target(events, ProgressDrawTarget::stderr());
+    let template = match events {
+        Some(_) => "{elapsed_precise} {bar:30} {pos}/{len} events {msg}",
+        None => "{elapsed_precise} {spinner} {pos} events {msg}",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    // Dropped when the task is aborted: the line goes away, for the table to stand alone.
+    let _clear = Clear(bar.clone());
+    let mut ticks = tokio::time::interval(INTERVAL);
+    let mut before = 0;
+    let progress = handle.progress();
+    loop {
+        ticks.tick().await;
+        let now = *progress.borrow();
+        let settled = now.events.complete + now.events.incomplete + now.events.rejected + now.events.lost;
+        let rate = (settled - before.min(settled)) as f64 / INTERVAL.as_secs_f64();
+        before = settled;
+        bar.set_position(settled);
+        bar.set_message(words(&now, rate));
+    }
+}
+
+fn words(now: &Progress, rate: f64) -> String {
+    match now.state {
+        RunState::Configured => {
+            format!("waiting for peers: {} sources, {} builders here", now.sources_up, now.builders_up)
+        }
+        RunState::Running => {
+            let mut words = format!("{rate:.0}/s");
+            for (count, what) in
+                [(now.events.incomplete, "incomplete"), (now.events.lost, "lost"), (now.events.inhibited, "inhibited")]
+            {
+                if count > 0 {
+                    words += &format!(", {count} {what}");
+                }
+            }
+            words
+        }
+        RunState::Stopping => format!("draining: {} under way", now.outstanding),
+        RunState::Ended => "closing the ledger".to_owned(),
+    }
+}
+
+struct Clear(ProgressBar);
+
+impl Drop for Clear {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,104 @@
+//! What a run leaves to read: a table for people, JSON for machines.
+
+mod part;
+
+use std::{fmt::Write as _, path::Path};
+
+use evb_core::{
+    ledger::RunReport,
+    units::{Bytes, Rate},
+};
+
+use super::{Ended, RunError};
+
+/// Prints and writes the summary; returns the exit code of the run.
+pub(super) fn publish(ended: &Ended, path: Option<&Path>, quiet: bool) -> Result<u8, RunError> {
+    let (report, closed) = match ended {
+        Ended::Closed(report) => (report.as_ref().clone(), true),
+        Ended::Part(parts) => (part::report(parts), false),
+    };
+    if let Some(path) = path {
+        let fault = |reason: std::io::Error| {
+            RunError::Operator(format!("cannot write the summary to {}: {reason}", path.display()))
+        };
+        let mut json = serde_json::to_string_pretty(&report).map_err(|error| fault(error.into()))?;
+        json.push('\n');
+        std::fs::write(path, json).map_err(fault)?;
+    }
+    if !quiet {
+        print!("{}", if closed { table(&report) } else { line(&report) });
+    }
+    Ok(report.exit_code)
+}
+
+fn line(report: &RunReport) -> String {
+    format!("run {}: {}\n", report.run, report.verdict)
+}
+
+/// The closed ledger as a table.
+fn table(report: &RunReport) -> String {
+    let events = &report.events;
+    let latency = &report.build_latency_us;
+    let rate = Rate::from_bits_per_second((report.rates.payload_bytes_per_s * 8.0) as u64);
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<14} {value}");
+    };
+    row(
+        "events",
+        format!(
+            "{} triggered = {} complete + {} incomplete + {} lost + {} rejected + {} inhibited",
+            events.triggered, events.complete, events.incomplete, events.lost, events.rejected, events.inhibited
+        ),
+    );
+    row("accepted", format!("{} events, {} payload", events.written, Bytes::new(report.bytes.payload)));
+    row("rate", format!("{:.0} events/s, {rate} payload, over {:.3} s", report.rates.events_per_s, report.duration_s));
+    row(
+        "build latency",
+        format!(
+            "p50 {}, p99 {}, p99.9 {}, max {} (trigger to last fragment, {})",
+            micros(latency.p50 as f64),
+            micros(latency.p99 as f64),
+            micros(latency.p999 as f64),
+            micros(latency.max as f64),
+            if report.clock.shared {
+                "one clock".to_owned()
+            } else {
+                format!("supervisor's clock, ± {}", micros(report.clock.error_us))
+            }
+        ),
+    );
+    row(
+        "dead, busy",
+        format!(
+            "{:.3} % of the triggers inhibited, no free slot {:.1} % of the time",
+            report.dead_time_fraction * 100.0,
+            report.busy_fraction * 100.0
+        ),
+    );
+    let network = &report.network;
+    row(
+        "network",
+        format!(
+            "{} TCP retransmits, {} duplicates, {} late, {} checksum errors",
+            network.tcp_retransmits, network.duplicates, network.late, network.crc_errors
+        ),
+    );
+    if let Some(last) = report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0) {
+        let share = 100.0 * last.last as f64 / events.complete.max(1) as f64;
+        let by = micros(last.last_by_mean_us);
+        row("last source", format!("source {} completed {share:.1} % of the events, by {by} on average", last.id));
+    }
+    for problem in &report.problems {
+        row("problem", problem.clone());
+    }
+    format!("run {} (epoch {}): {}\n{text}", report.run, report.epoch, report.verdict)
+}
+
+fn micros(micros: impl Into<f64>) -> String {
+    match micros.into() {
+        us if us >= 1e6 => format!("{:.3} s", us / 1e6),
+        us if us >= 1e3 => format!("{:.3} ms", us / 1e3),
+        us => format!("{us:.0} µs"),
+    }
+}

@@ -1,0 +1,93 @@
+//! The summary of a process that does not host the supervisor: what its roles counted. The ledger is the supervisor's.
+
+use evb::role::RunOutcome;
+use evb_core::{
+    id::Peer,
+    ledger::{BuilderSummary, Percentiles, RunReport, SourceSummary},
+    wire::control::{BuilderReport, SourceReport, report},
+};
+
+/// What the roles of this process know, in the summary's form.
+pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
+    let mut report = RunReport::default();
+    let mut latency = Percentiles::default();
+    for (peer, outcome) in parts {
+        report.run = outcome.run.number();
+        report.epoch = outcome.epoch.number();
+        report.exit_code = report.exit_code.max(outcome.exit_code);
+        report.verdict.clone_from(&outcome.verdict);
+        match (peer, outcome.report.as_ref().and_then(|report| report.report.as_ref())) {
+            (Peer::Source(id), Some(report::Report::Source(own))) => {
+                report.network.tcp_retransmits += own.tcp_retransmits;
+                report.sources.push(source(id.number(), own));
+            }
+            (Peer::Builder(id), Some(report::Report::Builder(own))) => {
+                latency.add(&own.latency_us, own.latency_max_us);
+                count(&mut report, own);
+                report.builders.push(builder(id.number(), own));
+            }
+            _ => {}
+        }
+    }
+    report.build_latency_us = latency.latency();
+    report
+}
+
+fn count(report: &mut RunReport, own: &BuilderReport) {
+    let events = &mut report.events;
+    events.complete += own.complete;
+    events.incomplete += own.incomplete;
+    events.rejected += own.rejected;
+    events.lost += own.lost;
+    events.written += own.written;
+    events.assigned += own.complete + own.incomplete + own.rejected + own.lost;
+    report.bytes.payload += own.payload_bytes;
+    for lane in &own.lanes {
+        report.network.late += lane.late;
+        report.network.duplicates += lane.duplicate;
+        report.network.crc_errors += lane.crc_errors;
+    }
+}
+
+fn source(id: u16, own: &SourceReport) -> SourceSummary {
+    SourceSummary {
+        id,
+        reported: true,
+        pushed: own.pushed,
+        pushed_bytes: own.pushed_bytes,
+        sent_bytes: own.sent_bytes,
+        committed: own.committed,
+        duplicate: own.duplicate,
+        unexpected: own.unexpected,
+        inhibited: own.inhibited,
+        closed: own.closed,
+        uncommitted: own.uncommitted,
+        tcp_retransmits: own.tcp_retransmits,
+        resends: own.resends,
+        reconnects: own.reconnects,
+        backlog_peak_bytes: own.backlog_peak_bytes,
+        ..SourceSummary::default()
+    }
+}
+
+fn builder(id: u16, own: &BuilderReport) -> BuilderSummary {
+    let (mut latency, mut grant_delay) = (Percentiles::default(), Percentiles::default());
+    latency.add(&own.latency_us, own.latency_max_us);
+    grant_delay.add(&own.grant_delay_us, 0);
+    BuilderSummary {
+        id,
+        reported: true,
+        assigned: own.complete + own.incomplete + own.rejected + own.lost,
+        complete: own.complete,
+        incomplete: own.incomplete,
+        rejected: own.rejected,
+        lost: own.lost,
+        written: own.written,
+        payload_bytes: own.payload_bytes,
+        memory_peak_bytes: own.memory_peak_bytes,
+        build_latency_us: latency.latency(),
+        grant_delay_us: grant_delay.latency(),
+        clock_error_us: own.clock_error_ns as f64 / 1e3,
+        ..BuilderSummary::default()
+    }
+}

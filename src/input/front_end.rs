@@ -1,0 +1,235 @@
+//! Front-end processes that send fragments to a source over TCP or a Unix socket; `docs/front-end.md` has the bytes.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt, fs, io,
+    net::SocketAddr,
+    os::unix::fs::FileTypeExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bytes::{Buf, BytesMut};
+use evb_core::{
+    fragment::{Fragment, Timestamp},
+    id::EventId,
+    units::Bytes,
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, BufReader},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    task::JoinSet,
+};
+
+use super::taker::Taker;
+use crate::source::{PushError, Source};
+
+/// Length, event id, timestamp.
+const HEAD: usize = 20;
+/// How many front-ends may be connected to one source.
+const CONNECTIONS: usize = 256;
+/// What is read from the system at once.
+const READ: usize = 64 * 1024;
+/// How long to wait when the system refuses to accept, for example for want of file descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a front-end's connection was closed.
+#[derive(Debug, thiserror::Error)]
+enum FrontEndError {
+    #[error("a fragment of {length} B, more than max_fragment ({limit}): not a front-end, or out of step")]
+    Length { length: u32, limit: Bytes },
+    #[error("the connection ended inside a fragment")]
+    CutShort,
+    #[error(transparent)]
+    Push(#[from] PushError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Listens for front-end processes and hands what they send to a source.
+///
+/// Every connection carries fragments, each behind its length. Nothing is answered; while the source's backlog is full,
+/// nothing is read, so the front-end's writes wait. A length above `max_fragment`, event id 0 or a cut-off fragment closes
+/// the connection, and the log says why; other connections go on.
+#[derive(Debug)]
+pub struct FrontEndListener {
+    listener: Listener,
+    max_fragment: Bytes,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Tcp(TcpListener),
+    Unix { listener: UnixListener, _file: SocketFile },
+}
+
+/// A Unix socket's file, removed at the end.
+#[derive(Debug)]
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl FrontEndListener {
+    /// Listens at the first of these addresses that can be had.
+    ///
+    /// # Errors
+    /// The system's: not our address, or taken.
+    pub async fn tcp(addresses: &[SocketAddr], max_fragment: Bytes) -> io::Result<Self> {
+        Ok(Self { listener: Listener::Tcp(TcpListener::bind(addresses).await?), max_fragment })
+    }
+
+    /// Listens at a Unix socket. A socket that a dead process left at that path is replaced; the file is removed at the end.
+    ///
+    /// # Errors
+    /// The system's: somebody listens there, or the path holds another file.
+    pub fn unix(path: impl Into<PathBuf>, max_fragment: Bytes) -> io::Result<Self> {
+        let path = path.into();
+        if is_dead_socket(&path) {
+            fs::remove_file(&path)?;
+        }
+        let listener = UnixListener::bind(&path)?;
+        Ok(Self { listener: Listener::Unix { listener, _file: SocketFile(path) }, max_fragment })
+    }
+
+    /// Where it listens for TCP; `None` for a Unix socket.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.listener {
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Unix { .. } => None,
+        }
+    }
+
+    /// Serves front-ends until the source's run is over.
+    pub async fn serve(self, source: Source) {
+        tokio::select! {
+            () = self.serve_to(source.clone()) => {}
+            _ = source.finished() => {}
+        }
+    }
+
+    async fn serve_to(self, taker: impl Taker) {
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            let accepted = match &self.listener {
+                Listener::Tcp(listener) => listener.accept().await.map(Stream::of_tcp),
+                Listener::Unix { listener, .. } => listener.accept().await.map(Stream::of_unix),
+            };
+            match accepted {
+                Ok((_, peer)) if connections.len() >= CONNECTIONS => {
+                    tracing::warn!(%peer, "a front-end is refused: {CONNECTIONS} are connected");
+                }
+                Ok((stream, peer)) => {
+                    let (taker, limit) = (taker.clone(), self.max_fragment);
+                    connections.spawn(async move { connection(stream, peer, limit, taker).await });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a front-end");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether there is a socket to which nobody listens.
+fn is_dead_socket(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(refused)
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn of_tcp((stream, peer): (TcpStream, SocketAddr)) -> (Self, FrontEnd) {
+        (Self::Tcp(stream), FrontEnd::Address(peer))
+    }
+
+    fn of_unix((stream, _): (UnixStream, tokio::net::unix::SocketAddr)) -> (Self, FrontEnd) {
+        let process = stream.peer_cred().ok().and_then(|peer| peer.pid());
+        (Self::Unix(stream), FrontEnd::Process(process))
+    }
+}
+
+/// Who is connected, for the log.
+#[derive(Clone, Copy, Debug)]
+enum FrontEnd {
+    Address(SocketAddr),
+    Process(Option<i32>),
+}
+
+impl fmt::Display for FrontEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Process(Some(process)) => write!(f, "process {process}"),
+            Self::Process(None) => f.write_str("a local process"),
+        }
+    }
+}
+
+async fn connection(stream: Stream, peer: FrontEnd, limit: Bytes, taker: impl Taker) {
+    tracing::debug!(%peer, "a front-end connects");
+    let ended = match stream {
+        Stream::Tcp(stream) => receive(stream, limit, &taker).await,
+        Stream::Unix(stream) => receive(stream, limit, &taker).await,
+    };
+    match ended {
+        Ok(fragments) => tracing::debug!(%peer, fragments, "a front-end is done"),
+        Err(FrontEndError::Push(PushError::Ended)) => {}
+        Err(reason) => tracing::warn!(%peer, %reason, "a front-end's connection is closed"),
+    }
+}
+
+/// Takes fragments to the end of the stream; how many there were.
+async fn receive(
+    stream: impl AsyncRead + Unpin + Send,
+    limit: Bytes,
+    taker: &impl Taker,
+) -> Result<u64, FrontEndError> {
+    let mut stream = BufReader::with_capacity(READ, stream);
+    let mut count = 0;
+    let mut head = BytesMut::with_capacity(HEAD);
+    while read(&mut stream, &mut head, HEAD).await? {
+        let length = head.get_u32_le();
+        let event = EventId::new(head.get_u64_le());
+        let timestamp = Timestamp::new(head.get_u64_le());
+        if u64::from(length) > limit.count() {
+            return Err(FrontEndError::Length { length, limit });
+        }
+        let mut payload = BytesMut::with_capacity(length as usize);
+        if !read(&mut stream, &mut payload, length as usize).await? {
+            return Err(FrontEndError::CutShort);
+        }
+        taker.take(Fragment::new(event, timestamp, payload)).await?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Reads so many bytes; `false` if the stream ends before the first of them.
+async fn read(
+    stream: &mut (impl AsyncRead + Unpin + Send),
+    into: &mut BytesMut,
+    length: usize,
+) -> Result<bool, FrontEndError> {
+    into.clear();
+    into.reserve(length);
+    while into.len() < length {
+        let missing = (length - into.len()) as u64;
+        if (&mut *stream).take(missing).read_buf(into).await? == 0 {
+            return if into.is_empty() { Ok(false) } else { Err(FrontEndError::CutShort) };
+        }
+    }
+    Ok(true)
+}

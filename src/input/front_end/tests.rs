@@ -1,0 +1,144 @@
+use std::os::unix::net::UnixListener as StdUnixListener;
+
+use proptest::prelude::*;
+use tokio::{
+    io::{AsyncWriteExt, duplex},
+    sync::mpsc,
+    time::timeout,
+};
+
+use super::*;
+use crate::input::taker::tests::{Channel, Heap};
+
+const LIMIT: Bytes = Bytes::new(1000);
+
+fn record(event: u64, timestamp: u64, payload: &[u8]) -> Vec<u8> {
+    let length = payload.len() as u32;
+    [&length.to_le_bytes()[..], &event.to_le_bytes(), &timestamp.to_le_bytes(), payload].concat()
+}
+
+async fn received(bytes: &[u8]) -> (Vec<Fragment>, Result<u64, FrontEndError>) {
+    let heap = Heap::default();
+    let result = receive(bytes, LIMIT, &heap).await;
+    (heap.taken(), result)
+}
+
+#[tokio::test]
+async fn fragments_are_taken_to_the_end_of_the_stream() {
+    let bytes = [record(1, 10, b"one"), record(3, 30, b""), record(2, 20, &[7; LIMIT.as_usize()])].concat();
+    let (fragments, result) = received(&bytes).await;
+    assert_eq!(result.unwrap(), 3);
+    let expected = [(1, 10, &b"one"[..]), (3, 30, b""), (2, 20, &[7; 1000])].map(|(event, time, payload)| {
+        Fragment::new(EventId::new(event), Timestamp::new(time), payload.to_vec())
+    });
+    assert_eq!(fragments, expected);
+}
+
+#[tokio::test]
+async fn a_stream_out_of_step_is_refused_with_a_reason() {
+    let oversize = record(1, 0, &[0; 1001]);
+    let http = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
+    for (bytes, reason) in [
+        (oversize, "1001 B, more than max_fragment (1 kB)"),
+        (http, "542393671 B, more than max_fragment"),
+        (record(1, 0, b"cut")[..22].to_vec(), "inside a fragment"),
+        (record(1, 0, b"cut")[..20].to_vec(), "inside a fragment"),
+        (record(1, 0, b"cut")[..5].to_vec(), "inside a fragment"),
+    ] {
+        let (fragments, result) = received(&bytes).await;
+        let told = result.unwrap_err().to_string();
+        assert!(told.contains(reason), "{told}");
+        assert!(fragments.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn while_the_source_is_full_nothing_is_read() {
+    let (mut front_end, stream) = duplex(1000);
+    let (sender, mut fragments) = mpsc::channel(1);
+    let reading = tokio::spawn(async move { receive(stream, LIMIT, &Channel(sender)).await });
+    let record = record(1, 0, &[1; 1000]);
+    let mut sent = 0;
+    // A reader that goes on would take them all.
+    while sent < 10_000
+        && timeout(Duration::from_millis(100), front_end.write_all(&record))
+            .await
+            .is_ok_and(|done| done.is_ok())
+    {
+        sent += 1;
+    }
+    let bound = (READ + 3 * 1000) / record.len() + 3;
+    assert!(sent <= bound, "{sent} of {bound} fragments went through");
+    let drained = tokio::spawn(async move {
+        let mut count = 0;
+        while fragments.recv().await.is_some() {
+            count += 1;
+        }
+        count
+    });
+    drop(front_end);
+    // The last one was cut off when its write was given up.
+    assert!(matches!(reading.await.unwrap(), Err(FrontEndError::CutShort)));
+    assert_eq!(drained.await.unwrap(), sent);
+}
+
+#[tokio::test]
+async fn a_bad_front_end_is_closed_and_the_others_go_on() {
+    let listener = FrontEndListener::tcp(&["127.0.0.1:0".parse().unwrap()], LIMIT).await.unwrap();
+    let address = listener.address().unwrap();
+    let (sender, mut fragments) = mpsc::channel(16);
+    let serving = tokio::spawn(listener.serve_to(Channel(sender)));
+    let mut good = TcpStream::connect(address).await.unwrap();
+    good.write_all(&record(1, 0, b"before")).await.unwrap();
+    assert_eq!(fragments.recv().await.unwrap().payload, "before");
+    for bytes in [b"\xff\xff\xff\xff and so on, for twenty bytes".to_vec(), record(0, 0, b"event zero")] {
+        let mut bad = TcpStream::connect(address).await.unwrap();
+        bad.write_all(&bytes).await.unwrap();
+        let closed = timeout(Duration::from_secs(5), bad.read(&mut [0])).await.unwrap();
+        assert!(matches!(closed, Ok(0) | Err(_)), "nothing is answered");
+    }
+    good.write_all(&record(2, 0, b"after")).await.unwrap();
+    assert_eq!(fragments.recv().await.unwrap().payload, "after");
+    serving.abort();
+}
+
+#[tokio::test]
+async fn a_unix_socket_is_taken_over_from_the_dead_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("source.sock");
+    drop(StdUnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let listener = FrontEndListener::unix(&path, LIMIT).unwrap();
+    assert_eq!(FrontEndListener::unix(&path, LIMIT).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    let (sender, mut fragments) = mpsc::channel(16);
+    let serving = tokio::spawn(listener.serve_to(Channel(sender)));
+    let mut front_end = UnixStream::connect(&path).await.unwrap();
+    front_end.write_all(&record(1, 2, b"over unix")).await.unwrap();
+    assert_eq!(fragments.recv().await.unwrap().payload, "over unix");
+    serving.abort();
+    let _ = serving.await;
+    assert!(!path.exists());
+    fs::write(&path, "precious").unwrap();
+    assert!(FrontEndListener::unix(&path, LIMIT).is_err());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn any_bytes_end_in_fragments_within_the_limit_or_an_error(
+        lengths in prop::collection::vec(0usize..1200, 0..4), noise: Vec<u8>, cut: prop::sample::Index,
+    ) {
+        let mut bytes: Vec<u8> = lengths.iter().flat_map(|length| record(1, 0, &vec![0; *length])).collect();
+        bytes.truncate(cut.index(bytes.len() + 1));
+        bytes.extend_from_slice(&noise);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (fragments, result) = runtime.block_on(received(&bytes));
+        prop_assert!(fragments.iter().all(|fragment| fragment.size() <= LIMIT));
+        if let Ok(count) = result {
+            let taken: usize = fragments.iter().map(|fragment| HEAD + fragment.payload.len()).sum();
+            prop_assert_eq!((count as usize, taken), (fragments.len(), bytes.len()));
+        }
+    }
+}

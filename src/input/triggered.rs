@@ -1,0 +1,58 @@
+use evb_core::{
+    id::EventId,
+    trigger::announcement::{Asked, MAX_COUNT},
+};
+
+use super::taker::Taker;
+use crate::{
+    source::{PushError, Readout, Source},
+    trigger_feed::TriggerListener,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Makes the fragment of every event whose trigger is announced, at once, before anyone has decided where it goes, until the
+/// run is over. So a readout works that cannot wait for the decision.
+///
+/// The trigger number is the event id. An announcement that leaves out numbers stands for them too (TRIG-5 in
+/// `docs/triggers.md`). Counts without a number are passed over: who missed one would be out of step for ever.
+pub async fn push_at_triggers(mut triggers: TriggerListener, mut readout: impl Readout, source: Source) {
+    let follow = follow(&mut triggers, &mut readout, source.clone());
+    tokio::select! {
+        () = follow => {}
+        _ = source.finished() => {}
+    }
+}
+
+async fn follow(triggers: &mut TriggerListener, readout: &mut impl Readout, taker: impl Taker) {
+    let (mut last, mut warned) = (0, false);
+    loop {
+        let number = match triggers.asked().await {
+            Asked::Announced(announcement) => announcement.number,
+            Asked::Count(_) => {
+                if !std::mem::replace(&mut warned, true) {
+                    tracing::warn!(
+                        "triggers are announced without their numbers: this source cannot follow them"
+                    );
+                }
+                continue;
+            }
+        };
+        if number.saturating_sub(last) > MAX_COUNT {
+            tracing::warn!(number, after = last, "ignored a leap in the trigger numbers");
+            continue;
+        }
+        for event in last + 1..=number {
+            let Some(fragment) = readout.fragment(EventId::new(event)) else { continue };
+            match taker.take(fragment).await {
+                Ok(()) => {}
+                Err(PushError::Ended) => return,
+                Err(PushError::Refused(error)) => {
+                    tracing::error!(event_id = event, %error, "a fragment is refused");
+                }
+            }
+        }
+        last = last.max(number);
+    }
+}

@@ -1,0 +1,34 @@
+use std::time::Duration;
+
+use evb_core::{id::SourceId, trigger::announcement::Announcement, units::Bytes};
+use tokio::{net::UdpSocket, sync::mpsc, time::timeout};
+
+use super::*;
+use crate::input::{FragmentSize, Generator, taker::tests::Channel};
+
+#[tokio::test]
+async fn each_announced_event_gets_one_fragment_whatever_the_network_does() {
+    let mut triggers = TriggerListener::bind(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.connect(triggers.address().unwrap()).await.unwrap();
+    let size = FragmentSize::Fixed(Bytes::new(100));
+    let mut generator = Generator::new(SourceId::new(1), size, Bytes::new(100), 1);
+    let (sender, mut fragments) = mpsc::channel(100);
+    let following = tokio::spawn(async move { follow(&mut triggers, &mut generator, Channel(sender)).await });
+    // In order, doubled, overtaken, after a loss, without a number, malformed, far ahead, and the next.
+    for number in [1, 2, 2, 1, 5] {
+        socket.send(&Announcement { number, sent_ns: 0 }.encode()).await.unwrap();
+    }
+    socket.send(b"3").await.unwrap();
+    socket.send(b"evbt and then nothing of use").await.unwrap();
+    socket.send(&Announcement { number: u64::MAX, sent_ns: 0 }.encode()).await.unwrap();
+    socket.send(&Announcement { number: 6, sent_ns: 0 }.encode()).await.unwrap();
+    for number in 1..=6 {
+        let fragment = timeout(Duration::from_secs(5), fragments.recv()).await.unwrap().unwrap();
+        assert_eq!(fragment.event, EventId::new(number));
+    }
+    assert!(timeout(Duration::from_millis(50), fragments.recv()).await.is_err());
+    drop(fragments);
+    socket.send(&Announcement { number: 7, sent_ns: 0 }.encode()).await.unwrap();
+    timeout(Duration::from_secs(5), following).await.unwrap().unwrap();
+}
