@@ -98,3 +98,6 @@ impl DerefMut for PacedSource {
         &mut self.core
     }
 }
+
+#[cfg(test)]
+mod tests;

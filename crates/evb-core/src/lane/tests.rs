@@ -1,3 +1,5 @@
+#![expect(clippy::single_range_in_vec_init, reason = "commits of one range are meant")]
+
 use core::ops::Range;
 use std::{collections::BTreeMap, io::IoSlice};
 

@@ -190,11 +190,11 @@ proptest! {
         let mut source = source(false);
         let mut accepted = 0;
         for (kind, a, b, wild, number) in steps {
-            let offset = if wild % 4 == 0 { wild } else { a };
+            let offset = if wild.is_multiple_of(4) { wild } else { a };
             match kind {
                 0 | 1 => accepted += u64::from(source.push(fragment(1 + a % 20), at(b)).is_ok()),
                 2 => {
-                    let first = if wild % 8 == 0 { wild } else { 1 + a % 20 };
+                    let first = if wild.is_multiple_of(8) { wild } else { 1 + a % 20 };
                     let runs = vec![1 + number % 4, 2 + 4 + 5 * (number % 2), b as u32 % 3, number % 12];
                     let _ = source.handle_decisions(&Decisions { first, runs });
                 }

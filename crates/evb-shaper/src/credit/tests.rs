@@ -1,1 +1,239 @@
+use core::time::Duration;
 
+use evb_core::{
+    grant::{Grant, GrantPolicy, LaneDemand},
+    id::EventId,
+    time::Instant,
+    units::Bytes,
+};
+use proptest::prelude::*;
+
+use super::{Credit, CreditConfig};
+use crate::cost::{CELL, PacketCost};
+
+fn cost() -> PacketCost {
+    PacketCost::tcp(1500, CELL)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
+}
+
+/// A policy and the lanes it serves; grants are taken as the builder takes them.
+struct Port {
+    credit: Credit,
+    lanes: Vec<LaneDemand>,
+    /// Per lane: where each event's fragment ends.
+    ends: Vec<Vec<(u64, u64)>>,
+}
+
+impl Port {
+    fn new(lanes: usize, budget: u64, chunk: u64, sources_at_once: Option<usize>) -> Self {
+        let (budget, chunk) = (Bytes::new(budget), Bytes::new(chunk));
+        let config = CreditConfig { budget, chunk, sources_at_once, offset: 0, cost: cost() };
+        let idle = LaneDemand {
+            ready: 0,
+            granted: 0,
+            received: 0,
+            oldest: EventId::FIRST,
+            oldest_end: 0,
+            connected: true,
+        };
+        Self { credit: Credit::new(config, lanes), lanes: vec![idle; lanes], ends: vec![Vec::new(); lanes] }
+    }
+
+    fn announce(&mut self, lane: usize, event: u64, length: u64) {
+        self.lanes[lane].ready += length;
+        self.ends[lane].push((event, self.lanes[lane].ready));
+        self.refresh(lane);
+    }
+
+    fn refresh(&mut self, lane: usize) {
+        let demand = &mut self.lanes[lane];
+        if let Some((event, end)) = self.ends[lane].iter().find(|(_, end)| *end > demand.granted) {
+            (demand.oldest, demand.oldest_end) = (EventId::new(*event), *end);
+        }
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<Grant> {
+        let grant = self.credit.poll(&self.lanes, now)?;
+        assert!(grant.end > self.lanes[grant.lane].granted && grant.end <= self.lanes[grant.lane].ready);
+        self.lanes[grant.lane].granted = grant.end;
+        self.refresh(grant.lane);
+        Some(grant)
+    }
+
+    /// All grants that are given now, as (lane, end).
+    fn grants(&mut self, now: Instant) -> Vec<(usize, u64)> {
+        core::iter::from_fn(|| self.poll(now)).map(|grant| (grant.lane, grant.end)).collect()
+    }
+
+    fn receive(&mut self, lane: usize, received: u64, now: Instant) {
+        self.lanes[lane].received = received;
+        self.credit.handle_received(lane, received, now);
+    }
+}
+
+#[test]
+fn the_oldest_event_comes_first_and_ties_rotate() {
+    let mut port = Port::new(3, 1_000_000, 1000, None);
+    port.announce(0, 2, 2000);
+    port.announce(1, 1, 2000);
+    port.announce(2, 1, 1000);
+    let grants = port.grants(at(0));
+    assert_eq!(grants, [(1, 1000), (2, 1000), (1, 2000), (0, 1000), (0, 2000)]);
+}
+
+#[test]
+fn a_turn_reaches_beyond_its_event() {
+    let mut port = Port::new(1, 1_000_000, 1000, None);
+    port.announce(0, 1, 100);
+    port.announce(0, 2, 100);
+    assert_eq!(port.grants(at(0)), [(0, 200)]);
+}
+
+#[test]
+fn nobody_overtakes_the_oldest_event() {
+    let mut port = Port::new(2, 10_000, 4000, None);
+    port.announce(1, 2, 1_000_000);
+    let first = port.grants(at(0));
+    assert_eq!(first, [(1, 4000), (1, 8000)][..first.len()]);
+    // The budget is nearly full; the oldest event wants a whole chunk, the younger one's crumbs would always fit.
+    port.announce(0, 1, 4000);
+    port.ends[1].clear();
+    port.lanes[1].ready = port.lanes[1].granted;
+    for event in 3..200 {
+        port.announce(1, event, 100);
+    }
+    let mut waited = 0;
+    loop {
+        let grants = port.grants(at(1));
+        if grants.iter().any(|(lane, _)| *lane == 0) {
+            break;
+        }
+        assert!(grants.is_empty(), "a younger event overtook");
+        let received = port.lanes[1].received + 1000;
+        port.receive(1, received.min(port.lanes[1].granted), at(1));
+        waited += 1;
+        assert!(waited < 10, "the oldest event starves");
+    }
+}
+
+#[test]
+fn one_lane_holds_at_most_a_quarter() {
+    let mut port = Port::new(2, 100_000, 8192, None);
+    port.announce(0, 1, 1_000_000);
+    let granted = port.grants(at(0)).len();
+    assert_eq!(granted, 2, "25 000 buffer bytes are two chunks of 8604");
+    assert!(port.credit.outstanding() <= Bytes::new(25_000));
+    port.announce(1, 9, 1000);
+    assert_eq!(port.grants(at(0)), [(1, 1000)], "which leaves room for a younger event of another lane");
+}
+
+#[test]
+fn a_stalled_lane_passes_its_turn_and_returns() {
+    let mut port = Port::new(2, 100_000, 1000, None);
+    port.announce(0, 1, 1000);
+    assert_eq!(port.grants(at(0)), [(0, 1000)]);
+    port.announce(0, 1, 1000);
+    port.announce(1, 2, 1000);
+    assert_eq!(port.credit.next_timeout(), Some(at(50)));
+    port.credit.handle_timeout(at(49));
+    assert_eq!(port.credit.counters().stalls, [0, 0]);
+    port.credit.handle_timeout(at(50));
+    assert_eq!(port.credit.counters().stalls, [1, 0]);
+    assert_eq!(port.grants(at(50)), [(1, 1000)], "the stalled lane waits, older as it is");
+    port.receive(1, 1000, at(51));
+    assert!(port.credit.outstanding() > Bytes::ZERO, "what may lie in the switch is still charged");
+    port.receive(0, 10, at(60));
+    assert_eq!(port.grants(at(60)), [(0, 2000)]);
+}
+
+#[test]
+fn a_broken_connection_is_charged_until_the_network_has_drained() {
+    let mut port = Port::new(1, 10_000, 8000, None);
+    port.announce(0, 1, 100_000);
+    assert_eq!(port.grants(at(0)).len(), 1);
+    port.credit.handle_gone(0, at(10));
+    port.credit.handle_reset(0, 0, at(11));
+    port.lanes[0].granted = 0;
+    assert!(port.grants(at(11)).is_empty());
+    let drained = port.credit.next_timeout().unwrap();
+    assert_eq!(drained, at(140));
+    port.credit.handle_timeout(drained);
+    assert_eq!(port.grants(drained), [(0, 8000)]);
+}
+
+#[test]
+fn one_source_at_a_time_to_the_end_of_its_event() {
+    let mut port = Port::new(3, 1_000_000, 1000, Some(1));
+    for event in [1, 2] {
+        (0..3).for_each(|lane| port.announce(lane, event, 2500));
+    }
+    let mut order = Vec::new();
+    for _ in 0..6 {
+        let grants = port.grants(at(0));
+        let (lane, end) = *grants.last().unwrap();
+        assert!(grants.iter().all(|(other, _)| *other == lane), "{grants:?}");
+        assert_eq!(end % 2500, 0, "to the end of the event, not beyond");
+        assert!(port.grants(at(0)).is_empty(), "nobody else until all of it is here");
+        port.receive(lane, end - 1, at(1));
+        assert!(port.grants(at(1)).is_empty());
+        port.receive(lane, end, at(2));
+        order.push((lane, end / 2500));
+    }
+    assert_eq!(order, [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]);
+}
+
+#[test]
+fn one_source_at_a_time_goes_on_past_one_that_stalls() {
+    let mut port = Port::new(2, 1_000_000, 1000, Some(1));
+    port.announce(0, 1, 1000);
+    port.announce(1, 1, 1000);
+    assert_eq!(port.grants(at(0)), [(0, 1000)]);
+    port.credit.handle_timeout(at(50));
+    assert_eq!(port.grants(at(50)), [(1, 1000)]);
+}
+
+#[test]
+fn a_budget_below_a_packet_still_moves() {
+    let mut port = Port::new(2, 1, 8192, None);
+    port.announce(0, 1, 3);
+    assert_eq!(port.grants(at(0)), [(0, 1)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+
+    #[test]
+    fn the_budget_holds_and_everything_is_served(
+        lanes in 1usize..9,
+        budget in 400u64..50_000,
+        chunk in 1u64..20_000,
+        at_once in proptest::option::of(1usize..4),
+        fragments in proptest::collection::vec((0usize..9, 1u64..6000), 1..60),
+        order in proptest::collection::vec(any::<u16>(), 64),
+    ) {
+        let mut port = Port::new(lanes, budget, chunk, at_once);
+        let mut now = at(0);
+        for (event, (lane, length)) in (1..).zip(fragments) {
+            port.announce(lane % lanes, event, length);
+        }
+        for turn in order.iter().cycle().take(500_000) {
+            while port.poll(now).is_some() {
+                prop_assert!(port.credit.outstanding() <= Bytes::new(budget));
+            }
+            let waiting: Vec<_> =
+                (0..lanes).filter(|lane| port.lanes[*lane].granted > port.lanes[*lane].received).collect();
+            let Some(lane) = waiting.get(usize::from(*turn) % waiting.len().max(1)) else { break };
+            now += Duration::from_micros(1);
+            let step = u64::from(*turn) % 3000 + 1;
+            let received = port.lanes[*lane].granted.min(port.lanes[*lane].received + step);
+            port.receive(*lane, received, now);
+        }
+        for lane in &port.lanes {
+            prop_assert_eq!((lane.granted, lane.received), (lane.ready, lane.ready));
+        }
+        prop_assert_eq!(port.credit.outstanding(), Bytes::ZERO);
+    }
+}

@@ -48,7 +48,7 @@ impl Pipe {
     }
 
     /// At most `limit` bytes reach the builder; data goes by either of its two doors.
-    pub(crate) fn to_builder(
+    pub(crate) fn feed_builder(
         &mut self,
         builder: &mut BuilderCore<Policy>,
         lane: usize,
@@ -120,7 +120,7 @@ impl Pipe {
     }
 
     /// At most `limit` bytes reach the source; returns the payloads that it let go.
-    pub(crate) fn to_source(&mut self, source: &mut SourceCore, limit: usize) -> Vec<Bytes> {
+    pub(crate) fn feed_source(&mut self, source: &mut SourceCore, limit: usize) -> Vec<Bytes> {
         let mut released = Vec::new();
         let mut budget = limit.min(self.down.len());
         while let Some(header) = self.down.first_chunk::<RECORD_HEADER>() {

@@ -265,7 +265,7 @@ impl World {
     fn deliver_up(&mut self, lane: usize) {
         let limit = 1 + self.rng.below(3000) as usize;
         if self.pipes[lane].is_up {
-            self.pipes[lane].to_builder(&mut self.builder, lane, limit, self.now);
+            self.pipes[lane].feed_builder(&mut self.builder, lane, limit, self.now);
         }
     }
 
@@ -274,7 +274,7 @@ impl World {
         if !self.pipes[lane].is_up || self.pipes[lane].welcome.is_some() {
             return;
         }
-        for payload in self.pipes[lane].to_source(&mut self.sources[lane], limit) {
+        for payload in self.pipes[lane].feed_source(&mut self.sources[lane], limit) {
             let Some(stamp) = payload.first_chunk::<8>() else { continue };
             let event = u64::from_le_bytes(*stamp);
             assert!(self.accounted.contains(&event), "event {event} was forgotten before it was accepted");

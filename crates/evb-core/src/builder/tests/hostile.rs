@@ -12,7 +12,7 @@ fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
     let (lane, now) = ((wild % 3) as usize, at(wild % 5000));
     let result = match kind {
         0 | 1 => {
-            let offset = if wild % 5 == 0 { a } else { bench.ready[lane] };
+            let offset = if wild.is_multiple_of(5) { a } else { bench.ready[lane] };
             let count = wild % 40;
             let items = (0..count).map(|n| announcement((a + n) % 30, (b * n % 20_000) as usize));
             let result = bench.core.handle_announcements(lane, offset, items, now);
@@ -59,10 +59,10 @@ fn honest_or_noise(
 ) -> Result<(), LaneError> {
     let demand = bench.core.lanes.demands()[lane];
     let mut bytes = on_the_lane(event, &vec![wild as u8; length as usize]);
-    if wild % 3 > 0 {
+    if !wild.is_multiple_of(3) {
         bytes.truncate((demand.granted - demand.received) as usize);
     }
-    let offset = if wild % 7 == 0 { wild } else { demand.received };
+    let offset = if wild.is_multiple_of(7) { wild } else { demand.received };
     bench.core.check_data(lane, offset, bytes.len() as u32)?;
     bench.core.handle_data(lane, &bytes, at(wild % 5000))
 }
