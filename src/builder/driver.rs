@@ -54,7 +54,7 @@ pub(super) async fn run<S: Sink>(
             _ => {}
         }
     };
-    let core = core_config(&config, identity, &welcome.parameters.unwrap_or_default(), &roster)?;
+    let core = core_config(&config, identity, &welcome.checked_parameters()?, &roster)?;
     let needed = BuilderCore::<Policy>::memory_bound(&core);
     if let Some(limit) = config.memory.filter(|limit| needed > *limit) {
         return Err(RoleError::Memory { needed, limit });
@@ -213,6 +213,9 @@ impl Driver {
 
     fn handle_roster(&mut self, roster: &Roster) -> Result<(), RoleError> {
         let sources = &self.core.config().sources;
+        if !roster.sources.iter().copied().eq(sources.iter().map(|source| source.number().into())) {
+            return Err(RoleError::Roster("the sources of the run have changed".to_owned()));
+        }
         let index = |id: &u32| sources.binary_search_by_key(id, |source| source.number().into());
         let up: Result<SourceSet, usize> = roster.up.iter().map(index).collect();
         let up = up.map_err(|_| RoleError::Roster("a source is up that is not in the run".to_owned()))?;

@@ -37,8 +37,8 @@ use crate::{
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
-        Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, Report, control, exception,
-        report,
+        Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, MAX_CAUSE, MAX_EXCEPTIONS,
+        Report, control, exception, report,
     },
 };
 
@@ -247,7 +247,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
         let message = if !self.completions.complete.is_empty() || !self.completions.exceptions.is_empty() {
             self.last_completion = EventId::default();
-            control::Message::Completions(core::mem::take(&mut self.completions))
+            let mut message = core::mem::take(&mut self.completions);
+            let rest = message.exceptions.len().min(MAX_EXCEPTIONS);
+            self.completions.exceptions = message.exceptions.split_off(rest);
+            control::Message::Completions(message)
         } else if self.next_heartbeat <= now {
             self.next_heartbeat = now + self.config.heartbeat;
             control::Message::Heartbeat(self.clock.heartbeat(now))
@@ -382,6 +385,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     fn except(&mut self, event: &Event, outcome: exception::Outcome, cause: String) {
         let missing = event.missing.iter().map(|source| source.number().into()).collect();
         let outcome = outcome.into();
+        let cause = cause.chars().take(MAX_CAUSE).collect();
         self.completions.exceptions.push(Exception { event: event.id.number(), outcome, missing, cause });
     }
 }

@@ -112,7 +112,9 @@ pub struct SourceCore {
 
 impl SourceCore {
     /// A source with nothing in hand.
-    pub fn new(config: SourceConfig, now: Instant) -> Self {
+    pub fn new(mut config: SourceConfig, now: Instant) -> Self {
+        // An announcement says a payload's length in 32 bits (docs/protocol.md LANE-4).
+        config.max_fragment = config.max_fragment.min(Bytes::new(u32::MAX.into()));
         Self {
             backlog: Backlog::new(config.decided, config.orphan_timeout),
             lanes: config.builders.iter().map(|_| OutgoingLane::default()).collect(),

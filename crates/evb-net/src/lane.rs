@@ -26,6 +26,9 @@ pub enum LaneEnd {
     /// The network or the peer's host failed.
     #[error("the lane's connection failed: {0}")]
     Io(#[from] io::Error),
+    /// The source does not read.
+    #[error("the source is too slow: {} bytes of grants and commits wait for it", builder_end::OUTGOING_LIMIT)]
+    Overflow,
     /// The peer sent bytes that are no record.
     #[error("the peer broke the protocol: {0}")]
     Record(#[from] RecordError),

@@ -19,6 +19,18 @@ pub const MAX_HELLO: usize = 4 << 10;
 /// How many events one [`Decisions`] or [`Assignments`] may cover: bounds what a receiver has to remember.
 pub const MAX_BATCH: u64 = 1 << 16;
 
+/// The most exceptions in one [`Completions`], and the longest cause of one in characters: keeps it below [`MAX_MESSAGE`]
+/// (docs/protocol.md RUN-13).
+pub const MAX_EXCEPTIONS: usize = 1024;
+/// See [`MAX_EXCEPTIONS`].
+pub const MAX_CAUSE: usize = 200;
+
+/// The most slots that a supervisor may ask of a builder: bounds what a builder sets up (docs/protocol.md CONN-12).
+pub const MAX_SLOTS: u32 = 1 << 16;
+
+/// The most builders of a run (docs/protocol.md RUN-3).
+pub const MAX_BUILDERS: usize = crate::set::MAX_SOURCES;
+
 /// What the supervisor decided about an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -84,8 +96,11 @@ impl Decisions {
             return Err(fault("odd number of run-length values"));
         }
         let mut next = self.first;
-        let mut verdicts = Vec::with_capacity(pairs.len());
+        let mut verdicts = Vec::with_capacity(pairs.len().min(MAX_BATCH as usize));
         for [count, number] in pairs {
+            if *count == 0 {
+                return Err(fault("a run of no events"));
+            }
             let verdict = Verdict::from_number(*number).ok_or_else(|| fault("no such verdict"))?;
             verdicts.push((EventId::new(next), *count, verdict));
             next = next.checked_add(u64::from(*count)).ok_or_else(|| fault("event ids overflow"))?;
@@ -171,6 +186,36 @@ impl Hello {
     /// The run that the sender believes in, if it has one.
     pub fn known_run(&self) -> Option<RunNumber> {
         (self.run != 0).then(|| RunNumber::new(self.run))
+    }
+}
+
+impl Welcome {
+    /// What the supervisor asks of a peer, if it can be done (docs/protocol.md CONN-12).
+    pub fn checked_parameters(&self) -> Result<RunParameters, MalformedMessage> {
+        let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
+        let Some(parameters) = self.parameters else { return fault("no run parameters") };
+        if self.epoch == 0 {
+            return fault("epochs start at 1");
+        }
+        if !(1..=MAX_SLOTS).contains(&parameters.slots) {
+            return fault("no slots, or too many");
+        }
+        if parameters.heartbeat_ns == 0 {
+            return fault("no time between heartbeats");
+        }
+        if parameters.decided >= 1 << 63 {
+            return fault("event ids beyond all runs are decided");
+        }
+        Ok(parameters)
+    }
+
+    /// What a builder holds of our lane, if it is in our run and epoch (docs/protocol.md CONN-13).
+    pub fn checked_lane(&self, run: RunNumber, epoch: Epoch) -> Result<LaneState, MalformedMessage> {
+        let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
+        if (self.run, self.epoch) != (run.number(), epoch.number()) {
+            return fault("the builder is in another run or epoch");
+        }
+        self.lane.map_or_else(|| fault("no state of the lane"), Ok)
     }
 }
 

@@ -1,5 +1,8 @@
 //! The builder's end of a lane's connection.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     pin::Pin,
     task::{Context, Poll, ready},
@@ -25,6 +28,10 @@ const HEADER_READ: usize = 2 << 10;
 
 /// How much one lane may bring before the others have their turn.
 const TURN: usize = 1 << 20;
+
+/// How many bytes of records may wait for a source that does not read, before its connection is closed
+/// (docs/protocol.md LANE-19).
+pub(super) const OUTGOING_LIMIT: usize = 1 << 20;
 
 /// How a turn of reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +90,13 @@ impl BuilderEnd {
     /// [`LaneEnd`]; drop the connection.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LaneEnd>> {
         while !self.outgoing.is_empty() {
-            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.outgoing))?;
-            self.outgoing.advance(written);
+            match Pin::new(&mut self.stream).poll_write(cx, &self.outgoing)? {
+                Poll::Ready(written) => self.outgoing.advance(written),
+                Poll::Pending if self.outgoing.len() > OUTGOING_LIMIT => {
+                    return Poll::Ready(Err(LaneEnd::Overflow));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
         }
         Poll::Ready(Ok(()))
     }
