@@ -1,30 +1,131 @@
 //! From `source.input` to a running source.
 
+use std::{io, net::SocketAddr, path::PathBuf};
+
 use evb::{
-    input::{self, Generator},
+    input::{self, FrontEndListener, Generator, Replay, ReplayError, push_at_triggers},
     role::RoleError,
-    source::{Source, SourceConfig},
+    source::{Readout, Source, SourceConfig},
+    trigger_feed::TriggerListener,
 };
-use evb_core::id::SourceId;
+use evb_core::{id::SourceId, units::Bytes};
+use evb_net::resolve::{ResolveError, resolve};
 
-use crate::config::{ContentCheck, Input, SourceEntry};
+use crate::config::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat, SourceEntry};
 
-/// Starts a source with the input that its entry names.
+/// Why a source could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    /// It could not join the run.
+    #[error(transparent)]
+    Role(#[from] RoleError),
+    /// Its file cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// Its file has fragments that it would have to refuse.
+    #[error(
+        "the largest fragment to be replayed has {largest}, more than max_fragment = {limit}: raise max_fragment"
+    )]
+    Oversize {
+        /// The largest fragment.
+        largest: Bytes,
+        /// The source's `max_fragment`.
+        limit: Bytes,
+    },
+    /// The name where front-ends should connect is not known.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// Front-ends cannot be listened to.
+    #[error("cannot listen for front-ends at {address}: {reason}; is another program there?")]
+    Listen {
+        /// Address or path.
+        address: String,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// The trigger's multicast group cannot be joined.
+    #[error(
+        "cannot listen to the triggers of {group}: {reason}; check the group, the interface, and that it is up"
+    )]
+    Multicast {
+        /// Group and port.
+        group: SocketAddr,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// The system refused a thread.
+    #[error("the system refused: {0}")]
+    System(#[from] tokio::task::JoinError),
+}
+
+/// Starts a source with the input that its entry names, and what feeds it, which ends with its run.
 pub(crate) async fn start_source(
     entry: &SourceEntry,
     seed: u64,
     config: SourceConfig,
-) -> Result<Source, RoleError> {
+) -> Result<Source, InputError> {
     match &entry.input {
-        Input::Generator { size, .. } => {
-            let size = match *size {
-                crate::config::FragmentSize::Fixed(size) => input::FragmentSize::Fixed(size),
-                crate::config::FragmentSize::Gaussian { mean, sigma } => input::FragmentSize::Gaussian { mean, sigma },
-                crate::config::FragmentSize::LogNormal { mean, sigma } => input::FragmentSize::LogNormal { mean, sigma },
-            };
-            Source::on_demand(config, Generator::new(entry.id, size, entry.max_fragment, seed)).await
+        Input::Generator { size, on, .. } => {
+            let generator = Generator::new(entry.id, (*size).into(), entry.max_fragment, seed);
+            start_readout(config, generator, on).await
         }
-        _ => todo!(),
+        Input::Replay { path, format, on } => {
+            let replay = replay(path.clone(), *format, entry.max_fragment).await?;
+            start_readout(config, replay, on).await
+        }
+        Input::Tcp { listen } => {
+            let address = listen.to_string();
+            let addresses = resolve(&address).await?;
+            let listener = FrontEndListener::tcp(&addresses, entry.max_fragment).await;
+            serve(config, listener.map_err(|reason| InputError::Listen { address, reason })?).await
+        }
+        Input::Unix { path } => {
+            let fault = |reason| InputError::Listen { address: path.display().to_string(), reason };
+            serve(config, FrontEndListener::unix(path, entry.max_fragment).map_err(fault)?).await
+        }
+    }
+}
+
+async fn serve(config: SourceConfig, listener: FrontEndListener) -> Result<Source, InputError> {
+    let source = Source::connect(config).await?;
+    tokio::spawn(listener.serve(source.clone()));
+    Ok(source)
+}
+
+async fn start_readout(
+    config: SourceConfig,
+    readout: impl Readout,
+    on: &MadeOn,
+) -> Result<Source, InputError> {
+    let MadeOn::Multicast(group) = on else {
+        return Ok(Source::on_demand(config, readout).await?);
+    };
+    // Joined first, so that no trigger of the run is missed.
+    let triggers = TriggerListener::join(group.group, group.interface.as_deref())
+        .map_err(|reason| InputError::Multicast { group: group.group, reason })?;
+    let source = Source::connect(config).await?;
+    tokio::spawn(push_at_triggers(triggers, readout, source.clone()));
+    Ok(source)
+}
+
+/// Reads what is to be replayed, beside whatever else this thread has to do.
+async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Replay, InputError> {
+    let load = move || match format {
+        ReplayFormat::Km3net { module } => Replay::km3net(&path, module as usize),
+        ReplayFormat::Evb { source } => Replay::recorded(&path, source),
+    };
+    let replay = tokio::task::spawn_blocking(load).await??;
+    let largest = replay.largest();
+    if largest > limit { Err(InputError::Oversize { largest, limit }) } else { Ok(replay) }
+}
+
+impl From<FragmentSize> for input::FragmentSize {
+    fn from(size: FragmentSize) -> Self {
+        match size {
+            FragmentSize::Fixed(size) => Self::Fixed(size),
+            FragmentSize::Gaussian { mean, sigma } => Self::Gaussian { mean, sigma },
+            FragmentSize::LogNormal { mean, sigma } => Self::LogNormal { mean, sigma },
+        }
     }
 }
 
