@@ -19,6 +19,8 @@ use crate::{
 pub struct IncomingLane {
     /// Without gaps, from the first byte that is not committed to `ready`.
     pub(super) held: VecDeque<IncomingFragment>,
+    /// Index in `held` of what the next byte belongs to; where all is here, its length.
+    arriving: usize,
     /// How many of `held` are settled.
     settled: usize,
     ready: u64,
@@ -58,6 +60,7 @@ impl IncomingLane {
     pub fn new(max_fragment: u64) -> Self {
         Self {
             held: VecDeque::new(),
+            arriving: 0,
             settled: 0,
             ready: 0,
             granted: 0,
@@ -150,7 +153,10 @@ impl IncomingLane {
         let start = self.ready;
         self.ready = start.saturating_add(announcement.lane_length());
         match self.held.back_mut() {
-            Some(last) if slot.is_none() && last.slot.is_none() => last.end = self.ready,
+            Some(last) if slot.is_none() && last.slot.is_none() => {
+                last.end = self.ready;
+                self.arriving = self.arriving.min(self.held.len() - 1);
+            }
             _ => {
                 self.settled += usize::from(slot.is_none());
                 self.held.push_back(IncomingFragment { announcement, start, slot, end: self.ready });
@@ -178,15 +184,17 @@ impl IncomingLane {
 
     /// The fragment that the next byte belongs to; `None` when nothing is to come.
     pub fn arrival(&self) -> Option<Arrival> {
-        let fragment = *self.at(self.received)?;
+        let fragment = *self.held.get(self.arriving)?;
         let position = self.received - fragment.start;
         Some(Arrival { fragment, position, remaining: fragment.end - self.received })
     }
 
     /// `count` more bytes of the current fragment are here.
     pub fn advance(&mut self, count: u64) {
-        let discarded = self.at(self.received).is_some_and(|held| held.slot.is_none());
         self.received += count;
+        let Some(held) = self.held.get(self.arriving) else { return };
+        let discarded = held.slot.is_none();
+        self.arriving += usize::from(held.end <= self.received);
         if discarded {
             self.commit_due = true;
             self.release();
@@ -232,6 +240,7 @@ impl IncomingLane {
             self.held[index].end = end;
             self.held.remove(index + 1);
             self.settled -= 1;
+            self.arriving -= usize::from(self.arriving > index);
         }
     }
 
@@ -247,11 +256,15 @@ impl IncomingLane {
         if front.start == front.end {
             self.held.pop_front();
             self.settled -= 1;
+            self.arriving -= 1;
         }
     }
 
     /// The entry that holds the lane byte at `offset`.
     fn at(&self, offset: u64) -> Option<&IncomingFragment> {
+        if offset == self.ready {
+            return None;
+        }
         self.held.get(self.held.partition_point(|held| held.end <= offset))
     }
 }
