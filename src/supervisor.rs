@@ -1,20 +1,15 @@
 //! [`Supervisor`]: takes triggers, assigns events to builders, and closes the run's ledger.
 
 mod door;
-mod driver;
 mod links;
+mod trigger_port;
+mod driver;
 #[cfg(test)]
 mod tests;
-mod trigger_port;
 
 use std::{io, net::SocketAddr};
 
-use evb_core::{
-    id::Epoch,
-    ledger::RunReport,
-    supervisor::{PlanError, Progress, RunPlan, SupervisorCore},
-    trigger::TriggerKind,
-};
+use evb_core::{id::Epoch, supervisor::SupervisorCore};
 use evb_net::{
     clock,
     resolve::{ResolveError, resolve},
@@ -28,6 +23,11 @@ use door::Door;
 use driver::{Command, Driver};
 use trigger_port::TriggerPort;
 
+pub use evb_core::{
+    ledger::RunReport,
+    supervisor::{AssignmentPolicy, PlanError, Progress, RunPlan, RunState},
+    trigger::TriggerKind,
+};
 pub use trigger_port::TriggerInput;
 
 /// How many commands of handles may wait.

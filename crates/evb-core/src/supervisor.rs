@@ -23,7 +23,7 @@ use crate::{
     ledger::{EventCounts, RunReport},
     set::SourceSet,
     time::{Instant, earlier},
-    trigger::Trigger,
+    trigger::{Trigger, TriggerKind},
     wire::control::{Control, control::Message},
 };
 
@@ -193,10 +193,11 @@ impl SupervisorCore {
                 self.handle_completions(id, &completions, now);
             }
             (Peer::Source(id), Message::Ready(_)) => self.handle_ready(id, now),
+            (_, Message::Triggers(_)) if self.plan.trigger != TriggerKind::External => {
+                self.expel(peer, "it sent triggers, and this run's trigger is not external", now);
+            }
             (_, Message::Triggers(triggers)) => {
-                if self.trigger(triggers.count, now) == 0 && self.progress().state == RunState::Running {
-                    self.expel(peer, "it sent triggers, and this run's trigger is not external", now);
-                }
+                self.trigger(triggers.count, now);
             }
             (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
             (_, Message::Report(report)) => self.handle_report(peer, report, now),
@@ -216,7 +217,9 @@ impl SupervisorCore {
             Phase::Gathering { until } if now >= until => self.fail_to_start(now),
             Phase::Running { until } => {
                 self.take_due_triggers(now, until);
-                if until.is_some_and(|until| now >= until) && self.is_running() {
+                // Triggers that came in time are all taken first, however late we are.
+                let over = |until| now >= until && self.trigger.next_due().is_none_or(|due| due > until);
+                if until.is_some_and(over) && self.is_running() {
                     self.begin_draining("its duration is over", now);
                 }
             }

@@ -116,7 +116,8 @@ mod platform {
         }
 
         pub(super) fn set(&mut self, at: Option<Instant>) {
-            self.0 = at.map(|at| Box::pin(tokio::time::sleep(at.since(crate::clock::now()))));
+            let when = |at: Instant| tokio::time::Instant::now() + at.since(crate::clock::now());
+            self.0 = at.map(|at| Box::pin(tokio::time::sleep_until(when(at))));
         }
 
         pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -539,3 +539,17 @@ fn a_periodic_run_of_a_given_duration() {
     assert!((report.rates.events_per_s - 1e4).abs() < 10.0, "{:?}", report.rates);
     assert_eq!((report.dead_time_fraction, report.busy_fraction), (0.0, 0.0));
 }
+
+#[test]
+fn triggers_of_a_late_last_turn_are_not_forgotten() {
+    let rate = Frequency::from_hertz(1e6).unwrap();
+    let duration = Some(Duration::from_millis(100));
+    let mut stage = Stage::running(RunPlan { duration, ..plan(TriggerKind::Periodic { rate }) });
+    stage.now += Duration::from_millis(300);
+    while stage.core.progress().state == RunState::Running {
+        assert!(stage.core.next_timeout().is_some_and(|due| due <= stage.now));
+        stage.core.handle_timeout(stage.now);
+        stage.poll();
+    }
+    assert_eq!(stage.core.progress().events.triggered, 100_000);
+}
