@@ -1,6 +1,7 @@
 //! The task that owns a source's machine.
 
 use std::{
+    collections::VecDeque,
     future::poll_fn,
     ops::Range,
     task::{Context, Poll},
@@ -27,6 +28,12 @@ use super::{
     lanes::{Dialing, Lane},
 };
 use crate::role::{self, RoleError, RunIdentity, RunOutcome};
+
+/// How much readout makes in one turn, bytes: heartbeats and grants must not wait for more.
+const TURN: usize = 4 << 20;
+
+/// What making a fragment costs beside its bytes, in the time that so many bytes take.
+const FRAGMENT_COST: usize = 1 << 10;
 
 /// How many fragments are taken from the channel at once.
 const BATCH: usize = 256;
@@ -66,6 +73,7 @@ pub(super) async fn run(
         outlet,
         pushed: Vec::with_capacity(BATCH),
         readout,
+        wanted: VecDeque::new(),
         ranges: Vec::new(),
         ready: false,
         finish: None,
@@ -118,6 +126,8 @@ struct Driver {
     outlet: Outlet,
     pushed: Vec<Pushed>,
     readout: Option<Box<dyn Readout>>,
+    /// Events whose fragments readout is to make; never more than the builders have slots.
+    wanted: VecDeque<EventId>,
     ranges: Vec<Range<u64>>,
     ready: bool,
     /// The run is ending: report when all is committed, or then.
@@ -133,11 +143,12 @@ impl Driver {
         loop {
             self.poll_control(cx)?;
             self.poll_lanes(cx);
-            let more = self.poll_pushed(cx);
+            let mut more = self.poll_pushed(cx);
             let now = clock::now();
             if self.core.next_timeout().is_some_and(|due| due <= now) {
                 self.core.handle_timeout(now);
             }
+            more |= self.make_wanted(now);
             self.drain(now)?;
             for lane in &mut self.lanes {
                 lane.poll_flush(cx, &mut self.core);
@@ -227,7 +238,7 @@ impl Driver {
                     Some(end) => self.core.announce(lane, &mut end.announcements),
                     None => self.core.handle_lane_disconnected(lane),
                 },
-                Output::Wanted(event) => self.make(event, now),
+                Output::Wanted(event) => self.wanted.push_back(event),
                 Output::Supervisor(message) => self.link.send(&message)?,
             }
         }
@@ -239,12 +250,20 @@ impl Driver {
         Ok(())
     }
 
-    fn make(&mut self, event: EventId, now: Instant) {
-        let Some(readout) = &mut self.readout else { return };
-        let Some(fragment) = readout.fragment(event) else { return };
-        if let Err(error) = self.core.push(fragment, now) {
-            tracing::error!(%error, "readout made a fragment that is refused");
+    /// Has readout make fragments that are wanted, a turn's worth; whether there are more.
+    fn make_wanted(&mut self, now: Instant) -> bool {
+        let Some(readout) = &mut self.readout else { return false };
+        let mut made = 0;
+        while made < TURN
+            && let Some(event) = self.wanted.pop_front()
+        {
+            let Some(fragment) = readout.fragment(event) else { continue };
+            made += fragment.payload.len() + FRAGMENT_COST;
+            if let Err(error) = self.core.push(fragment, now) {
+                tracing::error!(%error, "readout made a fragment that is refused");
+            }
         }
+        !self.wanted.is_empty()
     }
 
     /// Tells the supervisor, once, that all builders are reached.
