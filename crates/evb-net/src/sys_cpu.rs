@@ -1,0 +1,24 @@
+//! Where threads run: `sched_setaffinity(2)`.
+
+use std::io;
+
+/// Pins the calling thread to one core.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(crate) fn pin_to_core(core: usize) -> io::Result<()> {
+    // SAFETY: `cpu_set_t` is plain bits, for which zero is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if core >= libc::CPU_SETSIZE as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: `core` is below CPU_SETSIZE, the number of bits in the set.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: the set lives through the call, and its size is given.
+    let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn pin_to_core(_core: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
