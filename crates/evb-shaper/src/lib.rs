@@ -19,9 +19,9 @@ mod charges;
 mod credit;
 mod window;
 mod open;
-mod policy;
 mod bucket;
 mod paced;
+mod policy;
 
 pub use bucket::TokenBucket;
 pub use credit::{Credit, CreditConfig};
