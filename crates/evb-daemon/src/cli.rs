@@ -9,6 +9,7 @@ use crate::{
     config::{self, ConfigError},
     memory::machine_memory,
     run,
+    tools::{dump, merge, verify},
 };
 
 /// Exit code of a configuration that cannot start.
@@ -37,6 +38,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Read event files and account for every event: counts, gaps, duplicates, damage.
+    Verify(verify::VerifyArguments),
+    /// List event files, or show one event.
+    Dump(dump::DumpArguments),
+    /// Merge a run's files, of all builders, into files in event order.
+    Merge(merge::MergeArguments),
     /// Measure.
     Bench {
         #[command(subcommand)]
@@ -49,6 +56,9 @@ pub fn main() -> ExitCode {
     start_log();
     match Cli::parse().command {
         Command::Run(arguments) => run::main(&arguments),
+        Command::Verify(arguments) => verify::main(&arguments),
+        Command::Dump(arguments) => dump::main(&arguments),
+        Command::Merge(arguments) => merge::main(&arguments),
         Command::Bench { what } => bench::main(&what),
         Command::Check { config, json } => check(&config, json),
     }

@@ -8,4 +8,5 @@ pub mod check;
 mod inputs;
 pub mod run;
 pub mod bench;
+mod tools;
 pub mod cli;

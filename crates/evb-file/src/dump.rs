@@ -25,7 +25,7 @@ pub fn list(file: &EventFile, options: ListOptions, out: &mut dyn Write) -> io::
     describe(file, out)?;
     writeln!(
         out,
-        "{:>12} {:>7} {:>10} {:>9} {:>12} {:>12}  state",
+        "{:>12} {:>17} {:>14} {:>9} {:>12} {:>12}  state",
         "event", "epoch", "trigger s", "fragments", "payload", "offset"
     )?;
     for record in file.records() {
@@ -59,7 +59,7 @@ fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Resul
     let seconds = record.triggered.as_nanos() as f64 / 1e9;
     write!(
         out,
-        "{:>12} {:>7} {seconds:>10.6} {:>9} {:>12} {:>12}  ",
+        "{:>12} {:>17} {seconds:>14.6} {:>9} {:>12} {:>12}  ",
         record.event.number(),
         record.epoch.number(),
         record.fragments.len(),
@@ -88,8 +88,23 @@ fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
+/// Writes one event and its fragments, without their payloads.
+///
+/// # Errors
+/// Those of `out`.
+pub fn summary(event: &Event, out: &mut dyn Write) -> io::Result<()> {
+    show(event, false, out)
+}
+
 /// Writes one event with its payloads in hexadecimal and as text, 16 bytes a line.
+///
+/// # Errors
+/// Those of `out`.
 pub fn hex(event: &Event, out: &mut dyn Write) -> io::Result<()> {
+    show(event, true, out)
+}
+
+fn show(event: &Event, payloads: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "event {}, run {}, epoch {}, builder {}, triggered {}, {}",
@@ -108,7 +123,8 @@ pub fn hex(event: &Event, out: &mut dyn Write) -> io::Result<()> {
         let (length, crc) = (fragment.payload.len(), fragment.checksum.number());
         let timestamp = fragment.timestamp;
         writeln!(out, "source {}, {length} B, timestamp {timestamp}, crc {crc:016x}", fragment.source)?;
-        for (place, bytes) in fragment.payload.chunks(16).enumerate() {
+        let payload = if payloads { fragment.payload } else { &[] };
+        for (place, bytes) in payload.chunks(16).enumerate() {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x} ")).collect();
             let text: String = bytes.iter().map(|byte| shown(*byte)).collect();
             writeln!(out, "  {:08x}  {hex:<48} |{text}|", place * 16)?;

@@ -52,11 +52,11 @@ mod samples;
 
 pub use error::{CreateError, FileError, ReadError, Refusal, WriteError};
 pub use index::{IndexEntry, IndexState};
-pub use merge::{MergeError, MergeReport, merge};
+pub use merge::{MergeError, MergeReport, merge, merge_watched};
 pub use naming::{EXTENSION, existing_files, file_name, files_at, next_free_run, parse_file_name};
 pub use reader::{EventFile, Events, Records};
 pub use verify::{
     Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, Superseded,
-    TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport, verify,
+    TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched,
 };
 pub use writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, Written};

@@ -10,7 +10,10 @@ use std::{
     path::PathBuf,
 };
 
-use evb_core::id::{BuilderId, Epoch, EventId, RunNumber, SourceId};
+use evb_core::{
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    units::Bytes,
+};
 
 use crate::{
     error::{CreateError, ReadError, WriteError},
@@ -70,6 +73,19 @@ pub fn merge(
     dir: impl Into<PathBuf>,
     options: WriterOptions,
 ) -> Result<MergeReport, MergeError> {
+    merge_watched(inputs, dir, options, |_| ())
+}
+
+/// [`merge`] that says after each event how many bytes of payload were written.
+///
+/// # Errors
+/// As [`merge`].
+pub fn merge_watched(
+    inputs: &[PathBuf],
+    dir: impl Into<PathBuf>,
+    options: WriterOptions,
+    mut watch: impl FnMut(Bytes),
+) -> Result<MergeReport, MergeError> {
     let mut report = MergeReport::default();
     let (mut inputs, identity) = survey(distinct_files(inputs)?, &mut report)?;
     let mut writer = EventFileWriter::create_merged(dir.into(), identity, options)?;
@@ -85,6 +101,7 @@ pub fn merge(
             _ => match input.read() {
                 Ok(event) => {
                     writer.append(&event)?;
+                    watch(event.payload_size());
                     last = Some((event.id, event.epoch));
                 }
                 Err(error @ (ReadError::File(_) | ReadError::TooLarge { .. })) => return Err(error.into()),

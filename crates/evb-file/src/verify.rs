@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use evb_core::id::RunNumber;
+use evb_core::{id::RunNumber, units::Bytes};
 
 use crate::{
     error::{FileError, ReadError},
@@ -61,6 +61,18 @@ fn list(paths: &[PathBuf]) -> String {
 ///
 /// Takes 24 bytes of memory for each event of the largest run, and 24 MiB at most for the index of a file.
 pub fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<VerifyReport, VerifyError> {
+    verify_watched(paths, options, |_| ())
+}
+
+/// [`verify`] that says after each record how many bytes of the files are done with since the last time.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_watched(
+    paths: &[PathBuf],
+    options: &VerifyOptions,
+    mut watch: impl FnMut(Bytes),
+) -> Result<VerifyReport, VerifyError> {
     let mut report = VerifyReport::default();
     let mut runs: BTreeMap<RunNumber, Vec<PathBuf>> = BTreeMap::new();
     for path in distinct_files(paths)? {
@@ -72,7 +84,7 @@ pub fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<VerifyReport
     for (run, files) in runs {
         let mut verification = Verification { run, report: RunReport::default(), tally: Tally::default() };
         for path in files {
-            if let Err(error) = verification.file(&path) {
+            if let Err(error) = verification.file(&path, &mut watch) {
                 report.unreadable.push(Unreadable { path, why: error.to_string() });
             }
         }
@@ -105,7 +117,7 @@ struct Verification {
 
 impl Verification {
     /// Reads one file to its end; an error means that it could not be read on.
-    fn file(&mut self, path: &Path) -> Result<(), ReadError> {
+    fn file(&mut self, path: &Path, watch: &mut dyn FnMut(Bytes)) -> Result<(), ReadError> {
         let file = EventFile::open(path)?;
         let mut summary = FileReport::of(&file);
         self.check_run_of_file(path, file.header().run);
@@ -118,6 +130,7 @@ impl Verification {
                 Some(Ok(record)) => {
                     summary.records += 1;
                     walk.saw(&record);
+                    watch(record.length);
                     records.check(&record).map(|()| record)
                 }
                 Some(Err(error)) => {

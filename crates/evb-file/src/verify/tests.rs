@@ -10,7 +10,7 @@ use evb_core::{
 };
 use proptest::prelude::*;
 
-use super::{Gap, RunReport, VerifyError, VerifyOptions, VerifyReport, verify};
+use super::{Gap, RunReport, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched};
 use crate::{
     EventFile, EventFileWriter,
     format::{encode_head, record_size},
@@ -60,6 +60,22 @@ fn a_clean_run_is_clean() {
     assert_eq!(run.payload.count(), (1..=40).map(|id| id * 20).sum::<u64>());
     let twice = verify(&[dir.path().to_owned(), files[0].clone()], &VerifyOptions::default()).unwrap();
     assert!(twice.is_clean(), "a file named twice counts once: {twice}");
+}
+
+#[test]
+fn an_onlooker_sees_every_record_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = clean_run(dir.path());
+    let (mut seen, mut calls) = (0, 0);
+    let watch = |bytes: evb_core::units::Bytes| {
+        seen += bytes.count();
+        calls += 1;
+    };
+    let watched = verify_watched(&[dir.path().to_owned()], &VerifyOptions::default(), watch).unwrap();
+    assert_eq!(watched, report(dir.path()));
+    let all: u64 = files.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert_eq!(calls, 40);
+    assert!(seen < all && seen > all / 2, "{seen} of {all}");
 }
 
 #[test]

@@ -1,0 +1,35 @@
+//! `evbd verify`, `evbd dump`, `evbd merge`: tools for event files.
+
+mod bar;
+pub(crate) mod verify;
+pub(crate) mod dump;
+pub(crate) mod merge;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io::{self, BufWriter, Write},
+    process::ExitCode,
+};
+
+/// Exit code where nothing could be done: no such files, a bad argument.
+const NOTHING_DONE: u8 = 2;
+
+/// Says why nothing could be done.
+fn nothing_done(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("error: {error}");
+    NOTHING_DONE.into()
+}
+
+/// Writes to standard output and turns the outcome into an exit code. A reader that has seen enough is no error.
+fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<ExitCode>) -> ExitCode {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|code| out.flush().map(|()| code)) {
+        Ok(code) => code,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! A progress bar on a terminal, for files that take a while.
+
+use std::{fs, path::PathBuf};
+
+use evb_core::units::Bytes;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Less is read before a bar has been seen.
+const SHORT: Bytes = Bytes::mib(256);
+
+/// Shows how much of the files at these paths is done with; nothing if they are short or there is no terminal.
+pub(super) fn over(paths: &[PathBuf]) -> ProgressBar {
+    let files = paths.iter().filter_map(|path| evb_file::files_at(path).ok()).flatten();
+    let total: u64 = files.filter_map(|file| fs::metadata(file).ok()).map(|metadata| metadata.len()).sum();
+    if total < SHORT.count() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(total);
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left")
+    {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,93 @@
+//! `evbd dump`.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use evb_core::id::EventId;
+use evb_file::{
+    EventFile, FileError, ReadError,
+    dump::{ListOptions, hex, list, summary},
+    files_at,
+};
+
+use super::{nothing_done, print};
+
+/// What the command line says.
+#[derive(clap::Args, Debug)]
+pub(crate) struct DumpArguments {
+    /// Event files, or directories of them.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// A line for each fragment too.
+    #[arg(long, conflicts_with = "event")]
+    fragments: bool,
+    /// This event alone, with its fragments.
+    #[arg(long, value_name = "N")]
+    event: Option<EventId>,
+    /// The payloads of that event in hexadecimal.
+    #[arg(long, requires = "event")]
+    hex: bool,
+}
+
+/// Runs the command: 0 if all was shown, 1 if the event is nowhere or a file cannot be read, 2 if there are no files.
+pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
+    let files = match files(&arguments.paths) {
+        Ok(files) => files,
+        Err(error) => return nothing_done(&error),
+    };
+    if files.is_empty() {
+        return nothing_done(&"no event files (*.evb) there");
+    }
+    print(|out| match arguments.event {
+        Some(event) => one(&files, event, arguments.hex, out),
+        None => all(&files, ListOptions { fragments: arguments.fragments }, out),
+    })
+}
+
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
+    let mut files = Vec::new();
+    for path in paths {
+        files.append(&mut files_at(path)?);
+    }
+    Ok(files)
+}
+
+fn all(files: &[PathBuf], options: ListOptions, out: &mut dyn Write) -> io::Result<ExitCode> {
+    let mut code = ExitCode::SUCCESS;
+    for path in files {
+        match EventFile::open(path) {
+            Ok(file) => list(&file, options, out)?,
+            Err(error) => code = told(&error, out)?,
+        }
+    }
+    Ok(code)
+}
+
+fn one(files: &[PathBuf], event: EventId, payloads: bool, out: &mut dyn Write) -> io::Result<ExitCode> {
+    let (mut found, mut code) = (false, ExitCode::SUCCESS);
+    for path in files {
+        match EventFile::open(path).and_then(|file| file.event(event)) {
+            Ok(None) => {}
+            Ok(Some(event)) => {
+                found = true;
+                writeln!(out, "{}", path.display())?;
+                if payloads { hex(&event, out)? } else { summary(&event, out)? }
+            }
+            Err(error) => code = told(&error, out)?,
+        }
+    }
+    if found {
+        return Ok(code);
+    }
+    writeln!(out, "event {event} is in none of the {} files", files.len())?;
+    Ok(ExitCode::FAILURE)
+}
+
+/// Says what is wrong with a file, among what is right.
+fn told(error: &ReadError, out: &mut dyn Write) -> io::Result<ExitCode> {
+    writeln!(out, "! {error}")?;
+    Ok(ExitCode::FAILURE)
+}

@@ -1,0 +1,66 @@
+//! `evbd merge`.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use evb_core::units::Bytes;
+use evb_file::{MergeError, MergeReport, WriterOptions, merge_watched};
+
+use super::{bar, nothing_done, print};
+
+/// What the command line says.
+#[derive(clap::Args, Debug)]
+pub(crate) struct MergeArguments {
+    /// The event files of one run, or directories of them.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// The directory for the merged files; it must have none of that run.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The size at which the next file is begun, for example "2 GB".
+    #[arg(long, value_name = "SIZE")]
+    rotate: Option<Bytes>,
+}
+
+/// Runs the command: 0 if every event of the files is in the merged ones, 1 if something was damaged or double or could not
+/// be written, 2 if there is nothing to merge.
+pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
+    let mut options = WriterOptions::default();
+    options.rotate_at = arguments.rotate.unwrap_or(options.rotate_at);
+    let bar = bar::over(&arguments.paths);
+    let merged = merge_watched(&arguments.paths, &arguments.out, options, |bytes| bar.inc(bytes.count()));
+    bar.finish_and_clear();
+    match merged {
+        Ok(report) => print(|out| tell(&report, out)),
+        Err(error @ (MergeError::Input(_) | MergeError::Runs { .. } | MergeError::Create(_))) => {
+            nothing_done(&error)
+        }
+        Err(error) => {
+            eprintln!("error: {error}; what was merged so far is readable, but not the whole run");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tell(report: &MergeReport, out: &mut dyn Write) -> io::Result<ExitCode> {
+    let written = &report.written;
+    let files = if written.files == 1 { "file" } else { "files" };
+    writeln!(out, "{} events in {} {files}", written.events, written.files)?;
+    for (count, what) in [
+        (report.superseded, "copies left out: a later epoch built the event again"),
+        (report.duplicates, "duplicates left out"),
+        (report.damaged.total, "damaged records or tails left out:"),
+    ] {
+        if count > 0 {
+            writeln!(out, "{count} {what}")?;
+        }
+    }
+    for damage in report.damaged.first.iter().take(10) {
+        writeln!(out, "  {damage}")?;
+    }
+    let clean = report.duplicates == 0 && report.damaged.total == 0;
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,27 @@
+use evb_core::{
+    event::Event,
+    fragment::Timestamp,
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+};
+use evb_file::{EventFileWriter, FileIdentity, VerifyOptions, WriterOptions, verify};
+
+#[test]
+fn json_says_whether_it_is_clean() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, epoch, builder) = (RunNumber::new(3), Epoch::new(1), BuilderId::new(1));
+    let identity = FileIdentity { run, epoch, builder, sources: vec![SourceId::new(1)] };
+    let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default()).unwrap();
+    let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+    event.add(SourceId::new(1), Timestamp::new(0), "data".into());
+    writer.append(&event).unwrap();
+    writer.close().unwrap();
+    for (expected, clean) in [(1, true), (2, false)] {
+        let options = VerifyOptions { expected: Some(expected), ..VerifyOptions::default() };
+        let report = verify(&[dir.path().to_owned()], &options).unwrap();
+        let json = super::verify::json(&report);
+        assert_eq!(json["clean"], clean);
+        assert_eq!(json["runs"][0]["clean"], clean);
+        assert_eq!(json["runs"][0]["run"], 3);
+        assert_eq!(json["runs"][0]["complete"], 1);
+    }
+}
