@@ -172,6 +172,7 @@ pub(crate) async fn join(
             Ok(joined) => return Ok(joined),
             Err(error) => error,
         };
+        // docs/protocol.md CONN-11.
         let passing = match &error {
             ConnectError::Unreachable { .. } | ConnectError::Handshake { .. } => true,
             // After a restart, the supervisor may still hold our old connection.

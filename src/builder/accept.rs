@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::role::RunIdentity;
 
-/// Handshakes that may be under way at once; more wait in the kernel's queue.
+/// Handshakes that may be under way at once; more wait in the kernel's queue (docs/protocol.md CONN-7).
 const LIMIT: usize = 64;
 
 type Greeting = Pin<Box<dyn Future<Output = (SocketAddr, Result<(TcpStream, Hello), HandshakeError>)>>>;
@@ -139,7 +139,7 @@ impl Entrance {
         }
     }
 
-    /// The lane index of a source that belongs here.
+    /// The lane index of a source that belongs here (docs/protocol.md CONN-8, CONN-9, CONN-10).
     fn check(&self, hello: &Hello) -> Result<usize, Refusal> {
         let because = |reason, detail: String| Err(Refusal::because(reason, detail));
         let ours = Peer::Builder(self.builder);

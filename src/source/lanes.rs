@@ -28,7 +28,7 @@ use tokio::net::TcpStream;
 
 use crate::role::RunIdentity;
 
-/// How long a lane waits before it tries again, doubled at each failure up to the limit.
+/// How long a lane waits before it tries again, doubled at each failure up to the limit (docs/protocol.md CONN-11).
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LIMIT: Duration = Duration::from_secs(1);
 

@@ -15,7 +15,7 @@ use evb_net::{
 };
 use tokio::net::TcpListener;
 
-/// Handshakes that may be under way at once; more wait in the kernel's queue.
+/// Handshakes that may be under way at once; more wait in the kernel's queue (docs/protocol.md CONN-7).
 const LIMIT: usize = 64;
 
 type Greeting = Pin<Box<dyn Future<Output = (SocketAddr, Result<Incoming, HandshakeError>)> + Send>>;

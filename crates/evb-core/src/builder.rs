@@ -201,7 +201,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.release(event);
     }
 
-    /// Time passed: deadlines, stalled lanes.
+    /// Time passed: deadlines, stalled lanes (docs/protocol.md LANE-15).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.policy.handle_timeout(now);
         self.grants_due = true;

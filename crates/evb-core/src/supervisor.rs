@@ -179,7 +179,7 @@ impl SupervisorCore {
         })
     }
 
-    /// A message from a registered peer.
+    /// A message from a registered peer (docs/protocol.md CTRL-4).
     pub fn handle_message(&mut self, peer: Peer, message: Control, now: Instant) {
         if !self.heard(peer, now) {
             return;

@@ -22,7 +22,7 @@ use crate::handshake::{self, HandshakeError};
 
 pub use connect::{ConnectError, connect, connect_any, open, set_control_options};
 
-/// How many bytes may wait for a slow peer before it is dropped.
+/// How many bytes may wait for a slow peer before it is dropped (docs/protocol.md CTRL-7).
 pub const OUTGOING_LIMIT: usize = 4 << 20;
 
 /// How much is read at once.
@@ -43,7 +43,7 @@ pub enum LinkError {
         /// The announced length.
         length: u32,
     },
-    /// The bytes are no message.
+    /// The bytes are no message (docs/protocol.md CTRL-3).
     #[error("the peer sent bytes that are no control message: {0}")]
     Malformed(#[from] prost::DecodeError),
     /// The peer does not read.
@@ -72,6 +72,7 @@ pub struct Incoming {
 }
 
 /// Appends a message as it goes over the wire: length, bytes. For [`ControlLink::send_encoded`].
+/// Requirements: docs/protocol.md CTRL-1.
 pub fn encode_into(message: &Control, bytes: &mut BytesMut) {
     let length = message.encoded_len();
     bytes.reserve(4 + length);

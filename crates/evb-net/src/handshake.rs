@@ -1,5 +1,5 @@
 //! The first exchange on every connection, control or lane: preamble and `Hello` from the side that connects, preamble and
-//! `HelloReply` back (docs/protocol.md CONN). Either side is limited in time and length, whoever the other one is.
+//! `HelloReply` back (docs/protocol.md CONN-5). Either side is limited in time and length, whoever the other one is.
 
 mod refusals;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 pub use refusals::RefusalLog;
 
-/// How long either side waits for the other in a handshake.
+/// How long either side waits for the other in a handshake (docs/protocol.md CONN-6).
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why two sides did not come together.
@@ -60,7 +60,7 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A refusal in words.
+/// A refusal in words (docs/protocol.md CONN-16).
 pub fn words(refusal: &Refusal) -> String {
     let detail: String = refusal.detail.chars().filter(|c| !c.is_control()).take(400).collect();
     if detail.is_empty() { format!("{:?}", refusal.reason()) } else { detail }

@@ -35,7 +35,7 @@ pub enum LaneEnd {
     /// The peer's records contradict each other.
     #[error("the peer broke the protocol: {0}")]
     Lane(#[from] LaneError),
-    /// A record that only the other side may send.
+    /// A record that only the other side may send (docs/protocol.md LANE-3).
     #[error("the peer broke the protocol: it sent a record that is not its to send: {0:?}")]
     WrongDirection(RecordHeader),
 }

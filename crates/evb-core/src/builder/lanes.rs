@@ -172,7 +172,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Ok(())
     }
 
-    /// Appends what the source of that lane is to hear.
+    /// Appends what the source of that lane is to hear (docs/protocol.md LANE-18).
     pub fn write_records(&mut self, lane: usize, into: &mut BytesMut) {
         let reception = &mut self.lanes.lanes[lane];
         let granted = reception.lane.granted();
@@ -190,6 +190,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.free.len() == self.config.slots && self.lanes.dirty.is_empty()
     }
 
+    /// Requirements: docs/protocol.md LANE-14, RUN-11.
     fn accept_announcement(
         &mut self,
         lane: usize,
@@ -228,6 +229,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// Keeps a piece of the fragment that is coming in. Its own header is checked before any room is made for the payload,
     /// so that an error leaves nothing behind that a repetition would find.
+    /// Requirements: docs/protocol.md LANE-12.
     fn store(&mut self, lane: usize, arrival: &Arrival, piece: &[u8]) -> Result<(), LaneError> {
         let Some(slot) = arrival.fragment.slot else { return Ok(()) };
         let reception = &mut self.lanes.lanes[lane];
@@ -259,6 +261,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// Moves on by `count` bytes; at the end of a fragment, checks it and makes it part of its event.
+    /// Requirements: docs/protocol.md LANE-13.
     fn complete_piece(&mut self, lane: usize, arrival: &Arrival, count: u64, now: Instant) {
         let reception = &mut self.lanes.lanes[lane];
         reception.lane.advance(count);

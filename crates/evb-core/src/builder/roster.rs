@@ -10,7 +10,7 @@ const REMEMBERED: usize = 64;
 /// An assignment that cannot be understood: the supervisor's fault.
 #[derive(Debug, thiserror::Error)]
 pub enum RosterError {
-    /// The roster that it speaks of was never published, or is too old.
+    /// The roster that it speaks of was never published, or is too old (docs/protocol.md RUN-9).
     #[error("assignment under roster version {0}, which was not published before")]
     UnknownVersion(u32),
     /// Its numbers do not make sense.

@@ -40,7 +40,7 @@ struct Held {
 }
 
 impl OutgoingLane {
-    /// Appends a fragment whose event is this builder's.
+    /// Appends a fragment whose event is this builder's (docs/protocol.md LANE-4, LANE-5).
     pub fn append(&mut self, fragment: Fragment) {
         let length = u32::try_from(fragment.payload.len()).unwrap_or(u32::MAX);
         let announcement = Announcement { event: fragment.event, timestamp: fragment.timestamp, length };
@@ -103,7 +103,7 @@ impl OutgoingLane {
         self.granted.saturating_sub(self.sent)
     }
 
-    /// Hands out at most `limit` permitted bytes for sending.
+    /// Hands out at most `limit` permitted bytes for sending (docs/protocol.md LANE-11).
     pub fn take(&mut self, limit: u64) -> Option<Range<u64>> {
         let length = self.sendable().min(limit);
         if length == 0 {
@@ -142,7 +142,7 @@ impl OutgoingLane {
         at - range.start
     }
 
-    /// The builder permits up to `end`. Old grants are harmless.
+    /// The builder permits up to `end`. Old grants are harmless (docs/protocol.md LANE-8).
     pub fn handle_grant(&mut self, end: u64) -> Result<(), LaneError> {
         if end > self.announced() {
             return Err(self.outside("grant", end, self.sent));
@@ -152,6 +152,7 @@ impl OutgoingLane {
     }
 
     /// The builder accepted all below `offset`, and `ranges` above it; hands every payload let go, with its event, to `released`.
+    /// Requirements: docs/protocol.md LANE-17.
     pub fn handle_commit(
         &mut self,
         offset: u64,
@@ -182,6 +183,7 @@ impl OutgoingLane {
     }
 
     /// A new connection: the builder has `received` bytes and knows the announcements up to `announced`.
+    /// Requirements: docs/protocol.md LANE-20, LANE-21.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
         let is_gone = |held: &Held| held.payload.is_none() && held.end() > received;

@@ -17,6 +17,7 @@ const PENDING_LIMIT: u64 = 1 << 32;
 impl SupervisorCore {
     /// External triggers: so many events happened now. Says how many are taken: none unless the run is running and its
     /// trigger is external.
+    /// Requirements: docs/protocol.md RUN-16.
     pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
         if !self.is_running() || self.plan.trigger != TriggerKind::External {
             return 0;
@@ -49,6 +50,7 @@ impl SupervisorCore {
         }
     }
 
+    /// Requirements: docs/protocol.md RUN-12.
     pub(super) fn handle_completions(&mut self, id: BuilderId, completions: &Completions, now: Instant) {
         let Some(index) = self.builder_index(id) else { return };
         let builder = index as BuilderIndex;

@@ -97,6 +97,7 @@ impl SupervisorCore {
         self.findings.problem(problem);
     }
 
+    /// Requirements: docs/protocol.md RUN-17.
     pub(super) fn handle_report(&mut self, peer: Peer, report: Report, now: Instant) {
         if !matches!(self.phase, Phase::Reporting { .. }) {
             return self.expel(peer, "it reported before it was asked to", now);

@@ -106,7 +106,7 @@ impl SupervisorCore {
         self.handle_disconnect(peer, reason, now);
     }
 
-    /// Sends heartbeats and looks who is silent.
+    /// Sends heartbeats and looks who is silent (docs/protocol.md CTRL-5).
     pub(super) fn beat(&mut self, now: Instant) {
         // We were late ourselves: then what the peers said meanwhile is not read yet, and the silence is ours.
         if now.since(self.pulse.next) > self.plan.down_after / 2 {
@@ -165,7 +165,7 @@ impl SupervisorCore {
         self.publish_roster();
     }
 
-    /// Expects nothing from a source from the next roster version on.
+    /// Expects nothing from a source from the next roster version on (docs/protocol.md RUN-14).
     pub(super) fn lower(&mut self, index: usize, cause: &str, now: Instant) {
         if !self.up.contains(index) {
             return;
@@ -206,6 +206,7 @@ impl SupervisorCore {
         self.sources[index].told = told;
     }
 
+    /// Requirements: docs/protocol.md RUN-15.
     fn lose_builder(&mut self, index: usize, cause: &str, now: Instant) {
         self.offer_slots(index, now);
         let lost = self.take_outstanding(index);

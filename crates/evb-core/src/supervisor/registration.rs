@@ -49,7 +49,7 @@ impl SupervisorCore {
         })
     }
 
-    /// A source says that its lanes to all builders of the roster are connected.
+    /// A source says that its lanes to all builders of the roster are connected (docs/protocol.md RUN-4).
     pub(super) fn handle_ready(&mut self, id: SourceId, now: Instant) {
         let Some(index) = self.source_index(id) else { return };
         self.sources[index].ready = true;
@@ -67,7 +67,7 @@ impl SupervisorCore {
         self.builders.binary_search_by_key(&id, |seat| seat.id).ok()
     }
 
-    /// A new roster version for everybody, behind all decisions of the old one.
+    /// A new roster version for everybody, behind all decisions of the old one (docs/protocol.md RUN-2).
     pub(super) fn publish_roster(&mut self) {
         self.close_batches();
         self.roster_version += 1;
@@ -91,6 +91,7 @@ impl SupervisorCore {
         self.send(Recipients::Everyone, Message::Roster(roster));
     }
 
+    /// Requirements: docs/protocol.md CONN-8, CONN-9, CONN-15.
     fn check_identity(&self, hello: &Hello) -> Result<Peer, Refusal> {
         let Some(peer) = hello.from_peer() else {
             return Err(Refusal::because(Reason::Malformed, "the hello does not say who it is from"));
@@ -139,6 +140,7 @@ impl SupervisorCore {
         Ok(())
     }
 
+    /// Requirements: docs/protocol.md CONN-14, CONN-15.
     fn register_builder(
         &mut self,
         id: BuilderId,
@@ -168,6 +170,7 @@ impl SupervisorCore {
         Ok(())
     }
 
+    /// Requirements: docs/protocol.md CONN-10.
     fn check_not_live(
         &self,
         peer: Peer,

@@ -16,7 +16,8 @@ pub const MAX_MESSAGE: usize = 4 << 20;
 /// The longest handshake message (docs/protocol.md CONN-4).
 pub const MAX_HELLO: usize = 4 << 10;
 
-/// How many events one [`Decisions`] or [`Assignments`] may cover: bounds what a receiver has to remember.
+/// How many events one [`Decisions`] or [`Assignments`] may cover: bounds what a receiver has to remember
+/// (docs/protocol.md RUN-7).
 pub const MAX_BATCH: u64 = 1 << 16;
 
 /// The most exceptions in one [`Completions`], and the longest cause of one in characters: keeps it below [`MAX_MESSAGE`]
@@ -85,7 +86,7 @@ impl Decisions {
         }
     }
 
-    /// Each run of equal verdicts: first event, count, verdict.
+    /// Each run of equal verdicts: first event, count, verdict (docs/protocol.md RUN-6).
     pub fn verdicts(&self) -> Result<Vec<(EventId, u32, Verdict)>, MalformedMessage> {
         let fault = |problem| MalformedMessage { message: "Decisions", problem };
         if self.first == 0 {
@@ -113,7 +114,7 @@ impl Decisions {
 }
 
 impl Assignments {
-    /// The events and their trigger times (ns of the supervisor's clock).
+    /// The events and their trigger times, ns of the supervisor's clock (docs/protocol.md RUN-8).
     pub fn events(&self) -> Result<Vec<(EventId, u64)>, MalformedMessage> {
         let fault = |problem| MalformedMessage { message: "Assignments", problem };
         if self.events.len() != self.triggered_ns.len() || self.events.len() as u64 > MAX_BATCH {

@@ -9,7 +9,7 @@ pub const MAGIC: [u8; 4] = [b'e', b'v', b'b', 0xEB];
 /// The version of everything in `docs/protocol.md`; peers of different versions refuse each other (docs/protocol.md CONN-2).
 pub const PROTOCOL_VERSION: u16 = 1;
 
-/// What a connection is for.
+/// What a connection is for (docs/protocol.md CONN-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionKind {
     /// A source or builder at the supervisor.

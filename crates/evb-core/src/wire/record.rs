@@ -110,7 +110,7 @@ pub enum RecordError {
 }
 
 impl RecordHeader {
-    /// Reads a header; whatever it says about lengths is within the limits afterwards.
+    /// Reads a header; whatever it says about lengths is within the limits afterwards (docs/protocol.md LANE-1, LANE-2).
     pub fn decode(bytes: [u8; RECORD_HEADER]) -> Result<Self, RecordError> {
         let [kind, flags, c0, c1, l0, l1, l2, l3, offset @ ..] = bytes;
         let count = u16::from_le_bytes([c0, c1]);

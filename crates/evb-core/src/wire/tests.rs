@@ -38,7 +38,7 @@ fn golden_bytes_of_every_record() {
     );
     assert_eq!(hex(&RecordHeader::Grant { end: 3 }.encode()), "03000000000000000300000000000000");
     let mut commit = BytesMut::new();
-    encode_commit(7, &[9..10], &mut commit);
+    encode_commit(7, core::slice::from_ref(&(9..10)), &mut commit);
     assert_eq!(hex(&commit), "0400010010000000070000000000000009000000000000000a00000000000000");
     let mut announcement = BytesMut::new();
     Announcement { event: EventId::new(5), timestamp: Timestamp::new(6), length: 7 }
