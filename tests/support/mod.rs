@@ -1,0 +1,130 @@
+//! A whole system in one process, for tests.
+
+use std::time::Duration;
+
+use evb::{
+    builder::{Builder, BuilderConfig},
+    event::Event,
+    fragment::{Fragment, Timestamp},
+    id::{BuilderId, EventId, RunNumber, SourceId},
+    ledger::RunReport,
+    sink::{ChannelSink, EventReceiver},
+    source::{Readout, Source, SourceConfig},
+    supervisor::{RunPlan, Supervisor, SupervisorConfig, SupervisorHandle},
+};
+use tokio::task::JoinHandle;
+
+/// A running system.
+pub struct System {
+    pub supervisor: SupervisorHandle,
+    pub address: String,
+    pub sources: Vec<Source>,
+    pub builders: Vec<Builder>,
+    pub events: Vec<EventReceiver>,
+    run: JoinHandle<RunReport>,
+}
+
+/// Fragments whose bytes say whose they are.
+pub struct Numbers {
+    pub source: SourceId,
+    pub length: usize,
+}
+
+/// The bytes of a fragment.
+pub fn content(source: SourceId, event: EventId, length: usize) -> Vec<u8> {
+    let seed = event.number().wrapping_mul(31).wrapping_add(source.number().into());
+    (0..length as u64).map(|at| (seed.wrapping_add(at) % 251) as u8).collect()
+}
+
+impl Readout for Numbers {
+    fn fragment(&mut self, event: EventId) -> Option<Fragment> {
+        let length = self.length + event.number() as usize % 97;
+        Some(Fragment::new(event, Timestamp::new(event.number()), content(self.source, event, length)))
+    }
+}
+
+/// A plan with that many sources and builders, ids from 1.
+pub fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
+    RunPlan {
+        events: Some(events),
+        start_timeout: Duration::from_secs(10),
+        ..RunPlan::new(
+            RunNumber::new(1),
+            SupervisorConfig::fresh_epoch(),
+            (1..=sources).map(SourceId::new).collect(),
+            (1..=builders).map(BuilderId::new).collect(),
+        )
+    }
+}
+
+/// Starts supervisor and builders; sources are the caller's to start.
+pub async fn begin(plan: RunPlan) -> System {
+    let builders = plan.builders.clone();
+    let supervisor =
+        Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await.expect("loopback has a port");
+    let address = supervisor.addr().to_string();
+    let handle = supervisor.handle();
+    let run = tokio::spawn(async move { supervisor.run().await.expect("the supervisor leads the run") });
+    let mut system =
+        System { supervisor: handle, address, sources: vec![], builders: vec![], events: vec![], run };
+    for id in builders {
+        let (sink, events) = ChannelSink::new(64);
+        let config = BuilderConfig::new(id, &system.address);
+        system.builders.push(Builder::connect(config, sink).await.expect("the builder joins"));
+        system.events.push(events);
+    }
+    system
+}
+
+/// Starts a system whose sources make fragments of about that length.
+pub async fn start(plan: RunPlan, length: usize) -> System {
+    let sources = plan.sources.clone();
+    let mut system = begin(plan).await;
+    for source in sources {
+        let config = SourceConfig::new(source, &system.address);
+        let readout = Numbers { source, length };
+        system.sources.push(Source::on_demand(config, readout).await.expect("the source joins"));
+    }
+    system
+}
+
+impl System {
+    /// Takes all events, until the run is over.
+    pub async fn finish(self) -> (Vec<Event>, RunReport) {
+        let mut all = Vec::new();
+        let mut takers = tokio::task::JoinSet::new();
+        for mut receiver in self.events {
+            takers.spawn(async move {
+                let mut events = Vec::new();
+                while let Some(event) = receiver.recv().await {
+                    events.push(event);
+                }
+                events
+            });
+        }
+        let report = tokio::time::timeout(Duration::from_secs(60), self.run).await;
+        let report = report.expect("the run ends").expect("the supervisor does not panic");
+        while let Some(events) = takers.join_next().await {
+            all.extend(events.expect("takers do not panic"));
+        }
+        all.sort_by_key(|event| event.id);
+        (all, report)
+    }
+}
+
+/// Every event from 1 on, once, with all fragments as they were made.
+pub fn assert_exact(events: &[Event], sources: u16, length: usize) {
+    for (event, number) in events.iter().zip(1..) {
+        assert_eq!(event.id, EventId::new(number));
+        assert!(event.is_complete(), "event {number} misses {:?}", event.missing);
+        assert_eq!(event.fragments().len(), usize::from(sources));
+        for (fragment, id) in event.fragments().zip(1..) {
+            assert_eq!(fragment.source, SourceId::new(id));
+            let length = length + number as usize % 97;
+            assert!(
+                fragment.payload == content(fragment.source, event.id, length),
+                "event {number}, source {id}"
+            );
+        }
+    }
+}
