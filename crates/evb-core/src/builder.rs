@@ -221,6 +221,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         if self.next_sweep <= now {
             self.next_sweep = now + SWEEP;
             self.evict_provisional(now);
+            self.give_up_broken_lanes(now);
             let arenas: usize = self.slots.iter().map(Assembly::arena_capacity).sum();
             self.memory_peak = self.memory_peak.max(arenas + self.pool.peak);
         }

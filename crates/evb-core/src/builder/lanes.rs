@@ -35,6 +35,8 @@ struct Reception {
     header: [u8; HEADER],
     running: RunningChecksum,
     granted_sent: u64,
+    /// Since when its connection is gone, and no byte came that an event waits for.
+    gone_since: Option<Instant>,
 }
 
 impl Lanes {
@@ -44,6 +46,7 @@ impl Lanes {
             header: [0; HEADER],
             running: RunningChecksum::default(),
             granted_sent: 0,
+            gone_since: None,
         };
         let lanes: Vec<_> = max_fragment.iter().map(reception).collect();
         let demands = lanes.iter().map(|reception| reception.lane.demand()).collect();
@@ -85,6 +88,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         reception.granted_sent = reception.lane.received();
         let (received, announced) = (reception.lane.received(), reception.lane.ready());
         let committed = reception.lane.committed();
+        if received == announced {
+            reception.gone_since = None;
+        }
         self.counters.lanes[lane].reconnects += u64::from(announced > 0);
         self.policy.handle_reset(lane, received, now);
         self.lanes.refresh(lane);
@@ -95,7 +101,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// A source's connection is gone.
     pub fn handle_lane_disconnected(&mut self, lane: usize, now: Instant) {
-        self.lanes.lanes[lane].lane.handle_disconnected();
+        let reception = &mut self.lanes.lanes[lane];
+        reception.lane.handle_disconnected();
+        reception.gone_since.get_or_insert(now);
         self.policy.handle_gone(lane, now);
         self.lanes.refresh(lane);
         self.grants_due = true;
@@ -287,10 +295,33 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     fn after_data(&mut self, lane: usize, now: Instant) {
-        let received = self.lanes.lanes[lane].lane.received();
+        let reception = &mut self.lanes.lanes[lane];
+        reception.gone_since = None;
+        let received = reception.lane.received();
         self.policy.handle_received(lane, received, now);
         self.lanes.refresh(lane);
         self.grants_due = true;
+    }
+
+    /// Waits no more for what was announced on lanes that have been broken for the deadline: their sources may still speak
+    /// to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
+    pub(super) fn give_up_broken_lanes(&mut self, now: Instant) {
+        for lane in 0..self.lanes.lanes.len() {
+            let gone_since = self.lanes.lanes[lane].gone_since;
+            if gone_since.is_none_or(|since| now.since(since) < self.config.deadline) {
+                continue;
+            }
+            for slot in 0..self.slots.len() {
+                let assembly = &mut self.slots[slot];
+                if assembly.state == State::Open
+                    && assembly.announced.contains(lane)
+                    && !assembly.arrived.contains(lane)
+                {
+                    assembly.given_up.insert(lane);
+                    self.finish_if_over(slot, now);
+                }
+            }
+        }
     }
 
     /// Frees a slot that was opened by announcements alone, the longest ago.

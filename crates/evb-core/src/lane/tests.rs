@@ -247,7 +247,7 @@ proptest! {
             };
             let until = (0..received).find(|at| !is_gone(*at)).unwrap_or(received);
             prop_assert_eq!(lane.committed(), until);
-            let next = lane.arrival().map(|arrival| (arrival.fragment.start..arrival.fragment.end()));
+            let next = lane.arrival().map(|arrival| arrival.fragment.start..arrival.fragment.end());
             prop_assert_eq!(next.is_some(), received < lane.ready());
             prop_assert!(next.is_none_or(|next| next.contains(&received)));
             let open = model.values().filter(|(_, settled)| !settled).count();

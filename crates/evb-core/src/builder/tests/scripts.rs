@@ -68,6 +68,37 @@ fn announced_bytes_outlive_the_deadline_while_their_source_lives() {
 }
 
 #[test]
+fn a_lane_that_stays_broken_holds_no_slot_though_its_source_speaks() {
+    let mut bench = Bench::new(2, 2);
+    bench.assign(&[1], at(0));
+    bench.send(0, 1, b"here", at(1));
+    bench.announce(1, 1, 6, at(1));
+    bench.core.handle_lane_disconnected(1, at(1000));
+    // Connected and broken again, without a byte: that is no life.
+    bench.core.handle_lane_connected(1, at(2000));
+    bench.core.handle_lane_disconnected(1, at(2000));
+    bench.core.handle_timeout(at(2999));
+    bench.poll(at(2999));
+    assert!(bench.events.is_empty());
+    bench.core.handle_timeout(at(3099));
+    bench.poll(at(3099));
+    assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
+    bench.write_all(at(3100));
+    // It lives again: what it brings is discarded, and the next event waits for it.
+    bench.core.handle_lane_connected(1, at(4000));
+    bench.poll(at(4000));
+    bench.data(1, &on_the_lane(1, b"zombie"), at(4000)).unwrap();
+    bench.assign(&[2], at(9000));
+    bench.send(0, 2, b"a", at(9000));
+    bench.announce(1, 2, 1, at(9000));
+    bench.core.handle_timeout(at(9200));
+    bench.poll(at(9200));
+    assert!(bench.events.is_empty());
+    bench.data(1, &on_the_lane(2, b"b"), at(9300)).unwrap();
+    assert!(bench.events[0].is_complete());
+}
+
+#[test]
 fn a_damaged_fragment_ends_its_event_even_before_the_assignment() {
     let mut bench = Bench::new(2, 1);
     let mut damaged = on_the_lane(1, b"payload");
