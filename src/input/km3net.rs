@@ -8,7 +8,7 @@ mod tests;
 use std::{collections::BTreeMap, ops::Range};
 
 use bytes::{Buf, BufMut};
-use evb_core::{event::Event, fragment::Timestamp};
+use evb_core::{event::Event, fragment::Timestamp, id::EventId};
 
 /// Length, type, version, common header, number of frames.
 const SLICE_HEAD: usize = 34;
@@ -128,10 +128,14 @@ impl<'f> Timeslices<'f> {
         Some(&self.bytes[self.slices.get(slice)?.range.clone()])
     }
 
-    /// The bytes that event `event` (1, 2, …) of a replay must give back: the timeslices come round after the last.
-    pub fn of_event(&self, event: evb_core::id::EventId) -> &'f [u8] {
-        let slice = (event.number().wrapping_sub(1) % self.slices.len() as u64) as usize;
-        &self.bytes[self.slices[slice].range.clone()]
+    /// The timeslice, counting from 0, that is replayed into that event: they come round after the last.
+    pub fn place_of(&self, event: EventId) -> usize {
+        (event.number().saturating_sub(1) % self.slices.len() as u64) as usize
+    }
+
+    /// The bytes that an event of a replay must give back.
+    pub fn of_event(&self, event: EventId) -> &'f [u8] {
+        &self.bytes[self.slices[self.place_of(event)].range.clone()]
     }
 
     /// The frames of the module at that position, one for each timeslice; empty where the timeslice has none of it.

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use evb_core::id::{BuilderId, Epoch, EventId, RunNumber, SourceId};
+use evb_core::id::{BuilderId, Epoch, RunNumber, SourceId};
 use proptest::prelude::*;
 
 use super::*;
