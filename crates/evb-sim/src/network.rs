@@ -227,3 +227,6 @@ impl Network {
         self.model.host_delay + Duration::from_nanos(self.rng.below(jitter.saturating_add(1)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,3 +83,6 @@ impl<H> Ord for Entry<H> {
         self.key().cmp(&other.key())
     }
 }
+
+#[cfg(test)]
+mod tests;
