@@ -1,8 +1,8 @@
 //! [`Source`]: a readout computer's end of the event builder.
 
-mod driver;
 mod input;
 mod lanes;
+mod driver;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 

@@ -1,5 +1,7 @@
 //! A whole system in one process, for tests.
 
+#![allow(unreachable_pub, reason = "shared by several test programs")]
+
 use std::time::Duration;
 
 use evb::{
@@ -16,6 +18,8 @@ use tokio::task::JoinHandle;
 
 /// A running system.
 pub struct System {
+    /// For triggers and the end.
+    #[allow(dead_code, reason = "not every test program asks for it")]
     pub supervisor: SupervisorHandle,
     pub address: String,
     pub sources: Vec<Source>,

@@ -17,6 +17,9 @@ use crate::{
     config::{self, Config, ConfigError, Problems},
 };
 
+/// Exit code of a configuration that cannot start.
+pub const BAD_CONFIGURATION: u8 = 2;
+
 /// A configuration that may start.
 #[derive(Clone, Debug)]
 pub struct Admitted {

@@ -12,9 +12,6 @@ use crate::{
     tools::{dump, merge, verify},
 };
 
-/// Exit code of a configuration that cannot start.
-pub(crate) const BAD_CONFIGURATION: u8 = 2;
-
 #[derive(Parser)]
 #[command(
     name = "evbd",
@@ -72,7 +69,7 @@ fn check(path: &std::path::Path, json: bool) -> ExitCode {
                 ConfigError::Invalid(problems) if json => println!("{:#}", check::json(None, Some(problems))),
                 _ => eprintln!("{error}"),
             }
-            return BAD_CONFIGURATION.into();
+            return check::BAD_CONFIGURATION.into();
         }
     };
     let (sums, problems) = admission::admit(&loaded, machine_memory());
@@ -85,7 +82,7 @@ fn check(path: &std::path::Path, json: bool) -> ExitCode {
         }
     }
     if problems.are_fatal() {
-        return BAD_CONFIGURATION.into();
+        return check::BAD_CONFIGURATION.into();
     }
     if !json {
         println!("\n{}: admitted", path.display());

@@ -22,8 +22,7 @@ use tokio::{
 pub use roles::RoleArgument;
 
 use crate::{
-    check::{self, Admitted},
-    cli::BAD_CONFIGURATION,
+    check::{self, Admitted, BAD_CONFIGURATION},
     config::Config,
     memory::machine_memory,
 };
@@ -177,9 +176,11 @@ impl Host {
         let mut supervisor = None;
         if hosted.contains(&Peer::Supervisor) {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
-            let bound = Supervisor::bind(build::supervisor(&config, number)).await.map_err(|error| fault(&error))?;
+            let bound =
+                Supervisor::bind(build::supervisor(&config, number)).await.map_err(|error| fault(&error))?;
             let handle = bound.handle();
-            let run = async move { bound.run().await.map_err(|error| RunError::Supervisor(error.to_string())) };
+            let run =
+                async move { bound.run().await.map_err(|error| RunError::Supervisor(error.to_string())) };
             supervisor = Some((handle, tokio::spawn(run)));
         }
         let mut peers = JoinSet::new();

@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::{
-    cli::BAD_CONFIGURATION,
+    check::BAD_CONFIGURATION,
     config,
     run::{self, RunError},
 };
@@ -90,7 +90,8 @@ fn measure(arguments: &BuilderArguments) -> Result<Vec<Point>, RunError> {
 
 fn point(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Result<Point, RunError> {
     let text = configuration(arguments, size, slots)?;
-    let loaded = config::read(&text, "bench builder").map_err(|error| RunError::Operator(error.to_string()))?;
+    let loaded =
+        config::read(&text, "bench builder").map_err(|error| RunError::Operator(error.to_string()))?;
     let report = run::here(loaded.config)?;
     Ok(Point {
         event_bytes: size.count(),
@@ -123,7 +124,10 @@ fn configuration(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Resul
     );
     for (id, port) in (1..).zip(&ports[1..]) {
         // Writing to a string cannot fail.
-        let _ = write!(text, "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\nsink = {{ kind = \"null\" }}\n");
+        let _ = write!(
+            text,
+            "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\nsink = {{ kind = \"null\" }}\n"
+        );
     }
     Ok(text)
 }

@@ -54,7 +54,8 @@ fn supervisor_address(config: &Config) -> String {
 
 fn source_config(config: &Config, entry: &SourceEntry) -> Result<SourceConfig, RunError> {
     let bind = entry.bind.as_ref().map(|text| {
-        let fault = |_| RunError::Input { id: entry.id, reason: format!("bind = \"{text}\" is not an IP address") };
+        let fault =
+            |_| RunError::Input { id: entry.id, reason: format!("bind = \"{text}\" is not an IP address") };
         text.parse::<IpAddr>().map_err(fault)
     });
     Ok(SourceConfig {
@@ -134,7 +135,6 @@ fn filters(config: &Config, entry: &BuilderEntry) -> Vec<Box<dyn Filter>> {
     }
     filters
 }
-
 
 /// A run number where nothing says which.
 pub(super) const FIRST_RUN: RunNumber = RunNumber::new(1);

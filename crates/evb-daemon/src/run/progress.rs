@@ -42,9 +42,11 @@ fn words(now: &Progress, rate: f64) -> String {
         }
         RunState::Running => {
             let mut words = format!("{rate:.0}/s");
-            for (count, what) in
-                [(now.events.incomplete, "incomplete"), (now.events.lost, "lost"), (now.events.inhibited, "inhibited")]
-            {
+            for (count, what) in [
+                (now.events.incomplete, "incomplete"),
+                (now.events.lost, "lost"),
+                (now.events.inhibited, "inhibited"),
+            ] {
                 if count > 0 {
                     words += &format!(", {count} {what}");
                 }

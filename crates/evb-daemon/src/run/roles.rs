@@ -40,7 +40,9 @@ pub(super) fn hosted(asked: &[RoleArgument], config: &Config) -> Result<Vec<Peer
         if !all.contains(peer) {
             let names: Vec<_> = all.iter().map(ToString::to_string).collect();
             let names = names.join(", ");
-            return Err(RunError::Operator(format!("--role: the configuration has no {peer}; it has {names}")));
+            return Err(RunError::Operator(format!(
+                "--role: the configuration has no {peer}; it has {names}"
+            )));
         }
         if !hosted.contains(peer) {
             hosted.push(*peer);

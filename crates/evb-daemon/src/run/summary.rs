@@ -48,11 +48,19 @@ fn table(report: &RunReport) -> String {
         "events",
         format!(
             "{} triggered = {} complete + {} incomplete + {} lost + {} rejected + {} inhibited",
-            events.triggered, events.complete, events.incomplete, events.lost, events.rejected, events.inhibited
+            events.triggered,
+            events.complete,
+            events.incomplete,
+            events.lost,
+            events.rejected,
+            events.inhibited
         ),
     );
     row("accepted", format!("{} events, {} payload", events.written, Bytes::new(report.bytes.payload)));
-    row("rate", format!("{:.0} events/s, {rate} payload, over {:.3} s", report.rates.events_per_s, report.duration_s));
+    row(
+        "rate",
+        format!("{:.0} events/s, {rate} payload, over {:.3} s", report.rates.events_per_s, report.duration_s),
+    );
     row(
         "build latency",
         format!(
@@ -84,10 +92,15 @@ fn table(report: &RunReport) -> String {
             network.tcp_retransmits, network.duplicates, network.late, network.crc_errors
         ),
     );
-    if let Some(last) = report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0) {
+    if let Some(last) =
+        report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0)
+    {
         let share = 100.0 * last.last as f64 / events.complete.max(1) as f64;
         let by = micros(last.last_by_mean_us);
-        row("last source", format!("source {} completed {share:.1} % of the events, by {by} on average", last.id));
+        row(
+            "last source",
+            format!("source {} completed {share:.1} % of the events, by {by} on average", last.id),
+        );
     }
     for problem in &report.problems {
         row("problem", problem.clone());

@@ -17,7 +17,7 @@ use crate::{
 
 /// The sink that a configuration names.
 pub(super) enum FromConfig {
-    File(FileSink),
+    File(Box<FileSink>),
     Null(NullSink),
 }
 
@@ -30,7 +30,7 @@ impl FromConfig {
                     Fsync::None => FsyncPolicy::None,
                     Fsync::Commit => FsyncPolicy::Commit,
                 };
-                Self::File(FileSink::new(path, WriterOptions { rotate_at: *rotate, fsync }))
+                Self::File(Box::new(FileSink::new(path, WriterOptions { rotate_at: *rotate, fsync })))
             }
         }
     }

@@ -44,7 +44,9 @@ fn trigger(config: &TriggerConfig) -> (TriggerKind, Option<TriggerInput>) {
     match config {
         TriggerConfig::Periodic { rate } => (TriggerKind::Periodic { rate: *rate }, None),
         TriggerConfig::Poisson { rate } => (TriggerKind::Poisson { rate: *rate }, None),
-        TriggerConfig::Gaussian { rate, sigma } => (TriggerKind::Gaussian { rate: *rate, sigma: *sigma }, None),
+        TriggerConfig::Gaussian { rate, sigma } => {
+            (TriggerKind::Gaussian { rate: *rate, sigma: *sigma }, None)
+        }
         TriggerConfig::Burst { rate, count } => (TriggerKind::Burst { rate: *rate, count: *count }, None),
         TriggerConfig::AsFastAsPossible => (TriggerKind::AsFastAsPossible, None),
         TriggerConfig::External { listen, protocol } => {

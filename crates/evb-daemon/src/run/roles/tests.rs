@@ -33,6 +33,7 @@ fn all_roles_by_default_and_only_known_ones() {
     assert_eq!(hosted(&[], &config).map(|roles| roles.len()).ok(), Some(4));
     let builder = RoleArgument(Peer::Builder(BuilderId::new(1)));
     assert_eq!(hosted(&[builder, builder], &config).ok(), Some(vec![builder.0]));
-    let error = hosted(&[RoleArgument(Peer::Source(SourceId::new(9)))], &config).expect_err("there is no source 9");
+    let error =
+        hosted(&[RoleArgument(Peer::Source(SourceId::new(9)))], &config).expect_err("there is no source 9");
     assert!(error.to_string().contains("source 9"), "{error}");
 }
