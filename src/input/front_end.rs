@@ -84,12 +84,16 @@ impl FrontEndListener {
         Ok(Self { listener: Listener::Tcp(TcpListener::bind(addresses).await?), max_fragment })
     }
 
-    /// Listens at a Unix socket. A socket that a dead process left at that path is replaced; the file is removed at the end.
+    /// Listens at a Unix socket, in a directory that is made if need be. A socket that a dead process left at that path is
+    /// replaced; the file is removed at the end.
     ///
     /// # Errors
     /// The system's: somebody listens there, or the path holds another file.
     pub fn unix(path: impl Into<PathBuf>, max_fragment: Bytes) -> io::Result<Self> {
         let path = path.into();
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            fs::create_dir_all(directory)?;
+        }
         if is_dead_socket(&path) {
             fs::remove_file(&path)?;
         }

@@ -105,7 +105,9 @@ async fn a_bad_front_end_is_closed_and_the_others_go_on() {
 #[tokio::test]
 async fn a_unix_socket_is_taken_over_from_the_dead_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("source.sock");
+    let path = dir.path().join("sockets/source.sock");
+    drop(FrontEndListener::unix(&path, LIMIT).unwrap());
+    assert!(!path.exists());
     drop(StdUnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let listener = FrontEndListener::unix(&path, LIMIT).unwrap();
