@@ -144,7 +144,7 @@ fn front_ends_send_over_tcp_and_unix_sockets_and_a_bad_one_harms_nobody() {
     assert!(matches!(bad.read(&mut [0; 16]), Ok(0) | Err(_)));
     let one = thread::spawn(move || send(until_there(|| TcpStream::connect(("127.0.0.1", port))), 1));
     let two = thread::spawn(move || send(until_there(|| UnixStream::connect(&socket)), 2));
-    one.join().and(two.join()).expect("both front-ends are done");
+    one.join().and_then(|()| two.join()).expect("both front-ends are done");
     let log = finish(run);
     assert!(log.contains("542393671 B, more than max_fragment"), "{log}");
     let events = events(&out);
