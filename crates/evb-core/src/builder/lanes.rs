@@ -20,6 +20,10 @@ use crate::{
 
 const HEADER: usize = FRAGMENT_HEADER as usize;
 
+/// Assignments may come so much later than what sources announce because of the same decision: the control connection
+/// may wait for TCP's retransmission timer, which is 200 ms at least and doubles.
+const ASSIGNMENT_DELAY: Duration = Duration::from_secs(3);
+
 #[derive(Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Reception>,
@@ -334,7 +338,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// Frees the slots of events that sources announced and the supervisor never assigned.
     pub(super) fn evict_provisional(&mut self, now: Instant) {
-        let patience = self.config.deadline.max(Duration::from_millis(100)) * 2;
+        let patience = (self.config.deadline * 2).max(ASSIGNMENT_DELAY);
         for slot in 0..self.slots.len() {
             if self.slots[slot].is_provisional() && now.since(self.slots[slot].opened) > patience {
                 self.evict(slot);
