@@ -1,6 +1,6 @@
 //! From `source.input` to a running source.
 
-use std::{io, net::SocketAddr, path::PathBuf};
+use std::{io, net::SocketAddr, path::PathBuf, thread};
 
 use evb::{
     input::{self, FrontEndListener, Generator, Replay, ReplayError, push_at_triggers},
@@ -10,6 +10,7 @@ use evb::{
 };
 use evb_core::{id::SourceId, units::Bytes};
 use evb_net::resolve::{ResolveError, resolve};
+use tokio::sync::oneshot;
 
 use crate::config::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat, SourceEntry};
 
@@ -53,9 +54,9 @@ pub(crate) enum InputError {
         /// The system's words.
         reason: io::Error,
     },
-    /// The system refused a thread.
+    /// The system refused a thread or a runtime.
     #[error("the system refused: {0}")]
-    System(#[from] tokio::task::JoinError),
+    System(#[from] io::Error),
 }
 
 /// Starts a source with the input that its entry names, and what feeds it, which ends with its run.
@@ -74,22 +75,23 @@ pub(crate) async fn start_source(
             start_readout(config, replay, on).await
         }
         Input::Tcp { listen } => {
-            let address = listen.to_string();
+            let (address, limit) = (listen.to_string(), entry.max_fragment);
             let addresses = resolve(&address).await?;
-            let listener = FrontEndListener::tcp(&addresses, entry.max_fragment).await;
-            serve(config, listener.map_err(|reason| InputError::Listen { address, reason })?).await
+            let open = async move || {
+                let listener = FrontEndListener::tcp(&addresses, limit).await;
+                listener.map_err(|reason| InputError::Listen { address, reason })
+            };
+            start_fed(config, open, FrontEndListener::serve).await
         }
         Input::Unix { path } => {
-            let fault = |reason| InputError::Listen { address: path.display().to_string(), reason };
-            serve(config, FrontEndListener::unix(path, entry.max_fragment).map_err(fault)?).await
+            let (path, limit) = (path.clone(), entry.max_fragment);
+            let open = async move || {
+                let address = path.display().to_string();
+                FrontEndListener::unix(path, limit).map_err(|reason| InputError::Listen { address, reason })
+            };
+            start_fed(config, open, FrontEndListener::serve).await
         }
     }
-}
-
-async fn serve(config: SourceConfig, listener: FrontEndListener) -> Result<Source, InputError> {
-    let source = Source::connect(config).await?;
-    tokio::spawn(listener.serve(source.clone()));
-    Ok(source)
 }
 
 async fn start_readout(
@@ -100,11 +102,40 @@ async fn start_readout(
     let MadeOn::Multicast(group) = on else {
         return Ok(Source::on_demand(config, readout).await?);
     };
-    // Joined first, so that no trigger of the run is missed.
-    let triggers = TriggerListener::join(group.group, group.interface.as_deref())
-        .map_err(|reason| InputError::Multicast { group: group.group, reason })?;
+    let (group, interface) = (group.group, group.interface.clone());
+    let open = async move || {
+        TriggerListener::join(group, interface.as_deref())
+            .map_err(|reason| InputError::Multicast { group, reason })
+    };
+    start_fed(config, open, async move |triggers, source| push_at_triggers(triggers, readout, source).await)
+        .await
+}
+
+/// Starts a source that is fed by what `open` gives, on a thread of its own that keeps no other role waiting. It is opened
+/// before the source joins, so that nothing is missed, and ends with the run.
+async fn start_fed<T>(
+    config: SourceConfig,
+    open: impl AsyncFnOnce() -> Result<T, InputError> + Send + 'static,
+    feed: impl AsyncFnOnce(T, Source) + Send + 'static,
+) -> Result<Source, InputError> {
+    let (opened, has_opened) = oneshot::channel();
+    let (joined, has_joined) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let fed = async move || match open().await {
+        Err(error) => drop(opened.send(Err(error))),
+        Ok(input) => {
+            drop(opened.send(Ok(())));
+            // Without a source there is nothing to feed.
+            if let Ok(source) = has_joined.await {
+                feed(input, source).await;
+            }
+        }
+    };
+    let thread = thread::Builder::new().name(format!("input {}", config.id));
+    thread.spawn(move || runtime.block_on(fed()))?;
+    has_opened.await.map_err(io::Error::other)??;
     let source = Source::connect(config).await?;
-    tokio::spawn(push_at_triggers(triggers, readout, source.clone()));
+    drop(joined.send(source.clone()));
     Ok(source)
 }
 
@@ -114,7 +145,7 @@ async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Rep
         ReplayFormat::Km3net { module } => Replay::km3net(&path, module as usize),
         ReplayFormat::Evb { source } => Replay::recorded(&path, source),
     };
-    let replay = tokio::task::spawn_blocking(load).await??;
+    let replay = tokio::task::spawn_blocking(load).await.map_err(io::Error::from)??;
     let largest = replay.largest();
     if largest > limit { Err(InputError::Oversize { largest, limit }) } else { Ok(replay) }
 }
