@@ -13,6 +13,13 @@ use evb_net::{
 };
 use tokio::sync::{mpsc, watch};
 
+/// Handshakes that may be under way at once at a listener; more wait in the kernel's queue (docs/protocol.md CONN-7).
+pub(crate) const GREETINGS: usize = 64;
+
+/// How long the others at a full listener wait for one that says nothing: hundreds of silent connections must not keep a
+/// peer out for their time limit each.
+pub(crate) const GREETING_PATIENCE: Duration = Duration::from_millis(250);
+
 /// How a run ended, as the supervisor's ledger says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOutcome {

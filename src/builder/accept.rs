@@ -9,24 +9,23 @@ use std::{
 
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
+    time::Instant,
     wire::{
         control::{Hello, LaneState, Refusal, Welcome, refusal::Reason},
         preamble::ConnectionKind,
     },
 };
 use evb_net::{
-    handshake::{HandshakeError, RefusalLog, accept_handshake, refused, reply, welcomed},
+    clock,
+    handshake::{HandshakeError, RefusalLog, accept_handshake, opening, refused, reply, welcomed},
     lane::LaneOptions,
 };
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::role::RunIdentity;
+use crate::role::{GREETINGS, GREETING_PATIENCE, RunIdentity};
 
-/// Handshakes that may be under way at once; more wait in the kernel's queue (docs/protocol.md CONN-7).
-const LIMIT: usize = 64;
-
-type Greeting = Pin<Box<dyn Future<Output = (SocketAddr, Result<(TcpStream, Hello), HandshakeError>)>>>;
-type Answer = Pin<Box<dyn Future<Output = Option<Knock>>>>;
+type Greeting = Pin<Box<dyn Future<Output = Result<(TcpStream, Hello), HandshakeError>>>>;
+type Answer = Pin<Box<dyn Future<Output = Knock>>>;
 
 /// Lanes on their way in.
 pub(super) struct Entrance {
@@ -35,7 +34,7 @@ pub(super) struct Entrance {
     identity: RunIdentity,
     sources: Vec<SourceId>,
     options: LaneOptions,
-    greetings: Vec<Greeting>,
+    greetings: Vec<(Instant, SocketAddr, Greeting)>,
     answers: Vec<Answer>,
     log: RefusalLog,
 }
@@ -74,40 +73,73 @@ impl Entrance {
     /// The next source at the door.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Knock> {
         for index in 0..self.answers.len() {
-            if let Poll::Ready(opened) = self.answers[index].as_mut().poll(cx) {
+            if let Poll::Ready(knock) = self.answers[index].as_mut().poll(cx) {
                 drop(self.answers.swap_remove(index));
-                return match opened {
-                    Some(knock) => Poll::Ready(knock),
-                    None => self.poll(cx),
-                };
+                return Poll::Ready(knock);
             }
         }
-        while self.greetings.len() < LIMIT {
+        loop {
+            self.accept(cx);
+            if let Some(knock) = self.poll_greetings(cx) {
+                return Poll::Ready(knock);
+            }
+            if !self.make_room() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn accept(&mut self, cx: &mut Context<'_>) {
+        while self.greetings.len() < GREETINGS {
             match self.listener.poll_accept(cx) {
-                Poll::Ready(Ok((stream, peer))) => self.greetings.push(Box::pin(greet(stream, peer))),
-                Poll::Ready(Err(error)) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    break;
+                Poll::Ready(Ok((stream, peer))) => {
+                    self.greetings.push((clock::now(), peer, Box::pin(greet(stream))));
                 }
-                Poll::Pending => break,
+                Poll::Ready(Err(error)) => {
+                    // Out of descriptors, or the peer has gone: the next turn tries again.
+                    self.log.record("listener", &error);
+                    return;
+                }
+                Poll::Pending => return,
             }
         }
+    }
+
+    fn poll_greetings(&mut self, cx: &mut Context<'_>) -> Option<Knock> {
         let mut index = 0;
         while index < self.greetings.len() {
-            let Poll::Ready((peer, greeting)) = self.greetings[index].as_mut().poll(cx) else {
+            let (_, peer, greeting) = &mut self.greetings[index];
+            let (peer, Poll::Ready(greeted)) = (*peer, greeting.as_mut().poll(cx)) else {
                 index += 1;
                 continue;
             };
             drop(self.greetings.swap_remove(index));
-            match greeting {
+            match greeted {
                 Ok((stream, hello)) => match self.check(&hello) {
-                    Ok(lane) => return Poll::Ready(Knock::Asks(lane, stream, peer)),
+                    Ok(lane) => return Some(Knock::Asks(lane, stream, peer)),
                     Err(refusal) => self.refuse(stream, peer, refusal),
                 },
                 Err(error) => self.log.record(peer, &error),
             }
         }
-        Poll::Pending
+        None
+    }
+
+    /// Sends those away that block a full door in silence; whether anybody.
+    fn make_room(&mut self) -> bool {
+        let (before, now) = (self.greetings.len(), clock::now());
+        if before < GREETINGS {
+            return false;
+        }
+        let log = &mut self.log;
+        self.greetings.retain(|(since, peer, _)| {
+            let stays = now.since(*since) < GREETING_PATIENCE;
+            if !stays {
+                log.record(peer, &"it said no hello while others waited");
+            }
+            stays
+        });
+        self.greetings.len() < before
     }
 
     /// Opens the lane; [`Knock::Opened`] follows when the source has been told.
@@ -123,26 +155,24 @@ impl Entrance {
         }
         self.answers.push(Box::pin(async move {
             let told = reply(&mut stream, ConnectionKind::Lane, &welcomed(welcome)).await;
-            Some(if told.is_ok() { Knock::Opened(lane, stream) } else { Knock::Failed(lane) })
+            if told.is_ok() { Knock::Opened(lane, stream) } else { Knock::Failed(lane) }
         }));
     }
 
     /// Turns somebody away, with the reason.
-    pub(super) fn refuse(&mut self, mut stream: TcpStream, peer: SocketAddr, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, stream: TcpStream, peer: SocketAddr, refusal: Refusal) {
         self.log.record(peer, &refusal.detail);
-        if self.answers.len() < LIMIT {
-            self.answers.push(Box::pin(async move {
-                // The peer may be gone; the log has the reason.
-                let _ = reply(&mut stream, ConnectionKind::Lane, &refused(refusal)).await;
-                None
-            }));
-        }
+        // Nothing was written on this connection before, so the answer fits the socket's buffer; if not, the peer is gone.
+        let _ = stream.try_write(&opening(ConnectionKind::Lane, &refused(refusal)));
     }
 
     /// The lane index of a source that belongs here (docs/protocol.md CONN-8, CONN-9, CONN-10).
     fn check(&self, hello: &Hello) -> Result<usize, Refusal> {
         let because = |reason, detail: String| Err(Refusal::because(reason, detail));
         let ours = Peer::Builder(self.builder);
+        let Some(theirs) = hello.from_peer() else {
+            return because(Reason::Malformed, "the hello does not say who it is from".to_owned());
+        };
         if hello.to_peer() != Some(ours) {
             let wanted = hello.to_peer().map_or_else(|| "nobody".to_owned(), |peer| peer.to_string());
             return because(
@@ -150,7 +180,7 @@ impl Entrance {
                 format!("this is {ours}; you wanted {wanted}: check the addresses"),
             );
         }
-        let Some(Peer::Source(source)) = hello.from_peer() else {
+        let Peer::Source(source) = theirs else {
             return because(Reason::WrongRole, format!("{ours} takes lanes of sources only"));
         };
         if hello.known_run() != Some(self.identity.run) {
@@ -176,12 +206,7 @@ impl Entrance {
     }
 }
 
-async fn greet(
-    mut stream: TcpStream,
-    peer: SocketAddr,
-) -> (SocketAddr, Result<(TcpStream, Hello), HandshakeError>) {
-    match accept_handshake(&mut stream, ConnectionKind::Lane).await {
-        Ok(hello) => (peer, Ok((stream, hello))),
-        Err(error) => (peer, Err(error)),
-    }
+async fn greet(mut stream: TcpStream) -> Result<(TcpStream, Hello), HandshakeError> {
+    let hello = accept_handshake(&mut stream, ConnectionKind::Lane).await?;
+    Ok((stream, hello))
 }

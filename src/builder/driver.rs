@@ -1,6 +1,7 @@
 //! The task that owns a builder's machine.
 
 use std::{
+    fmt::Display,
     future::poll_fn,
     task::{Context, Poll},
     time::Duration,
@@ -17,7 +18,8 @@ use evb_core::{
 use evb_net::{
     clock,
     control::{ControlLink, LinkError},
-    lane::{BuilderEnd, LaneEnd, Progress},
+    handshake::RefusalLog,
+    lane::{BuilderEnd, Progress},
     timer::Timer,
 };
 use evb_shaper::{Policy, ShapedBuilder};
@@ -112,6 +114,8 @@ struct Driver {
     link: ControlLink,
     entrance: Entrance,
     lanes: Vec<Option<BuilderEnd>>,
+    /// A source that breaks its lane again and again must not fill the log.
+    log: RefusalLog,
     stage: Stage,
     timer: Timer,
     /// The run is ending: report when nothing is left, or then.
@@ -141,6 +145,7 @@ impl Driver {
             link,
             entrance: Entrance::new(listener, config.id, identity, sources, config.lane.clone()),
             lanes: (0..lanes).map(|_| None).collect(),
+            log: RefusalLog::new("lane"),
             stage,
             timer: Timer::new()?,
             finish: None,
@@ -220,7 +225,18 @@ impl Driver {
         let up: Result<SourceSet, usize> = roster.up.iter().map(index).collect();
         let up = up.map_err(|_| RoleError::Roster("a source is up that is not in the run".to_owned()))?;
         self.core.handle_roster(roster.version, up, clock::now());
+        self.close_lanes_but(up);
         Ok(())
+    }
+
+    /// Closes the lanes of sources that are down: a few frozen ones whose connections live would hold the whole budget by
+    /// what they were granted. When they wake, they connect anew (docs/protocol.md LANE-23).
+    fn close_lanes_but(&mut self, up: SourceSet) {
+        for lane in 0..self.lanes.len() {
+            if self.lanes[lane].is_some() && !up.contains(lane) {
+                self.drop_lane(lane, &"its source is down");
+            }
+        }
     }
 
     fn poll_entrance(&mut self, cx: &mut Context<'_>) {
@@ -303,10 +319,13 @@ impl Driver {
         }
     }
 
-    fn drop_lane(&mut self, lane: usize, error: &LaneEnd) {
+    fn drop_lane(&mut self, lane: usize, reason: &dyn Display) {
         let source = self.core.config().sources[lane];
-        if self.finish.is_none() && self.report.is_none() {
-            tracing::warn!(source_id = source.number(), %error, "lane is down");
+        if self.finish.is_none()
+            && self.report.is_none()
+            && let Some(unsaid) = self.log.next_line()
+        {
+            tracing::warn!(source_id = source.number(), %reason, unsaid, "lane is down");
         }
         self.lanes[lane] = None;
         self.core.handle_lane_disconnected(lane, clock::now());

@@ -148,8 +148,11 @@ impl Driver {
             if self.core.next_timeout().is_some_and(|due| due <= now) {
                 self.core.handle_timeout(now);
             }
-            more |= self.make_wanted(now);
             self.drain(now)?;
+            if self.make_wanted(now) {
+                self.drain(now)?;
+            }
+            more |= !self.wanted.is_empty();
             for lane in &mut self.lanes {
                 lane.poll_flush(cx, &mut self.core);
             }
@@ -187,11 +190,17 @@ impl Driver {
 
     fn handle_control(&mut self, message: Control) -> Result<(), RoleError> {
         match message.message {
-            Some(control::Message::Decisions(decisions)) => self.core.handle_decisions(&decisions)?,
+            Some(control::Message::Decisions(decisions)) => {
+                self.core.check_wanted(self.wanted.len())?;
+                self.core.handle_decisions(&decisions)?;
+            }
             Some(control::Message::Heartbeat(heartbeat)) => {
                 self.core.handle_heartbeat(&heartbeat, clock::now());
             }
-            Some(control::Message::Finish(_)) => self.finish = Some(clock::now() + LAST_COMMITS),
+            Some(control::Message::Finish(_)) => {
+                self.finish = Some(clock::now() + LAST_COMMITS);
+                self.lanes.iter_mut().for_each(Lane::end_run);
+            }
             Some(control::Message::RunEnd(end)) => {
                 self.outcome = Some(role::outcome(self.dialing.identity, &end, self.report.take()));
             }
@@ -250,7 +259,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Has readout make fragments that are wanted, a turn's worth; whether there are more.
+    /// Has readout make fragments that are wanted, a turn's worth; whether it made any.
     fn make_wanted(&mut self, now: Instant) -> bool {
         let Some(readout) = &mut self.readout else { return false };
         let mut made = 0;
@@ -263,7 +272,7 @@ impl Driver {
                 tracing::error!(%error, "readout made a fragment that is refused");
             }
         }
-        !self.wanted.is_empty()
+        made > 0
     }
 
     /// Tells the supervisor, once, that all builders are reached.

@@ -28,7 +28,8 @@ use tokio::net::TcpStream;
 
 use crate::role::RunIdentity;
 
-/// How long a lane waits before it tries again, doubled at each failure up to the limit (docs/protocol.md CONN-11).
+/// How long a lane waits before it tries again, doubled at each failure up to the limit, until a connection has lasted that
+/// long (docs/protocol.md CONN-11).
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LIMIT: Duration = Duration::from_secs(1);
 
@@ -42,11 +43,13 @@ pub(super) struct Lane {
     state: State,
     wait: Duration,
     retransmits: u64,
+    /// The run is ending: builders close their lanes, and that is no news.
+    ending: bool,
 }
 
 enum State {
     Connecting(Connecting),
-    Up(Box<SourceEnd>),
+    Up(Box<SourceEnd>, Instant),
     Waiting(Instant),
 }
 
@@ -85,7 +88,7 @@ impl Dialing {
 impl Lane {
     pub(super) fn new(index: usize, builder: BuilderId, address: String, dialing: &Dialing) -> Self {
         let state = State::Connecting(dialing.dial(address.clone(), builder));
-        Self { index, builder, address, state, wait: RETRY_FIRST, retransmits: 0 }
+        Self { index, builder, address, state, wait: RETRY_FIRST, retransmits: 0, ending: false }
     }
 
     /// Takes in what the builder says, and connects where there is no connection.
@@ -108,7 +111,7 @@ impl Lane {
                     Poll::Ready(Ok((stream, welcome))) => self.begin(stream, &welcome, core, dialing),
                     Poll::Ready(Err(error)) => self.fail(core, &error),
                 },
-                State::Up(end) => match end.poll_recv(cx, ranges) {
+                State::Up(end, _) => match end.poll_recv(cx, ranges) {
                     Poll::Pending => return,
                     Poll::Ready(Ok(FromBuilder::Grant { end })) => {
                         if let Err(error) = core.handle_grant(self.index, end) {
@@ -126,17 +129,22 @@ impl Lane {
         }
     }
 
+    /// The run is ending.
+    pub(super) fn end_run(&mut self) {
+        self.ending = true;
+    }
+
     /// Announcements to send, if the lane is up.
     pub(super) fn end(&mut self) -> Option<&mut SourceEnd> {
         match &mut self.state {
-            State::Up(end) => Some(end),
+            State::Up(end, _) => Some(end),
             State::Connecting(_) | State::Waiting(_) => None,
         }
     }
 
     /// Writes what is queued.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, core: &mut PacedSource) {
-        if let State::Up(end) = &mut self.state
+        if let State::Up(end, _) = &mut self.state
             && let Poll::Ready(Err(error)) = end.poll_flush(cx, core, self.index)
         {
             self.fail(core, &error);
@@ -147,14 +155,14 @@ impl Lane {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         match &self.state {
             State::Waiting(until) => Some(*until),
-            State::Connecting(_) | State::Up(_) => None,
+            State::Connecting(_) | State::Up(..) => None,
         }
     }
 
     /// Segments that had to be sent again, over all connections of this lane.
     pub(super) fn retransmits(&self) -> u64 {
         let current = match &self.state {
-            State::Up(end) => end.retransmits(),
+            State::Up(end, _) => end.retransmits(),
             State::Connecting(_) | State::Waiting(_) => 0,
         };
         self.retransmits + current
@@ -169,18 +177,25 @@ impl Lane {
         match core.handle_lane_connected(self.index, held.received, held.announced) {
             Ok(()) => {
                 tracing::debug!(builder = self.builder.number(), address = self.address, "lane is up");
-                self.state = State::Up(Box::new(SourceEnd::new(stream)));
-                self.wait = RETRY_FIRST;
+                self.state = State::Up(Box::new(SourceEnd::new(stream)), clock::now());
             }
             Err(error) => self.fail(core, &error),
         }
     }
 
     fn fail(&mut self, core: &mut PacedSource, error: &dyn std::fmt::Display) {
-        tracing::warn!(builder = self.builder.number(), address = self.address, %error, "lane is down");
+        if !self.ending {
+            tracing::warn!(builder = self.builder.number(), address = self.address, %error, "lane is down");
+        }
         self.retransmits = self.retransmits();
         core.handle_lane_disconnected(self.index);
-        self.state = State::Waiting(clock::now() + self.wait);
+        let now = clock::now();
+        if let State::Up(_, since) = self.state
+            && now.since(since) >= RETRY_LIMIT
+        {
+            self.wait = RETRY_FIRST;
+        }
+        self.state = State::Waiting(now + self.wait);
         self.wait = (self.wait * 2).min(RETRY_LIMIT);
     }
 }

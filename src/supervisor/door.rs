@@ -8,22 +8,22 @@ use std::{
     task::{Context, Poll},
 };
 
-use evb_core::wire::control::Refusal;
+use evb_core::{time::Instant, wire::control::Refusal};
 use evb_net::{
+    clock,
     control::Incoming,
     handshake::{HandshakeError, RefusalLog, words},
 };
 use tokio::net::TcpListener;
 
-/// Handshakes that may be under way at once; more wait in the kernel's queue (docs/protocol.md CONN-7).
-const LIMIT: usize = 64;
+use crate::role::{GREETINGS, GREETING_PATIENCE};
 
-type Greeting = Pin<Box<dyn Future<Output = (SocketAddr, Result<Incoming, HandshakeError>)> + Send>>;
+type Greeting = Pin<Box<dyn Future<Output = Result<Incoming, HandshakeError>> + Send>>;
 
 /// The listener, and handshakes on their way.
 pub(super) struct Door {
     listener: TcpListener,
-    greetings: Vec<Greeting>,
+    greetings: Vec<(Instant, SocketAddr, Greeting)>,
     log: RefusalLog,
 }
 
@@ -34,33 +34,58 @@ impl Door {
 
     /// The next peer that has said hello.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Incoming> {
-        while self.greetings.len() < LIMIT {
+        loop {
+            self.accept(cx);
+            let mut index = 0;
+            while index < self.greetings.len() {
+                let (_, peer, greeting) = &mut self.greetings[index];
+                let (peer, Poll::Ready(greeted)) = (*peer, greeting.as_mut().poll(cx)) else {
+                    index += 1;
+                    continue;
+                };
+                drop(self.greetings.swap_remove(index));
+                match greeted {
+                    Ok(incoming) => return Poll::Ready(incoming),
+                    Err(error) => self.log.record(peer, &error),
+                }
+            }
+            if !self.make_room() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn accept(&mut self, cx: &mut Context<'_>) {
+        while self.greetings.len() < GREETINGS {
             match self.listener.poll_accept(cx) {
                 Poll::Ready(Ok((stream, peer))) => {
-                    self.greetings
-                        .push(Box::pin(async move { (peer, Incoming::accept(stream, peer).await) }));
+                    self.greetings.push((clock::now(), peer, Box::pin(Incoming::accept(stream, peer))));
                 }
                 Poll::Ready(Err(error)) => {
                     // Out of descriptors, or the peer has gone: the next heartbeat tries again.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    break;
+                    self.log.record("listener", &error);
+                    return;
                 }
-                Poll::Pending => break,
+                Poll::Pending => return,
             }
         }
-        let mut index = 0;
-        while index < self.greetings.len() {
-            let Poll::Ready((peer, greeting)) = self.greetings[index].as_mut().poll(cx) else {
-                index += 1;
-                continue;
-            };
-            drop(self.greetings.swap_remove(index));
-            match greeting {
-                Ok(incoming) => return Poll::Ready(incoming),
-                Err(error) => self.log.record(peer, &error),
-            }
+    }
+
+    /// Sends those away that block a full door in silence; whether anybody.
+    fn make_room(&mut self) -> bool {
+        let (before, now) = (self.greetings.len(), clock::now());
+        if before < GREETINGS {
+            return false;
         }
-        Poll::Pending
+        let log = &mut self.log;
+        self.greetings.retain(|(since, peer, _)| {
+            let stays = now.since(*since) < GREETING_PATIENCE;
+            if !stays {
+                log.record(peer, &"it said no hello while others waited");
+            }
+            stays
+        });
+        self.greetings.len() < before
     }
 
     /// Turns a peer away, with words for it and for the log.
