@@ -103,6 +103,8 @@ pub struct BuilderCore<P> {
     spare_events: Vec<Event>,
     next_sweep: Instant,
     memory_peak: usize,
+    /// What the small fragments of one event can take.
+    arena_room: usize,
     /// Whether anything happened that may let the policy grant.
     grants_due: bool,
 }
@@ -132,15 +134,19 @@ impl<P: GrantPolicy> BuilderCore<P> {
             spare_events: Vec::new(),
             next_sweep: now,
             memory_peak: 0,
+            arena_room: arena_room(&config),
             grants_due: false,
             config,
             policy,
         }
     }
 
-    /// The most payload memory that the slots can take: `slots × Σ max_fragment`.
+    /// The most payload memory that the slots can take: `slots × Σ max_fragment`, where a source whose fragments may be
+    /// large or small counts [`LARGE_FRAGMENT`] more, for the small ones.
     pub fn memory_bound(config: &BuilderConfig) -> Bytes {
-        config.max_fragment.iter().copied().sum::<Bytes>() * config.slots as u64
+        let large = |limit: &&Bytes| limit.as_usize() >= LARGE_FRAGMENT;
+        let large = config.max_fragment.iter().filter(large).copied().sum::<Bytes>();
+        (large + Bytes::new(arena_room(config) as u64)) * config.slots as u64
     }
 
     /// The supervisor assigned events to us.
@@ -321,7 +327,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     fn open(&mut self, slot: usize, event: EventId, now: Instant) -> usize {
-        self.slots[slot].open(event, self.config.sources.len(), now);
+        self.slots[slot].open(event, self.config.sources.len(), self.arena_room, now);
         self.table.insert(event, slot);
         slot
     }
@@ -389,4 +395,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let cause = cause.chars().take(MAX_CAUSE).collect();
         self.completions.exceptions.push(Exception { event: event.id.number(), outcome, missing, cause });
     }
+}
+
+fn arena_room(config: &BuilderConfig) -> usize {
+    config.max_fragment.iter().map(|limit| limit.as_usize().min(LARGE_FRAGMENT)).sum()
 }

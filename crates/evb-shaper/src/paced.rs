@@ -79,7 +79,7 @@ impl PacedSource {
     /// How many of its bytes the lane may send now, or when it may: the whole train at once, or not yet.
     fn allowance(&self, lane: usize, sendable: u64, now: Instant) -> Result<u64, Instant> {
         let (Some(pace), Some(bucket)) = (&self.pace, self.buckets.get(lane)) else { return Ok(TURN) };
-        let train = pace.cost.train(pace.burst).min(Bytes::new(sendable.min(TURN)));
+        let train = pace.cost.train(pace.burst / 2).min(Bytes::new(sendable.min(TURN)));
         let departure = bucket.departure_of(pace.cost.line(train), now);
         if departure > now { Err(departure) } else { Ok(train.count()) }
     }

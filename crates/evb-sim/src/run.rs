@@ -125,6 +125,8 @@ impl<'a> Simulation<'a> {
             let (core, control) = (PacedSource::new(core, pace), ends[index].1.1);
             SourceHost::new(core, 1 + index, index, control, own, workload.clone())
         });
+        let first = builder_config(scenario, &plan, 0, &parameters[sources.len()]);
+        let memory_bound = ShapedBuilder::memory_bound(&first);
         let builder_hosts = (0..builders.len()).map(|index| {
             let config = builder_config(scenario, &plan, index, &parameters[sources.len() + index]);
             let policy = scenario.shaping.policy(sources.len(), scenario.network.mtu, index);
@@ -144,9 +146,7 @@ impl<'a> Simulation<'a> {
                 sources.len(),
             ),
             ledger: Ledger::new(workload, scenario.sources),
-            memory_bound: scenario.readout.size.largest()
-                * u64::from(scenario.sources)
-                * u64::from(scenario.slots),
+            memory_bound,
             network,
         };
         simulation.connect_lanes()?;

@@ -120,10 +120,14 @@ impl Pool {
 }
 
 impl Assembly {
-    /// Starts on an event; `sources` is how many the run has.
-    pub(super) fn open(&mut self, event: EventId, sources: usize, now: Instant) {
+    /// Starts on an event; `sources` is how many the run has, `room` what their small fragments can take together.
+    pub(super) fn open(&mut self, event: EventId, sources: usize, room: usize, now: Instant) {
         debug_assert_eq!(self.state, State::Free);
-        let (arena, mut parts) = (core::mem::take(&mut self.arena), core::mem::take(&mut self.parts));
+        let (mut arena, mut parts) = (core::mem::take(&mut self.arena), core::mem::take(&mut self.parts));
+        if arena.capacity() < room {
+            // All at once and never again: growing would double it, beyond what is promised. Untouched pages cost nothing.
+            arena = BytesMut::with_capacity(room);
+        }
         parts.resize_with(sources, Part::default);
         *self = Self { event, state: State::Open, opened: now, arena, parts, ..Self::default() };
     }
