@@ -13,6 +13,9 @@ use evb_net::{
 };
 use tokio::sync::{mpsc, watch};
 
+/// How many control messages a role takes in before it does what they ask for: bounds what a flood of them can pile up.
+pub(crate) const MESSAGES: usize = 64;
+
 /// Handshakes that may be under way at once at a listener; more wait in the kernel's queue (docs/protocol.md CONN-7).
 pub(crate) const GREETINGS: usize = 64;
 

@@ -22,7 +22,7 @@ use evb_net::{
 };
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::role::{GREETINGS, GREETING_PATIENCE, RunIdentity};
+use crate::role::{GREETING_PATIENCE, GREETINGS, RunIdentity};
 
 type Greeting = Pin<Box<dyn Future<Output = Result<(TcpStream, Hello), HandshakeError>>>>;
 type Answer = Pin<Box<dyn Future<Output = Knock>>>;

@@ -49,6 +49,7 @@ pub(super) async fn run<S: Sink>(
     stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
     let identity = RunIdentity::of(&welcome);
+    let parameters = welcome.checked_parameters()?;
     let roster = loop {
         match link.recv().await?.message {
             Some(control::Message::Roster(roster)) => break roster,
@@ -56,7 +57,7 @@ pub(super) async fn run<S: Sink>(
             _ => {}
         }
     };
-    let core = core_config(&config, identity, &welcome.checked_parameters()?, &roster)?;
+    let core = core_config(&config, identity, &parameters, &roster)?;
     let needed = BuilderCore::<Policy>::memory_bound(&core);
     if let Some(limit) = config.memory.filter(|limit| needed > *limit) {
         return Err(RoleError::Memory { needed, limit });
@@ -157,9 +158,9 @@ impl Driver {
 
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
-            self.poll_control(cx)?;
+            let mut more = self.poll_control(cx)?;
             self.poll_entrance(cx);
-            let mut more = self.poll_lanes(cx);
+            more |= self.poll_lanes(cx);
             more |= self.poll_fates(cx);
             let now = clock::now();
             if self.core.next_timeout().is_some_and(|due| due <= now) {
@@ -180,21 +181,22 @@ impl Driver {
         }
     }
 
-    /// Takes in what the supervisor says, and what is asked of it.
-    fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<(), RoleError> {
+    /// Takes in what the supervisor says, and what is asked of it; whether there may be more.
+    fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<bool, RoleError> {
         if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
             self.link.send(&role::stop_message(cause))?;
         }
-        while let Poll::Ready(message) = self.link.poll_recv(cx) {
+        for _ in 0..role::MESSAGES {
+            let Poll::Ready(message) = self.link.poll_recv(cx) else { return Ok(false) };
             match message {
                 Ok(message) => self.handle_control(message)?,
                 Err(error) => self.outcome = Some(self.end(error)?),
             }
             if self.outcome.is_some() {
-                break;
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn handle_control(&mut self, message: Control) -> Result<(), RoleError> {

@@ -141,9 +141,9 @@ struct Driver {
 impl Driver {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
-            self.poll_control(cx)?;
+            let mut more = self.poll_control(cx)?;
             self.poll_lanes(cx);
-            let mut more = self.poll_pushed(cx);
+            more |= self.poll_pushed(cx);
             let now = clock::now();
             if self.core.next_timeout().is_some_and(|due| due <= now) {
                 self.core.handle_timeout(now);
@@ -171,21 +171,22 @@ impl Driver {
         }
     }
 
-    /// Takes in what the supervisor says, and what is asked of it.
-    fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<(), RoleError> {
+    /// Takes in what the supervisor says, and what is asked of it; whether there may be more.
+    fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<bool, RoleError> {
         if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
             self.link.send(&role::stop_message(cause))?;
         }
-        while let Poll::Ready(message) = self.link.poll_recv(cx) {
+        for _ in 0..role::MESSAGES {
+            let Poll::Ready(message) = self.link.poll_recv(cx) else { return Ok(false) };
             match message {
                 Ok(message) => self.handle_control(message)?,
                 Err(error) => self.outcome = Some(self.end(error)?),
             }
             if self.outcome.is_some() {
-                break;
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn handle_control(&mut self, message: Control) -> Result<(), RoleError> {

@@ -16,7 +16,7 @@ use evb_net::{
 };
 use tokio::net::TcpListener;
 
-use crate::role::{GREETINGS, GREETING_PATIENCE};
+use crate::role::{GREETING_PATIENCE, GREETINGS};
 
 type Greeting = Pin<Box<dyn Future<Output = Result<Incoming, HandshakeError>> + Send>>;
 

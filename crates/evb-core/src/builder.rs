@@ -152,6 +152,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// The supervisor assigned events to us.
     pub fn handle_assignments(&mut self, assignments: &Assignments, now: Instant) -> Result<(), RosterError> {
         let events = assignments.events()?;
+        let (count, slots) = (events.len(), self.config.slots);
+        if count > slots {
+            return Err(RosterError::BeyondSlots { count, slots });
+        }
         let expected = self.rosters.expected(assignments.roster_version)?;
         for (event, triggered_ns) in events {
             self.assign(event, self.clock.ours(triggered_ns), expected, now);

@@ -152,6 +152,7 @@ impl SourceCore {
 
     /// The supervisor decided.
     pub fn handle_decisions(&mut self, decisions: &Decisions) -> Result<(), MalformedMessage> {
+        self.check_wanted(0)?;
         for (first, count, verdict) in decisions.verdicts()? {
             let lane = match verdict {
                 Verdict::Assigned(builder) => Some(self.lane_of(builder)?),
@@ -167,6 +168,16 @@ impl SourceCore {
             }
         }
         Ok(())
+    }
+
+    /// Whether so few events wait for readout that a run can have them outstanding; the driver adds those that it was told of.
+    /// Requirements: docs/protocol.md RUN-6.
+    pub fn check_wanted(&self, told: usize) -> Result<(), MalformedMessage> {
+        let fault = MalformedMessage {
+            message: "Decisions",
+            problem: "more events are assigned than builders could have slots",
+        };
+        if (self.wanted.len() + told) as u64 > MAX_AHEAD { Err(fault) } else { Ok(()) }
     }
 
     /// A heartbeat of the supervisor's.

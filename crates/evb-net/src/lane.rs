@@ -27,7 +27,10 @@ pub enum LaneEnd {
     #[error("the lane's connection failed: {0}")]
     Io(#[from] io::Error),
     /// The source does not read.
-    #[error("the source is too slow: {} bytes of grants and commits wait for it", builder_end::OUTGOING_LIMIT)]
+    #[error(
+        "the source is too slow: {} bytes of grants and commits wait for it",
+        builder_end::OUTGOING_LIMIT
+    )]
     Overflow,
     /// The peer sent bytes that are no record.
     #[error("the peer broke the protocol: {0}")]

@@ -311,8 +311,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
     pub(super) fn give_up_broken_lanes(&mut self, now: Instant) {
         for lane in 0..self.lanes.lanes.len() {
-            let gone_since = self.lanes.lanes[lane].gone_since;
-            if gone_since.is_none_or(|since| now.since(since) < self.config.deadline) {
+            let Reception { lane: broken, gone_since, .. } = &self.lanes.lanes[lane];
+            // One that is connected again gets time to bring something; if it breaks first, it is looked at then.
+            if broken.is_connected() || gone_since.is_none_or(|since| now.since(since) < self.config.deadline)
+            {
                 continue;
             }
             for slot in 0..self.slots.len() {

@@ -13,6 +13,14 @@ pub enum RosterError {
     /// The roster that it speaks of was never published, or is too old (docs/protocol.md RUN-9).
     #[error("assignment under roster version {0}, which was not published before")]
     UnknownVersion(u32),
+    /// More at once than may be outstanding here (docs/protocol.md RUN-10).
+    #[error("{count} events are assigned at once to a builder with {slots} slots")]
+    BeyondSlots {
+        /// Events in the message.
+        count: usize,
+        /// Slots of the builder.
+        slots: usize,
+    },
     /// Its numbers do not make sense.
     #[error(transparent)]
     Malformed(#[from] MalformedMessage),

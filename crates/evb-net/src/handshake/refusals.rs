@@ -1,6 +1,6 @@
 //! One listener's log of those that it turned away: a port scanner must not fill the disk.
 
-use std::{fmt::Display, net::SocketAddr, num::NonZeroU32};
+use std::{fmt::Display, num::NonZeroU32};
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 
@@ -22,14 +22,20 @@ impl RefusalLog {
     }
 
     /// Says who was turned away and why, if it is not too soon.
-    pub fn record(&mut self, peer: SocketAddr, reason: &dyn Display) {
+    pub fn record(&mut self, peer: impl Display, reason: &dyn Display) {
+        if let Some(unsaid) = self.next_line() {
+            tracing::warn!(listener = self.listener, %peer, %reason, unsaid, "connection refused");
+        }
+    }
+
+    /// Counts something worth a line in other words: how many lines before it were left out, or `None` if this one is, too.
+    pub fn next_line(&mut self) -> Option<u64> {
         self.total += 1;
         if self.limiter.check().is_err() {
             self.unsaid += 1;
-            return;
+            return None;
         }
-        tracing::warn!(listener = self.listener, %peer, %reason, unsaid = self.unsaid, "connection refused");
-        self.unsaid = 0;
+        Some(std::mem::take(&mut self.unsaid))
     }
 
     /// How many were turned away.

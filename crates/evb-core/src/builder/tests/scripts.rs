@@ -1,9 +1,9 @@
 use super::bench::{Bench, DEADLINE, announcement, at, on_the_lane};
 use crate::{
-    builder::LARGE_FRAGMENT,
+    builder::{LARGE_FRAGMENT, RosterError},
     id::{EventId, SourceId},
     lane::LaneError,
-    wire::control::exception::Outcome,
+    wire::control::{Assignments, exception::Outcome},
 };
 
 #[test]
@@ -198,7 +198,9 @@ fn slots_that_nobody_assigned_are_taken_back() {
 #[test]
 fn more_assignments_than_slots_are_lost_with_a_cause() {
     let mut bench = Bench::new(1, 1);
-    bench.assign(&[1, 2, 2], at(0));
+    bench.assign(&[1], at(0));
+    bench.assign(&[2], at(0));
+    bench.assign(&[2], at(0));
     assert_eq!(bench.told.exceptions[0].outcome(), Outcome::Lost);
     assert_eq!(bench.told.exceptions[0].event, 2);
     // Its fragment finds no slot even when one is free.
@@ -206,6 +208,15 @@ fn more_assignments_than_slots_are_lost_with_a_cause() {
     bench.write_all(at(1));
     bench.send(0, 2, b"2", at(1));
     assert_eq!((bench.core.slots_used(), bench.report().lanes[0].late), (0, 1));
+}
+
+#[test]
+fn one_message_cannot_assign_more_than_the_slots() {
+    let mut bench = Bench::new(1, 2);
+    let assignments = Assignments { roster_version: 1, events: vec![1; 3], triggered_ns: vec![0; 3] };
+    let refused = bench.core.handle_assignments(&assignments, at(0));
+    assert!(matches!(refused, Err(RosterError::BeyondSlots { count: 3, slots: 2 })), "{refused:?}");
+    assert_eq!(bench.core.slots_used(), 0);
 }
 
 #[test]

@@ -1,0 +1,17 @@
+//! Wrong peers at a running system: each is turned away with a reason, and the others go on.
+
+mod support;
+#[path = "hostile/log.rs"]
+mod log;
+#[path = "hostile/strangers.rs"]
+mod strangers;
+#[path = "hostile/lying_source.rs"]
+mod lying_source;
+#[path = "hostile/lying_builder.rs"]
+mod lying_builder;
+#[path = "hostile/lying_supervisor.rs"]
+mod lying_supervisor;
+#[path = "hostile/mutated_lane.rs"]
+mod mutated_lane;
+#[path = "hostile/mutated_control.rs"]
+mod mutated_control;

@@ -1,0 +1,135 @@
+//! A builder that is registered, and lies to its source.
+
+use std::{ops::Range, time::Duration};
+
+use bytes::BytesMut;
+use evb::{
+    id::{BuilderId, SourceId},
+    source::{Source, SourceConfig},
+    supervisor::{Supervisor, SupervisorConfig},
+};
+use evb_core::{
+    id::Peer,
+    wire::{
+        control::{Control, Heartbeat, Hello, LaneState, Welcome, control::Message},
+        preamble::ConnectionKind,
+        record::{RecordHeader, encode_commit},
+    },
+};
+use evb_net::{
+    control::connect,
+    handshake::{accept_handshake, reply, welcomed},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::{Instant, interval, timeout},
+};
+
+use crate::{
+    log,
+    support::{Numbers, plan},
+};
+
+/// What one connection of the lane hears: a welcome, and records behind it.
+struct Lie {
+    words: &'static str,
+    welcome: Welcome,
+    records: Vec<u8>,
+}
+
+fn commit(offset: u64, range: Option<Range<u64>>) -> Vec<u8> {
+    let mut bytes = BytesMut::new();
+    encode_commit(offset, range.as_slice(), &mut bytes);
+    bytes.to_vec()
+}
+
+fn lies(truth: &Welcome) -> Vec<Lie> {
+    let record = |words, records| Lie { words, welcome: *truth, records };
+    let lane = |words, lane| Lie { words, welcome: Welcome { lane, ..*truth }, records: vec![] };
+    let held = |received, announced, committed| Some(LaneState { received, announced, committed });
+    vec![
+        record("grant up to offset 1099511627776", RecordHeader::Grant { end: 1 << 40 }.encode().to_vec()),
+        record("commit up to offset 1099511627776", commit(1 << 40, None)),
+        record(
+            "commit up to offset 1099511627777",
+            commit(0, Some(Range { start: 1 << 40, end: (1 << 40) + 1 })),
+        ),
+        record("is not a range", commit(0, Some(Range { start: 9, end: 8 }))),
+        record("unknown lane record kind 77", [&[77][..], &[0; 63]].concat()),
+        record("not its to send", RecordHeader::Data { length: 9, offset: 0 }.encode().to_vec()),
+        record("claims 65535 items", [&[4, 0, 255, 255][..], &[255; 12]].concat()),
+        lane("received up to offset 50", held(50, 10, 0)),
+        lane("announced up to offset 1000000", held(0, 1_000_000, 0)),
+        lane("malformed Welcome", None),
+        Lie { words: "malformed Welcome", welcome: Welcome { epoch: 1, ..*truth }, records: vec![] },
+        Lie { words: "malformed Welcome", welcome: Welcome { run: 9, ..*truth }, records: vec![] },
+    ]
+}
+
+/// Lets the source in with that welcome.
+async fn let_in(listener: &TcpListener, welcome: &Welcome) -> TcpStream {
+    let (mut stream, _) = listener.accept().await.expect("the source comes");
+    accept_handshake(&mut stream, ConnectionKind::Lane).await.expect("the source says hello");
+    reply(&mut stream, ConnectionKind::Lane, &welcomed(*welcome)).await.expect("it is told");
+    stream
+}
+
+#[tokio::test]
+async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
+    log::keep();
+    let plan = plan(1, 1, u64::MAX);
+    let bound = SupervisorConfig::new("127.0.0.1:0", plan);
+    let supervisor = Supervisor::bind(bound).await.expect("loopback has a port");
+    let (address, handle) = (supervisor.addr().to_string(), supervisor.handle());
+    let run = tokio::spawn(supervisor.run());
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
+    let listen = listener.local_addr().expect("it is bound").to_string();
+    let hello = Hello { listen, ..Hello::new(Peer::Builder(BuilderId::new(1)), Peer::Supervisor) };
+    let (mut link, welcome) = connect(&address, None, &hello).await.expect("it is in the plan");
+    let source = SourceId::new(1);
+    let readout = Numbers { source, length: 100 };
+    let source = Source::on_demand(SourceConfig::new(source, &address), readout).await.expect("it joins");
+    tokio::spawn(async move {
+        let mut beat = interval(Duration::from_millis(100));
+        loop {
+            tokio::select! {
+                _ = beat.tick() => {
+                    let heartbeat = Message::Heartbeat(Heartbeat { sent_ns: 1, ..Heartbeat::default() });
+                    if link.send(&Control { message: Some(heartbeat) }).is_err() { return }
+                }
+                message = link.recv() => if message.is_err() { return }
+            }
+        }
+    });
+
+    let truth = Welcome { lane: Some(LaneState::default()), parameters: None, ..welcome };
+    let began = Instant::now();
+    for Lie { words, welcome, records } in lies(&truth) {
+        let mut stream = let_in(&listener, &welcome).await;
+        // Something is announced, so that there is a lane to lie about.
+        if !records.is_empty() {
+            timeout(Duration::from_secs(5), stream.read_exact(&mut [0; 40]))
+                .await
+                .expect("in time")
+                .expect("announced");
+        }
+        let _ = stream.write_all(&records).await;
+        let closed = timeout(Duration::from_secs(3), stream.read_to_end(&mut Vec::new())).await;
+        assert!(closed.is_ok(), "the lane stays open where the log should say `{words}`");
+        let said = || !log::lines(&["lane is down", words]).is_empty();
+        for _ in 0..100 {
+            if said() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(said(), "no line says `{words}`");
+    }
+    // It waits longer each time: a builder that lies for ever costs a connection a second.
+    assert!(began.elapsed() > Duration::from_secs(5), "12 connections within {:?}", began.elapsed());
+    handle.stop("seen enough").await.expect("it runs");
+    // The source is unharmed, and the events are the builder's, which settles none.
+    assert!(timeout(Duration::from_millis(200), source.finished()).await.is_err(), "the source left the run");
+    run.abort();
+}

@@ -1,0 +1,215 @@
+//! Connections that do not belong there, at every port of a run that goes on.
+
+use std::{net::SocketAddr, time::Duration};
+
+use evb::{
+    id::{BuilderId, Epoch, SourceId},
+    supervisor::{RunPlan, TriggerKind},
+    units::Frequency,
+};
+use evb_core::{
+    id::Peer,
+    wire::{
+        control::{Hello, HelloReply, hello_reply::Reply, refusal::Reason},
+        preamble::{ConnectionKind, preamble},
+    },
+};
+use evb_net::handshake::opening;
+use prost::Message as _;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{
+    log,
+    support::{assert_exact, plan, start},
+};
+
+/// Silent connections per port: many times the handshakes that may be under way at once.
+const SILENT: usize = 300;
+
+/// What a stranger sends, and the answer that it deserves; `None`: closed without a word.
+struct Stranger {
+    name: &'static str,
+    says: Vec<u8>,
+    hangs_up: bool,
+    answer: Option<Reason>,
+}
+
+fn stranger(name: &'static str, says: Vec<u8>, answer: Option<Reason>) -> Stranger {
+    Stranger { name, says, hangs_up: false, answer }
+}
+
+/// Those that fail before anybody looks at who they are.
+fn foreigners(kind: ConnectionKind, other: ConnectionKind) -> Vec<Stranger> {
+    let raw = |version: u16, kind: u16, length: u32, body: &[u8]| {
+        let mut bytes = preamble(ConnectionKind::Control).to_vec();
+        bytes[4..6].copy_from_slice(&version.to_le_bytes());
+        bytes[6..8].copy_from_slice(&kind.to_le_bytes());
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    };
+    let number = |kind| if kind == ConnectionKind::Control { 1 } else { 2 };
+    let (kind, other) = (number(kind), number(other));
+    let noise: Vec<u8> = (0..5000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut hello = raw(1, kind, 19, &[8, 2, 16, 3]);
+    hello.truncate(14);
+    vec![
+        stranger("HTTP", b"GET / HTTP/1.1\r\nHost: daq\r\nAccept: */*\r\n\r\n".to_vec(), None),
+        stranger("TLS", [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3], &noise[..500]].concat(), None),
+        stranger("SSH", b"SSH-2.0-OpenSSH_9.6\r\n".to_vec(), None),
+        stranger("noise", noise.clone(), None),
+        stranger(
+            "our magic, then another protocol",
+            b"evb\xeb and more of it".to_vec(),
+            Some(Reason::ProtocolVersion),
+        ),
+        stranger("version 2", raw(2, kind, 0, &[]), Some(Reason::ProtocolVersion)),
+        stranger("version 0", raw(0, kind, 0, &[]), Some(Reason::ProtocolVersion)),
+        stranger("the other kind", raw(1, other, 0, &[]), Some(Reason::WrongRole)),
+        stranger("no kind", raw(1, 77, 0, &[]), Some(Reason::WrongRole)),
+        stranger("4 GiB of hello", raw(1, kind, u32::MAX, &[]), Some(Reason::Malformed)),
+        stranger("a hello of 4097 bytes", raw(1, kind, 4097, &[]), Some(Reason::Malformed)),
+        stranger("a hello of noise", raw(1, kind, 400, &noise[..400]), Some(Reason::Malformed)),
+        stranger("an empty hello", raw(1, kind, 0, &[]), Some(Reason::Malformed)),
+        Stranger { hangs_up: true, ..stranger("half a hello", hello, None) },
+        Stranger { hangs_up: true, ..stranger("half a preamble", b"evb".to_vec(), None) },
+        Stranger { hangs_up: true, ..stranger("nothing, and gone", vec![], None) },
+    ]
+}
+
+fn says_hello(name: &'static str, kind: ConnectionKind, hello: &Hello, answer: Reason) -> Stranger {
+    stranger(name, opening(kind, hello), Some(answer))
+}
+
+/// Peers of our protocol who are wrong at the supervisor's port.
+fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
+    let kind = ConnectionKind::Control;
+    let source = |id| Peer::Source(SourceId::new(id));
+    let builder = |id| Peer::Builder(BuilderId::new(id));
+    let hello = |from| Hello::new(from, Peer::Supervisor);
+    let known = Hello { epoch: epoch.number(), run: 1, ..hello(source(1)) };
+    vec![
+        says_hello(
+            "another epoch",
+            kind,
+            &Hello { epoch: epoch.number() - 1, ..known.clone() },
+            Reason::Epoch,
+        ),
+        says_hello("another run", kind, &Hello { run: 2, ..known.clone() }, Reason::Run),
+        says_hello("for a builder", kind, &Hello::new(source(1), builder(1)), Reason::WrongRole),
+        says_hello("a second supervisor", kind, &hello(Peer::Supervisor), Reason::WrongRole),
+        says_hello("an unknown source", kind, &hello(source(99)), Reason::UnknownPeer),
+        says_hello("an unknown builder", kind, &hello(builder(99)), Reason::UnknownPeer),
+        says_hello("an id of 17 bits", kind, &Hello { id: 65_537, ..hello(source(1)) }, Reason::Malformed),
+        says_hello("no role", kind, &Hello { role: 9, ..hello(source(1)) }, Reason::Malformed),
+        says_hello("source 1 again", kind, &known, Reason::DuplicateId),
+        says_hello("builder 2 again", kind, &hello(builder(2)), Reason::DuplicateId),
+    ]
+}
+
+/// Peers of our protocol who are wrong at builder 1's port.
+fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
+    let kind = ConnectionKind::Lane;
+    let source = |id| Peer::Source(SourceId::new(id));
+    let builder = |id| Peer::Builder(BuilderId::new(id));
+    let hello = |from, to| Hello { epoch: epoch.number(), run: 1, ..Hello::new(from, to) };
+    let known = hello(source(1), builder(1));
+    vec![
+        says_hello(
+            "another epoch",
+            kind,
+            &Hello { epoch: epoch.number() + 1, ..known.clone() },
+            Reason::Epoch,
+        ),
+        says_hello("no epoch", kind, &Hello { epoch: 0, ..known.clone() }, Reason::Epoch),
+        says_hello("another run", kind, &Hello { run: 2, ..known.clone() }, Reason::Run),
+        says_hello("for builder 2", kind, &hello(source(1), builder(2)), Reason::WrongId),
+        says_hello("for the supervisor", kind, &hello(source(1), Peer::Supervisor), Reason::WrongId),
+        says_hello("from a builder", kind, &hello(builder(2), builder(1)), Reason::WrongRole),
+        says_hello("from the supervisor", kind, &hello(Peer::Supervisor, builder(1)), Reason::WrongRole),
+        says_hello("an unknown source", kind, &hello(source(99), builder(1)), Reason::UnknownPeer),
+        says_hello("from nobody", kind, &Hello { role: 0, ..known.clone() }, Reason::Malformed),
+        says_hello("source 1 again", kind, &known, Reason::DuplicateId),
+    ]
+}
+
+/// Sends what a stranger says and checks the answer; returns the port that it came from.
+async fn knock(at: SocketAddr, kind: ConnectionKind, stranger: &Stranger) -> u16 {
+    let name = stranger.name;
+    let mut stream = TcpStream::connect(at).await.expect("the port is open");
+    let port = stream.local_addr().expect("a socket").port();
+    stream.write_all(&stranger.says).await.expect("sent");
+    if stranger.hangs_up {
+        stream.shutdown().await.expect("the system shuts it");
+    }
+    let mut answer = Vec::new();
+    let read = timeout(Duration::from_secs(4), stream.read_to_end(&mut answer)).await;
+    let read = read.unwrap_or_else(|_| panic!("{name} at {at}: not closed; {} bytes came", answer.len()));
+    // Bytes that nobody read make the system reset the connection: closed all the same.
+    if stranger.answer.is_none() {
+        assert!(answer.is_empty(), "{name} at {at}: {read:?}, {answer:?}");
+        return port;
+    }
+    let body =
+        answer.strip_prefix(&preamble(kind)[..]).unwrap_or_else(|| panic!("{name} at {at}: {answer:?}"));
+    let reply = HelloReply::decode(&body[4..]).expect("a reply");
+    let Some(Reply::Refusal(refusal)) = reply.reply else { panic!("{name} at {at}: {reply:?}") };
+    assert_eq!(Some(refusal.reason()), stranger.answer, "{name} at {at}: {}", refusal.detail);
+    assert!(!refusal.detail.is_empty(), "{name} at {at}: no words");
+    port
+}
+
+#[tokio::test]
+async fn strangers_are_turned_away_and_the_run_goes_on() {
+    log::keep();
+    let began = Instant::now();
+    let rate = Frequency::from_hertz(500.0).expect("that is a rate");
+    let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(3, 2, u64::MAX) };
+    let epoch = plan.epoch;
+    let system = start(plan, 2000).await;
+    let supervisor: SocketAddr = system.address.parse().expect("an address");
+    let builders: Vec<_> = system.builders.iter().map(evb::builder::Builder::address).collect();
+    let handle = system.supervisor.clone();
+    let mut progress = handle.progress();
+    let finishing = tokio::spawn(system.finish());
+    progress.wait_for(|now| now.events.complete > 50).await.expect("it runs");
+
+    let ports = [supervisor, builders[0], builders[1]];
+    let mut silent = Vec::new();
+    for port in ports.iter().cycle().take(SILENT * ports.len()) {
+        silent.push(TcpStream::connect(port).await.expect("the system takes it"));
+    }
+    let mut from: Vec<u16> =
+        silent.iter().map(|stream| stream.local_addr().expect("a socket").port()).collect();
+    let before = (progress.borrow().events.complete, Instant::now());
+    let (control, lane) = (ConnectionKind::Control, ConnectionKind::Lane);
+    for stranger in foreigners(control, lane).iter().chain(&at_the_supervisor(epoch)) {
+        from.push(knock(supervisor, control, stranger).await);
+    }
+    for stranger in foreigners(lane, control).iter().chain(&at_builder_1(epoch)) {
+        from.push(knock(builders[0], lane, stranger).await);
+    }
+    let elapsed = before.1.elapsed();
+    progress.wait_for(|now| now.events.complete > before.0 + 100).await.expect("it still runs");
+    sleep(Duration::from_millis(200)).await;
+    let built = progress.borrow().events.complete - before.0;
+    let rate = built as f64 / before.1.elapsed().as_secs_f64();
+    drop(silent);
+    handle.stop("seen enough").await.expect("it runs");
+    let (events, report) = finishing.await.expect("no panic");
+
+    assert_exact(&events, 3, 2000);
+    assert_eq!((report.events.complete, report.exit_code), (events.len() as u64, 0), "{}", report.verdict);
+    assert_eq!(report.events.open(), Some(0));
+    assert!(rate > 250.0, "{rate:.0} of 500 events/s were built meanwhile");
+    assert!(elapsed < Duration::from_secs(6), "{elapsed:?} until all were answered");
+    let most = 3 * (6 + began.elapsed().as_secs() as usize);
+    let lines = log::lines(&["connection refused"]);
+    let ours = lines.iter().filter(|line| from.iter().any(|port| line.contains(&format!(":{port} "))));
+    let count = ours.count();
+    assert!((1..=most).contains(&count), "{count} lines for {} strangers, at most {most}", from.len());
+}
