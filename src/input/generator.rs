@@ -51,8 +51,9 @@ impl FragmentSize {
     }
 }
 
-/// Memory of committed fragments that is kept for new ones.
-const POOL: usize = 64;
+/// How much memory of committed fragments is kept for new ones: that of a few thousand small ones, or a few large ones.
+const POOL_BYTES: usize = 64 << 20;
+const POOL_PIECES: usize = 8192;
 
 /// Makes up fragments on demand, with content that [`CheckContent`](super::CheckContent) recognizes.
 ///
@@ -65,13 +66,14 @@ pub struct Generator {
     limit: Bytes,
     seed: u64,
     pool: Vec<BytesMut>,
+    pooled: usize,
 }
 
 impl Generator {
     /// A generator for one source; no fragment is larger than `limit`, the source's `max_fragment`.
     pub fn new(source: SourceId, size: FragmentSize, limit: Bytes, seed: u64) -> Self {
         let seed = Rng::new(seed ^ (u64::from(source.number()) << 48)).next_u64();
-        Self { source, size, limit: limit.min(Bytes::new(u32::MAX.into())), seed, pool: Vec::new() }
+        Self { source, size, limit: limit.min(Bytes::new(u32::MAX.into())), seed, pool: Vec::new(), pooled: 0 }
     }
 
     /// The size of its fragment of that event.
@@ -83,6 +85,7 @@ impl Generator {
     pub fn generate(&mut self, event: EventId) -> Fragment {
         let length = self.size(event).as_usize();
         let mut payload = self.pool.pop().unwrap_or_default();
+        self.pooled -= payload.capacity();
         if payload.capacity() < length {
             payload = BytesMut::with_capacity(length);
         }
@@ -98,10 +101,12 @@ impl Readout for Generator {
     }
 
     fn recycle(&mut self, payload: Payload) {
-        if self.pool.len() < POOL
+        if self.pool.len() < POOL_PIECES
+            && self.pooled < POOL_BYTES
             && let Ok(mut memory) = payload.try_into_mut()
         {
             memory.clear();
+            self.pooled += memory.capacity();
             self.pool.push(memory);
         }
     }
