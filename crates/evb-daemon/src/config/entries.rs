@@ -2,12 +2,14 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
+use evb_core::{set::MAX_SOURCES, wire::control::MAX_BUILDERS};
 use toml::de::DeValue;
 
 use super::{section::Section, template::parse_ids};
 
-/// More than any such system has, and few enough to expand.
-const MOST: usize = 4096;
+/// The most sources of a run, and the most builders: what their machines keep sets of.
+const MOST: usize = MAX_SOURCES;
+const _: () = assert!(MAX_BUILDERS == MAX_SOURCES, "one limit serves both");
 
 /// A finished entry, and where it stands.
 pub(super) struct Placed<T> {
@@ -52,12 +54,12 @@ pub(super) fn read<'t, T>(
             (section, ids)
         };
         let (first, ids) = section();
+        let place = if first.has("id") { "id" } else { "ids" };
         if taken.len() + ids.len() > MOST {
-            first.refuse("ids", format!("more than {MOST} entries of `{key}`"), "give fewer ids");
+            first.refuse(place, format!("more than {MOST} {key}s: a run has at most so many"), "give fewer ids");
             break;
         }
         if let Some(id) = ids.iter().find(|id| taken.contains(*id)) {
-            let place = if first.has("id") { "id" } else { "ids" };
             first.refuse(place, format!("there is a {key} {id} already"), "give every one its own id");
         }
         taken.extend(ids.iter().copied());

@@ -1,0 +1,89 @@
+//! Processes that are interrupted or killed in mid-run.
+
+mod fleet;
+
+use std::{thread::sleep, time::Duration};
+
+use fleet::{Plan, assert_closed, number, problems};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+#[test]
+fn an_interrupt_drains_and_a_second_one_leaves() {
+    let mut fleet = Plan::default().start();
+    sleep(Duration::from_millis(800));
+    fleet.signal("supervisor", "INT");
+    fleet.all_end(0, LIMIT);
+    let summary = fleet.summary("supervisor");
+    assert_closed(&summary);
+    assert!(number(&summary, "/events/complete") > 50.0 && number(&summary, "/events/incomplete") == 0.0);
+    assert!(fleet.log("supervisor").contains("stopping"), "{}", fleet.log("supervisor"));
+
+    // A frozen source holds the drain up for a second: time enough to lose patience.
+    let mut fleet = Plan::default().start();
+    sleep(Duration::from_millis(800));
+    fleet.signal("source:1", "STOP");
+    sleep(Duration::from_millis(100));
+    fleet.signal("supervisor", "TERM");
+    sleep(Duration::from_millis(100));
+    fleet.signal("supervisor", "INT");
+    assert_eq!(fleet.wait("supervisor", LIMIT), Some(130), "{}", fleet.log("supervisor"));
+    assert!(fleet.log("supervisor").contains("leaving at once"));
+}
+
+#[test]
+fn a_source_asked_to_stop_ends_the_whole_run_well() {
+    let mut fleet = Plan::default().start();
+    sleep(Duration::from_millis(800));
+    fleet.signal("source:2", "TERM");
+    fleet.all_end(0, LIMIT);
+    assert_closed(&fleet.summary("supervisor"));
+}
+
+#[test]
+fn a_killed_builder_takes_its_events_with_it_and_no_others() {
+    let mut fleet = Plan { run: "duration = \"2500 ms\"", ..Plan::default() }.start();
+    sleep(Duration::from_millis(1000));
+    fleet.signal("builder:1", "KILL");
+    assert_eq!(fleet.wait("builder:1", LIMIT), None);
+    for role in ["supervisor", "builder:2", "source:1", "source:2", "source:3"] {
+        assert_eq!(fleet.wait(role, LIMIT), Some(1), "{role}: {}", fleet.log(role));
+    }
+    let summary = fleet.summary("supervisor");
+    assert_closed(&summary);
+    let problems = problems(&summary);
+    assert!(problems.contains("builder 1 left the run"), "{problems}");
+    let lost = number(&summary, "/events/lost");
+    assert!(lost <= 16.0 && number(&summary, "/events/incomplete") == 0.0, "{:#}", summary["events"]);
+    assert!(lost == 0.0 || problems.contains(&format!("{lost} events lost: builder 1 left")), "{problems}");
+    let of_builder_2 = number(&summary["builders"][1], "/complete");
+    assert!(of_builder_2 > 700.0, "builder 2 built {of_builder_2} events");
+}
+
+#[test]
+fn a_killed_source_is_named() {
+    let mut fleet = Plan { run: "duration = \"2500 ms\"", ..Plan::default() }.start();
+    sleep(Duration::from_millis(1000));
+    fleet.signal("source:3", "KILL");
+    assert_eq!(fleet.wait("source:3", LIMIT), None);
+    for role in ["supervisor", "builder:1", "builder:2", "source:1", "source:2"] {
+        assert_eq!(fleet.wait(role, LIMIT), Some(1), "{role}: {}", fleet.log(role));
+    }
+    let summary = fleet.summary("supervisor");
+    assert_closed(&summary);
+    assert!(number(&summary, "/events/assigned") > 1000.0 && number(&summary, "/events/lost") == 0.0);
+    let problems = problems(&summary);
+    assert!(problems.contains("source 3 was down") && problems.contains("without it"), "{problems}");
+    assert!(!problems.contains("source 1") && !problems.contains("source 2"), "{problems}");
+}
+
+#[test]
+fn without_a_supervisor_everybody_leaves_and_says_so() {
+    let mut fleet = Plan::default().start();
+    sleep(Duration::from_millis(800));
+    fleet.signal("supervisor", "KILL");
+    for role in ["builder:1", "builder:2", "source:1", "source:2", "source:3"] {
+        assert_eq!(fleet.wait(role, LIMIT), Some(1), "{role}: {}", fleet.log(role));
+        assert!(fleet.log(role).contains("lost the supervisor"), "{role}: {}", fleet.log(role));
+    }
+}

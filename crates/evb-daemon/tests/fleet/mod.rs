@@ -1,0 +1,194 @@
+//! A system of evbd processes on loopback, one per role, as it runs over many machines.
+#![allow(dead_code)] // not every test needs all of it
+
+use std::{
+    fmt::Write as _,
+    fs::File,
+    net::TcpListener,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// What a test chooses of the configuration.
+pub(crate) struct Plan {
+    pub(crate) sources: u16,
+    pub(crate) builders: u16,
+    /// Within `[run]`.
+    pub(crate) run: &'static str,
+    /// Within `[supervisor]`.
+    pub(crate) supervisor: &'static str,
+    /// Within `[shaping]`.
+    pub(crate) shaping: &'static str,
+    pub(crate) size: &'static str,
+    pub(crate) files: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            sources: 3,
+            builders: 2,
+            run: "",
+            supervisor: "trigger = { kind = \"periodic\", rate = \"500 Hz\" }",
+            shaping: "mode = \"credit\"",
+            size: "2 kB",
+            files: false,
+        }
+    }
+}
+
+/// The processes; those that still live at the end are killed.
+pub(crate) struct Fleet {
+    dir: tempfile::TempDir,
+    roles: Vec<(String, Child)>,
+}
+
+impl Plan {
+    fn text(&self, out: &str) -> String {
+        // Bound together, so that they differ.
+        let count = usize::from(self.builders) + 1;
+        let free: Vec<_> =
+            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback has a port")).collect();
+        let port = |index: usize| free[index].local_addr().expect("it is bound").port();
+        let (run, supervisor, shaping) = (self.run, self.supervisor, self.shaping);
+        let mut text = format!(
+            "[run]\n{run}\n[supervisor]\nlisten = \"127.0.0.1:{}\"\n{supervisor}\n[shaping]\n{shaping}\n",
+            port(0)
+        );
+        let (sources, size) = (self.sources, self.size);
+        let _ = writeln!(
+            text,
+            "[[source]]\nids = \"1-{sources}\"\nmax_fragment = \"1 MiB\"\ninput = {{ kind = \"generator\", size = \"{size}\" }}"
+        );
+        for id in 1..=self.builders {
+            let sink = if self.files {
+                format!("{{ kind = \"file\", path = \"{out}\" }}")
+            } else {
+                "\"null\"".to_owned()
+            };
+            let port = port(id.into());
+            let _ = writeln!(text, "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\nsink = {sink}");
+        }
+        text
+    }
+
+    /// All roles of the plan but these.
+    pub(crate) fn roles_but(&self, absent: &[&str]) -> Vec<String> {
+        let builders = (1..=self.builders).map(|id| format!("builder:{id}"));
+        let sources = (1..=self.sources).map(|id| format!("source:{id}"));
+        let all = std::iter::once("supervisor".to_owned()).chain(builders).chain(sources);
+        all.filter(|role| !absent.contains(&role.as_str())).collect()
+    }
+
+    /// Starts every role in a process of its own.
+    pub(crate) fn start(&self) -> Fleet {
+        self.start_but(&[])
+    }
+
+    pub(crate) fn start_but(&self, absent: &[&str]) -> Fleet {
+        let mut fleet = Fleet { dir: tempfile::tempdir().expect("a directory"), roles: Vec::new() };
+        let out = fleet.out();
+        std::fs::write(fleet.dir.path().join("evb.toml"), self.text(out.to_str().expect("a plain path")))
+            .expect("written");
+        for role in self.roles_but(absent) {
+            fleet.launch(&role);
+        }
+        fleet
+    }
+}
+
+impl Fleet {
+    pub(crate) fn launch(&mut self, role: &str) {
+        let log = File::create(self.path(role, "log")).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
+        command.args(["run", "--quiet", "--role", role, "--summary"]).arg(self.path(role, "json"));
+        command.arg(self.dir.path().join("evb.toml")).stderr(log);
+        self.roles.push((role.to_owned(), command.spawn().expect("evbd starts")));
+    }
+
+    /// Starts a role once more whose process has ended.
+    pub(crate) fn launch_again(&mut self, role: &str) {
+        self.roles.retain(|(name, _)| name != role);
+        self.launch(role);
+    }
+
+    /// Where event files are.
+    pub(crate) fn out(&self) -> PathBuf {
+        self.dir.path().join("out")
+    }
+
+    fn path(&self, role: &str, kind: &str) -> PathBuf {
+        self.dir.path().join(format!("{}.{kind}", role.replace(':', "_")))
+    }
+
+    /// What a role wrote to standard error.
+    pub(crate) fn log(&self, role: &str) -> String {
+        std::fs::read_to_string(self.path(role, "log")).unwrap_or_default()
+    }
+
+    /// Sends a role's process a signal, by its name.
+    pub(crate) fn signal(&self, role: &str, signal: &str) {
+        let (_, child) = self.roles.iter().find(|(name, _)| name == role).expect("that role runs");
+        let status = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        assert!(status.expect("`kill` is there").success());
+    }
+
+    /// Waits for a role's end, and returns its exit code; `None` if a signal ended it.
+    pub(crate) fn wait(&mut self, role: &str, limit: Duration) -> Option<i32> {
+        let until = Instant::now() + limit;
+        loop {
+            let (_, child) = self.roles.iter_mut().find(|(name, _)| name == role).expect("that role runs");
+            if let Some(status) = child.try_wait().expect("it is ours") {
+                return ExitStatus::code(&status);
+            }
+            assert!(Instant::now() < until, "{role} is still there after {limit:?}: {}", self.log(role));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The summary that a role left.
+    pub(crate) fn summary(&self, role: &str) -> Value {
+        let text = std::fs::read(self.path(role, "json"))
+            .unwrap_or_else(|error| panic!("{role} left no summary ({error}): {}", self.log(role)));
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
+    /// Waits until every role has ended, with these codes.
+    pub(crate) fn all_end(&mut self, code: i32, limit: Duration) {
+        let roles: Vec<String> = self.roles.iter().map(|(role, _)| role.clone()).collect();
+        for role in roles {
+            assert_eq!(self.wait(&role, limit), Some(code), "{role}: {}", self.log(&role));
+        }
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.roles {
+            // Ended already is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A number of a summary, by its path.
+pub(crate) fn number(summary: &Value, pointer: &str) -> f64 {
+    let value = summary.pointer(pointer).and_then(Value::as_f64);
+    value.unwrap_or_else(|| panic!("no {pointer} in {summary:#}"))
+}
+
+/// The ledger's sentences on what was wrong.
+pub(crate) fn problems(summary: &Value) -> String {
+    summary["problems"].to_string()
+}
+
+/// triggered = inhibited + complete + incomplete + lost + rejected.
+pub(crate) fn assert_closed(summary: &Value) {
+    let of = |key: &str| number(summary, &format!("/events/{key}"));
+    let settled = of("inhibited") + of("complete") + of("incomplete") + of("lost") + of("rejected");
+    assert!(of("triggered") == settled, "{:#}", summary["events"]);
+}

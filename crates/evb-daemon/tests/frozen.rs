@@ -1,0 +1,93 @@
+//! Sources that stop and wake again (SIGSTOP, SIGCONT) in a system of processes.
+
+mod fleet;
+
+use std::{collections::BTreeMap, thread::sleep, time::Duration};
+
+use evb_core::id::{RunNumber, SourceId};
+use evb_file::{EventFile, existing_files};
+use fleet::{Fleet, Plan, assert_closed, number, problems};
+
+/// The sources that each event has, over all builders' files; by event id.
+fn events(fleet: &Fleet) -> BTreeMap<u64, (Vec<u16>, Vec<SourceId>)> {
+    let mut events = BTreeMap::new();
+    for path in existing_files(&fleet.out(), RunNumber::new(1)).expect("files") {
+        for event in EventFile::open(&path).expect("a file of ours").events() {
+            let event = event.expect("it is whole");
+            let here = event.fragments().map(|fragment| fragment.source.number()).collect();
+            let twice = events.insert(event.id.number(), (here, event.missing));
+            assert!(twice.is_none(), "event {} is there twice", event.id);
+        }
+    }
+    events
+}
+
+#[test]
+fn a_frozen_source_is_named_and_comes_back() {
+    let plan = Plan { run: "duration = \"6 s\"\nnumber = 1", files: true, ..Plan::default() };
+    let mut fleet = plan.start();
+    sleep(Duration::from_millis(1200));
+    fleet.signal("source:2", "STOP");
+    sleep(Duration::from_secs(3));
+    fleet.signal("source:2", "CONT");
+    fleet.all_end(1, Duration::from_secs(20));
+
+    let summary = fleet.summary("supervisor");
+    assert_closed(&summary);
+    let (assigned, lost) = (number(&summary, "/events/assigned"), number(&summary, "/events/lost"));
+    assert!(assigned > 6.0 * 500.0 * 0.7 && lost == 0.0, "{:#}", summary["events"]);
+    let source = &summary["sources"][1];
+    assert!((1.0..4.0).contains(&number(source, "/down_s")), "{source:#}");
+    let without = number(source, "/events_without");
+    assert!(without > 500.0, "only {without} events were built at full rate without it");
+    for other in [0, 2] {
+        let other = &summary["sources"][other];
+        assert!(number(other, "/missing") == 0.0 && number(other, "/down_s") == 0.0, "{other:#}");
+    }
+    assert!(problems(&summary).contains("source 2 was down for"), "{}", problems(&summary));
+
+    let events = events(&fleet);
+    assert_eq!(events.len() as f64, assigned);
+    let has_all = |(here, _): &(Vec<u16>, Vec<SourceId>)| here[..] == [1, 2, 3];
+    let first = events.iter().find(|(_, event)| !has_all(event)).map(|(id, _)| *id).expect("some miss it");
+    let last =
+        events.iter().rev().find(|(_, event)| !has_all(event)).map(|(id, _)| *id).expect("some miss it");
+    assert!(events.values().all(|(here, _)| here.contains(&1) && here.contains(&3)));
+    let named = events.values().filter(|(_, missing)| missing[..] == [SourceId::new(2)]).count();
+    assert_eq!(named as f64, number(source, "/missing"), "events that expected it name it");
+    assert!(named > 0 && named <= 2 * 16 + 1, "{named} events were under way when it froze");
+    let (before, after) = (events.range(..first).count(), events.range(last + 1..).count());
+    assert!(before > 100 && after > 300, "{before} complete before, {after} after, of {}", events.len());
+}
+
+/// Four lanes may hold the whole budget.
+#[test]
+fn frozen_sources_do_not_hold_the_budget() {
+    let plan = Plan {
+        sources: 6,
+        run: "duration = \"5 s\"",
+        supervisor: "trigger = { kind = \"as-fast-as-possible\" }",
+        shaping: "mode = \"credit\"\nbudget = \"256 KiB\"\nchunk = \"64 KiB\"",
+        size: "200 kB",
+        ..Plan::default()
+    };
+    let mut fleet = plan.start();
+    sleep(Duration::from_secs(1));
+    let frozen: Vec<String> = (1..=5).map(|id| format!("source:{id}")).collect();
+    frozen.iter().for_each(|source| fleet.signal(source, "STOP"));
+    sleep(Duration::from_millis(2500));
+    frozen.iter().for_each(|source| fleet.signal(source, "CONT"));
+    fleet.all_end(1, Duration::from_secs(25));
+
+    let summary = fleet.summary("supervisor");
+    assert_closed(&summary);
+    assert!(number(&summary, "/events/lost") == 0.0, "{:#}", summary["events"]);
+    for source in 0..5 {
+        let source = &summary["sources"][source];
+        let without = number(source, "/events_without");
+        assert!(without > 200.0, "{without} events went on without five frozen sources: {source:#}");
+        assert!(number(source, "/reconnects") >= 1.0, "{source:#}");
+        assert!(number(source, "/fragments") > 50.0 && number(source, "/uncommitted") == 0.0, "{source:#}");
+    }
+    assert!(number(&summary["sources"][5], "/missing") == 0.0);
+}

@@ -1,0 +1,116 @@
+//! Runs that cannot begin: exit code 2 where the configuration is at fault, 1 where somebody does not come.
+
+mod fleet;
+
+use std::{path::Path, process::Command, time::Duration};
+
+use fleet::{Plan, problems};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Runs a configuration in one process; exit code, and what it says to standard error.
+fn run(text: &str) -> (Option<i32>, String) {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text).expect("written");
+    run_file(file.path())
+}
+
+fn run_file(path: &Path) -> (Option<i32>, String) {
+    evbd(&["run", "--quiet"], path)
+}
+
+fn evbd(arguments: &[&str], path: &Path) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_evbd")).args(arguments).arg(path).output();
+    let output = output.expect("evbd starts");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn system(builders: &str, extra: &str) -> String {
+    format!(
+        "[run]\nevents = 10\n{extra}\n[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\n[[source]]\nid = 1\ninput = {{ kind = \"generator\", size = \"1 kB\" }}\n{builders}"
+    )
+}
+
+#[test]
+fn a_bad_configuration_names_key_line_and_remedy() {
+    let builder = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
+    let sound = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(sound.path(), system(builder, "")).expect("written");
+    assert_eq!(
+        evbd(&["check"], sound.path()),
+        (Some(0), String::new()),
+        "nothing is wrong but what is put in"
+    );
+    let cases = [
+        (system(builder, "evnts = 5"), ":3:1", "did you mean `events`?"),
+        (system(builder, "seed = \"one\""), ":3:", "seed"),
+        (system(builder, "duration = 10"), ":3:", "duration"),
+        (system(&builder.replace("127.0.0.1", "10.0.0.1"), ""), ":12:", "loopback"),
+        (system(&format!("{builder}{builder}"), ""), ":15:", "id"),
+        ("[run\n".to_owned(), ":1:", "]"),
+        (String::new(), "", "supervisor"),
+    ];
+    for (text, line, words) in cases {
+        let (code, said) = run(&text);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(line) && said.contains(words), "`{line}` and `{words}`: {said}");
+    }
+    let (code, said) = run_file(Path::new("/nowhere/at.all"));
+    assert!(code == Some(2) && said.contains("/nowhere/at.all"), "{said}");
+}
+
+#[test]
+fn more_builders_than_a_source_can_have_lanes_are_refused() {
+    let builders = |count: u16| {
+        let entry =
+            |id| format!("[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{}\"\nsink = \"null\"\n", 20_000 + id);
+        (1..=count).map(entry).collect::<String>()
+    };
+    let (code, said) = run(&system(&builders(257), ""));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("more than 256 builders") && said.contains(":1035:6"), "{said}");
+    let sources = system(&builders(1), "").replace("id = 1\ninput", "ids = \"1-257\"\ninput");
+    let (code, said) = run(&sources);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("more than 256 sources") && said.contains("ids = \"1-257\""), "{said}");
+}
+
+#[test]
+fn who_does_not_come_is_named() {
+    let plan = Plan {
+        supervisor: "start_timeout = \"1 s\"\ntrigger = { kind = \"as-fast-as-possible\" }",
+        ..Plan::default()
+    };
+    let mut fleet = plan.start_but(&["source:2", "builder:1"]);
+    fleet.all_end(1, LIMIT);
+    let said = problems(&fleet.summary("supervisor"));
+    assert!(said.contains("still missing: source 2, builder 1"), "{said}");
+    // And if it is the supervisor: those who wait for it say where they looked.
+    let mut fleet = plan.start_but(&["supervisor"]);
+    fleet.all_end(1, LIMIT);
+    assert!(fleet.log("source:1").contains("cannot be reached"), "{}", fleet.log("source:1"));
+}
+
+#[test]
+fn files_of_the_run_are_not_overwritten() {
+    let plan = Plan { run: "events = 50\nnumber = 1", files: true, ..Plan::default() };
+    let mut fleet = plan.start();
+    fleet.all_end(0, LIMIT);
+    let before: Vec<_> = files(&fleet.out());
+    assert_eq!(before.len(), 2);
+    fleet.launch_again("builder:1");
+    assert_eq!(fleet.wait("builder:1", LIMIT), Some(2), "{}", fleet.log("builder:1"));
+    let said = fleet.log("builder:1");
+    assert!(said.contains("run 1 has files already") && said.contains("leave it out"), "{said}");
+    assert_eq!(files(&fleet.out()), before);
+}
+
+fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(dir).expect("the directory is there");
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .map(|path| (path.display().to_string(), std::fs::read(&path).expect("a file")))
+        .collect();
+    files.sort();
+    files
+}
