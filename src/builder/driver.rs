@@ -161,12 +161,16 @@ impl Driver {
             let mut more = self.poll_control(cx)?;
             self.poll_entrance(cx);
             more |= self.poll_lanes(cx);
-            more |= self.poll_fates(cx);
+            self.poll_fates(cx);
             let now = clock::now();
             if self.core.next_timeout().is_some_and(|due| due <= now) {
                 self.core.handle_timeout(now);
             }
             self.drain(now)?;
+            // An instant sink is done with its events by now.
+            while self.poll_fates(cx) {
+                self.drain(now)?;
+            }
             self.flush_lanes(cx);
             self.report_when_done(now)?;
             if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
@@ -276,18 +280,20 @@ impl Driver {
         more
     }
 
-    /// Takes back what the sink is done with; whether there may be more.
+    /// Takes back what the sink is done with; whether that was anything.
     fn poll_fates(&mut self, cx: &mut Context<'_>) -> bool {
         let now = clock::now();
-        while let Poll::Ready(fate) = self.stage.fates.poll_recv(cx) {
+        let mut any = false;
+        while let Poll::Ready(fate) = self.stage.poll_fate(cx) {
             match fate {
                 Some((event, Fate::Written)) => self.core.handle_written(event, now),
                 Some((event, Fate::Rejected)) => self.core.handle_rejected(event, now),
                 Some((event, Fate::Failed(cause))) => self.core.handle_failed(event, cause, now),
-                None => return false,
+                None => return any,
             }
+            any = true;
         }
-        false
+        any
     }
 
     /// Does what the machine wants done.
@@ -295,8 +301,7 @@ impl Driver {
         while let Some(output) = self.core.poll(now) {
             match output {
                 Output::Event(event) => {
-                    if let Err(refused) = self.stage.events.try_send(event) {
-                        let event = refused.into_inner();
+                    if let Err(event) = self.stage.submit(event) {
                         self.core.handle_failed(event, "the sink's thread is gone".to_owned(), now);
                     }
                 }
@@ -366,9 +371,7 @@ impl Driver {
 
     /// Waits until the sink has closed.
     async fn close(self) {
-        let Stage { events, mut fates } = self.stage;
-        drop(events);
-        while fates.recv().await.is_some() {}
+        self.stage.close().await;
     }
 }
 

@@ -73,7 +73,14 @@ impl Generator {
     /// A generator for one source; no fragment is larger than `limit`, the source's `max_fragment`.
     pub fn new(source: SourceId, size: FragmentSize, limit: Bytes, seed: u64) -> Self {
         let seed = Rng::new(seed ^ (u64::from(source.number()) << 48)).next_u64();
-        Self { source, size, limit: limit.min(Bytes::new(u32::MAX.into())), seed, pool: Vec::new(), pooled: 0 }
+        Self {
+            source,
+            size,
+            limit: limit.min(Bytes::new(u32::MAX.into())),
+            seed,
+            pool: Vec::new(),
+            pooled: 0,
+        }
     }
 
     /// The size of its fragment of that event.

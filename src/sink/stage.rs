@@ -1,9 +1,17 @@
 //! Filter and sink on a thread of their own, fed by the builder's task in batches.
 
-use std::io;
+use std::{
+    collections::VecDeque,
+    io,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
 
 use evb_core::event::Event;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
 
 use super::{RunFacts, Sink, SinkError};
 use crate::filter::{Filter, FilterVerdict};
@@ -16,26 +24,74 @@ pub(crate) enum Fate {
     Failed(String),
 }
 
-/// The builder's side of the stage. Never more events in it than the builder has slots, so neither channel can be full.
-#[derive(Debug)]
-pub(crate) struct Stage {
-    pub(crate) events: mpsc::Sender<Event>,
-    pub(crate) fates: mpsc::Receiver<(Event, Fate)>,
+/// Filter and sink, as the builder sees them. Never more events in hand than the builder has slots, so no queue can be full.
+pub(crate) enum Stage {
+    /// On a thread of their own.
+    Apart { events: mpsc::Sender<Event>, fates: mpsc::Receiver<(Event, Fate)> },
+    /// On the builder's: the sink never waits.
+    Here { take: Box<dyn FnMut(&Event) -> Fate>, fates: VecDeque<(Event, Fate)> },
 }
 
-/// Starts filter and sink on a thread of their own; `slots` bounds how many events can be in hand.
+impl Stage {
+    /// Hands an event over.
+    pub(crate) fn submit(&mut self, event: Event) -> Result<(), Event> {
+        match self {
+            Self::Apart { events, .. } => events.try_send(event).map_err(TrySendError::into_inner),
+            Self::Here { take, fates } => {
+                let fate = take(&event);
+                fates.push_back((event, fate));
+                Ok(())
+            }
+        }
+    }
+
+    /// The next event that filter and sink are done with.
+    pub(crate) fn poll_fate(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Event, Fate)>> {
+        match self {
+            Self::Apart { fates, .. } => fates.poll_recv(cx),
+            Self::Here { fates, .. } => {
+                fates.pop_front().map_or(Poll::Pending, |fate| Poll::Ready(Some(fate)))
+            }
+        }
+    }
+
+    /// Waits until the sink has closed.
+    pub(crate) async fn close(self) {
+        if let Self::Apart { events, mut fates } = self {
+            drop(events);
+            while fates.recv().await.is_some() {}
+        }
+    }
+}
+
+/// Starts filter and sink; `slots` bounds how many events can be in hand.
 ///
 /// # Errors
-/// The system has no thread; or later, through `begun`, what the sink says.
+/// The system has no thread; or later, through the receiver, what the sink says at its beginning.
 pub(crate) fn start<S: Sink>(
     facts: RunFacts,
     mut sink: S,
-    filter: Box<dyn Filter>,
+    mut filter: Box<dyn Filter>,
     slots: usize,
 ) -> io::Result<(Stage, oneshot::Receiver<Result<(), SinkError>>)> {
+    let (begun, has_begun) = oneshot::channel();
+    if sink.is_instant() {
+        // Nobody is there yet to whom it could be of no use.
+        let _ = begun.send(at_once(sink.begin(&facts)).and_then(|result| result));
+        let take = move |event: &Event| {
+            let taken = at_once(take(&mut sink, filter.as_mut(), event));
+            let committed = at_once(sink.commit()).and_then(|result| result);
+            match (taken, committed) {
+                (Ok(Fate::Written), Err(SinkError(cause))) | (Err(SinkError(cause)), _) => {
+                    Fate::Failed(cause)
+                }
+                (Ok(fate), _) => fate,
+            }
+        };
+        return Ok((Stage::Here { take: Box::new(take), fates: VecDeque::new() }, has_begun));
+    }
     let (events, incoming) = mpsc::channel(slots.max(1));
     let (outgoing, fates) = mpsc::channel(slots.max(1));
-    let (begun, has_begun) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(format!("sink {}", facts.builder)).spawn(move || {
         runtime.block_on(async {
@@ -46,7 +102,15 @@ pub(crate) fn start<S: Sink>(
             }
         });
     })?;
-    Ok((Stage { events, fates }, has_begun))
+    Ok((Stage::Apart { events, fates }, has_begun))
+}
+
+/// What a future that never waits comes to.
+fn at_once<T>(future: impl Future<Output = T>) -> Result<T, SinkError> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Ok(value),
+        Poll::Pending => Err(SinkError("the sink says that it is instant, and waits".to_owned())),
+    }
 }
 
 async fn run<S: Sink>(

@@ -240,7 +240,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// When `handle_timeout` or `poll` has something to do without further input.
     pub fn next_timeout(&self) -> Option<Instant> {
         let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
-        earlier(earlier(deadline, self.policy.next_timeout()), Some(self.next_heartbeat.min(self.next_sweep)))
+        let regular = Some(self.next_heartbeat.min(self.next_sweep));
+        earlier(earlier(deadline, self.policy.next_timeout()), earlier(self.lanes.commit_at(), regular))
     }
 
     /// What is to be done next.
@@ -250,10 +251,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
         if core::mem::take(&mut self.grants_due) {
             while let Some(grant) = self.policy.poll(self.lanes.demands(), now) {
-                self.lanes.grant(grant);
+                self.lanes.grant(grant, now);
             }
         }
-        if let Some(lane) = self.lanes.take_dirty() {
+        if let Some(lane) = self.lanes.take_dirty(now) {
             return Some(Output::Lane(lane));
         }
         let message = if !self.completions.complete.is_empty() || !self.completions.exceptions.is_empty() {

@@ -73,11 +73,12 @@ fn shared_memory_is_left_alone_and_the_pool_is_bounded() {
     assert_ne!(next.as_ptr(), shared.as_ptr());
     assert_eq!(shared[0], 1);
     let count = POOL_PIECES as u64 + 1000;
-    let many: Vec<Payload> = (0..count).map(|event| generator.generate(EventId::new(event)).payload).collect();
+    let many: Vec<Payload> =
+        (0..count).map(|event| generator.generate(EventId::new(event)).payload).collect();
     many.into_iter().for_each(|payload| generator.recycle(payload));
     assert_eq!(generator.pool.len(), POOL_PIECES);
 
-    let mut large = super::Generator::new(SourceId::new(1), FragmentSize::Fixed(Bytes::mib(8)), Bytes::mib(8), 1);
+    let mut large = Generator::new(SourceId::new(1), FragmentSize::Fixed(Bytes::mib(8)), Bytes::mib(8), 1);
     let many: Vec<Payload> = (0..12).map(|event| large.generate(EventId::new(event)).payload).collect();
     many.into_iter().for_each(|payload| large.recycle(payload));
     assert_eq!(large.pool.len() * 8, POOL_BYTES >> 20);

@@ -20,6 +20,10 @@ use crate::{
 
 const HEADER: usize = FRAGMENT_HEADER as usize;
 
+/// How long a commit may wait for a grant to go along with: it only lets the source's memory go, and a packet of its own
+/// for each event and lane would be a tenth of all packets.
+const COMMIT_DELAY: Duration = Duration::from_millis(2);
+
 /// Assignments may come so much later than what sources announce because of the same decision: the control connection
 /// may wait for TCP's retransmission timer, which is 200 ms at least and doubles.
 const ASSIGNMENT_DELAY: Duration = Duration::from_secs(3);
@@ -29,6 +33,9 @@ pub(super) struct Lanes {
     lanes: Vec<Reception>,
     demands: Vec<LaneDemand>,
     dirty: SourceSet,
+    /// Lanes with a commit to send, which waits for a grant to go along with, or until `commit_at`.
+    commits: SourceSet,
+    commit_at: Option<Instant>,
     ranges: Vec<Range<u64>>,
 }
 
@@ -41,7 +48,13 @@ struct Reception {
     granted_sent: u64,
     /// Since when its connection is gone, and no byte came that an event waits for.
     gone_since: Option<Instant>,
+    /// Since when bytes are granted on its connection, and none came.
+    silent_since: Option<Instant>,
 }
+
+/// How long a source that is granted bytes, and speaks to the supervisor, may send none of them (docs/protocol.md LANE-15):
+/// more than TCP on a working network ever needs.
+const SILENCE: Duration = Duration::from_secs(5);
 
 impl Lanes {
     pub(super) fn new(max_fragment: &[Bytes]) -> Self {
@@ -51,29 +64,50 @@ impl Lanes {
             running: RunningChecksum::default(),
             granted_sent: 0,
             gone_since: None,
+            silent_since: None,
         };
         let lanes: Vec<_> = max_fragment.iter().map(reception).collect();
         let demands = lanes.iter().map(|reception| reception.lane.demand()).collect();
-        Self { lanes, demands, dirty: SourceSet::default(), ranges: Vec::new() }
+        Self {
+            lanes,
+            demands,
+            dirty: SourceSet::default(),
+            commits: SourceSet::default(),
+            commit_at: None,
+            ranges: Vec::new(),
+        }
     }
 
     pub(super) fn demands(&self) -> &[LaneDemand] {
         &self.demands
     }
 
-    pub(super) fn grant(&mut self, grant: Grant) {
-        self.lanes[grant.lane].lane.grant(grant.end);
+    pub(super) fn grant(&mut self, grant: Grant, now: Instant) {
+        let reception = &mut self.lanes[grant.lane];
+        reception.lane.grant(grant.end);
+        reception.silent_since.get_or_insert(now);
         self.refresh(grant.lane);
         self.dirty.insert(grant.lane);
     }
 
     pub(super) fn settle(&mut self, lane: usize, start: u64) {
         self.lanes[lane].lane.settle(start);
-        self.dirty.insert(lane);
+        self.commits.insert(lane);
+    }
+
+    /// When commits that wait are to be sent.
+    pub(super) fn commit_at(&self) -> Option<Instant> {
+        self.commit_at
     }
 
     /// The next lane with records to send.
-    pub(super) fn take_dirty(&mut self) -> Option<usize> {
+    pub(super) fn take_dirty(&mut self, now: Instant) -> Option<usize> {
+        if self.commits.is_empty() {
+            self.commit_at = None;
+        } else if *self.commit_at.get_or_insert(now + COMMIT_DELAY) <= now {
+            self.dirty = self.dirty.union(&core::mem::take(&mut self.commits));
+            self.commit_at = None;
+        }
         let lane = self.dirty.iter().next()?;
         self.dirty.remove(lane);
         Some(lane)
@@ -89,6 +123,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn handle_lane_connected(&mut self, lane: usize, now: Instant) -> LaneState {
         let reception = &mut self.lanes.lanes[lane];
         reception.lane.handle_connected();
+        reception.silent_since = None;
         reception.granted_sent = reception.lane.received();
         let (received, announced) = (reception.lane.received(), reception.lane.ready());
         let committed = reception.lane.committed();
@@ -192,6 +227,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             reception.granted_sent = granted;
             into.extend_from_slice(&RecordHeader::Grant { end: granted }.encode());
         }
+        self.lanes.commits.remove(lane);
         if let Some(offset) = reception.lane.take_commit(&mut self.lanes.ranges) {
             encode_commit(offset, &self.lanes.ranges, into);
         }
@@ -199,7 +235,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// Whether all that came in on all lanes is committed and told.
     pub fn is_idle(&self) -> bool {
-        self.free.len() == self.config.slots && self.lanes.dirty.is_empty()
+        self.free.len() == self.config.slots && self.lanes.dirty.is_empty() && self.lanes.commits.is_empty()
     }
 
     /// Requirements: docs/protocol.md LANE-14, RUN-11.
@@ -278,7 +314,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let reception = &mut self.lanes.lanes[lane];
         reception.lane.advance(count);
         let Some(slot) = arrival.fragment.slot else {
-            self.lanes.dirty.insert(lane);
+            self.lanes.commits.insert(lane);
             return;
         };
         if count < arrival.remaining {
@@ -302,19 +338,24 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let reception = &mut self.lanes.lanes[lane];
         reception.gone_since = None;
         let received = reception.lane.received();
+        reception.silent_since = (reception.lane.granted() > received).then_some(now);
         self.policy.handle_received(lane, received, now);
         self.lanes.refresh(lane);
         self.grants_due = true;
     }
 
-    /// Waits no more for what was announced on lanes that have been broken for the deadline: their sources may still speak
-    /// to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
+    /// Waits no more for what was announced on lanes that have been broken for the deadline, or silent for long: their
+    /// sources may still speak to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
     pub(super) fn give_up_broken_lanes(&mut self, now: Instant) {
         for lane in 0..self.lanes.lanes.len() {
-            let Reception { lane: broken, gone_since, .. } = &self.lanes.lanes[lane];
+            let Reception { lane: incoming, gone_since, silent_since, .. } = &self.lanes.lanes[lane];
             // One that is connected again gets time to bring something; if it breaks first, it is looked at then.
-            if broken.is_connected() || gone_since.is_none_or(|since| now.since(since) < self.config.deadline)
-            {
+            let (since, patience) = if incoming.is_connected() {
+                (silent_since, self.config.deadline.max(SILENCE))
+            } else {
+                (gone_since, self.config.deadline)
+            };
+            if since.is_none_or(|since| now.since(since) < patience) {
                 continue;
             }
             for slot in 0..self.slots.len() {

@@ -138,6 +138,10 @@ impl SupervisorCore {
         self.tally.drained = Some(now);
         self.send(Recipients::Everyone, Message::Finish(Finish {}));
         self.phase = Phase::Reporting { until: now + self.plan.report_timeout };
+        if self.tally.started.is_none() {
+            // Nothing was counted, and peers that never saw a roster have no report to give.
+            return self.close_ledger(now);
+        }
         self.close_if_all_reported(now);
     }
 }

@@ -56,7 +56,11 @@ pub(super) fn read<'t, T>(
         let (first, ids) = section();
         let place = if first.has("id") { "id" } else { "ids" };
         if taken.len() + ids.len() > MOST {
-            first.refuse(place, format!("more than {MOST} {key}s: a run has at most so many"), "give fewer ids");
+            first.refuse(
+                place,
+                format!("more than {MOST} {key}s: a run has at most so many"),
+                "give fewer ids",
+            );
             break;
         }
         if let Some(id) = ids.iter().find(|id| taken.contains(*id)) {

@@ -129,16 +129,15 @@ impl SourceEnd {
         lane: usize,
     ) -> Poll<Result<(), LaneEnd>> {
         loop {
-            // A record that has begun comes first, then announcements, then the next record.
+            if self.current.is_none() {
+                self.start_record();
+            }
             let written = if self.current.is_some() {
                 ready!(self.poll_write_record(cx, core, lane))?
             } else if !self.announcements.is_empty() {
                 let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.announcements))?;
                 self.announcements.advance(written);
                 written
-            } else if !self.queue.is_empty() {
-                self.start_record();
-                continue;
             } else {
                 return Poll::Ready(Ok(()));
             };
@@ -148,7 +147,8 @@ impl SourceEnd {
         }
     }
 
-    /// One `writev` of header and lane bytes, straight from the fragments.
+    /// One `writev` of header and lane bytes, straight from the fragments. Announcements that wait go in front of a record
+    /// that has not begun, in the same packets.
     fn poll_write_record(
         &mut self,
         cx: &mut Context<'_>,
@@ -157,14 +157,21 @@ impl SourceEnd {
     ) -> Poll<io::Result<usize>> {
         let Some(record) = &mut self.current else { return Poll::Ready(Ok(0)) };
         let mut slices = Vec::with_capacity(SLICES);
+        let announced = if record.header_written == 0 { self.announcements.len() } else { 0 };
+        if announced > 0 {
+            slices.push(IoSlice::new(&self.announcements));
+        }
         if record.header_written < RECORD_HEADER {
             slices.push(IoSlice::new(&record.header[record.header_written..]));
         }
         core.gather(lane, record.range.clone(), &mut slices);
         let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))?;
-        let of_header = written.min(RECORD_HEADER - record.header_written);
+        let of_announcements = written.min(announced);
+        let of_record = written - of_announcements;
+        let of_header = of_record.min(RECORD_HEADER - record.header_written);
+        self.announcements.advance(of_announcements);
         record.header_written += of_header;
-        record.range.start += (written - of_header) as u64;
+        record.range.start += (of_record - of_header) as u64;
         if record.header_written == RECORD_HEADER && record.range.is_empty() {
             self.current = None;
         }

@@ -22,6 +22,19 @@ fn fragments_before_and_after_the_assignment_make_one_event() {
     let report = bench.report();
     assert_eq!((report.complete, report.written, report.payload_bytes), (1, 1, 9));
     assert_eq!((report.lanes[0].last, report.lanes[0].last_by_ns), (1, 4_000_000));
+}
+
+#[test]
+fn a_commit_waits_for_a_grant_to_go_along_with_but_not_for_long() {
+    let mut bench = Bench::new(1, 2);
+    bench.assign(&[1], at(0));
+    bench.send(0, 1, b"data", at(1));
+    bench.write_all(at(2));
+    assert!(!bench.core.is_idle(), "the source has not been told yet");
+    bench.poll(at(3));
+    assert!(!bench.core.is_idle());
+    assert!(bench.core.next_timeout() <= Some(at(4)));
+    bench.poll(at(4));
     assert!(bench.core.is_idle());
 }
 
@@ -96,6 +109,36 @@ fn a_lane_that_stays_broken_holds_no_slot_though_its_source_speaks() {
     assert!(bench.events.is_empty());
     bench.data(1, &on_the_lane(2, b"b"), at(9300)).unwrap();
     assert!(bench.events[0].is_complete());
+}
+
+#[test]
+fn a_lane_that_is_back_gets_time_to_bring_what_it_announced() {
+    let mut bench = Bench::new(1, 2);
+    let deadline = DEADLINE.as_millis() as u64;
+    bench.assign(&[1], at(0));
+    bench.announce(0, 1, 1, at(1));
+    bench.core.handle_lane_disconnected(0, at(100));
+    // Just before it would have been given up.
+    bench.core.handle_lane_connected(0, at(99 + deadline));
+    bench.core.handle_timeout(at(400 + deadline));
+    bench.poll(at(400 + deadline));
+    assert!(bench.events.is_empty());
+    bench.data(0, &on_the_lane(1, b"1"), at(500 + deadline)).unwrap();
+    assert!(bench.events[0].is_complete());
+}
+
+#[test]
+fn a_source_that_announces_and_sends_nothing_holds_no_slot() {
+    let mut bench = Bench::new(2, 1);
+    bench.assign(&[1], at(0));
+    bench.send(0, 1, b"here", at(1));
+    bench.announce(1, 1, 6, at(1));
+    bench.core.handle_timeout(at(4900));
+    bench.poll(at(4900));
+    assert!(bench.events.is_empty(), "announced bytes have no deadline");
+    bench.core.handle_timeout(at(5200));
+    bench.poll(at(5200));
+    assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
 }
 
 #[test]

@@ -84,7 +84,11 @@ fn an_id_may_stand_only_once() {
 #[test]
 fn too_many_entries_are_refused() {
     let source = "input = { kind = \"generator\", size = \"1 kB\" }\n";
-    assert!(bad(&format!("[[source]]\nids = \"0-65535\"\n{source}")).to_string().contains("more than 256 sources"));
+    assert!(
+        bad(&format!("[[source]]\nids = \"0-65535\"\n{source}"))
+            .to_string()
+            .contains("more than 256 sources")
+    );
 }
 
 #[test]
