@@ -251,7 +251,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
         if core::mem::take(&mut self.grants_due) {
             while let Some(grant) = self.policy.poll(self.lanes.demands(), now) {
-                self.lanes.grant(grant, now);
+                self.lanes.grant(grant);
             }
         }
         if let Some(lane) = self.lanes.take_dirty(now) {

@@ -2,7 +2,11 @@
 
 mod fleet;
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use fleet::{Plan, problems};
 
@@ -81,8 +85,14 @@ fn who_does_not_come_is_named() {
         supervisor: "start_timeout = \"1 s\"\ntrigger = { kind = \"as-fast-as-possible\" }",
         ..Plan::default()
     };
+    let began = Instant::now();
     let mut fleet = plan.start_but(&["source:2", "builder:1"]);
     fleet.all_end(1, LIMIT);
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "{:?}: nobody waits for reports on nothing",
+        began.elapsed()
+    );
     let said = problems(&fleet.summary("supervisor"));
     assert!(said.contains("still missing: source 2, builder 1"), "{said}");
     // And if it is the supervisor: those who wait for it say where they looked.

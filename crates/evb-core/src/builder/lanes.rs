@@ -48,13 +48,7 @@ struct Reception {
     granted_sent: u64,
     /// Since when its connection is gone, and no byte came that an event waits for.
     gone_since: Option<Instant>,
-    /// Since when bytes are granted on its connection, and none came.
-    silent_since: Option<Instant>,
 }
-
-/// How long a source that is granted bytes, and speaks to the supervisor, may send none of them (docs/protocol.md LANE-15):
-/// more than TCP on a working network ever needs.
-const SILENCE: Duration = Duration::from_secs(5);
 
 impl Lanes {
     pub(super) fn new(max_fragment: &[Bytes]) -> Self {
@@ -64,7 +58,6 @@ impl Lanes {
             running: RunningChecksum::default(),
             granted_sent: 0,
             gone_since: None,
-            silent_since: None,
         };
         let lanes: Vec<_> = max_fragment.iter().map(reception).collect();
         let demands = lanes.iter().map(|reception| reception.lane.demand()).collect();
@@ -82,10 +75,8 @@ impl Lanes {
         &self.demands
     }
 
-    pub(super) fn grant(&mut self, grant: Grant, now: Instant) {
-        let reception = &mut self.lanes[grant.lane];
-        reception.lane.grant(grant.end);
-        reception.silent_since.get_or_insert(now);
+    pub(super) fn grant(&mut self, grant: Grant) {
+        self.lanes[grant.lane].lane.grant(grant.end);
         self.refresh(grant.lane);
         self.dirty.insert(grant.lane);
     }
@@ -123,7 +114,6 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn handle_lane_connected(&mut self, lane: usize, now: Instant) -> LaneState {
         let reception = &mut self.lanes.lanes[lane];
         reception.lane.handle_connected();
-        reception.silent_since = None;
         reception.granted_sent = reception.lane.received();
         let (received, announced) = (reception.lane.received(), reception.lane.ready());
         let committed = reception.lane.committed();
@@ -338,24 +328,19 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let reception = &mut self.lanes.lanes[lane];
         reception.gone_since = None;
         let received = reception.lane.received();
-        reception.silent_since = (reception.lane.granted() > received).then_some(now);
         self.policy.handle_received(lane, received, now);
         self.lanes.refresh(lane);
         self.grants_due = true;
     }
 
-    /// Waits no more for what was announced on lanes that have been broken for the deadline, or silent for long: their
-    /// sources may still speak to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
+    /// Waits no more for what was announced on lanes that have been broken for the deadline: their sources may still speak
+    /// to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
     pub(super) fn give_up_broken_lanes(&mut self, now: Instant) {
         for lane in 0..self.lanes.lanes.len() {
-            let Reception { lane: incoming, gone_since, silent_since, .. } = &self.lanes.lanes[lane];
+            let Reception { lane: broken, gone_since, .. } = &self.lanes.lanes[lane];
             // One that is connected again gets time to bring something; if it breaks first, it is looked at then.
-            let (since, patience) = if incoming.is_connected() {
-                (silent_since, self.config.deadline.max(SILENCE))
-            } else {
-                (gone_since, self.config.deadline)
-            };
-            if since.is_none_or(|since| now.since(since) < patience) {
+            if broken.is_connected() || gone_since.is_none_or(|since| now.since(since) < self.config.deadline)
+            {
                 continue;
             }
             for slot in 0..self.slots.len() {

@@ -128,20 +128,6 @@ fn a_lane_that_is_back_gets_time_to_bring_what_it_announced() {
 }
 
 #[test]
-fn a_source_that_announces_and_sends_nothing_holds_no_slot() {
-    let mut bench = Bench::new(2, 1);
-    bench.assign(&[1], at(0));
-    bench.send(0, 1, b"here", at(1));
-    bench.announce(1, 1, 6, at(1));
-    bench.core.handle_timeout(at(4900));
-    bench.poll(at(4900));
-    assert!(bench.events.is_empty(), "announced bytes have no deadline");
-    bench.core.handle_timeout(at(5200));
-    bench.poll(at(5200));
-    assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
-}
-
-#[test]
 fn a_damaged_fragment_ends_its_event_even_before_the_assignment() {
     let mut bench = Bench::new(2, 1);
     let mut damaged = on_the_lane(1, b"payload");
