@@ -64,9 +64,13 @@ pub(crate) fn design(
         let outcome = bench.run(network, &name, System::new(Mode::Credit, FRAGMENT).trigger(trigger))?;
         report.add(&outcome);
         report.clean(&outcome);
-        report.holds(&format!("{name}: dead time"), outcome.number("dead_time_fraction"), Bound::AtMost(0.0));
+        report.holds_timed(
+            &format!("{name}: dead time"),
+            outcome.number("dead_time_fraction"),
+            Bound::AtMost(0.0),
+        );
         let rate = outcome.number("rates.events_per_s");
-        report.holds(&format!("{name}: events per second"), rate, Bound::AtLeast(950.0));
+        report.holds_timed(&format!("{name}: events per second"), rate, Bound::AtLeast(950.0));
     }
     Ok(())
 }
@@ -78,7 +82,7 @@ fn limit(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
         let outcome = bench.run(network, name, System::new(Mode::Credit, FRAGMENT))?;
         report.add(&outcome);
         report.clean(&outcome);
-        report.holds(
+        report.holds_timed(
             &format!("{name}: share of 15 ports' goodput"),
             outcome.goodput_share(),
             Bound::AtLeast(LIMIT),

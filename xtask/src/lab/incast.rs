@@ -50,7 +50,7 @@ pub(crate) fn credit(bench: &Bench, network: &Network, report: &mut Report) -> R
         let outcome = bench.run(network, &name, System::new(Mode::Credit, FRAGMENT))?;
         report.add(&outcome);
         report.clean(&outcome);
-        report.holds(
+        report.holds_timed(
             &format!("{name}: share of the port's goodput"),
             outcome.goodput_share(),
             Bound::AtLeast(GOODPUT),
@@ -115,7 +115,7 @@ fn tail(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
         let none = bench.run(network, &format!("{name} none"), at(Mode::None))?;
         report.add(&none);
         let ratio = none.latency_us("p99") / credit.latency_us("p99");
-        report.holds(
+        report.holds_timed(
             &format!("{name}: p99 without shaping over p99 with credit"),
             ratio,
             Bound::AtLeast(10.0),
@@ -155,7 +155,7 @@ fn overload(bench: &Bench, network: &Network, report: &mut Report) -> Result<()>
         let outcome = bench.run(network, name, system)?;
         report.add(&outcome);
         report.clean(&outcome);
-        report.holds(
+        report.holds_timed(
             &format!("{name}: share of the port's goodput"),
             outcome.goodput_share(),
             Bound::AtLeast(GOODPUT),

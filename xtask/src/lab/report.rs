@@ -37,12 +37,19 @@ pub(crate) struct Report {
     outcomes: Vec<Outcome>,
     verdicts: Vec<Verdict>,
     notes: Vec<String>,
+    /// Whether bounds on speed and latency count: not where a busy machine must not fail a change.
+    timed: bool,
 }
 
 impl Report {
     pub(crate) fn new(scenario: &'static str) -> Self {
         println!("{}", header());
-        Self { scenario, outcomes: Vec::new(), verdicts: Vec::new(), notes: Vec::new() }
+        Self { scenario, outcomes: Vec::new(), verdicts: Vec::new(), notes: Vec::new(), timed: true }
+    }
+
+    /// A report that only notes what a busy machine changes: goodput, latency, dead time.
+    pub(crate) fn untimed(scenario: &'static str) -> Self {
+        Self { timed: false, ..Self::new(scenario) }
     }
 
     /// Keeps and prints an outcome, and holds it to what every outcome must: a summary that the wire confirms.
@@ -57,6 +64,15 @@ impl Report {
 
     pub(crate) fn holds(&mut self, what: &str, measured: f64, bound: Bound) {
         self.verdicts.push(Verdict { what: what.to_owned(), measured, bound });
+    }
+
+    /// A bound on something that depends on how busy the machine is.
+    pub(crate) fn holds_timed(&mut self, what: &str, measured: f64, bound: Bound) {
+        if self.timed {
+            self.holds(what, measured, bound);
+        } else {
+            self.note(format!("{what}: {} ({bound:?} on a quiet machine)", short(measured)));
+        }
     }
 
     pub(crate) fn yes(&mut self, what: &str, is_so: bool) {

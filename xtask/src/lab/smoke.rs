@@ -15,7 +15,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         only: bench.only.clone(),
         ..*bench
     };
-    let mut report = Report::new("smoke");
+    let mut report = Report::untimed("smoke");
     {
         let network = Network::up(incast::shape(8))?;
         incast::credit(&bench, &network, &mut report)?;
