@@ -7,7 +7,7 @@ mod driver;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use evb_core::{
-    fragment::Fragment,
+    fragment::{Fragment, Timestamp},
     id::{EventId, Peer, SourceId},
     source::PushError as Refused,
     units::{Bytes, Rate},
@@ -81,6 +81,13 @@ pub enum PushError {
 pub trait Readout: Send + 'static {
     /// The fragment of an event; `None` if there is none: the event will miss this source.
     fn fragment(&mut self, event: EventId) -> Option<Fragment>;
+
+    /// The timestamp and length of the fragment of an event, if it is worthwhile to make it only when it is to be sent:
+    /// then it is written just before it leaves, while it is in the cache. [`Self::fragment`] is called for it later, and
+    /// must keep the promise, or the event will name this source. `None`: the fragment is made now.
+    fn promise(&mut self, _event: EventId) -> Option<(Timestamp, u32)> {
+        None
+    }
 
     /// A payload whose event is safe: its memory may be used again, if nobody shares it.
     fn recycle(&mut self, _payload: bytes::Bytes) {}

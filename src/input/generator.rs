@@ -51,6 +51,9 @@ impl FragmentSize {
     }
 }
 
+/// From this size on, a fragment is made when it is to be sent: a few of them fill the cache.
+const WORTH_A_PROMISE: Bytes = Bytes::kib(128);
+
 /// How much memory of committed fragments is kept for new ones: that of a few thousand small ones, or a few large ones.
 const POOL_BYTES: usize = 64 << 20;
 const POOL_PIECES: usize = 8192;
@@ -97,14 +100,18 @@ impl Generator {
             payload = BytesMut::with_capacity(length);
         }
         let checksum = Pattern::of(event, self.source, length).write(length, &mut payload);
-        let timestamp = Timestamp::new(event.number());
-        Fragment { event, timestamp, payload: payload.freeze(), checksum }
+        Fragment { event, timestamp: timestamp(event), payload: payload.freeze(), checksum }
     }
 }
 
 impl Readout for Generator {
     fn fragment(&mut self, event: EventId) -> Option<Fragment> {
         Some(self.generate(event))
+    }
+
+    fn promise(&mut self, event: EventId) -> Option<(Timestamp, u32)> {
+        let length = self.size(event);
+        (length >= WORTH_A_PROMISE).then(|| (timestamp(event), length.count() as u32))
     }
 
     fn recycle(&mut self, payload: Payload) {
@@ -117,4 +124,8 @@ impl Readout for Generator {
             self.pool.push(memory);
         }
     }
+}
+
+fn timestamp(event: EventId) -> Timestamp {
+    Timestamp::new(event.number())
 }

@@ -12,7 +12,10 @@ use evb_core::{
     id::{BuilderId, EventId},
     source::{Output, SourceConfig as CoreConfig, SourceCore},
     time::{Instant, earlier},
-    wire::control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, Welcome, control},
+    wire::{
+        control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, Welcome, control},
+        record::Announcement,
+    },
 };
 use evb_net::{
     clock,
@@ -148,9 +151,9 @@ impl Driver {
             if self.core.next_timeout().is_some_and(|due| due <= now) {
                 self.core.handle_timeout(now);
             }
-            self.drain(now)?;
+            self.drain(cx, now)?;
             if self.make_wanted(now) {
-                self.drain(now)?;
+                self.drain(cx, now)?;
             }
             more |= !self.wanted.is_empty();
             for lane in &mut self.lanes {
@@ -241,7 +244,7 @@ impl Driver {
     }
 
     /// Does what the machine wants done.
-    fn drain(&mut self, now: Instant) -> Result<(), RoleError> {
+    fn drain(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<(), RoleError> {
         while let Some(output) = self.core.poll(now) {
             match output {
                 Output::Announce(lane) => match self.lanes[lane].end() {
@@ -253,11 +256,29 @@ impl Driver {
             }
         }
         while let Some((lane, range)) = self.core.poll_departure(now) {
+            self.make_promised(lane, &range);
             if let Some(end) = self.lanes[lane].end() {
                 end.send(range);
             }
+            // At once: what was just made is still in the cache.
+            self.lanes[lane].poll_flush(cx, &mut self.core);
         }
         Ok(())
+    }
+
+    /// Has readout make what it promised for these lane bytes.
+    fn make_promised(&mut self, lane: usize, range: &Range<u64>) {
+        let Some(readout) = &mut self.readout else { return };
+        while let Some((offset, event)) = self.core.unmade(lane, range) {
+            let fragment = readout.fragment(event);
+            if fragment.is_none() {
+                tracing::error!(
+                    event_id = event.number(),
+                    "readout did not make the fragment that it promised"
+                );
+            }
+            self.core.fulfil(lane, offset, fragment);
+        }
     }
 
     /// Has readout make fragments that are wanted, a turn's worth; whether it made any.
@@ -267,6 +288,13 @@ impl Driver {
         while made < TURN
             && let Some(event) = self.wanted.pop_front()
         {
+            if let Some((timestamp, length)) = readout.promise(event) {
+                made += FRAGMENT_COST;
+                if let Err(error) = self.core.promise(Announcement { event, timestamp, length }) {
+                    tracing::error!(%error, "readout promised a fragment that is refused");
+                }
+                continue;
+            }
             let Some(fragment) = readout.fragment(event) else { continue };
             made += fragment.payload.len() + FRAGMENT_COST;
             if let Err(error) = self.core.push(fragment, now) {

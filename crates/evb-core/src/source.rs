@@ -28,8 +28,11 @@ use crate::{
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
-    wire::control::{
-        Control, Decisions, Heartbeat, MalformedMessage, Report, SourceReport, Verdict, control, report,
+    wire::{
+        control::{
+            Control, Decisions, Heartbeat, MalformedMessage, Report, SourceReport, Verdict, control, report,
+        },
+        record::Announcement,
     },
 };
 
@@ -148,6 +151,35 @@ impl SourceCore {
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
         self.place(placed);
         Ok(())
+    }
+
+    /// Readout promises the fragment of a wanted event: it is announced, and made when it is to be sent ([`Self::unmade`]).
+    /// So large fragments are written just before they leave, while they are in the cache.
+    pub fn promise(&mut self, promise: Announcement) -> Result<(), PushError> {
+        let (event, size) = (promise.event, Bytes::new(promise.length.into()));
+        if size > self.config.max_fragment {
+            return Err(PushError::Oversize { event, size, limit: self.config.max_fragment });
+        }
+        self.counters.pushed += 1;
+        self.counters.pushed_bytes += size.count();
+        match self.backlog.take_assigned(event) {
+            Some(lane) => {
+                self.lanes[lane].promise(promise);
+                self.announce.insert(lane);
+            }
+            None => self.counters.duplicate += 1,
+        }
+        Ok(())
+    }
+
+    /// The first fragment in a range of a lane that was promised and is not made: make it and call [`Self::fulfil`].
+    pub fn unmade(&self, lane: usize, range: &Range<u64>) -> Option<(u64, EventId)> {
+        self.lanes[lane].unmade(range)
+    }
+
+    /// Readout made a promised fragment, or failed to: see [`OutgoingLane::fulfil`].
+    pub fn fulfil(&mut self, lane: usize, offset: u64, fragment: Option<Fragment>) {
+        self.lanes[lane].fulfil(offset, fragment);
     }
 
     /// The supervisor decided.

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 
 use super::LaneError;
 use crate::{
-    fragment::Fragment,
+    fragment::{Checksum, Fragment},
     id::EventId,
     units::Bytes,
     wire::record::{Announcement, FRAGMENT_HEADER, MAX_ANNOUNCEMENTS, RecordHeader, encode_fragment_header},
@@ -35,8 +35,10 @@ struct Held {
     start: u64,
     announcement: Announcement,
     header: [u8; FRAGMENT_HEADER as usize],
-    /// `None` once committed out of order: nobody will ask for the bytes again.
+    /// `None` while only promised, and once committed out of order: nobody will ask for the bytes again.
     payload: Option<bytes::Bytes>,
+    /// Announced, and still to be made.
+    promised: bool,
 }
 
 impl OutgoingLane {
@@ -49,7 +51,48 @@ impl OutgoingLane {
         self.ready += announcement.lane_length();
         self.held_bytes += u64::from(length);
         self.held_payloads += 1;
-        self.held.push_back(Held { start, announcement, header, payload: Some(fragment.payload) });
+        let payload = Some(fragment.payload);
+        self.held.push_back(Held { start, announcement, header, payload, promised: false });
+    }
+
+    /// Appends a fragment that will be made when it is to be sent: see [`Self::unmade`].
+    pub fn promise(&mut self, announcement: Announcement) {
+        let start = self.ready;
+        self.ready += announcement.lane_length();
+        self.held_bytes += u64::from(announcement.length);
+        self.held_payloads += 1;
+        let header = [0; FRAGMENT_HEADER as usize];
+        self.held.push_back(Held { start, announcement, header, payload: None, promised: true });
+    }
+
+    /// The first fragment within a range that was promised and is not made: its lane offset and event.
+    pub fn unmade(&self, range: &Range<u64>) -> Option<(u64, EventId)> {
+        let first = self.held.partition_point(|held| held.end() <= range.start);
+        let mut within = self.held.range(first..).take_while(|held| held.start < range.end);
+        let held = within.find(|held| held.promised)?;
+        Some((held.start, held.announcement.event))
+    }
+
+    /// A promised fragment is made. What is not as it was promised, or does not come, is replaced by bytes that the builder
+    /// will find damaged: the announcement cannot be taken back, and the event will name its source.
+    pub fn fulfil(&mut self, offset: u64, fragment: Option<Fragment>) {
+        let index = self.held.partition_point(|held| held.start < offset);
+        let Some(held) = self.held.get_mut(index).filter(|held| held.start == offset && held.promised) else {
+            return;
+        };
+        let Announcement { event, length, .. } = held.announcement;
+        let as_promised = |made: &Fragment| made.event == event && made.payload.len() == length as usize;
+        let (payload, checksum) = match fragment.filter(as_promised) {
+            Some(made) => (made.payload, made.checksum),
+            None => {
+                let payload = bytes::Bytes::from(vec![0; length as usize]);
+                let wrong = !Checksum::of(&payload).number();
+                (payload, Checksum::from_number(wrong))
+            }
+        };
+        held.header = encode_fragment_header(event, checksum);
+        held.payload = Some(payload);
+        held.promised = false;
     }
 
     /// Lane bytes appended so far.

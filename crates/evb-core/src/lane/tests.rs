@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use super::{IncomingLane, LaneError, OutgoingLane};
 use crate::{
-    fragment::{Fragment, Timestamp},
+    fragment::{Checksum, Fragment, Timestamp},
     id::EventId,
-    wire::record::Announcement,
+    wire::record::{Announcement, decode_fragment_header},
 };
 
 fn fragment(event: u64, length: usize) -> Fragment {
@@ -260,4 +260,33 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_promise_is_announced_and_kept_or_found_damaged() {
+    let mut outgoing = OutgoingLane::default();
+    let kept = fragment(1, 84);
+    for event in 1..=3 {
+        let Fragment { timestamp, .. } = kept;
+        outgoing.promise(Announcement { event: EventId::new(event), timestamp, length: 84 });
+    }
+    assert_eq!((outgoing.ready(), outgoing.held_bytes().count(), outgoing.held_fragments()), (300, 252, 3));
+    assert_eq!(outgoing.announce(&mut BytesMut::new()), 3);
+    outgoing.handle_grant(300).unwrap();
+    let range = outgoing.take(300).unwrap();
+    assert_eq!(outgoing.unmade(&(0..100)), Some((0, EventId::new(1))));
+    outgoing.fulfil(0, Some(kept.clone()));
+    assert_eq!(outgoing.unmade(&(0..100)), None);
+    assert_eq!(outgoing.unmade(&range), Some((100, EventId::new(2))));
+    outgoing.fulfil(100, None);
+    outgoing.fulfil(200, Some(fragment(3, 83)));
+    assert_eq!(outgoing.unmade(&range), None);
+    let mut slices = Vec::with_capacity(16);
+    assert_eq!(outgoing.gather(range, &mut slices), 300);
+    let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+    for (lane, is_right) in bytes.chunks(100).zip([true, false, false]) {
+        let (_, checksum) = decode_fragment_header(lane.first_chunk().unwrap());
+        assert_eq!(Checksum::of(&lane[16..]) == checksum, is_right);
+    }
+    assert_eq!(&bytes[16..100], &kept.payload[..]);
 }

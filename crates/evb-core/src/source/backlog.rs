@@ -98,6 +98,16 @@ impl Backlog {
         Ok(placed)
     }
 
+    /// The lane of an event that is assigned and has no fragment, which is to be there from now on.
+    pub(super) fn take_assigned(&mut self, event: EventId) -> Option<usize> {
+        let index = event.number().checked_sub(self.first)? as usize;
+        let entry = self.entries.get_mut(index)?;
+        let Entry::Assigned(lane) = *entry else { return None };
+        *entry = Entry::Over;
+        self.forget();
+        Some(lane)
+    }
+
     /// `lane` is the builder's lane where the verdict is `Assigned`.
     pub(super) fn decide(&mut self, event: EventId, verdict: Verdict, lane: Option<usize>) -> Placed {
         let Some(index) = event.number().checked_sub(self.first) else { return Placed::Known };
