@@ -187,7 +187,7 @@ struct Boaster;
 impl evb::source::Readout for Boaster {
     fn fragment(&mut self, event: EventId) -> Option<Fragment> {
         let made = Fragment::new(event, Timestamp::default(), content(SourceId::new(1), event, 50_000));
-        (event.number() % 5 != 0).then_some(made)
+        (!event.number().is_multiple_of(5)).then_some(made)
     }
 
     fn promise(&mut self, _event: EventId) -> Option<(Timestamp, u32)> {
