@@ -48,10 +48,11 @@ impl Shaping {
         Self::Credit { budget: Bytes::mib(8), chunk: Bytes::kib(256), sources_at_once: None };
 
     /// Credit for a switch port with that buffer: nine tenths of it, because acknowledgements and announcements that enter
-    /// the port are not charged; in chunks of 8 kB, or a quarter of the budget where that is less.
+    /// the port are not charged; in chunks of [`PacketCost::chunk`].
     pub fn credit_for(port_buffer: Bytes) -> Self {
         let budget = port_buffer * 9 / 10;
-        Self::Credit { budget, chunk: Bytes::new(8192).min(budget / 4), sources_at_once: None }
+        let chunk = PacketCost::tcp(1500, CELL).chunk(budget);
+        Self::Credit { budget, chunk, sources_at_once: None }
     }
 
     /// The builder's half: who may send when. `offset` differs per builder.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evb_core::units::{Bytes, Rate};
+use evb_shaper::cost::PacketCost;
 
 use super::{builder::BuilderEntry, network::NetworkConfig, section::Section};
 use crate::cost;
@@ -58,8 +59,6 @@ impl ShapingMode {
 const FREE_BUDGET: Bytes = Bytes::mib(8);
 const FREE_CHUNK: Bytes = Bytes::kib(256);
 const FREE_WINDOW: Bytes = Bytes::kib(64);
-/// In front of a shallow port.
-const SHALLOW_CHUNK: Bytes = Bytes::new(8000);
 
 /// As the section has it, defaults still open.
 pub(super) struct Given {
@@ -122,8 +121,11 @@ impl Given {
             builder.budget = budget / parts;
         }
         let share = if stated.is_some() { budget / most_sharing } else { budget };
-        let usual = if network.port_buffer.is_some() { SHALLOW_CHUNK } else { FREE_CHUNK };
-        let chunk = self.chunk.unwrap_or_else(|| usual.min(share / 4).max(Bytes::new(1)));
+        let usual = || match network.port_buffer {
+            Some(_) => PacketCost::tcp(network.mtu.count() as u32, self.cell).chunk(share),
+            None => FREE_CHUNK.min(share / 4).max(Bytes::new(1)),
+        };
+        let chunk = self.chunk.unwrap_or_else(usual);
         let chunk_cost = cost::buffer_bytes(chunk, network.mtu, self.cell);
         if self.mode == ShapingMode::Credit && chunk_cost > share {
             let reason =

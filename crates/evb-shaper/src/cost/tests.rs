@@ -13,6 +13,17 @@ fn eight_kilobytes_are_six_packets() {
     assert_eq!(cost.buffer(Bytes::new(1)), CELL);
 }
 
+#[test]
+fn a_chunk_is_full_packets_and_two_fit_what_a_lane_may_hold() {
+    let cost = PacketCost::tcp(1500, CELL);
+    assert_eq!(cost.chunk(Bytes::mib(1)), Bytes::new(11 * 1448 - 16));
+    assert_eq!(cost.chunk(Bytes::new(117_964)), Bytes::new(9 * 1448 - 16));
+    assert_eq!(cost.chunk(Bytes::ZERO), Bytes::new(1448 - 16));
+    for budget in (30..1000).map(Bytes::kib) {
+        assert!(cost.buffer(cost.chunk(budget)) * 2 <= budget / 4, "{budget}");
+    }
+}
+
 proptest! {
     #[test]
     fn affordable_is_the_most_that_fits(buffer in 0u64..400_000, mtu in 576u32..9001) {

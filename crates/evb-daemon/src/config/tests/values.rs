@@ -111,7 +111,7 @@ fn builders_of_one_port_share_its_budget() {
     assert_eq!(budget, Bytes::new(117_964));
     assert_eq!(apart.shaping.budget, budget);
     assert_eq!(apart.builders[1].budget, budget);
-    assert_eq!(apart.shaping.chunk, Bytes::new(8000));
+    assert_eq!(apart.shaping.chunk, Bytes::new(13_016));
     let together = good(&builders("port = \"trunk\"\n"));
     assert_eq!(together.shaping.budget, budget);
     assert_eq!(together.builders[0].budget, budget / 2);
