@@ -229,7 +229,7 @@ impl OutgoingLane {
     /// Requirements: docs/protocol.md LANE-20, LANE-21.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
-        let is_gone = |held: &Held| held.payload.is_none() && held.end() > received;
+        let is_gone = |held: &Held| held.payload.is_none() && !held.promised && held.end() > received;
         if received < self.committed || received > announced || self.held.iter().any(is_gone) {
             return Err(self.outside("received", received, self.committed));
         }

@@ -272,6 +272,7 @@ fn a_promise_is_announced_and_kept_or_found_damaged() {
     }
     assert_eq!((outgoing.ready(), outgoing.held_bytes().count(), outgoing.held_fragments()), (300, 252, 3));
     assert_eq!(outgoing.announce(&mut BytesMut::new()), 3);
+    outgoing.handle_reconnect(0, 300).expect("a promise can still be kept after a reconnect");
     outgoing.handle_grant(300).unwrap();
     let range = outgoing.take(300).unwrap();
     assert_eq!(outgoing.unmade(&(0..100)), Some((0, EventId::new(1))));
