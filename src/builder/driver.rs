@@ -352,12 +352,7 @@ impl Driver {
     /// Arms the timer; ready when it has expired already.
     fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let next = evb_core::time::earlier(self.core.next_timeout(), self.finish);
-        // A timer that goes off early costs less than one that is set again every turn.
-        if let Some(next) = next
-            && self.timer.armed().is_none_or(|armed| next < armed)
-        {
-            self.timer.arm(Some(next));
-        }
+        self.timer.arm_by(next);
         self.timer.poll_expired(cx)
     }
 

@@ -329,12 +329,7 @@ impl Driver {
     fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let lanes = self.lanes.iter().filter_map(Lane::next_timeout).min();
         let next = earlier(earlier(self.core.next_timeout(), lanes), self.finish);
-        // A timer that goes off early costs less than one that is set again every turn.
-        if let Some(next) = next
-            && self.timer.armed().is_none_or(|armed| next < armed)
-        {
-            self.timer.arm(Some(next));
-        }
+        self.timer.arm_by(next);
         self.timer.poll_expired(cx)
     }
 

@@ -34,6 +34,14 @@ impl Timer {
         }
     }
 
+    /// Sees that it expires at that time at the latest. One that goes off early costs less than one that is set again at
+    /// every turn.
+    pub fn arm_by(&mut self, at: Option<Instant>) {
+        if at.is_some_and(|at| self.armed.is_none_or(|armed| at < armed)) {
+            self.arm(at);
+        }
+    }
+
     /// The time that it is armed for.
     pub fn armed(&self) -> Option<Instant> {
         self.armed

@@ -34,3 +34,14 @@ async fn re_arming_forgets_the_earlier_time() {
     timer.expired().await;
     assert!(now() >= at);
 }
+
+#[tokio::test]
+async fn armed_by_a_time_it_keeps_the_earlier_one() {
+    let mut timer = Timer::new().expect("the system has timers");
+    let (soon, later) = (now() + Duration::from_secs(5), now() + Duration::from_secs(9));
+    timer.arm_by(Some(later));
+    timer.arm_by(Some(soon));
+    timer.arm_by(Some(later));
+    timer.arm_by(None);
+    assert_eq!(timer.armed(), Some(soon));
+}
