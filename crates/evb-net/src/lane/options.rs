@@ -11,7 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 pub struct LaneOptions {
     /// Send small records at once (`TCP_NODELAY`); without it, grants wait for acknowledgements.
     pub nodelay: bool,
-    /// The congestion control, by the kernel's name. Under credit the choice hardly matters, but some deep queues it keeps.
+    /// The congestion control, by the kernel's name; `None`: cubic where this process may choose it. Grants bound what is
+    /// under way, so the choice decides how losses are made good, and whether the kernel paces on its own (BBR does, and
+    /// costs 1 to 3 % of a link).
     pub congestion_control: Option<String>,
     /// `SO_SNDBUF`; the kernel doubles it.
     pub send_buffer: Option<Bytes>,
@@ -20,6 +22,10 @@ pub struct LaneOptions {
     /// The six bits by which switches classify (RFC 2474).
     pub dscp: Option<u8>,
 }
+
+/// The kernel's usual congestion control (RFC 9438).
+#[cfg(target_os = "linux")]
+const CUBIC: &str = "cubic";
 
 impl Default for LaneOptions {
     fn default() -> Self {
@@ -46,14 +52,9 @@ impl LaneOptions {
         #[cfg(target_os = "linux")]
         {
             socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
-            if let Some(name) = &self.congestion_control
-                && let Err(error) = socket.set_tcp_congestion(name.as_bytes())
-            {
-                tracing::warn!(
-                    congestion_control = name.as_str(),
-                    %error,
-                    "not available here: the system's default stays; see /proc/sys/net/ipv4/tcp_available_congestion_control"
-                );
+            let name = self.congestion_control.as_deref().unwrap_or(CUBIC);
+            if let Err(error) = socket.set_tcp_congestion(name.as_bytes()) {
+                report_refusal(name, &error, self.congestion_control.is_some());
             }
             if let Some(dscp) = self.dscp {
                 let is_v4 = stream.local_addr()?.is_ipv4();
@@ -63,6 +64,17 @@ impl LaneOptions {
         }
         Ok(())
     }
+}
+
+/// Once per process, for every lane of it meets the same; and loudly only what somebody asked for.
+#[cfg(target_os = "linux")]
+fn report_refusal(name: &str, error: &io::Error, was_asked: bool) {
+    static REPORTED: std::sync::Once = std::sync::Once::new();
+    let remedy = "the system's default stays; /proc/sys/net/ipv4/tcp_allowed_congestion_control has the names this process may use";
+    REPORTED.call_once(|| match was_asked {
+        true => tracing::warn!(congestion_control = name, %error, "{remedy}"),
+        false => tracing::info!(congestion_control = name, %error, "{remedy}"),
+    });
 }
 
 /// Listens for lanes, ready to be restarted on the same port at once.
