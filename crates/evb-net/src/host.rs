@@ -1,4 +1,21 @@
-//! Which machine this is.
+//! Which machine this is, and what its kernel and its network devices are set to.
+//!
+//! Everything here is read, or measured on the spot; nothing is judged and nothing is changed. What cannot be read is
+//! [`Unavailable`] with the reason, never a guess.
+
+mod fact;
+#[cfg(target_os = "linux")]
+mod netlink;
+pub mod qdisc;
+pub mod route;
+pub mod link;
+pub mod ethtool;
+pub mod sockets;
+pub mod echo;
+pub mod cores;
+pub mod clocks;
+
+pub use fact::{Fact, Unavailable, setting, setting_number, text_of};
 
 /// A text that is equal for all processes that share a boot, and with it the monotonic clock; empty where the system
 /// does not tell.

@@ -3,6 +3,8 @@
 mod sys_time;
 mod sys_tcp;
 mod sys_cpu;
+mod sys_ethtool;
+mod sys_path;
 pub mod clock;
 pub mod host;
 pub mod timer;

@@ -1,0 +1,27 @@
+use std::collections::BTreeSet;
+
+use super::{cores, quota, ranges};
+
+#[test]
+fn sets_of_cores() {
+    assert_eq!(ranges("0-3,8\n").unwrap(), BTreeSet::from([0, 1, 2, 3, 8]));
+    assert_eq!(ranges("\t5").unwrap(), BTreeSet::from([5]));
+    assert!(ranges("\n").unwrap().is_empty());
+    for bad in ["3-1", "x", "0-99999999999", "1-"] {
+        assert!(ranges(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_quota_in_cores() {
+    assert_eq!(quota("150000 100000"), Some(1.5));
+    assert_eq!((quota("max 100000"), quota(""), quota("1 0")), (None, None, None));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn we_run_on_a_core_that_runs() {
+    let cores = cores();
+    let (online, allowed) = (cores.online.unwrap(), cores.allowed.unwrap());
+    assert!(!allowed.is_empty() && allowed.is_subset(&online), "{allowed:?} of {online:?}");
+}

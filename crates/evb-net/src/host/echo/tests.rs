@@ -1,0 +1,33 @@
+use std::time::Duration;
+
+use super::{Echo, Pinger, checksum, loopback_turns};
+
+#[test]
+fn the_checksum_of_the_rfc() {
+    // RFC 1071, section 3: the words sum up to ddf2.
+    assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+    assert_eq!(checksum(&[0xff]), !0xff00);
+}
+
+#[test]
+fn this_host_answers_itself_and_nobody_else_does() {
+    for home in ["127.0.0.1", "::1"] {
+        let Ok(mut pinger) = Pinger::new(home.parse().unwrap()) else {
+            eprintln!("SKIP {home}: no permission, or no such protocol");
+            continue;
+        };
+        for size in [0, 100, 1500, 9000] {
+            let echo = pinger.ping(size, Duration::from_secs(2)).unwrap();
+            assert!(matches!(echo, Echo::Answered(time) if !time.is_zero()), "{home}, {size}: {echo:?}");
+        }
+        // Larger than any loopback's packets.
+        assert_eq!(pinger.ping(70_000, Duration::from_millis(10)).unwrap(), Echo::TooLarge, "{home}");
+    }
+}
+
+#[test]
+fn turns_take_time() {
+    let turns = loopback_turns(20).unwrap();
+    assert_eq!(turns.len(), 20);
+    assert!(turns.iter().all(|turn| !turn.is_zero()));
+}

@@ -1,0 +1,95 @@
+//! The network devices (`RTM_GETLINK`). They are asked of the kernel, not of /sys, which shows the network namespace that
+//! mounted it.
+
+use super::Fact;
+
+/// A network device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its index.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What made it, if not hardware: `veth`, `bridge`, ...
+    pub kind: Option<String>,
+    /// Whether it is the loopback.
+    pub loopback: bool,
+    /// Whether it is set up.
+    pub up: bool,
+    /// Whether there is a live cable; `None` where it is down.
+    pub carrier: Option<bool>,
+    /// The largest IP packet.
+    pub mtu: Option<u32>,
+    /// `txqueuelen`, in packets.
+    pub queue_length: Option<u32>,
+    /// The largest train that TCP hands it, in bytes.
+    pub gso_max_size: Option<u32>,
+    /// The most packets in such a train.
+    pub gso_max_packets: Option<u32>,
+    /// Packets that it received and could not keep.
+    pub receive_drops: Option<u64>,
+}
+
+/// All network devices of this network namespace.
+///
+/// # Errors
+/// What the kernel says.
+#[cfg(target_os = "linux")]
+pub fn links() -> Fact<Vec<Link>> {
+    use netlink_packet_route::{RouteNetlinkMessage, link::LinkMessage};
+
+    let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
+    let answers = super::netlink::dump("the network devices", question)?;
+    let link = |answer: &RouteNetlinkMessage| match answer {
+        RouteNetlinkMessage::NewLink(message) => Some(from_message(message)),
+        _ => None,
+    };
+    Ok(answers.iter().filter_map(link).collect())
+}
+
+#[cfg(target_os = "linux")]
+fn from_message(message: &netlink_packet_route::link::LinkMessage) -> Link {
+    use netlink_packet_route::link::{LinkAttribute as A, LinkFlags, LinkInfo};
+
+    let up = message.header.flags.contains(LinkFlags::Up);
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        kind: None,
+        loopback: message.header.flags.contains(LinkFlags::Loopback),
+        up,
+        carrier: up.then(|| message.header.flags.contains(LinkFlags::LowerUp)),
+        mtu: None,
+        queue_length: None,
+        gso_max_size: None,
+        gso_max_packets: None,
+        receive_drops: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            A::IfName(name) => link.name.clone_from(name),
+            A::Mtu(mtu) => link.mtu = Some(*mtu),
+            A::TxQueueLen(packets) => link.queue_length = Some(*packets),
+            A::GsoMaxSize(bytes) => link.gso_max_size = Some(*bytes),
+            A::GsoMaxSegs(packets) => link.gso_max_packets = Some(*packets),
+            A::Stats64(stats) => link.receive_drops = Some(stats.rx_dropped + stats.rx_missed_errors),
+            A::LinkInfo(entries) => {
+                link.kind = entries.iter().find_map(|entry| match entry {
+                    LinkInfo::Kind(kind) => Some(kind.to_string()),
+                    _ => None,
+                });
+            }
+            _ => {}
+        }
+    }
+    link
+}
+
+/// All network devices.
+///
+/// # Errors
+/// Read on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub fn links() -> Fact<Vec<Link>> {
+    Err(super::Unavailable::new("network devices are read on Linux only"))
+}

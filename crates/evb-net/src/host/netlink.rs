@@ -1,0 +1,71 @@
+//! Questions to the kernel by `NETLINK_ROUTE` (rtnetlink(7)), one socket per question.
+
+use std::io;
+
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+use super::{Fact, Unavailable};
+
+/// No table of this size is expected; it ends a dump that does not end.
+const MOST_ANSWERS: usize = 100_000;
+
+/// Asks for one object.
+pub(super) fn get(what: &str, question: RouteNetlinkMessage) -> Fact<RouteNetlinkMessage> {
+    let answers = ask(what, question, NLM_F_REQUEST)?;
+    answers.into_iter().next().ok_or_else(|| Unavailable::new(format!("{what}: the kernel gave no answer")))
+}
+
+/// Asks for a whole table.
+pub(super) fn dump(what: &str, question: RouteNetlinkMessage) -> Fact<Vec<RouteNetlinkMessage>> {
+    ask(what, question, NLM_F_REQUEST | NLM_F_DUMP)
+}
+
+fn ask(what: &str, question: RouteNetlinkMessage, flags: u16) -> Fact<Vec<RouteNetlinkMessage>> {
+    let failed = |error: io::Error| Unavailable::from_io(what, &error);
+    let mut socket = Socket::new(NETLINK_ROUTE).map_err(failed)?;
+    socket.bind_auto().map_err(failed)?;
+    socket.connect(&SocketAddr::new(0, 0)).map_err(failed)?;
+    let mut header = NetlinkHeader::default();
+    header.flags = flags;
+    header.sequence_number = 1;
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::from(question));
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    socket.send(&bytes, 0).map_err(failed)?;
+    let wants_all = flags & NLM_F_DUMP == NLM_F_DUMP;
+    let mut answers = Vec::new();
+    while answers.len() < MOST_ANSWERS {
+        let (datagram, _) = socket.recv_from_full().map_err(failed)?;
+        if take(what, &datagram, &mut answers)? || !wants_all {
+            return Ok(answers);
+        }
+    }
+    Err(Unavailable::new(format!("{what}: more than {MOST_ANSWERS} answers")))
+}
+
+/// Takes the messages of one datagram; whether that was the end.
+fn take(what: &str, datagram: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> Fact<bool> {
+    let mut rest = datagram;
+    while !rest.is_empty() {
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+            .map_err(|error| Unavailable::new(format!("{what}: an answer that cannot be read: {error}")))?;
+        match message.payload {
+            NetlinkPayload::InnerMessage(answer) => answers.push(answer),
+            NetlinkPayload::Done(_) => return Ok(true),
+            NetlinkPayload::Error(error) if error.code.is_some() => {
+                return Err(Unavailable::from_io(what, &error.to_io()));
+            }
+            NetlinkPayload::Overrun(_) => {
+                return Err(Unavailable::new(format!("{what}: the kernel's answer was cut off")));
+            }
+            _ => {}
+        }
+        // Messages are aligned to four bytes (NLMSG_ALIGN, linux/netlink.h).
+        let length = (message.header.length as usize).next_multiple_of(4).max(4);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Ok(false)
+}

@@ -1,0 +1,128 @@
+//! By which device a peer is reached (`RTM_GETROUTE`).
+
+use std::net::IpAddr;
+
+use super::Fact;
+
+/// How packets go to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The index of the device.
+    pub device: u32,
+    /// Whether the address is one of this host's own.
+    pub local: bool,
+    /// The address that is sent from.
+    pub from: Option<IpAddr>,
+}
+
+/// The route to `to`, as the kernel would choose it for a socket that is bound to `from`.
+///
+/// # Errors
+/// There is none, or `from` is no address of this host.
+#[cfg(target_os = "linux")]
+pub fn route(to: IpAddr, from: Option<IpAddr>) -> Fact<Route> {
+    use netlink_packet_route::{
+        AddressFamily, RouteNetlinkMessage,
+        route::{RouteAttribute, RouteMessage, RouteType},
+    };
+
+    let mut question = RouteMessage::default();
+    let (family, bits) = if to.is_ipv4() { (AddressFamily::Inet, 32) } else { (AddressFamily::Inet6, 128) };
+    question.header.address_family = family;
+    question.header.destination_prefix_length = bits;
+    question.attributes.push(RouteAttribute::Destination(to.into()));
+    if let Some(from) = from.filter(|from| !from.is_unspecified() && from.is_ipv4() == to.is_ipv4()) {
+        question.header.source_prefix_length = bits;
+        question.attributes.push(RouteAttribute::Source(from.into()));
+    }
+    let what = format!("the route to {to}");
+    let answer = super::netlink::get(&what, RouteNetlinkMessage::GetRoute(question))?;
+    let found = match &answer {
+        RouteNetlinkMessage::NewRoute(message) => device_of(message).map(|device| Route {
+            device,
+            local: message.header.kind == RouteType::Local,
+            from: source_of(message).or(from),
+        }),
+        _ => None,
+    };
+    found.ok_or_else(|| super::Unavailable::new(format!("{what} leads to no device")))
+}
+
+/// The index of the device of the default route, IPv4 first, that with the smallest metric.
+///
+/// # Errors
+/// There is no default route.
+#[cfg(target_os = "linux")]
+pub fn default_device() -> Fact<u32> {
+    use netlink_packet_route::{
+        AddressFamily, RouteNetlinkMessage,
+        route::{RouteAttribute, RouteHeader, RouteMessage, RouteType},
+    };
+
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut question = RouteMessage::default();
+        question.header.address_family = family;
+        let answers = super::netlink::dump("the routes", RouteNetlinkMessage::GetRoute(question))?;
+        let metric = |route: &RouteMessage| {
+            let priority = route.attributes.iter().find_map(|attribute| match attribute {
+                RouteAttribute::Priority(metric) => Some(*metric),
+                _ => None,
+            });
+            priority.unwrap_or(0)
+        };
+        let default = answers.iter().filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route)
+                if route.header.destination_prefix_length == 0
+                    && route.header.kind == RouteType::Unicast
+                    && route.header.table == RouteHeader::RT_TABLE_MAIN =>
+            {
+                Some((metric(route), device_of(route)?))
+            }
+            _ => None,
+        });
+        if let Some((_, device)) = default.min() {
+            return Ok(device);
+        }
+    }
+    Err(super::Unavailable::new("there is no default route"))
+}
+
+#[cfg(target_os = "linux")]
+fn device_of(message: &netlink_packet_route::route::RouteMessage) -> Option<u32> {
+    use netlink_packet_route::route::RouteAttribute;
+
+    message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Oif(device) => Some(*device),
+        RouteAttribute::MultiPath(hops) => hops.first().map(|hop| hop.interface_index),
+        _ => None,
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn source_of(message: &netlink_packet_route::route::RouteMessage) -> Option<IpAddr> {
+    use netlink_packet_route::route::{RouteAddress, RouteAttribute};
+
+    message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::PrefSource(RouteAddress::Inet(address)) => Some((*address).into()),
+        RouteAttribute::PrefSource(RouteAddress::Inet6(address)) => Some((*address).into()),
+        _ => None,
+    })
+}
+
+/// The route to `to`.
+///
+/// # Errors
+/// Read on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub fn route(_to: IpAddr, _from: Option<IpAddr>) -> Fact<Route> {
+    Err(super::Unavailable::new("routes are read on Linux only"))
+}
+
+/// The index of the device of the default route.
+///
+/// # Errors
+/// Read on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub fn default_device() -> Fact<u32> {
+    Err(super::Unavailable::new("routes are read on Linux only"))
+}

@@ -1,0 +1,35 @@
+use evb_core::units::Bytes;
+
+use super::{Asked, congestion_control, path_mtu, receive_buffer, send_buffer};
+use crate::host::{Fact, link, route, setting, setting_number};
+
+#[test]
+fn buffers_end_at_the_kernels_limit() {
+    for (ask, limit) in [
+        (receive_buffer as fn(Bytes) -> Fact<Asked>, "net.core.rmem_max"),
+        (send_buffer as fn(Bytes) -> Fact<Asked>, "net.core.wmem_max"),
+    ] {
+        let most: u64 = setting_number(limit, 0).unwrap();
+        assert_eq!(ask(Bytes::kib(64)).unwrap().got, Bytes::kib(64).min(Bytes::new(most)));
+        assert_eq!(ask(Bytes::new(most + 4096)).unwrap().got, Bytes::new(most), "{limit}");
+    }
+}
+
+#[test]
+fn an_unknown_congestion_control_leaves_the_default() {
+    let default = setting("net.ipv4.tcp_congestion_control").unwrap();
+    assert_eq!(congestion_control(None).unwrap(), default);
+    assert_eq!(congestion_control(Some("nosuchthing")).unwrap(), default);
+    assert_eq!(congestion_control(Some("reno")).unwrap(), "reno");
+}
+
+#[test]
+fn the_way_to_oneself_is_the_loopback() {
+    let home = "127.0.0.1".parse().unwrap();
+    let route = route::route(home, None).unwrap();
+    let links = link::links().unwrap();
+    let lo = links.iter().find(|link| link.index == route.device).unwrap();
+    assert!(route.local && lo.loopback && lo.name == "lo", "{route:?} {lo:?}");
+    // An IPv4 packet's length has 16 bits; the loopback claims one more.
+    assert_eq!(path_mtu(home).ok(), lo.mtu.map(|mtu| mtu.min(65_535)));
+}

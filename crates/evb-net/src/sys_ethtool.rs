@@ -1,0 +1,44 @@
+//! What a network device's driver knows: the `SIOCETHTOOL` ioctl (linux/ethtool.h, linux/sockios.h).
+
+use std::io;
+
+/// Of words, not bytes: 1 MiB, room for 32000 names of 32 bytes, several times more than any driver has.
+#[cfg(target_os = "linux")]
+const ANSWER: usize = 256 * 1024;
+
+/// Asks the driver of `device`. A request begins with its command; the kernel writes its answer over it.
+///
+/// # Errors
+/// The system's: there is no such device, its driver does not support the question, or it is not for us to ask.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(crate) fn ask(device: &str, request: &[u32]) -> io::Result<Vec<u32>> {
+    use std::os::fd::AsRawFd as _;
+
+    // linux/sockios.h
+    const SIOCETHTOOL: libc::Ioctl = 0x8946;
+    let too_long = || io::Error::from(io::ErrorKind::InvalidInput);
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
+    let mut answer = vec![0u32; ANSWER];
+    answer.get_mut(..request.len()).ok_or_else(too_long)?.copy_from_slice(request);
+    // SAFETY: `ifreq` is plain numbers and pointers, for which zero is a value.
+    let mut asked: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays zero: the kernel reads a C string.
+    if device.len() >= asked.ifr_name.len() {
+        return Err(too_long());
+    }
+    for (to, from) in asked.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from as libc::c_char;
+    }
+    asked.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
+    // SAFETY: the descriptor is open; `asked` lives through the call, names a string that ends, and points to `answer`,
+    // exclusively ours, which is far larger than any answer: fixed structures of at most a few hundred bytes, or one
+    // entry of 8 or 32 bytes for each name, of which callers refuse more than fit before they ask.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut asked) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn ask(_device: &str, _request: &[u32]) -> io::Result<Vec<u32>> {
+    Err(io::ErrorKind::Unsupported.into())
+}
