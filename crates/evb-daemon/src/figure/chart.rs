@@ -1,0 +1,203 @@
+//! What a chart shows: axes, curves, bins, bars.
+
+/// How values become lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// In proportion.
+    Linear,
+    /// By their decimal logarithm; what is not above zero cannot be shown.
+    Log,
+}
+
+impl Scale {
+    /// Where a value stands; `None` where it has no place.
+    pub(super) fn place(self, value: f64) -> Option<f64> {
+        match self {
+            Self::Linear => value.is_finite().then_some(value),
+            Self::Log => (value.is_finite() && value > 0.0).then(|| value.log10()),
+        }
+    }
+}
+
+/// An axis: what it shows, in which unit, how, and from where to where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    pub(super) label: String,
+    pub(super) scale: Scale,
+    pub(super) range: Option<(f64, f64)>,
+}
+
+impl Axis {
+    /// In proportion. The label names quantity and unit: `Gap (ms)`.
+    pub fn linear(label: impl Into<String>) -> Self {
+        Self { label: label.into(), scale: Scale::Linear, range: None }
+    }
+
+    /// Logarithmic.
+    pub fn log(label: impl Into<String>) -> Self {
+        Self { label: label.into(), scale: Scale::Log, range: None }
+    }
+
+    /// From here to there, or further where the data are.
+    #[must_use]
+    pub fn between(mut self, low: f64, high: f64) -> Self {
+        self.range = Some((low, high));
+        self
+    }
+}
+
+/// How a curve is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stroke {
+    Points,
+    Line,
+    Dashed,
+    Both,
+}
+
+/// Points of a plane, joined or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    pub(super) name: String,
+    pub(super) points: Vec<(f64, f64)>,
+    pub(super) stroke: Stroke,
+}
+
+impl Curve {
+    /// Marks only: measurements that nothing joins.
+    pub fn points(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self::new(name, points, Stroke::Points)
+    }
+
+    /// A line only.
+    pub fn line(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self::new(name, points, Stroke::Line)
+    }
+
+    /// A broken grey line: theory, a limit, a reference.
+    pub fn reference(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self::new(name, points, Stroke::Dashed)
+    }
+
+    /// Marks joined by a line.
+    pub fn joined(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self::new(name, points, Stroke::Both)
+    }
+
+    fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>, stroke: Stroke) -> Self {
+        Self { name: name.into(), points: points.into_iter().collect(), stroke }
+    }
+}
+
+/// A histogram: equal bins, and what fell beside them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bins {
+    pub(super) name: String,
+    pub(super) low: f64,
+    pub(super) width: f64,
+    pub(super) counts: Vec<u64>,
+    pub(super) beyond: u64,
+}
+
+impl Bins {
+    /// Counts samples into `count` bins from `low` to `high`. What lies beside them (or is not a number) is counted too, and
+    /// the legend says so.
+    pub fn of(name: impl Into<String>, samples: &[f64], low: f64, high: f64, count: usize) -> Self {
+        let count = count.max(1);
+        let width = (high - low) / count as f64;
+        let mut bins = Self { name: name.into(), low, width, counts: vec![0; count], beyond: 0 };
+        for sample in samples {
+            let place = (sample - low) / width;
+            let inside = place >= 0.0 && place < count as f64;
+            match bins.counts.get_mut(place as usize).filter(|_| inside) {
+                Some(bin) => *bin += 1,
+                None => bins.beyond += 1,
+            }
+        }
+        bins
+    }
+
+    /// What each bin has.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// What fell beside all bins.
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
+    pub(super) fn legend(&self) -> String {
+        match self.beyond {
+            0 => self.name.clone(),
+            beyond => format!("{} (+{beyond} outside)", self.name),
+        }
+    }
+}
+
+/// One colour of grouped bars: a value for each group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bars {
+    pub(super) name: String,
+    pub(super) values: Vec<f64>,
+}
+
+impl Bars {
+    /// One value for each group, in the groups' order.
+    pub fn new(name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
+        Self { name: name.into(), values: values.into_iter().collect() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Content {
+    Curves(Vec<Curve>),
+    Histogram(Vec<Bins>),
+    Bars { groups: Vec<String>, bars: Vec<Bars> },
+}
+
+/// One pair of axes and what stands between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    pub(super) title: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) content: Content,
+    /// Places on the x axis worth a line, with their names.
+    pub(super) verticals: Vec<(f64, String)>,
+}
+
+impl Chart {
+    /// Lines and marks.
+    pub fn curves(x: Axis, y: Axis, curves: Vec<Curve>) -> Self {
+        Self::new(x, y, Content::Curves(curves))
+    }
+
+    /// Histograms over each other.
+    pub fn histogram(x: Axis, y: Axis, bins: Vec<Bins>) -> Self {
+        Self::new(x, y, Content::Histogram(bins))
+    }
+
+    /// Bars in groups; `label` says what the groups are.
+    pub fn bars(label: impl Into<String>, groups: Vec<String>, y: Axis, bars: Vec<Bars>) -> Self {
+        Self::new(Axis::linear(label), y, Content::Bars { groups, bars })
+    }
+
+    fn new(x: Axis, y: Axis, content: Content) -> Self {
+        Self { title: String::new(), x, y, content, verticals: Vec::new() }
+    }
+
+    /// A title of its own, where a figure has several charts.
+    #[must_use]
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// A thin vertical line at `x`, with its name.
+    #[must_use]
+    pub fn vertical(mut self, x: f64, name: impl Into<String>) -> Self {
+        self.verticals.push((x, name.into()));
+        self
+    }
+}
