@@ -16,3 +16,23 @@ pub fn now() -> Instant {
 pub fn wall_clock_micros() -> u64 {
     sys_time::realtime_nanos() / 1_000
 }
+
+/// What to add to a time of `CLOCK_REALTIME` so as to have [`now`]'s clock; it changes when the clock is set.
+pub(crate) fn from_realtime() -> i64 {
+    -ahead_of_ours(sys_time::realtime_nanos)
+}
+
+/// What to add to [`now`]'s clock so as to have `CLOCK_TAI`.
+pub(crate) fn to_tai() -> i64 {
+    ahead_of_ours(sys_time::tai_nanos)
+}
+
+/// How far another clock is ahead of the monotonic one: of three readings, each between two of ours, the one least disturbed.
+fn ahead_of_ours(read: impl Fn() -> u64) -> i64 {
+    let reading = || {
+        let (before, other, after) = (sys_time::monotonic_nanos(), read(), sys_time::monotonic_nanos());
+        let width = after.saturating_sub(before);
+        (width, other.wrapping_sub(before + width / 2).cast_signed())
+    };
+    [reading(), reading(), reading()].into_iter().min().map_or(0, |(_, ahead)| ahead)
+}

@@ -22,6 +22,15 @@ pub(crate) fn realtime_nanos() -> u64 {
     read_clock(libc::CLOCK_REALTIME)
 }
 
+/// `CLOCK_TAI`, nanoseconds; as `CLOCK_REALTIME` where the system was not told of leap seconds.
+#[cfg(target_os = "linux")]
+pub(crate) fn tai_nanos() -> u64 {
+    read_clock(libc::CLOCK_TAI)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) use realtime_nanos as tai_nanos;
+
 /// A `timerfd` on `CLOCK_MONOTONIC`; closed when dropped.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]

@@ -1,0 +1,20 @@
+//! Executors: they make a departure time, which the shaper has decided, come true. In software by a timer or by spinning, or
+//! in the kernel by `SO_TXTIME`, `SO_MAX_PACING_RATE` or a provisioned token bucket.
+//!
+//! That the system accepts an option proves nothing: without the `fq` queueing discipline `SO_TXTIME` succeeds, and the
+//! datagram leaves at once. So [`choose`] takes only what [`prove`] has seen to work, by sending and timing.
+
+mod offload;
+mod spin;
+mod executor;
+mod gaps;
+mod sender;
+mod receiver;
+
+pub use crate::sys_txtime::DepartureClock;
+pub use executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime};
+pub use gaps::Gaps;
+pub use offload::{Offload, Transport};
+pub use receiver::{GapReceiver, Receipt};
+pub use sender::{DatagramSender, Departed, MAX_AHEAD, SendError, SenderCounts};
+pub use spin::{SPIN_CORES, SPIN_MARGIN, TooFewCores, cores, spin_allowed};

@@ -1,0 +1,345 @@
+//! Departure times, pacing rates and time stamps of sockets: `SO_TXTIME`, `SO_MAX_PACING_RATE`, `UDP_SEGMENT`,
+//! `SO_TIMESTAMPNS`, `SO_TIMESTAMPING` and the error queue (Linux, `include/uapi/linux/{net_tstamp,errqueue}.h`).
+//!
+//! Ancillary data is written and read as bytes here, in safe code; what is unsafe is one call each of `sendmsg`,
+//! `recvmsg`, `setsockopt` and `getsockopt`.
+
+/// Which clock the departure time of a datagram is read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DepartureClock {
+    /// `CLOCK_MONOTONIC`, what `fq` takes.
+    Monotonic,
+    /// `CLOCK_TAI`, what `etf` takes; needs CAP_NET_ADMIN.
+    Tai,
+}
+
+/// Where a datagram was when its time stamp was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// About to enter the queueing discipline.
+    Queued,
+    /// Handed to the device.
+    Departed,
+}
+
+/// One entry of a socket's error queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// Its departure time passed while it waited; it was dropped.
+    Missed,
+    /// The queueing discipline does not accept its departure time (already past, or another clock); it was dropped.
+    Invalid,
+    /// When the `id`-th datagram of this socket was at `stage`, in nanoseconds of `CLOCK_REALTIME`.
+    Stamp { id: u32, stage: Stage, realtime: u64 },
+    /// Something else, such as an ICMP error.
+    Other,
+}
+
+/// What one datagram was and when it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// Bytes of payload.
+    pub(crate) length: usize,
+    /// The kernel's time stamp, in nanoseconds of `CLOCK_REALTIME`.
+    pub(crate) realtime: Option<u64>,
+}
+
+/// `cmsghdr`: a `size_t` of length, then level and type, each an `int`.
+const HEADER: usize = size_of::<usize>() + 2 * size_of::<i32>();
+
+/// `CMSG_ALIGN`.
+const fn aligned(length: usize) -> usize {
+    length.next_multiple_of(size_of::<usize>())
+}
+
+/// A buffer for ancillary data, aligned as `cmsghdr` wants it.
+#[repr(C, align(8))]
+struct Ancillary<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Ancillary<N> {
+    const fn new() -> Self {
+        Self { bytes: [0; N], length: 0 }
+    }
+
+    /// Appends one control message; false if there is no room.
+    fn push(&mut self, level: i32, kind: i32, data: &[u8]) -> bool {
+        let end = self.length + HEADER + aligned(data.len());
+        let Some(room) = self.bytes.get_mut(self.length..end) else { return false };
+        let (header, body) = room.split_at_mut(HEADER);
+        let (length, rest) = header.split_at_mut(size_of::<usize>());
+        length.copy_from_slice(&(HEADER + data.len()).to_ne_bytes());
+        let (first, second) = rest.split_at_mut(size_of::<i32>());
+        first.copy_from_slice(&level.to_ne_bytes());
+        second.copy_from_slice(&kind.to_ne_bytes());
+        body[..data.len()].copy_from_slice(data);
+        self.length = end;
+        true
+    }
+
+    /// Calls `see` for each control message; ends at the first that is malformed.
+    fn each(&self, mut see: impl FnMut(i32, i32, &[u8])) {
+        let mut rest = self.bytes.get(..self.length).unwrap_or_default();
+        while let Some((length, after)) = rest.split_first_chunk::<{ size_of::<usize>() }>() {
+            let length = usize::from_ne_bytes(*length);
+            let Some((level, after)) = after.split_first_chunk::<4>() else { return };
+            let Some((kind, after)) = after.split_first_chunk::<4>() else { return };
+            let Some(data) = length.checked_sub(HEADER).and_then(|length| after.get(..length)) else {
+                return;
+            };
+            see(i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind), data);
+            rest = rest.get(aligned(length)..).unwrap_or_default();
+        }
+    }
+}
+
+/// Three `timespec`s, of which the first is the software's; `None` if malformed.
+fn timespec_nanos(data: &[u8]) -> Option<u64> {
+    const LONG: usize = size_of::<std::ffi::c_long>();
+    let long = |bytes: &[u8]| {
+        let bytes: [u8; LONG] = bytes.try_into().ok()?;
+        u64::try_from(std::ffi::c_long::from_ne_bytes(bytes)).ok()
+    };
+    let (seconds, nanos) = (long(data.get(..LONG)?)?, long(data.get(LONG..2 * LONG)?)?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod platform {
+    use std::{
+        ffi::c_int,
+        io::{self, IoSlice},
+        os::fd::{AsRawFd as _, BorrowedFd},
+    };
+
+    use super::{Ancillary, DepartureClock, Received, Report, Stage, timespec_nanos};
+
+    /// `linux/udp.h`, `linux/errqueue.h`, `linux/tcp.h`: not in libc.
+    const UDP_SEGMENT: c_int = 103;
+    const ORIGIN_TXTIME: u8 = 6;
+    const CODE_INVALID: u8 = 1;
+    const CODE_MISSED: u8 = 2;
+    const STAMP_SOFTWARE: u32 = 0;
+    const STAMP_SCHED: u32 = 1;
+
+    fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+        // SAFETY: the descriptor is open while it is borrowed; `value` is plain and as long as said.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                level,
+                name,
+                std::ptr::from_ref(value).cast(),
+                size_of::<T>() as libc::socklen_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Lets datagrams carry departure times of that clock, and asks for a report of each that was dropped for its time.
+    pub(crate) fn set_txtime(socket: BorrowedFd<'_>, clock: DepartureClock) -> io::Result<()> {
+        let clockid = match clock {
+            DepartureClock::Monotonic => libc::CLOCK_MONOTONIC,
+            DepartureClock::Tai => libc::CLOCK_TAI,
+        };
+        let value = libc::sock_txtime { clockid, flags: libc::SOF_TXTIME_REPORT_ERRORS };
+        set(socket, libc::SOL_SOCKET, libc::SO_TXTIME, &value)
+    }
+
+    /// Sets the ceiling in bytes per second. Eight bytes: four would cap it at 4.29 GB/s.
+    pub(crate) fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_second: u64) -> io::Result<()> {
+        set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
+    }
+
+    /// Reads the ceiling back.
+    pub(crate) fn max_pacing_rate(socket: BorrowedFd<'_>) -> io::Result<u64> {
+        let mut value = 0u64;
+        let mut length = size_of::<u64>() as libc::socklen_t;
+        // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes to `value`.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MAX_PACING_RATE,
+                (&raw mut value).cast(),
+                &raw mut length,
+            )
+        };
+        if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Stamps every arriving datagram with `CLOCK_REALTIME`.
+    pub(crate) fn set_receive_stamps(socket: BorrowedFd<'_>) -> io::Result<()> {
+        set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
+    }
+
+    /// Reports by the error queue when each datagram enters its queueing discipline and when it leaves it.
+    pub(crate) fn set_departure_stamps(socket: BorrowedFd<'_>) -> io::Result<()> {
+        let flags = libc::SOF_TIMESTAMPING_TX_SCHED
+            | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+            | libc::SOF_TIMESTAMPING_SOFTWARE
+            | libc::SOF_TIMESTAMPING_OPT_ID
+            | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+        set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
+    }
+
+    /// Sends on a connected socket, cut into datagrams of `segment` bytes if given, all with one departure time if given.
+    pub(crate) fn send(
+        socket: BorrowedFd<'_>,
+        slices: &[IoSlice<'_>],
+        segment: Option<u16>,
+        txtime: Option<u64>,
+    ) -> io::Result<usize> {
+        let mut ancillary = Ancillary::<64>::new();
+        if let Some(segment) = segment {
+            ancillary.push(libc::SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes());
+        }
+        if let Some(txtime) = txtime {
+            ancillary.push(libc::SOL_SOCKET, libc::SCM_TXTIME, &txtime.to_ne_bytes());
+        }
+        // SAFETY: `msghdr` is plain numbers and pointers, for which zero is a value.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        // The kernel only reads through it, and `IoSlice` is laid out as `iovec` by its contract.
+        message.msg_iov = slices.as_ptr().cast_mut().cast();
+        message.msg_iovlen = slices.len() as _;
+        if ancillary.length > 0 {
+            message.msg_control = ancillary.bytes.as_mut_ptr().cast();
+            message.msg_controllen = ancillary.length as _;
+        }
+        // SAFETY: slices and ancillary data live through the call, which reads them within the lengths given.
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn receive_message<const N: usize>(
+        socket: BorrowedFd<'_>,
+        room: &mut [u8],
+        ancillary: &mut Ancillary<N>,
+        flags: c_int,
+    ) -> io::Result<usize> {
+        let mut slice = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        // SAFETY: `msghdr` is plain numbers and pointers, for which zero is a value.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = &raw mut slice;
+        message.msg_iovlen = 1;
+        message.msg_control = ancillary.bytes.as_mut_ptr().cast();
+        message.msg_controllen = N as _;
+        // SAFETY: room and ancillary data are exclusively ours through the call, which writes within the lengths given.
+        let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+        ancillary.length = (message.msg_controllen as usize).min(N);
+        usize::try_from(received).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Takes one datagram, as far as `room` holds it.
+    pub(crate) fn receive(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Received> {
+        let mut ancillary = Ancillary::<128>::new();
+        let length = receive_message(socket, room, &mut ancillary, 0)?;
+        let mut realtime = None;
+        ancillary.each(|level, kind, data| {
+            if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+                realtime = timespec_nanos(data);
+            }
+        });
+        Ok(Received { length, realtime })
+    }
+
+    /// Takes one entry of the error queue, if there is one; never blocks.
+    pub(crate) fn take_report(socket: BorrowedFd<'_>) -> io::Result<Option<Report>> {
+        let mut ancillary = Ancillary::<512>::new();
+        match receive_message(socket, &mut [], &mut ancillary, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let (mut realtime, mut report) = (None, Report::Other);
+        ancillary.each(|level, kind, data| match (level, kind) {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => realtime = timespec_nanos(data),
+            (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => report = judge(data),
+            _ => {}
+        });
+        if let (Report::Stamp { realtime: at, .. }, Some(nanos)) = (&mut report, realtime) {
+            *at = nanos;
+        }
+        Ok(Some(report))
+    }
+
+    /// `sock_extended_err`: errno u32, origin u8, type u8, code u8, pad u8, info u32, data u32.
+    fn judge(data: &[u8]) -> Report {
+        let word = |at: usize| {
+            data.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+        };
+        let (origin, code) = (data.get(4).copied(), data.get(6).copied());
+        match (origin, code) {
+            (Some(ORIGIN_TXTIME), Some(CODE_MISSED)) => Report::Missed,
+            (Some(ORIGIN_TXTIME), Some(CODE_INVALID)) => Report::Invalid,
+            (Some(libc::SO_EE_ORIGIN_TIMESTAMPING), _) => match word(8) {
+                STAMP_SOFTWARE => Report::Stamp { id: word(12), stage: Stage::Departed, realtime: 0 },
+                STAMP_SCHED => Report::Stamp { id: word(12), stage: Stage::Queued, realtime: 0 },
+                _ => Report::Other,
+            },
+            _ => Report::Other,
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod platform {
+    use std::{
+        io::{self, IoSlice},
+        os::fd::BorrowedFd,
+    };
+
+    use super::{DepartureClock, Received, Report};
+
+    fn no<T>() -> io::Result<T> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "departure times need Linux"))
+    }
+
+    pub(crate) fn set_txtime(_: BorrowedFd<'_>, _: DepartureClock) -> io::Result<()> {
+        no()
+    }
+
+    pub(crate) fn set_max_pacing_rate(_: BorrowedFd<'_>, _: u64) -> io::Result<()> {
+        no()
+    }
+
+    pub(crate) fn max_pacing_rate(_: BorrowedFd<'_>) -> io::Result<u64> {
+        no()
+    }
+
+    pub(crate) fn set_receive_stamps(_: BorrowedFd<'_>) -> io::Result<()> {
+        no()
+    }
+
+    pub(crate) fn set_departure_stamps(_: BorrowedFd<'_>) -> io::Result<()> {
+        no()
+    }
+
+    pub(crate) fn send(
+        _: BorrowedFd<'_>,
+        _: &[IoSlice<'_>],
+        _: Option<u16>,
+        _: Option<u64>,
+    ) -> io::Result<usize> {
+        no()
+    }
+
+    pub(crate) fn receive(_: BorrowedFd<'_>, _: &mut [u8]) -> io::Result<Received> {
+        no()
+    }
+
+    pub(crate) fn take_report(_: BorrowedFd<'_>) -> io::Result<Option<Report>> {
+        no()
+    }
+}
+
+pub(crate) use platform::{
+    max_pacing_rate, receive, send, set_departure_stamps, set_max_pacing_rate, set_receive_stamps,
+    set_txtime, take_report,
+};
+
+#[cfg(test)]
+mod tests;
