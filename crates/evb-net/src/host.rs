@@ -6,6 +6,7 @@
 mod fact;
 #[cfg(target_os = "linux")]
 mod netlink;
+pub mod kernel;
 pub mod qdisc;
 pub mod route;
 pub mod link;

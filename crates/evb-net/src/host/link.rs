@@ -26,8 +26,6 @@ pub struct Link {
     pub gso_max_size: Option<u32>,
     /// The most packets in such a train.
     pub gso_max_packets: Option<u32>,
-    /// Packets that it received and could not keep.
-    pub receive_drops: Option<u64>,
 }
 
 /// All network devices of this network namespace.
@@ -63,7 +61,6 @@ fn from_message(message: &netlink_packet_route::link::LinkMessage) -> Link {
         queue_length: None,
         gso_max_size: None,
         gso_max_packets: None,
-        receive_drops: None,
     };
     for attribute in &message.attributes {
         match attribute {
@@ -72,7 +69,6 @@ fn from_message(message: &netlink_packet_route::link::LinkMessage) -> Link {
             A::TxQueueLen(packets) => link.queue_length = Some(*packets),
             A::GsoMaxSize(bytes) => link.gso_max_size = Some(*bytes),
             A::GsoMaxSegs(packets) => link.gso_max_packets = Some(*packets),
-            A::Stats64(stats) => link.receive_drops = Some(stats.rx_dropped + stats.rx_missed_errors),
             A::LinkInfo(entries) => {
                 link.kind = entries.iter().find_map(|entry| match entry {
                     LinkInfo::Kind(kind) => Some(kind.to_string()),
