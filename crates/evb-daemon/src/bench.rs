@@ -1,10 +1,14 @@
 //! `evbd bench`: measurements that a paper would show.
 
+mod output;
 mod builder;
+pub mod modes;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
+
+pub use output::BenchError;
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
@@ -12,11 +16,14 @@ pub enum BenchCommand {
     /// The event rate of a 4 × 4 event builder that asks its sources one after the other, over event sizes and slots: the
     /// measurement of the RCNP event builder (Nomachi et al.).
     Builder(builder::BuilderArguments),
+    /// Credit, window, token bucket and no shaping side by side, on the simulated switch: goodput, drops, build latency.
+    Modes(modes::ModesArguments),
 }
 
 /// Runs the command.
 pub fn main(command: &BenchCommand) -> ExitCode {
     match command {
         BenchCommand::Builder(arguments) => builder::main(arguments),
+        BenchCommand::Modes(arguments) => modes::main(arguments),
     }
 }

@@ -19,6 +19,7 @@ use tokio::{
     task::JoinSet,
 };
 
+pub(crate) use build::shaping;
 pub use roles::RoleArgument;
 
 use crate::{

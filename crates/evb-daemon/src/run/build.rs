@@ -66,6 +66,7 @@ fn source_config(config: &Config, entry: &SourceEntry) -> Result<SourceConfig, R
         shaping: shaping(config, config.shaping.budget),
         rate: config.shaping.rate.map(|rate| (rate, config.shaping.burst)),
         mtu: mtu(config),
+        cell: config.shaping.cell,
         lane: lane_options(config),
         core: entry.core,
         ..SourceConfig::new(entry.id, supervisor_address(config))
@@ -82,6 +83,7 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
         shaping: shaping(config, entry.budget),
         rotation,
         mtu: mtu(config),
+        cell: config.shaping.cell,
         memory: entry.memory,
         lane: lane_options(config),
         core: entry.core,
@@ -89,7 +91,8 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
     }
 }
 
-fn shaping(config: &Config, budget: Bytes) -> Shaping {
+/// When that configuration's sources may send; `budget` is the builder's share.
+pub(crate) fn shaping(config: &Config, budget: Bytes) -> Shaping {
     let shaping = &config.shaping;
     match shaping.mode {
         ShapingMode::Credit => Shaping::Credit {
