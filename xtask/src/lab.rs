@@ -12,6 +12,11 @@ mod incast;
 mod babar;
 mod rcnp;
 mod frozen;
+mod provisioned;
+pub(crate) mod traffic;
+mod qos;
+mod mixed;
+mod modes;
 mod smoke;
 
 use std::{fs, path::PathBuf, process::Command};
@@ -56,6 +61,12 @@ enum Scenario {
     Rcnp,
     /// A source process that freezes in the middle of a run.
     Frozen,
+    /// 1x1, 1x3 and 3x1 with a rate for each destination, kept by evb and by the kernel.
+    Qos,
+    /// Event data, a bulk transfer and control through one host, with classes and without.
+    Mixed,
+    /// Credit, window, token bucket and nothing, for 4 to 32 sources.
+    Modes,
     /// The short subset that CI runs.
     Smoke,
     /// Bring a network up and hold it until Ctrl-C; `ip netns exec evb-s1 …` runs a command on a host.
@@ -103,6 +114,9 @@ pub(crate) fn run(args: &LabArgs) -> Result<bool> {
         Scenario::Babar => babar::run(&bench)?,
         Scenario::Rcnp => rcnp::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,
+        Scenario::Qos => qos::run(&bench)?,
+        Scenario::Mixed => mixed::run(&bench)?,
+        Scenario::Modes => modes::run(&bench)?,
         Scenario::Smoke | Scenario::Up { .. } | Scenario::Down => smoke::run(&bench)?,
     };
     report.finish(&bench.out)

@@ -30,6 +30,12 @@ enum Task {
     },
     /// Run `evbd` on a network with shallow switch ports (root).
     Lab(lab::LabArgs),
+    /// One half of the lab's foreign traffic, on one of its hosts.
+    #[command(hide = true)]
+    LabTraffic {
+        #[command(subcommand)]
+        half: lab::traffic::Half,
+    },
     /// Run every check, as CI does.
     Ci(ci::CiArgs),
 }
@@ -38,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Tidy { bless } => tidy::run(bless),
         Task::Lab(args) => lab::run(&args),
+        Task::LabTraffic { half } => lab::traffic::run(half).map(|()| true),
         Task::Ci(args) => ci::run(&args),
     };
     match outcome {

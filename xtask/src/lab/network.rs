@@ -98,14 +98,24 @@ impl Network {
             let off = ["tso", "off", "gso", "off", "gro", "off"];
             run("ip", &[&["netns", "exec", space, "ethtool", "-K", device], &off[..]].concat())?;
         }
-        // The host's own link queues and never drops; the switch port is shallow and drops.
-        for (space, device, limit) in
-            [(space.as_str(), "e0", "10m"), (SWITCH, port.as_str(), buffer.as_str())]
-        {
-            let tbf = ["root", "tbf", "rate", &rate, "burst", BURST, "limit", limit];
-            run("tc", &[&["-n", space, "qdisc", "add", "dev", device], &tbf[..]].concat())?;
-        }
+        self.limit_host(host)?;
+        let tbf = ["root", "tbf", "rate", &rate, "burst", BURST, "limit", &buffer];
+        run("tc", &[&["-n", SWITCH, "qdisc", "add", "dev", &port], &tbf[..]].concat())?;
         Ok(())
+    }
+
+    /// Gives a host's link its rate. Its queue is deep: a host's own link delays and does not drop, the switch's port does.
+    pub(crate) fn limit_host(&self, host: &str) -> Result<()> {
+        let (space, rate) = (format!("{PREFIX}{host}"), format!("{}bit", self.shape.rate));
+        let tbf = ["root", "tbf", "rate", &rate, "burst", BURST, "limit", "10m"];
+        run("tc", &[&["-n", &space, "qdisc", "replace", "dev", "e0"], &tbf[..]].concat()).map(drop)
+    }
+
+    /// L2 bytes that a host has sent so far.
+    pub(crate) fn sent_bytes(&self, host: &str) -> Result<u64> {
+        let said = run("ip", &["-n", &format!("{PREFIX}{host}"), "-s", "-j", "link", "show", "dev", "e0"])?;
+        let links: Value = serde_json::from_str(&said).context("reading the answer of ip")?;
+        links.pointer("/0/stats64/tx/bytes").and_then(Value::as_u64).context("ip states no bytes sent")
     }
 
     /// Drops that share of the packets towards a host at random; 0 ends it.

@@ -16,6 +16,8 @@ pub(crate) enum Mode {
     Sequential,
     /// Bytes per lane.
     Window(u64),
+    /// The default pace: an equal share of 95 % of the port.
+    TokenBucket,
     None,
 }
 
@@ -25,6 +27,7 @@ impl Mode {
             Self::Credit => "credit",
             Self::Sequential => "sequential",
             Self::Window(_) => "window",
+            Self::TokenBucket => "token-bucket",
             Self::None => "none",
         }
     }
@@ -39,7 +42,7 @@ pub(crate) enum Trigger {
 }
 
 /// A system to run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct System {
     pub(crate) mode: Mode,
     pub(crate) trigger: Trigger,
@@ -48,12 +51,27 @@ pub(crate) struct System {
     pub(crate) fragment: u64,
     /// Let an inadmissible load run.
     pub(crate) warn: bool,
+    /// The pace of every lane to each builder, by its place, in bit/s of L2 frames; empty: no pace.
+    pub(crate) rates: Vec<u64>,
+    /// Who keeps the pace, as the configuration has it.
+    pub(crate) offload: &'static str,
+    /// Guaranteed rates of the classes data, control, monitoring and other, in bit/s.
+    pub(crate) classes: Option<[u64; 4]>,
 }
 
 impl System {
     /// As fast as the builders take it, 16 slots.
     pub(crate) fn new(mode: Mode, fragment: u64) -> Self {
-        Self { mode, trigger: Trigger::Fast, slots: 16, fragment, warn: false }
+        Self {
+            mode,
+            trigger: Trigger::Fast,
+            slots: 16,
+            fragment,
+            warn: false,
+            rates: Vec::new(),
+            offload: "software",
+            classes: None,
+        }
     }
 
     pub(crate) fn trigger(self, trigger: Trigger) -> Self {
@@ -68,6 +86,14 @@ impl System {
         Self { warn: true, ..self }
     }
 
+    pub(crate) fn rates(self, rates: &[u64], offload: &'static str) -> Self {
+        Self { rates: rates.to_vec(), offload, ..self }
+    }
+
+    pub(crate) fn classes(self, guaranteed: [u64; 4]) -> Self {
+        Self { classes: Some(guaranteed), ..self }
+    }
+
     /// The file. Every host appears; which roles a process hosts is said on its command line.
     pub(crate) fn config(&self, shape: Shape, seconds: f64) -> anyhow::Result<String> {
         let trigger = match self.trigger {
@@ -75,12 +101,7 @@ impl System {
             Trigger::Periodic(rate) => format!("{{ kind = \"periodic\", rate = \"{rate:.3} Hz\" }}"),
             Trigger::Poisson(rate) => format!("{{ kind = \"poisson\", rate = \"{rate:.3} Hz\" }}"),
         };
-        let shaping = match self.mode {
-            Mode::Credit => "mode = \"credit\"".to_owned(),
-            Mode::Sequential => "mode = \"credit\"\nsources_at_once = 1".to_owned(),
-            Mode::Window(bytes) => format!("mode = \"window\"\nwindow = \"{bytes} B\""),
-            Mode::None => "mode = \"none\"".to_owned(),
-        };
+        let shaping = self.shaping();
         let mut toml = format!(
             "[run]\nnumber = 1\nduration = \"{seconds} s\"\nseed = 1\n\n\
              [supervisor]\nlisten = \"{}:7000\"\ntrigger = {trigger}\nslots = {}\n\n\
@@ -107,8 +128,32 @@ impl System {
                 toml,
                 "\n[[builder]]\nid = {j}\nlisten = \"{listen}:7101\"\nsink = {{ kind = \"null\" }}\n"
             )?;
+            if let Some(rate) = self.rates.get(usize::from(j) - 1) {
+                writeln!(toml, "rate = \"{rate} bit/s\"")?;
+            }
         }
         Ok(toml)
+    }
+
+    /// The inside of `[shaping]`.
+    fn shaping(&self) -> String {
+        let mut shaping = match self.mode {
+            Mode::Credit => "mode = \"credit\"".to_owned(),
+            Mode::Sequential => "mode = \"credit\"\nsources_at_once = 1".to_owned(),
+            Mode::Window(bytes) => format!("mode = \"window\"\nwindow = \"{bytes} B\""),
+            Mode::TokenBucket => "mode = \"token-bucket\"".to_owned(),
+            Mode::None => "mode = \"none\"".to_owned(),
+        };
+        if !self.rates.is_empty() {
+            shaping += &format!("\nrate_counts = \"buffer\"\noffload = \"{}\"", self.offload);
+        }
+        if let Some(guaranteed) = self.classes {
+            shaping += "\n\n[shaping.classes]";
+            for (class, rate) in ["data", "control", "monitoring", "other"].iter().zip(guaranteed) {
+                shaping += &format!("\n{class} = {{ guaranteed = \"{rate} bit/s\" }}");
+            }
+        }
+        shaping
     }
 
     /// Seconds that an event's L2 frames take through one port.

@@ -1,0 +1,82 @@
+//! Mixed traffic, as in the RCNP study of class-based queueing: event data at 80 % of a 100 Mbit/s port, with a bulk transfer
+//! and control messages through the same host, with classes in the host's kernel and without.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::{
+    bench::Bench,
+    network::{Network, Shape},
+    outcome::Outcome,
+    provisioned::Provisioned,
+    report::{Bound, Report},
+    system::{Mode, System, Trigger},
+    traffic::Traffic,
+};
+
+const LINK: u64 = 100_000_000;
+const FRAGMENT: u64 = 64_000;
+/// Of the port, in L2 frames.
+const DATA: f64 = 0.8;
+/// Line rates that the classes data, control, monitoring and other are guaranteed: data gets what 80 % of the port needs, with
+/// a reserve for announcements and resends.
+const GUARANTEED: [u64; 4] = [85_000_000, 5_000_000, 2_000_000, 1_000_000];
+/// What control may take at the 99th percentile, in ms.
+const CONTROL_MS: f64 = 5.0;
+/// Of its guaranteed rate, what data must reach.
+const KEPT: f64 = 0.99;
+
+pub(crate) fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("mixed");
+    let network = Network::up(Shape { sources: 1, builders: 1, rate: LINK, port_buffer: 128 * 1024 })?;
+    let system = || {
+        let bare = System::new(Mode::Credit, FRAGMENT).classes(GUARANTEED);
+        let events = DATA / bare.wire_time(network.shape());
+        bare.trigger(Trigger::Periodic(events))
+    };
+    let with = {
+        let _provisioned = Provisioned::apply(&network, bench, &system())?;
+        case(bench, &network, &mut report, "1x1 with classes", system())?
+    };
+    let without = case(bench, &network, &mut report, "1x1 without classes", system())?;
+    let asked = DATA / system().wire_time(network.shape());
+    report.yes("with classes: every event complete", with.outcome.is_complete());
+    report.holds("with classes: share of the asked event rate", with.rate / asked, Bound::AtLeast(KEPT));
+    report.holds("with classes: control p99, ms", with.control_ms, Bound::AtMost(CONTROL_MS));
+    report.holds("with classes: control messages lost", with.lost, Bound::AtMost(0.0));
+    let spoilt = without.control_ms > CONTROL_MS || without.rate / asked < KEPT;
+    report.yes("without classes: control is late, or data is slower", spoilt);
+    for (name, case) in [("with", &with), ("without", &without)] {
+        report.note(format!(
+            "{name} classes: {:.1} of {asked:.1} events/s, control p50 {:.2} p99 {:.2} ms, bulk {:.2} Mbit/s",
+            case.rate, case.control_p50_ms, case.control_ms, case.bulk_mbit
+        ));
+    }
+    Ok(report)
+}
+
+struct Case {
+    outcome: Outcome,
+    rate: f64,
+    control_ms: f64,
+    control_p50_ms: f64,
+    lost: f64,
+    bulk_mbit: f64,
+}
+
+fn case(bench: &Bench, network: &Network, report: &mut Report, name: &str, system: System) -> Result<Case> {
+    // The other traffic lasts as long as the run, so that data never has the link to itself.
+    let traffic = Traffic::start(network, "s1", "b1", bench.seconds + 1.0)?;
+    let outcome = bench.run(network, name, system)?;
+    report.add(&outcome);
+    let (bulk, control) = traffic.finish()?;
+    let number = |value: &Value, key: &str| value[key].as_f64().unwrap_or(f64::NAN);
+    Ok(Case {
+        rate: outcome.number("rates.events_per_s"),
+        outcome,
+        control_ms: number(&control, "p99_us") / 1e3,
+        control_p50_ms: number(&control, "p50_us") / 1e3,
+        lost: number(&control, "lost"),
+        bulk_mbit: number(&bulk, "bytes") * 8.0 / number(&bulk, "seconds") / 1e6,
+    })
+}

@@ -1,0 +1,59 @@
+//! Token buckets in the kernels of the sources' hosts, put there by `evbd provision` and taken away again.
+
+use std::{fs, process::Command};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{bench::Bench, network::Network, system::System};
+
+/// Hosts that are provisioned; dropping it gives them back the link that they had.
+pub(crate) struct Provisioned<'n> {
+    network: &'n Network,
+    hosts: Vec<String>,
+    evbd: String,
+    config: String,
+}
+
+impl<'n> Provisioned<'n> {
+    /// Provisions every source's host for `system`.
+    pub(crate) fn apply(network: &'n Network, bench: &Bench, system: &System) -> Result<Self> {
+        let path = bench.out.join("provision.toml");
+        fs::write(&path, system.config(network.shape(), bench.seconds)?)?;
+        let mut provisioned = Self {
+            network,
+            hosts: Vec::new(),
+            evbd: bench.evbd.to_string_lossy().into_owned(),
+            config: path.to_string_lossy().into_owned(),
+        };
+        for i in 1..=network.shape().sources {
+            let host = format!("s{i}");
+            provisioned.call(&host, "apply", &["--replace"])?;
+            provisioned.hosts.push(host);
+        }
+        Ok(provisioned)
+    }
+
+    fn call(&self, host: &str, action: &str, more: &[&str]) -> Result<()> {
+        let mut command: Command = self.network.command(host, &self.evbd);
+        command
+            .args(["provision", action, &self.config, "--device", "e0", "--source", &host[1..]])
+            .args(more);
+        let output = command.output().context("evbd provision does not run")?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("evbd provision {action} on {host}: {}", said.trim());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Provisioned<'_> {
+    fn drop(&mut self) {
+        for host in &self.hosts {
+            let restored = self.call(host, "remove", &[]).and_then(|()| self.network.limit_host(host));
+            if let Err(error) = restored {
+                eprintln!("{host} keeps its token buckets: {error:#}");
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Traffic that is not evb's, on the lab's hosts: bulk that takes whatever it gets, and control that asks and waits for an
+//! answer. Each half is a hidden command of this program, started inside a host's namespace.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use clap::Subcommand;
+use serde_json::{Value, json};
+use socket2::SockRef;
+
+use super::network::{Network, address};
+
+/// Code points: bulk (CS1) and network control (CS6), RFC 4594.
+const BULK: u32 = 8 << 2;
+const CONTROL: u32 = 48 << 2;
+/// Of a control message, bytes of payload.
+const MESSAGE: usize = 64;
+/// How often control asks.
+const EVERY: Duration = Duration::from_millis(5);
+/// How long an answer may take before it counts as lost.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum Half {
+    /// Takes bulk in and answers control.
+    Serve { bulk: SocketAddr, control: SocketAddr },
+    /// Sends bulk for so many seconds.
+    Bulk { to: SocketAddr, seconds: f64 },
+    /// Asks for so many seconds; prints quantiles of the answers' times as JSON.
+    Ask { to: SocketAddr, seconds: f64 },
+}
+
+/// Runs one half to its end.
+pub(crate) fn run(half: Half) -> Result<()> {
+    match half {
+        Half::Serve { bulk, control } => serve(bulk, control),
+        Half::Bulk { to, seconds } => send_bulk(to, seconds),
+        Half::Ask { to, seconds } => ask(to, seconds),
+    }
+}
+
+fn serve(bulk: SocketAddr, control: SocketAddr) -> Result<()> {
+    let listener = TcpListener::bind(bulk)?;
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || swallow(stream));
+        }
+    });
+    let socket = UdpSocket::bind(control)?;
+    SockRef::from(&socket).set_tos_v4(CONTROL)?;
+    let mut message = [0; MESSAGE];
+    loop {
+        let (length, from) = socket.recv_from(&mut message)?;
+        socket.send_to(&message[..length], from)?;
+    }
+}
+
+fn swallow(mut stream: TcpStream) {
+    let mut memory = vec![0; 64 << 10];
+    while stream.read(&mut memory).is_ok_and(|read| read > 0) {}
+}
+
+fn send_bulk(to: SocketAddr, seconds: f64) -> Result<()> {
+    let mut stream = TcpStream::connect(to)?;
+    SockRef::from(&stream).set_tos_v4(BULK)?;
+    let (begun, memory) = (Instant::now(), vec![0; 64 << 10]);
+    let mut sent = 0u64;
+    while begun.elapsed().as_secs_f64() < seconds {
+        stream.write_all(&memory)?;
+        sent += memory.len() as u64;
+    }
+    println!("{}", json!({ "bytes": sent, "seconds": begun.elapsed().as_secs_f64() }));
+    Ok(())
+}
+
+fn ask(to: SocketAddr, seconds: f64) -> Result<()> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    SockRef::from(&socket).set_tos_v4(CONTROL)?;
+    socket.connect(to)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let (begun, mut times, mut asked) = (Instant::now(), Vec::new(), 0u64);
+    while begun.elapsed().as_secs_f64() < seconds {
+        asked += 1;
+        let (sent, mut answer) = (Instant::now(), [0; MESSAGE]);
+        let mut question = [0; MESSAGE];
+        question[..8].copy_from_slice(&asked.to_le_bytes());
+        socket.send(&question)?;
+        // An answer to an earlier question, which came too late, is not one to this.
+        while socket.recv(&mut answer).is_ok() {
+            if answer == question {
+                times.push(sent.elapsed().as_secs_f64() * 1e6);
+                break;
+            }
+        }
+        thread::sleep((sent + EVERY).saturating_duration_since(Instant::now()));
+    }
+    times.sort_by(f64::total_cmp);
+    let at = |q: f64| times.get((q * times.len() as f64) as usize).or_else(|| times.last()).copied();
+    let lost = asked - times.len() as u64;
+    println!(
+        "{}",
+        json!({ "asked": asked, "lost": lost, "p50_us": at(0.5), "p99_us": at(0.99), "max_us": at(1.0) })
+    );
+    Ok(())
+}
+
+/// Halves that run on hosts; dropping it ends them.
+pub(crate) struct Traffic<'n> {
+    network: &'n Network,
+    running: Vec<(&'static str, Child)>,
+}
+
+impl<'n> Traffic<'n> {
+    /// Bulk and control from `from` to `to`, for so long.
+    pub(crate) fn start(network: &'n Network, from: &str, to: &str, seconds: f64) -> Result<Self> {
+        let mut traffic = Self { network, running: Vec::new() };
+        let (bulk, control) = (format!("{}:9001", address(to)?), format!("{}:9002", address(to)?));
+        let seconds = seconds.to_string();
+        traffic.spawn("serve", to, &["serve", &bulk, &control])?;
+        // The server has to listen before the others connect.
+        thread::sleep(Duration::from_millis(300));
+        traffic.spawn("bulk", from, &["bulk", &bulk, &seconds])?;
+        traffic.spawn("ask", from, &["ask", &control, &seconds])?;
+        Ok(traffic)
+    }
+
+    fn spawn(&mut self, what: &'static str, host: &str, arguments: &[&str]) -> Result<()> {
+        let program = std::env::current_exe()?;
+        let mut command: Command = self.network.command(host, &program.to_string_lossy());
+        command.arg("lab-traffic").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let child = command.spawn().with_context(|| format!("starting {what} on {host}"))?;
+        self.running.push((what, child));
+        Ok(())
+    }
+
+    /// What bulk and control have to say at their end.
+    pub(crate) fn finish(mut self) -> Result<(Value, Value)> {
+        let mut said = |what: &str| -> Result<Value> {
+            let place = self.running.iter().position(|(name, _)| *name == what).context("not started")?;
+            let output = self.running.swap_remove(place).1.wait_with_output()?;
+            serde_json::from_slice(&output.stdout).with_context(|| format!("{what} has said nothing"))
+        };
+        Ok((said("bulk")?, said("ask")?))
+    }
+}
+
+impl Drop for Traffic<'_> {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.running {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
