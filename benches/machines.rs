@@ -24,7 +24,10 @@ use evb_core::{
         },
     },
 };
-use evb_shaper::{Policy, Shaping};
+use evb_shaper::{
+    Policy, Shaping,
+    cost::{CELL, PacketCost},
+};
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 const BUILDER: BuilderId = BuilderId::new(1);
@@ -96,7 +99,7 @@ fn builder_core(sources: usize) -> BuilderCore<Policy> {
         sources: (1..=sources as u16).map(SourceId::new).collect(),
         max_fragment: vec![Amount::mib(1); sources],
     };
-    let mut core = BuilderCore::new(config, Shaping::LOOPBACK.policy(sources, 1500, 0), NOW);
+    let mut core = BuilderCore::new(config, Shaping::LOOPBACK.policy(sources, PacketCost::tcp(1500, CELL), 0), NOW);
     core.handle_roster(1, SourceSet::first(sources), NOW);
     core
 }

@@ -15,7 +15,7 @@ use evb_net::{
     lane::{LaneOptions, listen},
     resolve::resolve,
 };
-use evb_shaper::Shaping;
+use evb_shaper::{Shaping, cost::CELL};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -41,6 +41,8 @@ pub struct BuilderConfig {
     pub rotation: usize,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
+    /// What a packet takes of the switch port's buffer at least.
+    pub cell: Bytes,
     /// The most payload memory; checked against `slots × Σ max_fragment` before the first event. `None`: no limit.
     pub memory: Option<Bytes>,
     /// Options of the lanes' sockets.
@@ -60,6 +62,7 @@ impl BuilderConfig {
             shaping: Shaping::LOOPBACK,
             rotation: id.number().into(),
             mtu: 1500,
+            cell: CELL,
             memory: None,
             lane: LaneOptions::default(),
             core: None,

@@ -14,7 +14,7 @@ use evb_core::{
     wire::control::Hello,
 };
 use evb_net::{host, lane::LaneOptions};
-use evb_shaper::Shaping;
+use evb_shaper::{Shaping, cost::CELL};
 
 use crate::role::{self, Ending, RoleError, RunOutcome, StopRequest};
 use input::Intake;
@@ -40,6 +40,8 @@ pub struct SourceConfig {
     pub rate: Option<(Rate, Bytes)>,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
+    /// What a packet takes of a switch port's buffer at least.
+    pub cell: Bytes,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
     /// The core to run on; `None`: any.
@@ -59,6 +61,7 @@ impl SourceConfig {
             shaping: Shaping::LOOPBACK,
             rate: None,
             mtu: 1500,
+            cell: CELL,
             lane: LaneOptions::default(),
             core: None,
         }

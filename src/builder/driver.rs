@@ -22,7 +22,7 @@ use evb_net::{
     lane::{BuilderEnd, Progress},
     timer::Timer,
 };
-use evb_shaper::{Policy, ShapedBuilder};
+use evb_shaper::{Policy, ShapedBuilder, cost::PacketCost};
 use tokio::{net::TcpListener, sync::mpsc};
 
 use super::{
@@ -139,7 +139,7 @@ impl Driver {
     ) -> Result<Self, RoleError> {
         let lanes = core.sources.len();
         let sources = core.sources.clone();
-        let policy = config.shaping.policy(lanes, config.mtu, config.rotation);
+        let policy = config.shaping.policy(lanes, PacketCost::tcp(config.mtu, config.cell), config.rotation);
         Ok(Self {
             core: BuilderCore::new(core, policy, clock::now()),
             identity,

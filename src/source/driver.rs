@@ -22,7 +22,7 @@ use evb_net::{
     control::{ControlLink, LinkError},
     timer::Timer,
 };
-use evb_shaper::PacedSource;
+use evb_shaper::{Departure, PacedSource, Pacing, cost::PacketCost};
 use tokio::sync::mpsc;
 
 use super::{
@@ -67,8 +67,10 @@ pub(super) async fn run(
     let lane = |(index, (id, address))| Lane::new(index, id, address, &dialing);
     let lanes = addresses(&roster)?.into_iter().enumerate().map(lane).collect();
     let core = SourceCore::new(core, clock::now());
+    let cost = PacketCost::tcp(config.mtu, config.cell);
+    let pacing = Pacing::uniform(config.shaping.pace(config.rate), core.lane_count(), cost);
     let mut driver = Driver {
-        core: PacedSource::new(core, config.shaping.pace(config.rate, config.mtu)),
+        core: PacedSource::new(core, pacing),
         link,
         lanes,
         dialing,
@@ -255,7 +257,7 @@ impl Driver {
                 Output::Supervisor(message) => self.link.send(&message)?,
             }
         }
-        while let Some((lane, range)) = self.core.poll_departure(now) {
+        while let Some(Departure { lane, range, .. }) = self.core.poll_departure(now) {
             self.make_promised(lane, &range);
             if let Some(end) = self.lanes[lane].end() {
                 end.send(range);

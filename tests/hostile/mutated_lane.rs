@@ -22,7 +22,10 @@ use evb_net::{
     clock,
     lane::{BuilderEnd, LaneEnd},
 };
-use evb_shaper::{Policy, Shaping};
+use evb_shaper::{
+    Policy, Shaping,
+    cost::{CELL, PacketCost},
+};
 use proptest::prelude::*;
 use tokio::{
     io::AsyncWriteExt as _,
@@ -86,7 +89,7 @@ impl Bench {
             max_fragment: vec![Bytes::new(20_000); 2],
         };
         let now = clock::now();
-        let mut core = BuilderCore::new(config, Shaping::None.policy(2, 1500, 0), now);
+        let mut core = BuilderCore::new(config, Shaping::None.policy(2, PacketCost::tcp(1500, CELL), 0), now);
         core.handle_roster(1, SourceSet::first(2), now);
         let assignments = Assignments {
             roster_version: 1,

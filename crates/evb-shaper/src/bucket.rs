@@ -1,4 +1,4 @@
-//! A token bucket that answers with departure times.
+//! [`EdtBucket`]: a token bucket that answers with departure times.
 
 use core::time::Duration;
 
@@ -7,51 +7,156 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 
-/// An earliest-departure-time bucket (Saeed et al., "Carousel", SIGCOMM 2017): instead of tokens, the instant at which the
-/// line is free again, in fixed point of 2⁻³² ns, so that no rate is rounded.
+/// An earliest-departure-time bucket: instead of tokens, the instant at which the line is free again.
 ///
-/// Law: what departs in any interval T is at most `rate × (T + 1 ns) + burst`, plus one packet by [`Self::departure`], or where a
-/// packet is larger than the burst.
+/// The model is that of Carousel (Saeed et al., SIGCOMM 2017) and of Linux's `fq` since 4.20: every train gets the time at which
+/// it may leave, and the next one the time at which a line of that rate has carried it. Time is fixed point in 2⁻⁴⁰ ns: a byte
+/// takes 20 ps at 400 Gbit/s and 8 ms at 1 kbit/s, and both are held to better than 10⁻¹⁰. Slower rates than 1 kbit/s become
+/// 1 kbit/s.
+///
+/// **What the burst is for.** A shaper that wakes late has to catch up, or the late time is lost for ever. While a queue
+/// is *backlogged*, the line's schedule runs on though nobody serves it, and what is overdue may leave at once: at most
+/// `burst`; what is later than that is forfeited. A queue that was *empty* has nothing to catch up with: [`Self::wake`]
+/// tells so, and then its first trains are spaced like all others. (The classic token bucket fills up while idle, and so
+/// begins every busy period with a burst: what N sources do at once is what overflows a port.)
+///
+/// Laws, with `c` the largest train:
+/// * since a wake, at most `rate × t` and one train have departed: never ahead of the line;
+/// * in any interval, whatever was asked and when, at most `rate × (t + 1 ns) + max(burst, c)` departs.
 #[derive(Clone, Debug)]
-pub struct TokenBucket {
-    /// ns per byte, 32.32 fixed point.
-    per_byte: u128,
-    burst: u128,
-    /// When the line is free, in 2⁻³² ns.
+pub struct EdtBucket {
+    rate: Rate,
+    burst: Bytes,
+    /// Time per byte, in 2⁻⁴⁰ ns.
+    per_byte: u64,
+    /// The burst as a time on the line, in 2⁻⁴⁰ ns.
+    tolerance: u128,
+    /// When the line is free, in 2⁻⁴⁰ ns: the schedule.
     next: u128,
+    /// When a classic bucket would be full again, in 2⁻⁴⁰ ns: bounds what catching up may add up to (the theoretical arrival
+    /// time of GCRA, ITU-T I.371).
+    full: u128,
 }
 
-/// Departures are whole nanoseconds. So much on top of the burst keeps what the rounding up would lose for ever where a
-/// packet is as large as the burst.
-const GRAIN: u128 = 1 << 32;
+/// Bits behind the point.
+const FRACTION: u32 = 40;
 
-impl TokenBucket {
-    /// A full bucket.
+/// Departures are whole nanoseconds. So much tolerance keeps what the rounding up would lose for ever.
+const GRAIN: u128 = 1 << FRACTION;
+
+/// The slowest rate.
+const SLOWEST: u64 = 1000;
+
+impl EdtBucket {
+    /// A bucket whose line is free from the clock's zero on. The burst counts the same bytes as the rate.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
-        let per_byte = (8_000_000_000_u128 << 32).div_ceil(u128::from(rate.bits_per_second().max(1)));
-        Self { per_byte, burst: per_byte.saturating_mul(burst.count().into()).saturating_add(GRAIN), next: 0 }
+        let per_byte = per_byte(rate);
+        let tolerance = u128::from(per_byte) * u128::from(burst.count());
+        Self { rate, burst, per_byte, tolerance, next: 0, full: 0 }
+    }
+
+    /// The rate that was asked for.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// What may be caught up, in bytes.
+    pub fn burst(&self) -> Bytes {
+        self.burst
+    }
+
+    /// How late trains may be without loss of rate: the time that the burst takes on the line.
+    pub fn tolerance(&self) -> Duration {
+        Duration::from_nanos(whole(self.tolerance))
+    }
+
+    /// The queue behind this bucket was empty and has something to send: idle time is no credit.
+    #[inline]
+    pub fn wake(&mut self, now: Instant) {
+        self.next = self.next.max(fixed(now));
     }
 
     /// When the next bytes may depart; not before `now`.
+    #[inline]
     pub fn departure(&self, now: Instant) -> Instant {
-        let conforms = self.next.saturating_sub(self.burst).div_ceil(1 << 32);
-        now.max(Instant::from_nanos(u64::try_from(conforms).unwrap_or(u64::MAX)))
+        self.departure_of(Bytes::ZERO, now)
     }
 
-    /// When that many bytes may depart together without going beyond the burst, or, where they are more than the burst,
-    /// when the bucket is full; not before `now`.
+    /// When that many bytes may depart together; not before `now`.
+    #[inline]
     pub fn departure_of(&self, bytes: Bytes, now: Instant) -> Instant {
-        let cost = self.per_byte.saturating_mul(bytes.count().into()).min(self.burst);
-        let conforms = (self.next.saturating_add(cost)).saturating_sub(self.burst).div_ceil(1 << 32);
-        now.max(Instant::from_nanos(u64::try_from(conforms).unwrap_or(u64::MAX)))
+        now.max(self.due(bytes))
     }
 
-    /// Those bytes depart now. Returns how long they keep the line busy.
-    pub fn spend(&mut self, bytes: Bytes, now: Instant) -> Duration {
-        let cost = self.per_byte.saturating_mul(bytes.count().into()).min(u128::from(u64::MAX) << 32);
-        self.next = self.next.max(u128::from(now.as_nanos()) << 32) + cost;
-        Duration::from_nanos((cost >> 32) as u64)
+    /// When that many bytes could have departed, were somebody there to send them: how late they are is the time since.
+    #[inline]
+    pub fn due(&self, bytes: Bytes) -> Instant {
+        // What is larger than the burst goes when the bucket is full.
+        let missing = self.cost(bytes).min(self.tolerance);
+        let conforms = self.full.saturating_add(missing).saturating_sub(self.tolerance + GRAIN);
+        let at = self.next.max(conforms);
+        Instant::from_nanos(whole(at.saturating_add(GRAIN - 1)))
     }
+
+    /// Those bytes depart at `at`, which [`Self::departure_of`] allowed. Returns how long they keep the line busy.
+    #[inline]
+    pub fn spend(&mut self, bytes: Bytes, at: Instant) -> Duration {
+        let (cost, at) = (self.cost(bytes), fixed(at));
+        let forfeit = at.saturating_sub(self.tolerance.max(GRAIN));
+        self.next = self.next.max(forfeit).saturating_add(cost);
+        self.full = self.full.max(at).saturating_add(cost);
+        Duration::from_nanos(whole(cost))
+    }
+
+    /// Takes the next place on the line for bytes that are there now, and returns when they depart: for executors that hold
+    /// trains until their time. What is later than the place is late by the caller's doing, and not caught up.
+    #[inline]
+    pub fn depart(&mut self, bytes: Bytes, now: Instant) -> Instant {
+        self.wake(now);
+        let at = self.departure_of(bytes, now);
+        self.spend(bytes, at);
+        at
+    }
+
+    /// From now on another rate: what is still on the line is carried at the new one.
+    pub fn set_rate(&mut self, rate: Rate, now: Instant) {
+        let (old, new) = (u128::from(self.per_byte), per_byte(rate));
+        let now = fixed(now);
+        let rescaled = |time: u128| match time.checked_sub(now) {
+            None => time,
+            Some(ahead) => {
+                let (bytes, rest) = (ahead / old, ahead % old);
+                let bytes = bytes.min(u64::MAX.into()) * u128::from(new);
+                now.saturating_add(bytes).saturating_add(rest * u128::from(new) / old)
+            }
+        };
+        (self.next, self.full) = (rescaled(self.next), rescaled(self.full));
+        self.tolerance = u128::from(new) * u128::from(self.burst.count());
+        (self.rate, self.per_byte) = (rate, new);
+    }
+
+    #[inline]
+    fn cost(&self, bytes: Bytes) -> u128 {
+        u128::from(self.per_byte) * u128::from(bytes.count())
+    }
+}
+
+/// Time per byte, rounded up: never faster than asked.
+fn per_byte(rate: Rate) -> u64 {
+    let bits = u128::from(rate.bits_per_second().max(SLOWEST));
+    // At most 8 ms: 8.8e18 units, within 64 bits.
+    (8_000_000_000_u128 << FRACTION).div_ceil(bits) as u64
+}
+
+#[inline]
+fn fixed(at: Instant) -> u128 {
+    u128::from(at.as_nanos()) << FRACTION
+}
+
+/// Whole nanoseconds, cut off; the end of time where there are too many.
+#[inline]
+fn whole(time: u128) -> u64 {
+    u64::try_from(time >> FRACTION).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

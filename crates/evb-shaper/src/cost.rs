@@ -17,6 +17,39 @@ pub const LINE_OVERHEAD: u64 = 24;
 /// The least that a packet takes of a port's buffer: common switch chips hand memory out in cells of 80 to 256 bytes.
 pub const CELL: Bytes = Bytes::new(256);
 
+/// Each record's header, which goes in front of its lane bytes.
+const RECORD: u64 = RECORD_HEADER as u64;
+
+/// Which bytes a rate counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ByteMeasure {
+    /// Line bytes: L2 frames and 24 more, what a link is busy with.
+    #[default]
+    Line,
+    /// Buffer bytes: L2 frames, what `tc`'s token bucket and a port's memory count.
+    Buffer,
+}
+
+/// What one write to a connection is on the wire, by both measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireBytes {
+    /// L2 frames with preamble, check sequence and gap.
+    pub line: Bytes,
+    /// L2 frames; small ones as they are, not as cells: what a rate counts.
+    pub buffer: Bytes,
+}
+
+impl WireBytes {
+    /// By that measure.
+    #[inline]
+    pub fn by(self, measure: ByteMeasure) -> Bytes {
+        match measure {
+            ByteMeasure::Line => self.line,
+            ByteMeasure::Buffer => self.buffer,
+        }
+    }
+}
+
 /// How the bytes of one grant become packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketCost {
@@ -30,45 +63,79 @@ impl PacketCost {
         Self { payload: u64::from(mtu.max(576)) - WITHIN_MTU, cell: cell.count() }
     }
 
-    /// Lane bytes that fill one packet.
+    /// Stream bytes that fill one packet.
     pub fn packet_payload(&self) -> Bytes {
         Bytes::new(self.payload)
     }
 
+    /// Buffer bytes of a full packet.
+    pub fn packet_buffer(&self) -> Bytes {
+        Bytes::new(self.payload + TCP_FRAME_HEADERS)
+    }
+
+    /// Line bytes of a full packet.
+    pub fn packet_line(&self) -> Bytes {
+        Bytes::new(self.payload + TCP_FRAME_HEADERS + LINE_OVERHEAD)
+    }
+
+    /// Line bytes per byte of a lane whose packets are full: what fragments pay that share packets.
+    pub fn line_factor(&self) -> f64 {
+        self.packet_line().count() as f64 / self.payload as f64
+    }
+
     /// Buffer bytes of one grant: `lane` bytes behind their record header, in full packets and a last one.
     pub fn buffer(&self, lane: Bytes) -> Bytes {
-        let stream = lane.count() + RECORD_HEADER as u64;
+        let stream = lane.count().saturating_add(RECORD);
         let (full, rest) = (stream / self.payload, stream % self.payload);
         let last = if rest == 0 { 0 } else { (rest + TCP_FRAME_HEADERS).max(self.cell) };
-        Bytes::new(full * (self.payload + TCP_FRAME_HEADERS) + last)
+        self.packet_buffer() * full + Bytes::new(last)
     }
 
     /// Line bytes of the same.
     pub fn line(&self, lane: Bytes) -> Bytes {
-        let stream = lane.count() + RECORD_HEADER as u64;
-        Bytes::new(stream + stream.div_ceil(self.payload) * (TCP_FRAME_HEADERS + LINE_OVERHEAD))
+        self.wire(lane + Bytes::new(RECORD)).line
     }
 
-    /// The most lane bytes, in full packets, that take at most `line` bytes of the line; at least one packet.
-    pub fn train(&self, line: Bytes) -> Bytes {
-        let packets = line.count() / (self.payload + TCP_FRAME_HEADERS + LINE_OVERHEAD);
-        Bytes::new(packets.max(1) * self.payload - RECORD_HEADER as u64)
+    /// One write of that many stream bytes, record headers among them, in full packets and a last one.
+    pub fn wire(&self, stream: Bytes) -> WireBytes {
+        let packets = stream.count().div_ceil(self.payload);
+        let buffer = stream + Bytes::new(TCP_FRAME_HEADERS) * packets;
+        WireBytes { line: buffer + Bytes::new(LINE_OVERHEAD) * packets, buffer }
+    }
+
+    /// The most lane bytes, in full packets, that are at most `wire` bytes by that measure; at least one packet.
+    pub fn train(&self, wire: Bytes, measure: ByteMeasure) -> Bytes {
+        let packet = match measure {
+            ByteMeasure::Line => self.packet_line(),
+            ByteMeasure::Buffer => self.packet_buffer(),
+        };
+        self.packets((wire.count() / packet.count()).max(1))
     }
 
     /// The usual turn of credit within a budget: full packets, at most eleven (15 912 B at an MTU of 1500; half as many
     /// grants as with 8 kB, and few of the packets that TCP sends again for their order), and two of them in the quarter of the
     /// budget that one lane may hold, so that a lane alone is not stopped by each round trip.
     pub fn chunk(&self, budget: Bytes) -> Bytes {
-        let packets = budget.count() / 8 / (self.payload + TCP_FRAME_HEADERS);
-        Bytes::new(packets.clamp(1, 11) * self.payload - RECORD_HEADER as u64)
+        let packets = budget.count() / 8 / self.packet_buffer().count();
+        self.packets(packets.clamp(1, 11))
+    }
+
+    /// The usual window within a lane's share of a port's buffer: as many full packets as fit, at least one.
+    pub fn window(&self, share: Bytes) -> Bytes {
+        self.train(share, ByteMeasure::Buffer)
     }
 
     /// The most lane bytes whose grant costs at most `buffer`.
     pub fn affordable(&self, buffer: Bytes) -> Bytes {
-        let frame = self.payload + TCP_FRAME_HEADERS;
+        let frame = self.packet_buffer().count();
         let (full, rest) = (buffer.count() / frame, buffer.count() % frame);
         let last = if rest >= self.cell.max(TCP_FRAME_HEADERS + 1) { rest - TCP_FRAME_HEADERS } else { 0 };
-        Bytes::new((full * self.payload + last).saturating_sub(RECORD_HEADER as u64))
+        Bytes::new((full * self.payload + last).saturating_sub(RECORD))
+    }
+
+    /// Lane bytes that fill so many packets, behind one record header.
+    fn packets(&self, count: u64) -> Bytes {
+        Bytes::new(count.saturating_mul(self.payload) - RECORD)
     }
 }
 

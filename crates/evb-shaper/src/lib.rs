@@ -20,14 +20,25 @@ mod credit;
 mod window;
 mod open;
 mod bucket;
+mod lateness;
+mod pace;
+mod link;
+mod pacing;
+mod tree;
 mod paced;
 mod policy;
 
-pub use bucket::TokenBucket;
+pub use bucket::EdtBucket;
+pub use cost::ByteMeasure;
 pub use credit::{Credit, CreditConfig};
+pub use lateness::Lateness;
+pub use link::{Class, LinkPlan, LinkPlanError};
 pub use open::Open;
-pub use paced::{Pace, PacedSource};
+pub use pace::Pace;
+pub use paced::{Departure, PacedSource, PacingCounters};
+pub use pacing::Pacing;
 pub use policy::{Policy, Shaping};
+pub use tree::{ClassTree, Permit};
 pub use window::Window;
 
 /// A builder whose grants are shaped: what production and simulator drive.

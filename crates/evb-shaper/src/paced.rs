@@ -1,74 +1,124 @@
 //! [`PacedSource`]: a source whose departures are spaced.
 
-use core::ops::{Deref, DerefMut, Range};
+use core::{
+    ops::{Deref, DerefMut, Range},
+    time::Duration,
+};
 
+use bytes::BytesMut;
 use evb_core::{
     source::SourceCore,
     time::{Instant, earlier},
-    units::{Bytes, Rate},
+    units::Bytes,
+    wire::record::RECORD_HEADER,
 };
 
-use crate::{bucket::TokenBucket, cost::PacketCost};
+use crate::{cost::WireBytes, lateness::Lateness, pace::Pace, pacing::Pacing, tree::ClassTree};
 
-/// How the departures of each lane are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// Line rate of one lane.
-    pub rate: Rate,
-    /// Line bytes that may go at once; what the executor's lateness needs.
-    pub burst: Bytes,
-    /// What bytes cost on the line.
-    pub cost: PacketCost,
+/// Lane bytes that depart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Index of the lane.
+    pub lane: usize,
+    /// Lane offsets.
+    pub range: Range<u64>,
+    /// When: now, or up to [`Pacing::lead`] later.
+    pub at: Instant,
 }
 
-/// [`SourceCore`] with the lanes served in rotation and, where asked, paced: what production and simulator drive.
+/// How well a source keeps its paces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacingCounters {
+    /// Trains.
+    pub departures: u64,
+    /// How late those were that had to wait for their time.
+    pub lateness: Lateness,
+    /// Lateness beyond what the burst pays for, over all lanes: that much time of a lane's rate is lost.
+    pub forfeited: Duration,
+    /// What departed, records' headers and announcements included.
+    pub wire: WireBytes,
+}
+
+/// [`SourceCore`] with the lanes served in turn and, where asked, paced: what production and simulator drive.
+///
+/// All bytes of a lane are paid for at its pace: a train's record header, the packet that it does not fill, and its
+/// announcements, which are never held back, with the packets that they need.
 #[derive(Debug)]
 pub struct PacedSource {
     core: SourceCore,
-    pace: Option<Pace>,
-    buckets: Vec<TokenBucket>,
-    next: usize,
+    pacing: Pacing,
+    tree: ClassTree,
+    lanes: Vec<Lane>,
+    counters: PacingCounters,
     /// When the earliest lane that was held back may go.
     held_until: Option<Instant>,
 }
 
-/// Unpaced, the most that one lane is handed at a time, before the next lane has its turn.
-const TURN: u64 = 1 << 20;
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    /// The most lane bytes of one train.
+    train: u64,
+    /// Stream bytes of announcements that nobody has paid for.
+    announced: u64,
+}
 
 impl PacedSource {
-    /// Paces `core`, or only rotates over its lanes.
-    pub fn new(core: SourceCore, pace: Option<Pace>) -> Self {
-        let bucket = |pace: &Pace| TokenBucket::new(pace.rate, pace.burst);
-        let buckets =
-            pace.iter().flat_map(|pace| (0..core.lane_count()).map(move |_| bucket(pace))).collect();
-        Self { core, pace, buckets, next: 0, held_until: None }
+    /// Spaces what departs from `core`.
+    pub fn new(core: SourceCore, pacing: Pacing) -> Self {
+        let pace = |lane| pacing.lanes.get(lane).copied().flatten();
+        let count = core.lane_count();
+        let lanes =
+            (0..count).map(|lane| Lane { train: pacing.train(pace(lane).as_ref()), announced: 0 }).collect();
+        let tree = ClassTree::new(&pacing.link, (0..count).map(|lane| (DATA, pace(lane))));
+        Self { core, pacing, tree, lanes, counters: PacingCounters::default(), held_until: None }
     }
 
-    /// The next bytes to depart now: lane and lane offsets. `None` when there are none, or all are held back.
-    pub fn poll_departure(&mut self, now: Instant) -> Option<(usize, Range<u64>)> {
-        let count = self.core.lane_count();
+    /// The next bytes to depart; `None` when there are none, or all are held back.
+    pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
+        let (core, lanes, cost) = (&self.core, &self.lanes, &self.pacing.cost);
+        let demand = |lane: usize| {
+            let length = lanes[lane].next(core.sendable(lane));
+            (length > 0).then(|| cost.wire(lanes[lane].stream(length)))
+        };
+        let permit = match self.tree.poll(now, self.pacing.lead, demand) {
+            Ok(permit) => permit,
+            Err(until) => {
+                self.held_until = until;
+                self.charge_announcements(now);
+                return None;
+            }
+        };
         self.held_until = None;
-        for step in 0..count {
-            let lane = (self.next + step) % count;
-            let sendable = self.core.sendable(lane);
-            if sendable == 0 {
-                continue;
-            }
-            let limit = match self.allowance(lane, sendable, now) {
-                Ok(limit) => limit,
-                Err(until) => {
-                    self.held_until = earlier(self.held_until, Some(until));
-                    continue;
-                }
-            };
-            let range = self.core.take(lane, limit)?;
-            if let (Some(pace), Some(bucket)) = (&self.pace, self.buckets.get_mut(lane)) {
-                bucket.spend(pace.cost.line(Bytes::new(range.end - range.start)), now);
-            }
-            self.next = (lane + 1) % count;
-            return Some((lane, range));
+        let lane = &mut self.lanes[permit.lane];
+        let length = lane.next(self.core.sendable(permit.lane));
+        let range = self.core.take(permit.lane, length)?;
+        self.counters.count(self.pacing.cost.wire(lane.stream(length)));
+        lane.announced = 0;
+        self.counters.departures += 1;
+        self.counters.forfeited += permit.forfeited;
+        if let Some(late) = permit.late {
+            self.counters.lateness.record(late);
         }
-        None
+        Some(Departure { lane: permit.lane, range, at: permit.at })
+    }
+
+    /// Appends all announcements that wait on a lane: [`SourceCore::announce`], paid for by the lane.
+    pub fn announce(&mut self, lane: usize, into: &mut BytesMut) {
+        let before = into.len();
+        self.core.announce(lane, into);
+        self.lanes[lane].announced += (into.len() - before) as u64;
+    }
+
+    /// That many bytes of another class of the link leave now, in one write; see [`Pacing::link`].
+    pub fn charge(&mut self, class: usize, stream: Bytes, now: Instant) {
+        self.tree.charge(class, self.pacing.cost.wire(stream), now);
+    }
+
+    /// Gives a lane another pace; `None` frees it.
+    pub fn set_pace(&mut self, lane: usize, pace: Option<Pace>, now: Instant) {
+        let Some(of_lane) = self.lanes.get_mut(lane) else { return };
+        of_lane.train = self.pacing.train(pace.as_ref());
+        self.tree.set_pace(lane, pace, now);
     }
 
     /// When there is something to do without further input.
@@ -76,12 +126,46 @@ impl PacedSource {
         earlier(self.core.next_timeout(), self.held_until)
     }
 
-    /// How many of its bytes the lane may send now, or when it may: the whole train at once, or not yet.
-    fn allowance(&self, lane: usize, sendable: u64, now: Instant) -> Result<u64, Instant> {
-        let (Some(pace), Some(bucket)) = (&self.pace, self.buckets.get(lane)) else { return Ok(TURN) };
-        let train = pace.cost.train(pace.burst / 2).min(Bytes::new(sendable.min(TURN)));
-        let departure = bucket.departure_of(pace.cost.line(train), now);
-        if departure > now { Err(departure) } else { Ok(train.count()) }
+    /// What was counted so far.
+    pub fn counters(&self) -> &PacingCounters {
+        &self.counters
+    }
+
+    /// How departures are spaced.
+    pub fn pacing(&self) -> &Pacing {
+        &self.pacing
+    }
+
+    /// Announcements that go without data, in packets of their own, now that no more data goes.
+    fn charge_announcements(&mut self, now: Instant) {
+        for (index, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.announced > 0) {
+            let wire = self.pacing.cost.wire(Bytes::new(core::mem::take(&mut lane.announced)));
+            self.tree.charge_lane(index, wire, now);
+            self.counters.count(wire);
+        }
+    }
+}
+
+/// The class of the lanes: the link's first.
+const DATA: usize = 0;
+
+impl Lane {
+    /// Lane bytes of its next train, of those that it may send. What is announced goes in front, in the same packets.
+    fn next(&self, sendable: u64) -> u64 {
+        let train = self.train.checked_sub(self.announced).filter(|rest| *rest > 0);
+        sendable.min(train.unwrap_or(self.train))
+    }
+
+    /// Stream bytes of a train: announcements, the record's header, lane bytes.
+    fn stream(&self, length: u64) -> Bytes {
+        Bytes::new(self.announced + RECORD_HEADER as u64 + length)
+    }
+}
+
+impl PacingCounters {
+    fn count(&mut self, wire: WireBytes) {
+        self.wire.line += wire.line;
+        self.wire.buffer += wire.buffer;
     }
 }
 

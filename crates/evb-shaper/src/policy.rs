@@ -7,10 +7,10 @@ use evb_core::{
 };
 
 use crate::{
-    cost::{CELL, PacketCost},
+    cost::{ByteMeasure, CELL, PacketCost},
     credit::{Credit, CreditConfig},
     open::Open,
-    paced::Pace,
+    pace::Pace,
     window::Window,
 };
 
@@ -56,8 +56,7 @@ impl Shaping {
     }
 
     /// The builder's half: who may send when. `offset` differs per builder.
-    pub fn policy(&self, lanes: usize, mtu: u32, offset: usize) -> Policy {
-        let cost = PacketCost::tcp(mtu, CELL);
+    pub fn policy(&self, lanes: usize, cost: PacketCost, offset: usize) -> Policy {
         match *self {
             Self::Credit { budget, chunk, sources_at_once } => Policy::Credit(Credit::new(
                 CreditConfig { budget, chunk, sources_at_once, offset, cost },
@@ -69,14 +68,12 @@ impl Shaping {
     }
 
     /// The source's half: how its departures are spaced. `rate` may be added in any mode.
-    pub fn pace(&self, rate: Option<(Rate, Bytes)>, mtu: u32) -> Option<Pace> {
-        let cost = PacketCost::tcp(mtu, CELL);
-        match *self {
-            Self::TokenBucket { rate, burst } => Some(Pace { rate, burst, cost }),
-            Self::Credit { .. } | Self::Window { .. } | Self::None => {
-                rate.map(|(rate, burst)| Pace { rate, burst, cost })
-            }
-        }
+    pub fn pace(&self, rate: Option<(Rate, Bytes)>) -> Option<Pace> {
+        let (rate, burst) = match *self {
+            Self::TokenBucket { rate, burst } => (rate, burst),
+            Self::Credit { .. } | Self::Window { .. } | Self::None => rate?,
+        };
+        Some(Pace { rate, burst, measure: ByteMeasure::Line })
     }
 }
 

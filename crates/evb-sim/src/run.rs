@@ -12,7 +12,10 @@ use evb_core::{
     units::{Bytes, Rate},
     wire::control::RunParameters,
 };
-use evb_shaper::{PacedSource, ShapedBuilder, Shaping};
+use evb_shaper::{
+    PacedSource, Pacing, ShapedBuilder, Shaping,
+    cost::{CELL, PacketCost},
+};
 
 use crate::{
     host::{BuilderHost, SourceHost, SupervisorHost, hello},
@@ -117,19 +120,20 @@ impl<'a> Simulation<'a> {
                 (0..builders.len()).map(|b| network.connect(1 + source, 1 + sources.len() + b)).collect()
             })
             .collect();
+        let cost = PacketCost::tcp(scenario.network.mtu, CELL);
         let source_hosts = (0..sources.len()).map(|index| {
             let core =
                 SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO);
-            let pace = scenario.shaping.pace(None, scenario.network.mtu);
+            let pacing = Pacing::uniform(scenario.shaping.pace(None), builders.len(), cost);
             let own = lanes[index].iter().map(|(own, _)| *own).collect();
-            let (core, control) = (PacedSource::new(core, pace), ends[index].1.1);
+            let (core, control) = (PacedSource::new(core, pacing), ends[index].1.1);
             SourceHost::new(core, 1 + index, index, control, own, workload.clone())
         });
         let first = builder_config(scenario, &plan, 0, &parameters[sources.len()]);
         let memory_bound = ShapedBuilder::memory_bound(&first);
         let builder_hosts = (0..builders.len()).map(|index| {
             let config = builder_config(scenario, &plan, index, &parameters[sources.len() + index]);
-            let policy = scenario.shaping.policy(sources.len(), scenario.network.mtu, index);
+            let policy = scenario.shaping.policy(sources.len(), cost, index);
             let core = ShapedBuilder::new(config, policy, Instant::ZERO);
             let own: Vec<_> = lanes.iter().map(|of_source| of_source[index].1).collect();
             let (host, control) = (1 + sources.len() + index, ends[sources.len() + index].1.1);

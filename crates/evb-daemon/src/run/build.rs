@@ -66,6 +66,7 @@ fn source_config(config: &Config, entry: &SourceEntry) -> Result<SourceConfig, R
         shaping: shaping(config, config.shaping.budget),
         rate: config.shaping.rate.map(|rate| (rate, config.shaping.burst)),
         mtu: mtu(config),
+        cell: config.shaping.cell,
         lane: lane_options(config),
         core: entry.core,
         ..SourceConfig::new(entry.id, supervisor_address(config))
@@ -82,6 +83,7 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
         shaping: shaping(config, entry.budget),
         rotation,
         mtu: mtu(config),
+        cell: config.shaping.cell,
         memory: entry.memory,
         lane: lane_options(config),
         core: entry.core,

@@ -11,45 +11,227 @@ use evb_core::{
 };
 use proptest::prelude::*;
 
-use super::{Pace, PacedSource};
-use crate::cost::{CELL, PacketCost};
+use super::{Departure, PacedSource};
+use crate::{
+    cost::{ByteMeasure, CELL, PacketCost},
+    link::{Class, LinkPlan},
+    pace::Pace,
+    pacing::Pacing,
+};
 
-/// A source with fragments of that many bytes each ready and granted on both of its lanes.
-fn source(pace: Option<Pace>, fragments: u64, length: usize, now: Instant) -> PacedSource {
+const START: Instant = Instant::from_nanos(7_000_000_000);
+const MEGABIT: u64 = 1_000_000;
+
+fn cost() -> PacketCost {
+    PacketCost::tcp(1500, CELL)
+}
+
+fn pace(bits_per_second: u64, burst: u64, measure: ByteMeasure) -> Pace {
+    Pace { rate: Rate::from_bits_per_second(bits_per_second), burst: Bytes::new(burst), measure }
+}
+
+/// A source with that many lanes, all connected and empty.
+fn empty(pacing: Pacing, lanes: u16) -> PacedSource {
     let config = SourceConfig {
         id: SourceId::new(1),
         max_fragment: Bytes::mib(1),
         orphan_timeout: Duration::from_secs(1),
         heartbeat: Duration::from_secs(1),
-        builders: vec![BuilderId::new(1), BuilderId::new(2)],
+        builders: (1..=lanes).map(BuilderId::new).collect(),
         on_demand: false,
         decided: EventId::default(),
     };
-    let mut core = SourceCore::new(config, now);
-    let mut decisions = Decisions::starting(EventId::FIRST);
-    for event in 1..=2 * fragments {
-        let builder = BuilderId::new(1 + (event % 2) as u16);
-        decisions.extend(1, Verdict::Assigned(builder));
-        core.push(Fragment::new(EventId::new(event), Timestamp::default(), vec![0; length]), now).unwrap();
+    let mut source = PacedSource::new(SourceCore::new(config, START), pacing);
+    for lane in 0..usize::from(lanes) {
+        source.handle_lane_connected(lane, 0, 0).unwrap();
     }
-    core.handle_decisions(&decisions).unwrap();
-    for lane in 0..2 {
-        core.handle_lane_connected(lane, 0, 0).unwrap();
-        core.announce(lane, &mut BytesMut::new());
-        core.handle_grant(lane, fragments * (length as u64 + 16)).unwrap();
+    source
+}
+
+/// Events from `first` on, a fragment of `length` bytes each as all before, for the lanes in turn; announced and granted.
+fn fill(source: &mut PacedSource, first: u64, count: u64, length: usize) {
+    let lanes = source.lane_count() as u64;
+    let mut decisions = Decisions::starting(EventId::new(first));
+    for event in first..first + count {
+        decisions.extend(1, Verdict::Assigned(BuilderId::new(1 + (event % lanes) as u16)));
+        let fragment = Fragment::new(EventId::new(event), Timestamp::default(), vec![0; length]);
+        source.push(fragment, START).unwrap();
     }
-    PacedSource::new(core, pace)
+    source.handle_decisions(&decisions).unwrap();
+    for lane in 0..lanes {
+        source.announce(lane as usize, &mut BytesMut::new());
+        let events = (1..first + count).filter(|event| event % lanes == lane).count() as u64;
+        source.handle_grant(lane as usize, events * (length as u64 + 16)).unwrap();
+    }
+}
+
+/// A source with so many fragments ready and granted on each of its lanes.
+fn source(pacing: Pacing, lanes: u16, fragments: u64, length: usize) -> PacedSource {
+    let mut source = empty(pacing, lanes);
+    fill(&mut source, 1, fragments * u64::from(lanes), length);
+    source
+}
+
+/// What departs until nothing is left, by a driver that is late as told; lane by lane.
+fn drive(source: &mut PacedSource, lateness: &[u64]) -> Vec<(Instant, Departure)> {
+    let (mut now, mut departed) = (START, Vec::new());
+    for late in lateness.iter().cycle() {
+        while let Some(departure) = source.poll_departure(now) {
+            departed.push((now, departure));
+        }
+        let Some(until) = source.held_until else { break };
+        now = until.max(now) + Duration::from_nanos(*late);
+    }
+    assert!((0..source.lane_count()).all(|lane| source.sendable(lane) == 0), "it never stands still");
+    departed
+}
+
+/// What a lane's departures are on the wire, by that measure, but for the last one; and from when to when.
+fn rate_of(departed: &[(Instant, Departure)], lane: usize, measure: ByteMeasure) -> f64 {
+    let of_lane: Vec<_> = departed.iter().filter(|(_, departure)| departure.lane == lane).collect();
+    let (last, rest) = of_lane.split_last().unwrap();
+    let bytes = |departure: &Departure| {
+        let length = departure.range.end - departure.range.start;
+        cost().wire(Bytes::new(length + 16)).by(measure).count()
+    };
+    let sum: u64 = rest.iter().map(|(_, departure)| bytes(departure)).sum();
+    let time = last.1.at.since(rest[0].1.at).as_secs_f64();
+    sum as f64 * 8.0 / time
 }
 
 #[test]
 fn without_a_pace_lanes_take_turns() {
-    let now = Instant::from_nanos(1);
-    let mut source = source(None, 3, 1 << 20, now);
-    let lanes: Vec<_> =
-        core::iter::from_fn(|| source.poll_departure(now)).map(|(lane, range)| (lane, range.start)).collect();
-    let turn = 1 << 20;
+    let mut source = source(Pacing::none(cost()), 2, 3, 1 << 20);
+    let departed = drive(&mut source, &[0]);
+    let lanes: Vec<_> = departed.iter().map(|(_, gone)| (gone.lane, gone.range.start)).collect();
+    // The first turns begin with announcements: a header and three items.
+    let turn = (1 << 20) - 16 - 3 * 24;
     assert_eq!(lanes[..4], [(0, 0), (1, 0), (0, turn), (1, turn)]);
-    assert_eq!((source.sendable(0), source.sendable(1)), (0, 0));
+    assert!(departed.iter().all(|(now, gone)| gone.at == *now));
+    assert_eq!(source.counters().lateness.count(), 0);
+}
+
+#[test]
+fn the_rate_counts_what_it_says() {
+    for measure in [ByteMeasure::Line, ByteMeasure::Buffer] {
+        for megabits in [10, 100, 316, 950] {
+            let pace = pace(megabits * MEGABIT, 60_000, measure);
+            let mut source = source(Pacing::uniform(Some(pace), 1, cost()), 1, 200, 64_000);
+            let departed = drive(&mut source, &[0, 30_000, 60_000]);
+            let found = rate_of(&departed, 0, measure);
+            // What was announced at the beginning is paid for at the beginning.
+            let error = found / (megabits * MEGABIT) as f64 - 1.0;
+            assert!(error.abs() < 1e-3, "{megabits} Mbit/s, {measure:?}: {error:e}");
+        }
+    }
+}
+
+/// Small fragments that come one by one, each with an announcement and a packet of its own: all of it is paid for.
+#[test]
+fn announcements_are_paid_for() {
+    let rate = 8 * MEGABIT;
+    let pacing = Pacing::uniform(Some(pace(rate, 60_000, ByteMeasure::Buffer)), 1, cost());
+    let mut source = empty(pacing, 1);
+    let (mut now, mut event) = (START, 1);
+    while now < START + Duration::from_secs(1) {
+        fill(&mut source, event, 1, 1000);
+        event += 1;
+        while source.poll_departure(now).is_some() {}
+        // The next one comes while the line is still busy: its announcement goes at once, its data waits.
+        while let Some(until) = source.held_until {
+            now = until;
+            while source.poll_departure(now).is_some() {}
+        }
+        now += Duration::from_micros(500);
+    }
+    let wire = source.counters().wire.buffer.count() as f64;
+    // Announcement: 16 + 24 bytes and 66; data: 16 + 16 + 1000 and 66.
+    let each = source.counters().wire.buffer.count() / source.counters().departures;
+    assert!((16 + 24 + 32 + 1000 + 66..=16 + 24 + 66 + 32 + 1000 + 66).contains(&each), "{each}");
+    assert!(wire * 8.0 <= rate as f64 * 1.001 + 8.0 * 2000.0, "{wire} bytes in a second");
+}
+
+#[test]
+fn trains_are_short_at_low_rates_and_long_at_high_ones() {
+    let train = |bits, burst| {
+        let pacing = Pacing::uniform(Some(pace(bits, burst, ByteMeasure::Line)), 1, cost());
+        pacing.train(pacing.lanes[0].as_ref())
+    };
+    assert_eq!(train(10 * MEGABIT, 1_000_000), 1448 - 16);
+    assert_eq!(train(300 * MEGABIT, 1_000_000), 2 * 1448 - 16);
+    assert_eq!(train(950 * MEGABIT, 1_000_000), 7 * 1448 - 16);
+    assert_eq!(train(950 * MEGABIT, 3 * 1538), 1448 - 16, "half a burst");
+    assert_eq!(train(100_000 * MEGABIT, 10_000_000), 64_000);
+}
+
+#[test]
+fn three_destinations_share_a_full_link() {
+    let link = pace(950 * MEGABIT, 100_000, ByteMeasure::Line);
+    let data = Class { name: "data".into(), ..Class::default() };
+    // One lane is slower than its third, two are not paced at all.
+    let pacing = Pacing {
+        lanes: vec![Some(pace(100 * MEGABIT, 20_000, ByteMeasure::Line)), None, None],
+        link: LinkPlan::new(link, vec![data]).unwrap(),
+        ..Pacing::none(cost())
+    };
+    let mut source = source(pacing, 3, 100, 64_000);
+    let departed = drive(&mut source, &[0, 20_000]);
+    // While all have something to send.
+    let last = |lane: usize| departed.iter().filter(|(_, gone)| gone.lane == lane).map(|(now, _)| *now).max();
+    let end = (0..3).filter_map(last).min().unwrap();
+    let shared: Vec<_> = departed.iter().filter(|(now, _)| *now <= end).cloned().collect();
+    let rates = [0, 1, 2].map(|lane| rate_of(&shared, lane, ByteMeasure::Line) / MEGABIT as f64);
+    for (found, asked) in rates.iter().zip([100.0, 425.0, 425.0]) {
+        assert!((found / asked - 1.0).abs() < 0.005, "{rates:?}");
+    }
+}
+
+#[test]
+fn an_executor_that_holds_trains_gets_them_ahead() {
+    let lead = Duration::from_micros(500);
+    let paced = Some(pace(100 * MEGABIT, 20_000, ByteMeasure::Line));
+    let pacing = Pacing { lead, ..Pacing::uniform(paced, 1, cost()) };
+    let mut source = source(pacing, 1, 10, 10_000);
+    let departed = drive(&mut source, &[0, 100_000]);
+    assert!(departed.iter().all(|(now, gone)| *now <= gone.at && gone.at <= *now + lead));
+    assert!(departed.iter().skip(5).any(|(now, gone)| gone.at.since(*now) > lead / 2));
+    // Their times are those of the line, whenever they were handed out.
+    for pair in departed.windows(2) {
+        let packet = Bytes::new(1538) / Rate::from_bits_per_second(100 * MEGABIT);
+        let gap = pair[1].1.at.since(pair[0].1.at);
+        assert!(gap.abs_diff(packet) <= Duration::from_nanos(1), "{gap:?}");
+    }
+    assert_eq!(source.counters().lateness.max(), Duration::ZERO);
+}
+
+#[test]
+fn lateness_is_counted() {
+    let paced = Some(pace(100 * MEGABIT, 12_500, ByteMeasure::Line));
+    let mut source = source(Pacing::uniform(paced, 1, cost()), 1, 10, 14_320);
+    drive(&mut source, &[40_000]);
+    let counters = source.counters();
+    assert_eq!(counters.lateness.count(), counters.departures - 1, "the first did not wait");
+    let p50 = counters.lateness.quantile(0.5).as_nanos();
+    assert!((40_000..=45_000).contains(&p50), "{p50}");
+    assert_eq!(counters.forfeited, Duration::ZERO);
+    // 12 500 bytes are a millisecond.
+    fill(&mut source, 11, 5, 14_320);
+    drive(&mut source, &[3_000_000]);
+    assert!(source.counters().forfeited > Duration::from_millis(8));
+}
+
+#[test]
+fn a_pace_may_change() {
+    let slow = pace(10 * MEGABIT, 20_000, ByteMeasure::Line);
+    let mut source = source(Pacing::uniform(Some(slow), 1, cost()), 1, 10, 64_000);
+    assert!(source.poll_departure(START).is_some());
+    assert!(source.poll_departure(START).is_none());
+    assert_eq!(source.held_until, Some(START + Duration::from_nanos(1_230_400)));
+    source.set_pace(0, Some(Pace { rate: Rate::from_bits_per_second(100 * MEGABIT), ..slow }), START);
+    assert!(source.poll_departure(START).is_none());
+    assert_eq!(source.held_until, Some(START + Duration::from_nanos(123_040)));
+    source.set_pace(0, None, START);
+    assert!(source.poll_departure(START).is_some());
 }
 
 proptest! {
@@ -63,29 +245,19 @@ proptest! {
         length in 1usize..5000,
         lateness in proptest::collection::vec(0u64..100_000, 16),
     ) {
-        let cost = PacketCost::tcp(1500, CELL);
-        let rate = Rate::from_bits_per_second(mbits * 1_000_000);
-        let mut now = Instant::from_nanos(7_000_000_000);
-        let mut source = source(Some(Pace { rate, burst: Bytes::new(burst), cost }), 10, length, now);
-        let mut departed: [Vec<(Instant, Bytes)>; 2] = Default::default();
-        for late in lateness.iter().cycle().take(5000) {
-            while let Some((lane, range)) = source.poll_departure(now) {
-                departed[lane].push((now, cost.line(Bytes::new(range.end - range.start))));
-            }
-            if source.sendable(0) + source.sendable(1) == 0 {
-                break;
-            }
-            now = source.held_until.unwrap().max(now) + Duration::from_nanos(*late);
-        }
-        prop_assert_eq!(source.sendable(0) + source.sendable(1), 0, "it never stands still");
-        let most = Bytes::new(burst).max(cost.line(cost.train(Bytes::ZERO)));
-        for lane in departed {
-            for from in 0..lane.len() {
+        let (rate, measure) = (Rate::from_bits_per_second(mbits * MEGABIT), ByteMeasure::Line);
+        let mut source = source(Pacing::uniform(Some(pace(mbits * MEGABIT, burst, measure)), 2, cost()), 2, 10, length);
+        let departed = drive(&mut source, &lateness);
+        let packet = cost().packet_line();
+        for lane in 0..2 {
+            let of_lane: Vec<_> = departed.iter().filter(|(_, gone)| gone.lane == lane).collect();
+            for from in 0..of_lane.len() {
                 let mut sum = Bytes::ZERO;
-                for (at, bytes) in &lane[from..] {
-                    sum += *bytes;
-                    let time = at.since(lane[from].0) + Duration::from_nanos(1);
-                    prop_assert!(sum <= rate * time + most + Bytes::new(1));
+                for (now, gone) in &of_lane[from..] {
+                    prop_assert_eq!(*now, gone.at);
+                    sum += cost().line(Bytes::new(gone.range.end - gone.range.start));
+                    let time = now.since(of_lane[from].0) + Duration::from_nanos(2);
+                    prop_assert!(sum <= rate * time + Bytes::new(burst).max(packet) + Bytes::new(1));
                 }
             }
         }

@@ -23,7 +23,10 @@ use evb_core::{
         record::RecordHeader,
     },
 };
-use evb_shaper::{Policy, Shaping};
+use evb_shaper::{
+    Policy, Shaping,
+    cost::{CELL, PacketCost},
+};
 
 use crate::pipe::Pipe;
 
@@ -95,7 +98,7 @@ impl World {
             on_demand: false,
             decided: EventId::default(),
         };
-        let policy = plan.shaping.policy(plan.sources, 1500, 1);
+        let policy = plan.shaping.policy(plan.sources, PacketCost::tcp(1500, CELL), 1);
         let mut builder = BuilderCore::new(config, policy, now);
         builder.handle_roster(1, SourceSet::first(plan.sources), now);
         Self {

@@ -13,7 +13,7 @@ use evb_core::{
         record::{COMMIT_RANGE, RecordHeader, decode_commit_range},
     },
 };
-use evb_shaper::PacedSource;
+use evb_shaper::{Departure, PacedSource};
 
 use crate::{
     host::control,
@@ -145,7 +145,7 @@ impl SourceHost {
                     }
                 }
             }
-            let Some((lane, range)) = self.core.poll_departure(now) else { return Ok(()) };
+            let Some(Departure { lane, range, .. }) = self.core.poll_departure(now) else { return Ok(()) };
             self.depart(lane, range, network)?;
         }
     }

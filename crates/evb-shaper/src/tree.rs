@@ -1,0 +1,303 @@
+//! [`ClassTree`]: link, classes, lanes; who may send next, and when.
+
+use core::time::Duration;
+
+use evb_core::{time::Instant, units::Bytes};
+
+use crate::{
+    bucket::EdtBucket,
+    cost::{ByteMeasure, WireBytes},
+    link::LinkPlan,
+    pace::Pace,
+};
+
+/// Classes of lanes on a link, each with a guaranteed rate, a ceiling and a priority; each lane with a bucket of its own.
+///
+/// Link sharing is CBQ's (Floyd & Jacobson, 1995) by HTB's rules (Devera): a class within its guarantee goes before all that
+/// borrow; what the guarantees leave goes by priority, among equals in the ratio of the guarantees; nobody exceeds a ceiling.
+/// Where HTB counts tokens, this counts departure times ([`EdtBucket`]): the answer to "not yet" is "when". Within a class,
+/// lanes share by start-time fair queueing (Goyal, Vin & Cheng, 1996): lanes that a bucket holds below the fair share get all that
+/// it permits, the others equal parts of the rest.
+///
+/// Nothing idles that could send, unless its own bucket, its class's ceiling or the link holds it.
+#[derive(Debug)]
+pub struct ClassTree {
+    link: Option<Gate>,
+    classes: Vec<Branch>,
+    lanes: Vec<Leaf>,
+    /// How far sharing of the excess has come, in ns of each class's guarantee.
+    excess: u64,
+}
+
+/// A train that may depart: the answer of [`ClassTree::poll`], already charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// Which lane.
+    pub lane: usize,
+    /// When the train departs.
+    pub at: Instant,
+    /// How late that is after its time, if it waited for that; `None` if its lane was empty before.
+    pub late: Option<Duration>,
+    /// How much of that is more than its lane's burst, and so forfeited.
+    pub forfeited: Duration,
+}
+
+/// A bucket, and the bytes that it counts.
+#[derive(Debug)]
+struct Gate {
+    bucket: EdtBucket,
+    measure: ByteMeasure,
+}
+
+#[derive(Debug)]
+struct Branch {
+    priority: u8,
+    /// Without a link's limit, there is nothing to guarantee.
+    guarantee: Option<Gate>,
+    ceiling: Option<Gate>,
+    /// Start tag of its next share of the excess.
+    tag: u64,
+    /// How far its lanes' sharing has come, in bytes.
+    served: u64,
+    backlogged: bool,
+    /// When the first of its lanes could have sent, ceiling and link aside.
+    due: Instant,
+}
+
+#[derive(Debug)]
+struct Leaf {
+    class: usize,
+    bucket: Option<Gate>,
+    /// Start tag, in bytes.
+    tag: u64,
+    /// What its next train is on the wire, while it has something to send.
+    train: Option<WireBytes>,
+    /// Since when it has.
+    since: Instant,
+    /// Its trains have to wait for their times.
+    held: bool,
+}
+
+/// A lane that was held for long may be ahead of the others by no more than so many bytes…
+const LANE_LAG: u64 = 1 << 18;
+/// …and a class, of the excess, by so much of its guarantee.
+const EXCESS_LAG: u64 = 10_000_000;
+/// A class that others kept waiting may be ahead by so much of its guarantee: longer than any train on any link.
+const GUARANTEE_LAG: Duration = Duration::from_millis(100);
+
+/// Who goes first among those that may go at one time: within its guarantee, by priority, by share, by the lane's share, by
+/// time.
+type Rank = (Instant, bool, u8, u64, u64, Instant);
+
+struct Candidate {
+    rank: Rank,
+    lane: usize,
+    wire: WireBytes,
+    due: Instant,
+    borrows: bool,
+}
+
+impl ClassTree {
+    /// `lanes` says each lane's class, as an index into the plan, and its pace.
+    pub fn new(plan: &LinkPlan, lanes: impl IntoIterator<Item = (usize, Option<Pace>)>) -> Self {
+        let branch = |class: &crate::link::PlannedClass| {
+            let own = |rate| plan.link().map(|link| Pace { rate, ..*link });
+            let guarantee =
+                own(class.guaranteed).map(|pace| Pace { burst: pace.rate * GUARANTEE_LAG, ..pace });
+            Branch {
+                priority: class.priority,
+                guarantee: guarantee.as_ref().map(Gate::new),
+                ceiling: class.ceiling.and_then(own).as_ref().map(Gate::new),
+                tag: 0,
+                served: 0,
+                backlogged: false,
+                due: Instant::ZERO,
+            }
+        };
+        let classes: Vec<_> = plan.classes().iter().map(branch).collect();
+        let last = classes.len() - 1;
+        let leaf = |(class, pace): (usize, Option<Pace>)| Leaf {
+            class: class.min(last),
+            bucket: pace.as_ref().map(Gate::new),
+            tag: 0,
+            train: None,
+            since: Instant::ZERO,
+            held: false,
+        };
+        let lanes = lanes.into_iter().map(leaf).collect();
+        Self { link: plan.link().map(Gate::new), classes, lanes, excess: 0 }
+    }
+
+    /// The next train that departs by `now + lead`, charged; or when to ask again, if a bucket holds one. `demand` says what
+    /// a lane's next train is on the wire; `None` where it has nothing to send.
+    ///
+    /// # Errors
+    /// When the first train that is held may be handed out; `None` if there is none.
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        lead: Duration,
+        demand: impl FnMut(usize) -> Option<WireBytes>,
+    ) -> Result<Permit, Option<Instant>> {
+        self.note_backlogs(now, demand);
+        let candidates = (0..self.lanes.len()).filter_map(|lane| self.candidate(lane, now));
+        let Some(best) = candidates.min_by_key(|candidate| candidate.rank) else { return Err(None) };
+        let at = best.rank.0;
+        if at > now + lead {
+            self.lanes.iter_mut().for_each(|leaf| leaf.held = leaf.train.is_some());
+            let until = at.as_nanos() - u64::try_from(lead.as_nanos()).unwrap_or(u64::MAX).min(at.as_nanos());
+            return Err(Some(Instant::from_nanos(until)));
+        }
+        Ok(self.permit(&best, at))
+    }
+
+    /// Bytes of a lane's that go now, asked or not: what is announced. They are paid for by what comes after.
+    pub fn charge_lane(&mut self, lane: usize, wire: WireBytes, now: Instant) {
+        let Some(leaf) = self.lanes.get_mut(lane) else { return };
+        if let Some(gate) = &mut leaf.bucket {
+            gate.spend(wire, now, leaf.train.map_or(now, |_| leaf.since));
+        }
+        leaf.tag += wire.line.count();
+        let class = leaf.class;
+        self.charge(class, wire, now);
+    }
+
+    /// Bytes of a class that has no lanes here and asks nobody, such as control messages: link and class are charged, so that
+    /// the others leave room.
+    pub fn charge(&mut self, class: usize, wire: WireBytes, now: Instant) {
+        let busy = self.classes.iter().any(|class| class.backlogged);
+        let Some(branch) = self.classes.get_mut(class) else { return };
+        let since = if branch.backlogged { Instant::ZERO } else { now };
+        if let Some(gate) = &mut branch.ceiling {
+            gate.spend(wire, now, since);
+        }
+        if let Some(gate) = &mut branch.guarantee {
+            gate.spend(wire, now, since);
+        }
+        if let Some(gate) = &mut self.link {
+            gate.spend(wire, now, if busy { Instant::ZERO } else { now });
+        }
+    }
+
+    /// Gives a lane another rate; `None` frees it.
+    pub fn set_pace(&mut self, lane: usize, pace: Option<Pace>, now: Instant) {
+        let Some(leaf) = self.lanes.get_mut(lane) else { return };
+        match (&mut leaf.bucket, pace) {
+            (Some(gate), Some(pace)) if gate.measure == pace.measure && gate.bucket.burst() == pace.burst => {
+                gate.bucket.set_rate(pace.rate, now);
+            }
+            (bucket, pace) => {
+                *bucket = pace.as_ref().map(Gate::new);
+                if let Some(gate) = bucket {
+                    gate.bucket.wake(now);
+                }
+            }
+        }
+    }
+
+    /// Sees which lanes and classes begin or end to have something to send, and when each class could first send it.
+    fn note_backlogs(&mut self, now: Instant, mut demand: impl FnMut(usize) -> Option<WireBytes>) {
+        for class in &mut self.classes {
+            class.due = Instant::FAR_FUTURE;
+        }
+        for (index, leaf) in self.lanes.iter_mut().enumerate() {
+            let class = &mut self.classes[leaf.class];
+            let train = demand(index);
+            if train.is_some() && leaf.train.is_none() {
+                leaf.since = now;
+                leaf.tag = leaf.tag.max(class.served);
+                if let Some(gate) = &mut leaf.bucket {
+                    gate.bucket.wake(now);
+                }
+            }
+            leaf.train = train;
+            leaf.held &= train.is_some();
+            if let Some(wire) = train {
+                let due = leaf.bucket.as_ref().map_or(leaf.since, |gate| gate.due(wire));
+                class.due = class.due.min(due);
+            }
+        }
+        for class in &mut self.classes {
+            let is = class.due < Instant::FAR_FUTURE;
+            if is && !class.backlogged {
+                class.tag = class.tag.max(self.excess);
+                for gate in class.guarantee.iter_mut().chain(&mut class.ceiling) {
+                    gate.bucket.wake(now);
+                }
+            }
+            class.backlogged = is;
+        }
+    }
+
+    fn candidate(&self, lane: usize, now: Instant) -> Option<Candidate> {
+        let leaf = &self.lanes[lane];
+        let (class, wire) = (&self.classes[leaf.class], leaf.train?);
+        let due = |gate: &Option<Gate>| gate.as_ref().map_or(leaf.since, |gate| gate.due(wire));
+        let due = due(&leaf.bucket).max(due(&class.ceiling)).max(due(&self.link));
+        let at = due.max(now);
+        let guaranteed = class.guarantee.as_ref().map_or(Instant::ZERO, |gate| gate.bucket.due(Bytes::ZERO));
+        let borrows = guaranteed > at;
+        let share = if borrows {
+            class.tag.max(self.excess.saturating_sub(EXCESS_LAG))
+        } else {
+            guaranteed.as_nanos()
+        };
+        let tag = leaf.tag.max(class.served.saturating_sub(LANE_LAG));
+        Some(Candidate { rank: (at, borrows, class.priority, share, tag, due), lane, wire, due, borrows })
+    }
+
+    /// Charges what departs.
+    fn permit(&mut self, candidate: &Candidate, at: Instant) -> Permit {
+        let Candidate { lane, wire, due, borrows, .. } = *candidate;
+        let first_due = self.classes.iter().map(|class| class.due).min().unwrap_or(at).min(at);
+        let leaf = &mut self.lanes[lane];
+        let class = &mut self.classes[leaf.class];
+        let class_due = class.due.min(at);
+        let mut forfeited = Duration::ZERO;
+        if let Some(gate) = &mut leaf.bucket {
+            forfeited = at.since(gate.bucket.due(Bytes::ZERO)).saturating_sub(gate.bucket.tolerance());
+            gate.spend(wire, at, Instant::ZERO);
+        }
+        leaf.tag = leaf.tag.max(class.served.saturating_sub(LANE_LAG));
+        class.served = class.served.max(leaf.tag);
+        leaf.tag += wire.line.count();
+        // A parent that idles until its first child is due is not late.
+        if let Some(gate) = &mut class.ceiling {
+            gate.spend(wire, at, class_due);
+        }
+        if let Some(gate) = &mut self.link {
+            gate.spend(wire, at, first_due);
+        }
+        if let Some(gate) = &mut class.guarantee {
+            if borrows {
+                class.tag = class.tag.max(self.excess.saturating_sub(EXCESS_LAG));
+                self.excess = self.excess.max(class.tag);
+                let share = wire.by(gate.measure) / gate.bucket.rate();
+                class.tag = class.tag.saturating_add(u64::try_from(share.as_nanos()).unwrap_or(u64::MAX));
+            } else {
+                gate.spend(wire, at, class_due);
+            }
+        }
+        let late = leaf.held.then(|| at.since(due));
+        Permit { lane, at, late, forfeited }
+    }
+}
+
+impl Gate {
+    fn new(pace: &Pace) -> Self {
+        Self { bucket: EdtBucket::new(pace.rate, pace.burst), measure: pace.measure }
+    }
+
+    fn due(&self, wire: WireBytes) -> Instant {
+        self.bucket.due(wire.by(self.measure))
+    }
+
+    /// Those bytes depart at `at`; before `first` there was nothing to send.
+    fn spend(&mut self, wire: WireBytes, at: Instant, first: Instant) {
+        self.bucket.wake(first);
+        self.bucket.spend(wire.by(self.measure), at);
+    }
+}
+
+#[cfg(test)]
+mod tests;
