@@ -8,7 +8,7 @@ use crate::{
     admission, bench, check,
     config::{self, ConfigError},
     memory::machine_memory,
-    run,
+    provision, run,
     tools::{dump, merge, verify},
 };
 
@@ -41,6 +41,8 @@ enum Command {
     Dump(dump::DumpArguments),
     /// Merge a run's files, of all builders, into files in event order.
     Merge(merge::MergeArguments),
+    /// Print, apply, remove or read back the kernel's traffic control for this host's part of a configuration.
+    Provision(provision::ProvisionArguments),
     /// Measure.
     Bench {
         #[command(subcommand)]
@@ -56,6 +58,7 @@ pub fn main() -> ExitCode {
         Command::Verify(arguments) => verify::main(&arguments),
         Command::Dump(arguments) => dump::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),
+        Command::Provision(arguments) => provision::main(&arguments),
         Command::Bench { what } => bench::main(&what),
         Command::Check { config, json } => check(&config, json),
     }

@@ -10,4 +10,5 @@ mod inputs;
 pub mod run;
 pub mod bench;
 mod tools;
+mod provision;
 pub mod cli;

@@ -1,0 +1,234 @@
+//! What is there, against what should be: reads `tc class show` and `tc filter show`, whose text has been stable for
+//! twenty years (their JSON lacks HTB classes and repeats keys).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    executor::{TcError, TrafficControl, words},
+    filter::Key,
+    plan::{Class, Plan, ROOT, leaf_handle},
+};
+
+/// A class as `tc` shows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Shown {
+    parent: u16,
+    rate: f64,
+    ceiling: f64,
+    burst: f64,
+    priority: Option<u8>,
+    leaf: Option<String>,
+    /// L2 bytes that it has sent.
+    pub(crate) sent: u64,
+    /// Packets that it has dropped.
+    pub(crate) dropped: u64,
+}
+
+/// What a device has, against a plan.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    /// The classes that are there.
+    pub(crate) classes: BTreeMap<u16, Shown>,
+    /// In what it differs from the plan; nothing: it is equal.
+    pub(crate) differences: Vec<String>,
+}
+
+/// tc prints rates and sizes with four digits.
+const DIGITS: f64 = 2e-3;
+
+/// Reads what is there and compares it.
+///
+/// # Errors
+/// `tc` does not run.
+pub(crate) fn compare(tc: &mut dyn TrafficControl, plan: &Plan) -> Result<Comparison, TcError> {
+    let device = &plan.device;
+    let classes = classes(&tc.run(&words(&format!("-s class show dev {device}")))?);
+    let buckets = buckets(&tc.run(&words(&format!("-j qdisc show dev {device}")))?);
+    let filters = filters(&tc.run(&words(&format!("filter show dev {device} parent {ROOT}")))?);
+    let mut differences = Vec::new();
+    for class in &plan.classes {
+        let name = format!("{} ({ROOT}{:x})", class.name, class.minor);
+        match classes.get(&class.minor) {
+            None => differences.push(format!("{name} is missing")),
+            Some(shown) => {
+                differences.extend(unlike(class, shown, &buckets).map(|what| format!("{name}: {what}")));
+            }
+        }
+    }
+    let planned: BTreeSet<u16> = plan.classes.iter().map(|class| class.minor).collect();
+    let foreign = classes.keys().filter(|minor| !planned.contains(minor));
+    differences.extend(foreign.map(|minor| format!("the class {ROOT}{minor:x} is not in the plan")));
+    differences.extend(unlike_filters(plan, &filters));
+    Ok(Comparison { classes, differences })
+}
+
+fn unlike<'c>(
+    class: &'c Class,
+    shown: &'c Shown,
+    buckets: &BTreeMap<String, (f64, f64)>,
+) -> impl Iterator<Item = String> + use<'c> {
+    let near = |is: f64, wanted: f64, slack: f64| (is - wanted).abs() <= wanted * DIGITS + slack;
+    let bits = |rate: evb_core::units::Rate| rate.bits_per_second() as f64;
+    let mut found = Vec::new();
+    let mut number = |what: &str, is: f64, wanted: f64, slack: f64| {
+        if !near(is, wanted, slack) {
+            found.push(format!("{what} is {is}, not {wanted}"));
+        }
+    };
+    number("the guaranteed rate in bit/s", shown.rate, bits(class.rate), 1_000.0);
+    number("the ceiling in bit/s", shown.ceiling, bits(class.ceiling), 1_000.0);
+    // tc gives the kernel a burst as a time in whole microseconds, and takes it back likewise.
+    let step = bits(class.ceiling).max(bits(class.rate)) * 2.5e-6 / 8.0;
+    number("the burst in bytes", shown.burst, class.burst.count() as f64, step + 16.0);
+    if let Some((rate, depth)) = class.bucket {
+        let (is, holds) = buckets.get(&leaf_handle(class.minor)).copied().unwrap_or_default();
+        number("the bucket's rate in bit/s", is, bits(rate), 1_000.0);
+        number("the bucket's burst in bytes", holds, depth.count() as f64, step + 16.0);
+    }
+    if shown.parent != class.parent {
+        found.push(format!("its parent is {:x}, not {:x}", shown.parent, class.parent));
+    }
+    if shown.priority != class.priority {
+        found.push(format!("its priority is {:?}, not {:?}", shown.priority, class.priority));
+    }
+    let leaf = class.priority.map(|_| leaf_handle(class.minor));
+    if shown.leaf != leaf {
+        found.push(format!("its queue is {:?}, not {leaf:?}", shown.leaf));
+    }
+    found.into_iter()
+}
+
+fn unlike_filters(plan: &Plan, shown: &BTreeMap<(String, u16), Vec<Vec<Key>>>) -> Vec<String> {
+    let mut left = shown.clone();
+    let mut differences = Vec::new();
+    for filter in &plan.filters {
+        let place = (format!("{} {}", filter.matches.protocol(), filter.preference), filter.class);
+        let keys = filter.matches.keys();
+        let there = left.get_mut(&place).and_then(|all| {
+            let at = all.iter().position(|have| *have == keys)?;
+            Some(all.swap_remove(at))
+        });
+        if there.is_none() {
+            differences.push(format!(
+                "no filter `{}` to {ROOT}{:x}",
+                filter.matches.words().join(" "),
+                filter.class
+            ));
+        }
+    }
+    for ((place, class), keys) in left.iter().filter(|(_, keys)| !keys.is_empty()) {
+        differences.push(format!("{} filters more than planned: {place} to {ROOT}{class:x}", keys.len()));
+    }
+    differences
+}
+
+/// The classes in the text of `tc -s class show`.
+pub(super) fn classes(text: &str) -> BTreeMap<u16, Shown> {
+    let mut classes = BTreeMap::new();
+    let mut current = None;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if line.starts_with("class ") {
+            current = class(&words);
+            if let Some((minor, shown)) = &current {
+                classes.insert(*minor, Shown::clone(shown));
+            }
+        } else if let (Some((minor, _)), ["Sent", sent, "bytes", _, "pkt", "(dropped", dropped, ..]) =
+            (&current, &words[..])
+            && let Some(shown) = classes.get_mut(minor)
+        {
+            shown.sent = sent.parse().unwrap_or_default();
+            shown.dropped = dropped.trim_end_matches(',').parse().unwrap_or_default();
+        }
+    }
+    classes
+}
+
+/// `class htb e7b:10 parent e7b:1 leaf e7c: prio 1 rate 97653Kbit ceil 97653Kbit burst 3027b cburst 3027b`
+fn class(words: &[&str]) -> Option<(u16, Shown)> {
+    let ["class", "htb", handle, rest @ ..] = words else { return None };
+    let minor = minor(handle)?;
+    let after = |word: &str| {
+        let at = rest.iter().position(|have| *have == word)?;
+        rest.get(at + 1).copied()
+    };
+    let shown = Shown {
+        parent: after("parent").and_then(self::minor).unwrap_or_default(),
+        rate: after("rate").and_then(bits)?,
+        ceiling: after("ceil").and_then(bits)?,
+        burst: after("cburst").and_then(bytes)?,
+        priority: after("prio").and_then(|priority| priority.parse().ok()),
+        leaf: after("leaf").map(str::to_owned),
+        sent: 0,
+        dropped: 0,
+    };
+    Some((minor, shown))
+}
+
+fn minor(handle: &str) -> Option<u16> {
+    u16::from_str_radix(handle.strip_prefix(ROOT)?, 16).ok()
+}
+
+/// tc's rates are decimal (`print_rate`), its sizes binary (`print_size`).
+fn bits(text: &str) -> Option<f64> {
+    scaled(text.strip_suffix("bit")?, 1e3)
+}
+
+fn bytes(text: &str) -> Option<f64> {
+    scaled(text.strip_suffix('b')?, 1024.0)
+}
+
+fn scaled(text: &str, step: f64) -> Option<f64> {
+    let (number, power) = match text.char_indices().next_back()? {
+        (at, 'K') => (&text[..at], 1),
+        (at, 'M') => (&text[..at], 2),
+        (at, 'G') => (&text[..at], 3),
+        (at, 'T') => (&text[..at], 4),
+        _ => (text, 0),
+    };
+    Some(number.parse::<f64>().ok()? * step.powi(power))
+}
+
+/// Rate in bit/s and depth of every tbf, by handle.
+fn buckets(json: &str) -> BTreeMap<String, (f64, f64)> {
+    let entries: Vec<serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
+    let tbf = entries.iter().filter(|entry| entry["kind"] == "tbf");
+    tbf.filter_map(|entry| {
+        let options = &entry["options"];
+        let numbers = (options["rate"].as_f64()? * 8.0, options["burst"].as_f64()?);
+        Some((entry["handle"].as_str()?.to_owned(), numbers))
+    })
+    .collect()
+}
+
+/// The filters in the text of `tc filter show`: by protocol, preference and class, each with its keys.
+pub(super) fn filters(text: &str) -> BTreeMap<(String, u16), Vec<Vec<Key>>> {
+    let mut filters: BTreeMap<(String, u16), Vec<Vec<Key>>> = BTreeMap::new();
+    let mut place = None;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.first() == Some(&"filter") {
+            let after = |word: &str| {
+                let at = words.iter().position(|have| have.trim_start_matches('*') == word)?;
+                words.get(at + 1).copied()
+            };
+            place =
+                (|| Some((format!("{} {}", after("protocol")?, after("pref")?), minor(after("flowid")?)?)))();
+            if let Some(place) = &place {
+                filters.entry(place.clone()).or_default().push(Vec::new());
+            }
+        } else if let (Some(place), ["match", key, "at", offset]) = (&place, &words[..])
+            && let Some(keys) = filters.get_mut(place).and_then(|all| all.last_mut())
+        {
+            keys.extend(self::key(key, offset));
+        }
+    }
+    filters
+}
+
+/// `0a630002/ffffffff at 16`
+fn key(key: &str, offset: &str) -> Option<Key> {
+    let (value, mask) = key.split_once('/')?;
+    let hexadecimal = |text| u32::from_str_radix(text, 16).ok();
+    Some(Key { value: hexadecimal(value)?, mask: hexadecimal(mask)?, offset: offset.parse().ok()? })
+}

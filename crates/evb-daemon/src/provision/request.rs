@@ -1,0 +1,247 @@
+//! From the configuration and the command line to what is wanted of one device.
+
+use std::{
+    fs,
+    net::{SocketAddr, ToSocketAddrs as _, UdpSocket},
+    str::FromStr,
+};
+
+use evb_core::{
+    id::{BuilderId, SourceId},
+    units::{Bytes, Rate, UnitError},
+};
+
+use super::{
+    filter::Match,
+    plan::{Bucket, Destination, Request, least_burst},
+    traffic::{ClassOption, Sharing},
+};
+use crate::config::{BuilderEntry, Config, Endpoint};
+
+/// Preamble, check sequence and gap of a frame, which the wire carries and tc does not count.
+const LINE_EXTRA: u64 = 24;
+const ETHERNET: u64 = 14;
+
+/// Which bytes a rate counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Counted {
+    /// Line bytes, as everywhere in evb: converted for full packets.
+    Line,
+    /// L2 frames, as tc counts: taken as they are.
+    Buffer,
+}
+
+/// `BUILDER=RATE` on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BuilderRate {
+    builder: BuilderId,
+    rate: Rate,
+}
+
+/// Why a text is no `BUILDER=RATE`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BuilderRateError {
+    /// No builder.
+    #[error("write BUILDER=RATE, for example 1=100Mbit/s")]
+    Form,
+    /// No rate.
+    #[error(transparent)]
+    Rate(#[from] UnitError),
+}
+
+impl FromStr for BuilderRate {
+    type Err = BuilderRateError;
+
+    fn from_str(text: &str) -> Result<Self, BuilderRateError> {
+        let (builder, rate) = text.split_once('=').ok_or(BuilderRateError::Form)?;
+        let builder = builder.trim().parse().map_err(|_| BuilderRateError::Form)?;
+        Ok(Self { builder, rate: rate.trim().parse()? })
+    }
+}
+
+/// What the command line says beside the configuration.
+#[derive(Debug)]
+pub(crate) struct Wishes<'a> {
+    /// The device.
+    pub(crate) device: &'a str,
+    /// The sources of this host; none: those whose `bind` is an address of it.
+    pub(crate) sources: &'a [u16],
+    /// What the link carries.
+    pub(crate) link_rate: Option<Rate>,
+    /// The rates of single builders.
+    pub(crate) rates: &'a [BuilderRate],
+    /// The depth of every bucket.
+    pub(crate) burst: Option<Bytes>,
+    /// Changes of the classes.
+    pub(crate) classes: &'a [ClassOption],
+    /// Which bytes all these rates count.
+    pub(crate) counted: Counted,
+    /// Who keeps the rates.
+    pub(crate) bucket: Bucket,
+    /// Whether the device is to do it.
+    pub(crate) offload: bool,
+}
+
+/// A request, and what led to it.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// What to plan.
+    pub(crate) request: Request,
+    /// The sources that it is for.
+    pub(crate) sources: Vec<SourceId>,
+    /// What one should know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Why nothing can be asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// Nobody says how fast the link is.
+    #[error("the rate of {0}'s link is not known: give --link-rate, or [network] link_rate")]
+    NoLinkRate(String),
+    /// No source of this host.
+    #[error("no [[source]] has an address of this host as `bind`: say which run here with --source N")]
+    NoSource,
+    /// No such source.
+    #[error("the configuration has no source {0}")]
+    UnknownSource(u16),
+    /// No such builder.
+    #[error("--rate names builder {0}, which the configuration has not")]
+    UnknownBuilder(BuilderId),
+    /// Nobody knows the name.
+    #[error("the address of {peer}, {endpoint}, is not known here: {reason}; check DNS or /etc/hosts")]
+    Unresolved {
+        /// Who.
+        peer: String,
+        /// Where.
+        endpoint: Endpoint,
+        /// The resolver's words.
+        reason: std::io::Error,
+    },
+}
+
+/// A line rate in the bytes that tc counts, if all packets are full: frames without preamble, check sequence and gap.
+pub(crate) fn in_frames(rate: Rate, mtu: Bytes) -> Rate {
+    let frame = u128::from(mtu.count() + ETHERNET);
+    let bits = u128::from(rate.bits_per_second()) * frame / (frame + u128::from(LINE_EXTRA));
+    Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
+}
+
+/// Puts together what is wanted.
+///
+/// # Errors
+/// [`RequestError`]: something is not known.
+pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, RequestError> {
+    let mtu = config.network.mtu;
+    let convert = |rate: Rate| match wishes.counted {
+        Counted::Line => in_frames(rate, mtu),
+        Counted::Buffer => rate,
+    };
+    let mut notes = Vec::new();
+    let (link, origin) = link_rate(config, wishes)?;
+    notes.push(match wishes.counted {
+        Counted::Line => format!(
+            "the link's {link} ({origin}) and all other rates are line bytes; tc counts L2 frames, so they are given to it \
+             less the {LINE_EXTRA} bytes that a full packet has on the wire alone: the link as {}. Small packets take \
+             more of the wire than tc sees",
+            convert(link)
+        ),
+        Counted::Buffer => format!("the link's {link} ({origin}) and all other rates are L2 frames, as tc counts"),
+    });
+    let sources = sources(config, wishes.sources)?;
+    let frame = Bytes::new(mtu.count() + ETHERNET);
+    let unknown = wishes.rates.iter().find(|given| config.builders.iter().all(|b| b.id != given.builder));
+    if let Some(given) = unknown {
+        return Err(RequestError::UnknownBuilder(given.builder));
+    }
+    let rate = |builder: &BuilderEntry| {
+        let own = wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
+        // The configuration has the pace of a lane, and every source here has one to that builder.
+        own.or_else(|| config.shaping.rate.map(|lane| lane * sources.len() as u64)).map(convert)
+    };
+    let mut destinations = Vec::new();
+    for builder in &config.builders {
+        let rate = rate(builder);
+        let needed = rate.map(|rate| least_burst(rate, frame));
+        let burst = wishes.burst.or_else(|| needed.map(|needed| needed.max(config.shaping.burst)));
+        if let (Some(asked), Some(needed)) = (wishes.burst, needed)
+            && asked < needed
+        {
+            notes.push(format!(
+                "builder {}: a burst of {asked} may not hold the rate, as the kernel's timers are late: {needed} would",
+                builder.id
+            ));
+        }
+        let addresses = resolve(&format!("builder {}", builder.id), &builder.listen)?;
+        destinations.push(Destination { builder: builder.id, addresses, rate, burst });
+    }
+    let raised =
+        destinations.iter().filter_map(|d| d.burst).max().filter(|burst| *burst > config.shaping.burst);
+    if let (Some(raised), None) = (raised, wishes.burst) {
+        notes.push(format!(
+            "buckets hold up to {raised} instead of the configured {}, which covers how late the kernel's timers are \
+             (--burst overrides)",
+            config.shaping.burst
+        ));
+    }
+    let supervisor = resolve("the supervisor", &config.supervisor.listen)?;
+    let control = supervisor
+        .iter()
+        .flat_map(|address| [Match::To(*address), Match::From(*address)])
+        .chain(destinations.iter().flat_map(|d| d.addresses.iter().copied().map(Match::From)))
+        .collect();
+    let mut sharing = Sharing::of_link(convert(link));
+    sharing.change(wishes.classes, convert);
+    let request = Request {
+        device: wishes.device.to_owned(),
+        link: convert(link),
+        frame,
+        bucket: wishes.bucket,
+        offload: wishes.offload,
+        destinations,
+        data: sharing.data,
+        classes: sharing.classes,
+        control,
+    };
+    Ok(Wanted { request, sources, notes })
+}
+
+fn link_rate(config: &Config, wishes: &Wishes<'_>) -> Result<(Rate, &'static str), RequestError> {
+    let device = wishes.device;
+    let driver = || {
+        let speed = fs::read_to_string(format!("/sys/class/net/{device}/speed")).ok()?;
+        // The driver says -1 where there is no link.
+        let megabits: u64 = speed.trim().parse().ok().filter(|speed| *speed > 0)?;
+        Some((Rate::from_bits_per_second(megabits.saturating_mul(1_000_000)), "as its driver says"))
+    };
+    wishes
+        .link_rate
+        .map(|rate| (rate, "--link-rate"))
+        .or_else(|| config.network.link_rate.map(|rate| (rate, "[network] link_rate")))
+        .or_else(driver)
+        .ok_or_else(|| RequestError::NoLinkRate(device.to_owned()))
+}
+
+fn sources(config: &Config, asked: &[u16]) -> Result<Vec<SourceId>, RequestError> {
+    let known = |id: &u16| config.sources.iter().any(|source| source.id == SourceId::new(*id));
+    if let Some(unknown) = asked.iter().find(|id| !known(id)) {
+        return Err(RequestError::UnknownSource(*unknown));
+    }
+    if !asked.is_empty() {
+        return Ok(asked.iter().map(|id| SourceId::new(*id)).collect());
+    }
+    // An address is this host's if one can bind to it.
+    let is_here = |host: &String| UdpSocket::bind((host.as_str(), 0)).is_ok();
+    let here = config.sources.iter().filter(|source| source.bind.as_ref().is_some_and(is_here));
+    let here: Vec<SourceId> = here.map(|source| source.id).collect();
+    if here.is_empty() { Err(RequestError::NoSource) } else { Ok(here) }
+}
+
+fn resolve(peer: &str, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, RequestError> {
+    let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
+    found.map(Iterator::collect).map_err(|reason| RequestError::Unresolved {
+        peer: peer.to_owned(),
+        endpoint: endpoint.clone(),
+        reason,
+    })
+}

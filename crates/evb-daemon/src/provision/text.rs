@@ -1,0 +1,99 @@
+//! What `evbd provision` prints for people; the printed plan is a shell script.
+
+use std::fmt::Write as _;
+
+use evb_core::units::Bytes;
+
+use super::{
+    executor::spelled,
+    nic::{Nic, megabits},
+    plan::{Class, FIRST_DESTINATION, Plan, ROOT, quoted},
+    readback::Comparison,
+    request::Wanted,
+};
+
+/// The plan as a shell script with its reasons as comments.
+pub(crate) fn plan(plan: &Plan, wanted: &Wanted, nic: &Nic) -> String {
+    let ids: Vec<String> = wanted.sources.iter().map(ToString::to_string).collect();
+    let (device, builders) = (&plan.device, wanted.request.destinations.len());
+    let mut text = format!("# {device}: sources {} towards {builders} builders\n", ids.join(", "));
+    for note in wanted.notes.iter().chain(&plan.notes) {
+        comment(&mut text, note);
+    }
+    text += "#\n# class    what         guaranteed       ceiling          burst     SO_PRIORITY (with CAP_NET_ADMIN)\n";
+    for class in &plan.classes {
+        text += &row(class);
+    }
+    text += "#\n# The network card's own means (apply --nic uses them where they are):\n";
+    let _ = writeln!(text, "#   HTB offload: {}", nic.htb_offload.word());
+    let _ = writeln!(text, "#   tx_maxrate of {} queues: {}", nic.queues.len(), nic.queue_rate.word());
+    if let [(file, _)] = &nic.queues[..] {
+        let limit = megabits(wanted.request.link);
+        let _ = writeln!(text, "#   it would be: echo {limit} > {}", file.display());
+    } else if nic.queues.len() > 1 {
+        text += "#   a limit per queue is none per destination where there are several: not used\n";
+    }
+    text += "#\nset -e\n";
+    for step in &plan.steps {
+        let _ = writeln!(text, "tc {}", spelled(step));
+    }
+    let _ = writeln!(text, "# and back to the kernel's default: tc qdisc del dev {} root", quoted(device));
+    text
+}
+
+fn row(class: &Class) -> String {
+    let handle = format!("{ROOT}{:x}", class.minor);
+    let burst = class.bucket.map_or(class.burst, |(_, depth)| depth);
+    let ceiling = class.bucket.map_or(class.ceiling, |(rate, _)| rate);
+    // HTB takes a socket's priority for a class if it is a class's whole handle.
+    let priority = class.priority.map(|_| format!("{:#x}", 0x0e7b_0000 | u32::from(class.minor)));
+    format!(
+        "# {handle:<8} {:<12} {:<16} {:<16} {:<9} {}\n",
+        class.name,
+        class.rate.to_string(),
+        ceiling.to_string(),
+        burst.to_string(),
+        priority.unwrap_or_default()
+    )
+}
+
+/// A comment in lines of readable length.
+fn comment(text: &mut String, note: &str) {
+    let mut line = String::from("#");
+    for word in note.split(' ') {
+        if line.len() + word.len() > 110 {
+            text.push_str(&line);
+            text.push('\n');
+            line = "#  ".into();
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}
+
+/// What is there, and the verdict.
+pub(crate) fn comparison(plan: &Plan, comparison: &Comparison) -> String {
+    let mut text = format!("{:<10} {:<14} {:>14} {:>10}\n", "class", "what", "sent", "dropped");
+    for (minor, shown) in &comparison.classes {
+        let name = plan.classes.iter().find(|class| class.minor == *minor).map_or("?", |class| &class.name);
+        let handle = format!("{ROOT}{minor:x}");
+        let sent = Bytes::new(shown.sent).to_string();
+        let _ = writeln!(text, "{handle:<10} {name:<14} {sent:>14} {:>10}", shown.dropped);
+    }
+    for difference in &comparison.differences {
+        let _ = writeln!(text, "different: {difference}");
+    }
+    let destinations = plan.classes.iter().filter(|class| class.minor >= FIRST_DESTINATION).count();
+    let _ = match comparison.differences.len() {
+        0 => writeln!(
+            text,
+            "{}: equal: {destinations} destinations, {} filters",
+            plan.device,
+            plan.filters.len()
+        ),
+        more => writeln!(text, "{}: different in {more} points", plan.device),
+    };
+    text
+}

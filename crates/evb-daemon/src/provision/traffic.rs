@@ -1,0 +1,177 @@
+//! The kinds of traffic that share a host's link, and how they share it: the classes of CBQ (Floyd, Jacobson 1995) as
+//! Linux's HTB has them: a guaranteed rate, a ceiling up to which a class borrows what others leave, and a priority.
+
+use std::str::FromStr;
+
+use evb_core::units::{Rate, UnitError};
+
+/// A class's share of the link, in the bytes that tc counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Share {
+    /// What it gets however busy the link is.
+    pub(crate) guaranteed: Rate,
+    /// What it gets at most.
+    pub(crate) ceiling: Rate,
+    /// Who borrows first: 0 before 1 before 2.
+    pub(crate) priority: u8,
+}
+
+/// A kind of traffic that shares the link with the event data.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TrafficClass {
+    /// Which kind.
+    pub(crate) kind: Kind,
+    /// What it has of the link.
+    pub(crate) share: Share,
+    /// Differentiated services code points that belong to it.
+    pub(crate) dscp: Vec<u8>,
+    /// The `SO_PRIORITY` that belongs to it.
+    pub(crate) socket_priority: Option<u32>,
+}
+
+/// The kinds of traffic, and the minor numbers of their classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Supervisor and peers, grants and acknowledgements of a builder: small and urgent.
+    Control,
+    /// Metrics and logs: small and patient.
+    Monitoring,
+    /// All that nobody has named.
+    Other,
+}
+
+impl Kind {
+    /// The word on the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Monitoring => "monitoring",
+            Self::Other => "other",
+        }
+    }
+
+    /// The minor number of its class.
+    pub(crate) fn minor(self) -> u16 {
+        match self {
+            Self::Control => 3,
+            Self::Monitoring => 4,
+            Self::Other => 5,
+        }
+    }
+}
+
+/// What the command line says of a class; the rest stays as by default.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ClassOption {
+    kind: Kind,
+    guaranteed: Option<Rate>,
+    ceiling: Option<Rate>,
+    priority: Option<u8>,
+    dscp: Option<Vec<u8>>,
+    socket_priority: Option<u32>,
+}
+
+/// Why a text describes no class.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClassOptionError {
+    /// No such class.
+    #[error("`{0}` is no class: write control, monitoring or other")]
+    Kind(String),
+    /// No such key, or no `=`.
+    #[error("`{0}` is not one of rate=…, ceiling=…, prio=…, dscp=…, priority=…")]
+    Key(String),
+    /// A rate without unit or number.
+    #[error("{0}")]
+    Rate(#[from] UnitError),
+    /// A number out of its range.
+    #[error("`{0}`: prio is 0 to 7, dscp is 0 to 63 (several: 46+48), priority is a number below 2^32")]
+    Number(String),
+}
+
+impl FromStr for ClassOption {
+    type Err = ClassOptionError;
+
+    /// `control,rate=10 Mbit/s,ceiling=50 Mbit/s,prio=0,dscp=46+48,priority=6`, all but the first optional.
+    fn from_str(text: &str) -> Result<Self, ClassOptionError> {
+        let mut parts = text.split(',').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let kinds = [Kind::Control, Kind::Monitoring, Kind::Other];
+        let kind = kinds.into_iter().find(|kind| kind.word() == name);
+        let mut option = Self {
+            kind: kind.ok_or_else(|| ClassOptionError::Kind(name.to_owned()))?,
+            guaranteed: None,
+            ceiling: None,
+            priority: None,
+            dscp: None,
+            socket_priority: None,
+        };
+        for part in parts {
+            let number = || ClassOptionError::Number(part.to_owned());
+            let (key, value) = part.split_once('=').ok_or_else(|| ClassOptionError::Key(part.to_owned()))?;
+            match key.trim() {
+                "rate" => option.guaranteed = Some(value.trim().parse()?),
+                "ceiling" => option.ceiling = Some(value.trim().parse()?),
+                "prio" => {
+                    let priority = value.trim().parse().ok().filter(|priority| *priority <= 7);
+                    option.priority = Some(priority.ok_or_else(number)?);
+                }
+                "dscp" => {
+                    let point = |text: &str| text.trim().parse().ok().filter(|point| *point <= 63);
+                    let points: Option<Vec<u8>> = value.split('+').map(point).collect();
+                    option.dscp = Some(points.ok_or_else(number)?);
+                }
+                "priority" => option.socket_priority = Some(value.trim().parse().map_err(|_| number())?),
+                _ => return Err(ClassOptionError::Key(part.to_owned())),
+            }
+        }
+        Ok(option)
+    }
+}
+
+/// What data and the classes beside it have of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sharing {
+    /// All event data together.
+    pub(crate) data: Share,
+    /// The others: one of each kind.
+    pub(crate) classes: Vec<TrafficClass>,
+}
+
+impl Sharing {
+    /// Where nothing is configured: control is guaranteed a twentieth of the link and is served first; monitoring and
+    /// others have a hundredth each and come after the data, which has the rest. Network control has the code point CS6,
+    /// monitoring CS2 (RFC 4594).
+    pub(crate) fn of_link(link: Rate) -> Self {
+        let percent =
+            |share: u64| Rate::from_bits_per_second((link.bits_per_second() / 100 * share).max(1_000));
+        let class = |kind, guaranteed, ceiling, priority, dscp: &[u8]| TrafficClass {
+            kind,
+            share: Share { guaranteed, ceiling, priority },
+            dscp: dscp.to_vec(),
+            socket_priority: None,
+        };
+        Self {
+            data: Share { guaranteed: percent(93), ceiling: link, priority: 1 },
+            classes: vec![
+                class(Kind::Control, percent(5), link, 0, &[48]),
+                class(Kind::Monitoring, percent(1), percent(20), 2, &[16]),
+                class(Kind::Other, percent(1), link, 3, &[]),
+            ],
+        }
+    }
+
+    /// Changed by what the command line says, whose rates are `converted` to the bytes that tc counts. A class that is
+    /// guaranteed more takes it from the data.
+    pub(crate) fn change(&mut self, options: &[ClassOption], converted: impl Fn(Rate) -> Rate) {
+        for option in options {
+            for class in self.classes.iter_mut().filter(|class| class.kind == option.kind) {
+                let share = &mut class.share;
+                share.guaranteed = option.guaranteed.map_or(share.guaranteed, &converted);
+                share.ceiling = option.ceiling.map_or(share.ceiling, &converted).max(share.guaranteed);
+                share.priority = option.priority.unwrap_or(share.priority);
+                class.dscp = option.dscp.clone().unwrap_or_else(|| class.dscp.clone());
+                class.socket_priority = option.socket_priority.or(class.socket_priority);
+            }
+        }
+    }
+}
