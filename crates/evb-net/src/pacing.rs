@@ -10,11 +10,17 @@ mod executor;
 mod gaps;
 mod sender;
 mod receiver;
+mod tso;
+mod proof;
+mod choose;
 
 pub use crate::sys_txtime::DepartureClock;
+pub use choose::{Choice, NotProved, choose};
 pub use executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime};
 pub use gaps::Gaps;
 pub use offload::{Offload, Transport};
+pub use proof::{Proof, Trial, prove};
 pub use receiver::{GapReceiver, Receipt};
 pub use sender::{DatagramSender, Departed, MAX_AHEAD, SendError, SenderCounts};
 pub use spin::{SPIN_CORES, SPIN_MARGIN, TooFewCores, cores, spin_allowed};
+pub use tso::TsoTrain;

@@ -1,0 +1,170 @@
+//! [`choose`]: `offload = "auto"`, or the one asked for, and never one that was not seen to work.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use evb_core::units::Bytes;
+
+use super::{
+    executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime},
+    offload::{Offload, Transport},
+    proof::{Proof, Trial, UNSENT, device_of, is_provisioned, prove, tso_train},
+};
+
+/// Who executes departure times on this host, and why.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Prepares the sockets and keeps the time.
+    pub executor: Arc<dyn Executor>,
+    /// Which, and why, in a sentence.
+    pub reason: String,
+    /// What was seen, of all that were tried.
+    pub proofs: Vec<Proof>,
+}
+
+/// Why the offload asked for is refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("offload = \"{offload}\": {why}; {}", remedy.as_deref().map_or_else(|| "offload = \"auto\" takes one that works".into(), |remedy| format!("to have it: {remedy}; or offload = \"auto\"")))]
+pub struct NotProved {
+    /// The one asked for.
+    pub offload: Offload,
+    /// What was seen.
+    pub why: String,
+    /// What would make it work.
+    pub remedy: Option<String>,
+}
+
+/// A train of a paced TCP socket that is longer than this is worse than what a timer does.
+const TAME: Bytes = Bytes::kib(16);
+
+/// How many paths are tried, so that a start takes less than a second.
+const MOST_TRIALS: usize = 4;
+
+/// Takes the offload asked for, if it works on all these paths; with `None`, the best that does. It sends and times, well below
+/// a second in all, and blocks: not for an async task. Without any path, software.
+///
+/// # Errors
+/// [`NotProved`]: the one asked for does not work on one of the paths.
+pub fn choose(requested: Option<Offload>, software: Software, trials: &[Trial]) -> Result<Choice, NotProved> {
+    choose_by(requested, software, trials, &prove)
+}
+
+/// The paths to try: of each device and priority one, and of token buckets, which know destinations, the first few.
+fn paths(offload: Offload, trials: &[Trial]) -> Vec<Trial> {
+    let mut keys = Vec::new();
+    let mut found = Vec::new();
+    for trial in trials {
+        let key = (device_of(trial), trial.priority, (offload == Offload::Tbf).then_some(trial.to));
+        if found.len() < MOST_TRIALS && !keys.contains(&key) {
+            keys.push(key);
+            found.push(*trial);
+        }
+    }
+    found
+}
+
+/// In the order of preference. `etf` is never chosen by itself, since it drops what is late.
+fn candidates(trials: &[Trial]) -> Vec<Offload> {
+    let transport = trials.first().map_or(Transport::Tcp, |trial| trial.transport);
+    let rated = trials.iter().all(|trial| trial.rate.is_some());
+    let mut found = Vec::new();
+    if rated && trials.iter().all(is_provisioned) {
+        found.push(Offload::Tbf);
+    }
+    match transport {
+        Transport::Tcp if rated => found.push(Offload::PacingRate),
+        Transport::Tcp => {}
+        Transport::Udp => found.push(Offload::Txtime),
+    }
+    found
+}
+
+fn choose_by(
+    requested: Option<Offload>,
+    software: Software,
+    trials: &[Trial],
+    prove: &dyn Fn(Offload, &Trial) -> Proof,
+) -> Result<Choice, NotProved> {
+    let mut proofs = Vec::new();
+    let wanted = match requested {
+        _ if trials.is_empty() => Vec::new(),
+        Some(Offload::Software) => Vec::new(),
+        Some(offload) => vec![offload],
+        None => candidates(trials),
+    };
+    let mut against = Vec::new();
+    for offload in wanted {
+        let seen: Vec<Proof> = paths(offload, trials).iter().map(|trial| prove(offload, trial)).collect();
+        let failed = seen.iter().find(|proof| !proof.held).cloned();
+        let objection = match &failed {
+            Some(proof) => Some(proof.to_string()),
+            None if requested.is_none() => untamed(offload, trials),
+            None => None,
+        };
+        proofs.extend(seen.iter().cloned());
+        match (objection, requested) {
+            (None, _) => {
+                let reason = seen.first().map_or_else(String::new, ToString::to_string);
+                return Ok(Choice { executor: executor_of(offload, software), reason, proofs });
+            }
+            (Some(_), Some(offload)) => {
+                let (why, remedy) =
+                    failed.map_or_else(Default::default, |proof| (proof.to_string(), proof.remedy));
+                return Err(NotProved { offload, why, remedy });
+            }
+            (Some(objection), None) => against.push(objection),
+        }
+    }
+    Ok(by_software(software, trials, prove, proofs, &against))
+}
+
+/// Software, with the precision that it has on this host.
+fn by_software(
+    software: Software,
+    trials: &[Trial],
+    prove: &dyn Fn(Offload, &Trial) -> Proof,
+    mut proofs: Vec<Proof>,
+    against: &[String],
+) -> Choice {
+    let kind = if software.spins() { "software, spinning" } else { "software, by timer" };
+    let mut reason = kind.to_owned();
+    let mut executor = software;
+    if let Some(trial) = trials.first().filter(|_| !software.spins()) {
+        let proof = prove(Offload::Software, trial);
+        reason = format!("{kind}: {}", proof.why);
+        if let Some(p99) = proof.p99 {
+            executor = software.with_precision(p99.max(software.precision()));
+        }
+        proofs.push(proof);
+    }
+    if !against.is_empty() {
+        reason = format!("{reason}; {}", against.join("; "));
+    }
+    Choice { executor: Arc::new(executor), reason, proofs }
+}
+
+/// Why an offload that works is not better than software.
+fn untamed(offload: Offload, trials: &[Trial]) -> Option<String> {
+    let (Offload::PacingRate, Some(trial)) = (offload, trials.first()) else { return None };
+    if trial.transport != Transport::Tcp {
+        return None;
+    }
+    let rate = trials.iter().filter_map(|trial| trial.rate).max()?;
+    let tso = tso_train(trial);
+    let burst = tso.length(rate, UNSENT, Bytes::new(u64::MAX));
+    (burst > TAME).then(|| {
+        format!("pacing-rate works, but TCP would send trains of up to {burst} at line rate ({tso}); sysctl -w net.ipv4.tcp_tso_rtt_log=0 and a rate below 134 Mbit/s would tame them")
+    })
+}
+
+fn executor_of(offload: Offload, software: Software) -> Arc<dyn Executor> {
+    match offload {
+        Offload::Software => Arc::new(software),
+        Offload::PacingRate => Arc::new(SocketRate::new(UNSENT)),
+        Offload::Txtime => Arc::new(Txtime),
+        Offload::Etf => Arc::new(Etf),
+        Offload::Tbf => Arc::new(TokenBucketFilter),
+    }
+}

@@ -1,0 +1,207 @@
+//! [`prove`]: sends, times, and says what it has seen. No option is believed because the system accepted it.
+
+mod observe;
+mod departures;
+mod flow;
+mod shaped;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, net::IpAddr, time::Duration};
+
+use evb_core::units::{Bytes, Rate};
+
+use super::{
+    executor::{Etf, SocketRate, Software, Txtime},
+    offload::{Offload, Transport},
+    tso::TsoTrain,
+};
+use crate::host::{
+    link::{self, Link},
+    qdisc::{self, Qdisc, QdiscOptions},
+    route,
+};
+
+/// What a proof tries: one path, as the lanes will use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// What carries the lanes.
+    pub transport: Transport,
+    /// The local address that they send from.
+    pub from: IpAddr,
+    /// Where they lead. An address of this host is listened on; on another host, small datagrams go to the discard port (9),
+    /// and their departure is timed here, by the kernel.
+    pub to: IpAddr,
+    /// `SO_PRIORITY` of the lanes, by which queueing disciplines classify.
+    pub priority: Option<u32>,
+    /// The rate that a provisioned token bucket must show; of layer 2.
+    pub rate: Option<Rate>,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proof {
+    /// Of what.
+    pub offload: Offload,
+    /// The device by which the peer is reached, if the system tells.
+    pub device: Option<String>,
+    /// Whether the offload works.
+    pub held: bool,
+    /// How far the median gap (for rates, the rate) was from the asked one, as a fraction of it.
+    pub median_error: Option<f64>,
+    /// How far from its departure time a datagram was, at the 99th percentile.
+    pub p99: Option<Duration>,
+    /// What was seen, in words.
+    pub why: String,
+    /// What would make it work, as a command.
+    pub remedy: Option<String>,
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = self.device.as_deref().unwrap_or("an unknown device");
+        let verdict = if self.held { "works" } else { "does not work" };
+        write!(f, "{} {verdict} on {device}: {}", self.offload, self.why)
+    }
+}
+
+/// What one of the proofs has found.
+#[derive(Clone, Debug, PartialEq)]
+struct Finding {
+    held: bool,
+    median_error: Option<f64>,
+    p99: Option<Duration>,
+    why: String,
+}
+
+impl Finding {
+    fn failed(why: impl fmt::Display) -> Self {
+        Self { held: false, median_error: None, p99: None, why: why.to_string() }
+    }
+}
+
+/// The device of a path and what stands on it.
+struct Device {
+    link: Option<Link>,
+    qdiscs: Vec<Qdisc>,
+}
+
+impl Device {
+    fn of(trial: &Trial) -> Self {
+        let index = device_of(trial);
+        let link = index.and_then(|index| link::links().ok()?.into_iter().find(|link| link.index == index));
+        let qdiscs = index.and_then(|index| qdisc::qdiscs(index).ok()).unwrap_or_default();
+        Self { link, qdiscs }
+    }
+
+    fn name(&self) -> &str {
+        self.link.as_ref().map_or("<device>", |link| &link.name)
+    }
+
+    /// Its queueing disciplines in tc's words.
+    fn words(&self) -> String {
+        if self.qdiscs.is_empty() {
+            return "no queueing discipline known".into();
+        }
+        self.qdiscs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    /// How long before its time `etf` hands a datagram to the device.
+    fn etf_delta(&self) -> Duration {
+        let delta = |qdisc: &Qdisc| match &qdisc.options {
+            QdiscOptions::Etf(etf) => Some(etf.delta),
+            _ => None,
+        };
+        self.qdiscs.iter().find_map(delta).unwrap_or_default()
+    }
+
+    fn has(&self, kind: &str) -> bool {
+        self.qdiscs.iter().any(|qdisc| qdisc.kind == kind)
+    }
+
+    fn tso_train(&self) -> TsoTrain {
+        TsoTrain::of_host(self.link.as_ref().and_then(|link| link.gso_max_size))
+    }
+
+    /// Whether a token bucket stands on it.
+    fn holds_back(&self) -> bool {
+        self.has("tbf") || self.has("htb")
+    }
+}
+
+/// Whether a token bucket stands on the device of that path, so that it is worth a proof.
+pub(super) fn is_provisioned(trial: &Trial) -> bool {
+    Device::of(trial).holds_back()
+}
+
+/// The index of the device of that path, if the system tells.
+pub(super) fn device_of(trial: &Trial) -> Option<u32> {
+    route::route(trial.to, Some(trial.from)).ok().map(|route| route.device)
+}
+
+/// What TCP makes of what waits in a socket on that path.
+pub(super) fn tso_train(trial: &Trial) -> TsoTrain {
+    Device::of(trial).tso_train()
+}
+
+/// The most that may wait unsent in a TCP socket that the kernel paces.
+pub(super) const UNSENT: Bytes = Bytes::kib(16);
+
+/// Tries an offload by sending and timing, in at most a quarter of a second. It blocks: not for an async task.
+pub fn prove(offload: Offload, trial: &Trial) -> Proof {
+    let device = Device::of(trial);
+    let finding = if offload.fits(trial.transport) {
+        let found = match offload {
+            Offload::Software => departures::by_timer(&Software::timer(), trial),
+            Offload::Txtime => departures::by_kernel(&Txtime, trial, Duration::ZERO),
+            Offload::Etf => departures::by_kernel(&Etf, trial, device.etf_delta()),
+            Offload::PacingRate => match trial.transport {
+                Transport::Tcp => flow::paced(trial, device.tso_train()),
+                Transport::Udp => departures::by_rate(&SocketRate::new(UNSENT), trial),
+            },
+            Offload::Tbf => shaped::held_back(trial),
+        };
+        found.unwrap_or_else(|error| Finding::failed(format!("the proof could not be sent: {error}")))
+    } else {
+        Finding::failed(format!("{offload} is nothing for {}", trial.transport))
+    };
+    let kernel = !matches!(offload, Offload::Software);
+    let why = match finding.held || !kernel {
+        true => finding.why,
+        false => format!("{} ({}: {})", finding.why, device.name(), device.words()),
+    };
+    Proof {
+        offload,
+        held: finding.held,
+        median_error: finding.median_error,
+        p99: finding.p99,
+        why,
+        remedy: if finding.held { None } else { remedy(offload, trial, &device) },
+        device: device.link.map(|link| link.name),
+    }
+}
+
+/// The command that would make an offload work.
+fn remedy(offload: Offload, trial: &Trial, device: &Device) -> Option<String> {
+    let name = device.name();
+    let below_mq = device.has("mq");
+    match (offload, trial.transport) {
+        (Offload::Software, _) => None,
+        (Offload::Txtime | Offload::Etf, Transport::Tcp) => {
+            Some("offload = \"auto\", or transport = \"udp\"".into())
+        }
+        (Offload::PacingRate, Transport::Tcp) => Some("sysctl -w net.ipv4.tcp_tso_rtt_log=0".into()),
+        (Offload::Txtime | Offload::PacingRate, Transport::Udp) if below_mq => Some(format!(
+            "sysctl -w net.core.default_qdisc=fq && tc qdisc replace dev {name} root mq (the kernel needs sch_fq)"
+        )),
+        (Offload::Txtime | Offload::PacingRate, Transport::Udp) => {
+            Some(format!("tc qdisc replace dev {name} root fq (the kernel needs sch_fq)"))
+        }
+        (Offload::Etf, Transport::Udp) => Some(format!(
+            "tc qdisc replace dev {name} handle 100: root mqprio num_tc 2 map 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 \
+             queues 1@0 1@1 hw 0 && tc qdisc replace dev {name} parent 100:2 etf clockid CLOCK_TAI delta 300000, \
+             and priority 3 for the lanes; as root, with CAP_NET_ADMIN for evbd"
+        )),
+        (Offload::Tbf, _) => Some("evbd provision CONFIG --apply".into()),
+    }
+}

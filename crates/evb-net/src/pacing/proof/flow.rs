@@ -1,0 +1,118 @@
+//! Whether a TCP flow keeps the rate of its socket.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    os::fd::AsFd as _,
+    time::Duration,
+};
+
+use evb_core::{
+    time::Instant,
+    units::{Bytes, Rate},
+};
+
+use super::{Finding, Trial, UNSENT};
+use crate::{
+    clock,
+    pacing::{
+        executor::{Executor as _, SocketRate},
+        tso::TsoTrain,
+    },
+};
+
+/// What the flow is asked to keep: slow enough for any host, fast enough for a short proof.
+const RATE: Rate = Rate::from_bits_per_second(80_000_000);
+/// How long.
+const TIME: Duration = Duration::from_millis(150);
+/// The rate may be this far from the asked one, as a fraction of it.
+const TOLERANCE: f64 = 0.1;
+/// Without the rate, the flow must be this many times faster; else something else held it back.
+const FASTER: f64 = 1.5;
+
+/// TCP paces by itself, whatever the device (since Linux 4.20 by departure times, below `fq` or not): a flow inside this
+/// host is proof enough, and the only one that needs nobody at the other end.
+pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<Finding> {
+    let volume = (RATE * TIME).count();
+    let free = flow(trial, None, volume)?;
+    let mut last = Finding::failed("nothing was sent");
+    for _ in 0..2 {
+        let seen = flow(trial, Some(RATE), volume)?;
+        let asked = RATE.bytes_per_second();
+        let error = (seen - asked).abs() / asked;
+        let rate = trial.rate.unwrap_or(RATE);
+        let burst = tso.length(rate, UNSENT, Bytes::new(u64::MAX));
+        last = Finding {
+            held: error <= TOLERANCE && free > FASTER * seen,
+            median_error: Some(error),
+            p99: None,
+            why: format!(
+                "{:.1} Mbit/s seen of {:.1} asked, {:.1} without; trains of up to {burst} remain where more is written at once ({tso})",
+                seen * 8e-6,
+                asked * 8e-6,
+                free * 8e-6
+            ),
+        };
+        if last.held {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+/// The rate of a flow of that many bytes from our address to our address, in bytes per second.
+fn flow(trial: &Trial, rate: Option<Rate>, volume: u64) -> io::Result<f64> {
+    let listener = TcpListener::bind((trial.from, 0))?;
+    let mut sender = TcpStream::connect(listener.local_addr()?)?;
+    let (mut receiver, _) = listener.accept()?;
+    for stream in [&sender, &receiver] {
+        stream.set_read_timeout(Some(TIME))?;
+        stream.set_write_timeout(Some(TIME))?;
+        stream.set_nodelay(true)?;
+    }
+    if let Some(rate) = rate {
+        SocketRate::new(UNSENT).prepare(sender.as_fd(), Some(rate))?;
+    }
+    let give_up = clock::now() + TIME * 2;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let room = [0u8; 4096];
+            let mut left = volume;
+            while left > 0 && clock::now() < give_up {
+                let length = room.len().min(usize::try_from(left).unwrap_or(room.len()));
+                match sender.write(&room[..length]) {
+                    Ok(written) => left -= written as u64,
+                    Err(_) => break,
+                }
+            }
+        });
+        receive(&mut receiver, give_up)
+    })
+}
+
+/// From the first arrival to the last: what came with the first is not counted, as its time is not known.
+fn receive(receiver: &mut TcpStream, give_up: Instant) -> io::Result<f64> {
+    let mut room = vec![0u8; 1 << 17];
+    let mut arrivals: Vec<(Instant, u64)> = Vec::new();
+    let mut total = 0;
+    while clock::now() < give_up {
+        match receiver.read(&mut room) {
+            Ok(0) => break,
+            Ok(length) => {
+                total += length as u64;
+                arrivals.push((clock::now(), total));
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // Skip what the first window let through unpaced.
+    let start = arrivals.iter().position(|(_, bytes)| *bytes >= total / 5);
+    let (Some((began, before)), Some((ended, _))) =
+        (start.and_then(|start| arrivals.get(start)), arrivals.last())
+    else {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    };
+    let seconds = ended.since(*began).as_secs_f64();
+    Ok((total - before) as f64 / seconds.max(1e-9))
+}

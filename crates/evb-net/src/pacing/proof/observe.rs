@@ -1,0 +1,124 @@
+//! Datagrams whose departure is observed: at the peer if that is an address of this host, else in the kernel, where they
+//! leave the queueing discipline.
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use evb_core::{
+    time::Instant,
+    units::{Bytes, Rate},
+};
+use socket2::SockRef;
+
+use super::Trial;
+use crate::{
+    clock,
+    pacing::{executor::Executor, receiver::GapReceiver, sender::DatagramSender, sender::SendError},
+};
+
+/// RFC 863: what comes there is thrown away.
+const DISCARD: u16 = 9;
+
+/// How long the first datagram may take, which waits for the peer's link address.
+const FIRST: Duration = Duration::from_millis(50);
+
+/// A train of datagrams on a path, and who sees them depart.
+pub(super) struct Observed {
+    pub(super) sender: DatagramSender,
+    receiver: Option<GapReceiver>,
+    /// Departures that were seen, by number.
+    seen: Vec<Option<Instant>>,
+    room: Vec<u8>,
+}
+
+impl Observed {
+    /// Opens both ends and sends one datagram ahead, which finds the way.
+    pub(super) fn open(trial: &Trial, executor: &dyn Executor, rate: Option<Rate>) -> io::Result<Self> {
+        let buffer = Some(Bytes::mib(1));
+        let receiver = GapReceiver::bind((trial.to, 0).into(), buffer).ok();
+        let peer: SocketAddr = match &receiver {
+            Some(receiver) => receiver.local_addr()?,
+            None => (trial.to, DISCARD).into(),
+        };
+        let mut sender = DatagramSender::connect((trial.from, 0).into(), peer, executor, rate, buffer)?;
+        if let Some(priority) = trial.priority {
+            set_priority(&sender, priority)?;
+        }
+        if receiver.is_none() {
+            sender.stamp_departures()?;
+        }
+        let mut observed = Self { sender, receiver, seen: Vec::new(), room: vec![0; 1 << 14] };
+        let at = clock::now() + Duration::from_millis(2);
+        observed.send(8, Some(at)).map_err(io::Error::other)?;
+        observed.wait(1, at + FIRST)?;
+        Ok(observed)
+    }
+
+    /// Sends one datagram of `length` bytes, at least 8: its number.
+    pub(super) fn send(&mut self, length: usize, at: Option<Instant>) -> Result<(), SendError> {
+        let number = self.seen.len() as u64;
+        let room = self.room.get_mut(..length).unwrap_or_default();
+        if let Some(head) = room.first_chunk_mut::<8>() {
+            *head = number.to_le_bytes();
+        }
+        self.sender.send(&[IoSlice::new(room)], None, at)?;
+        self.seen.push(None);
+        Ok(())
+    }
+
+    /// Waits until `count` datagrams were seen, the first one of all included, or until `until`.
+    pub(super) fn wait(&mut self, count: usize, until: Instant) -> io::Result<()> {
+        loop {
+            self.look(Duration::from_millis(1))?;
+            let seen = self.seen.iter().flatten().count();
+            if seen >= count || clock::now() >= until {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Notes what is there, and waits for one more at most that long.
+    fn look(&mut self, patience: Duration) -> io::Result<()> {
+        self.sender.collect()?;
+        let Some(receiver) = &mut self.receiver else {
+            for entry in self.sender.departed() {
+                let slot = usize::try_from(entry.train).ok().and_then(|number| self.seen.get_mut(number));
+                if let Some(slot) = slot {
+                    *slot = entry.departed;
+                }
+            }
+            std::thread::sleep(patience);
+            return Ok(());
+        };
+        let Some(receipt) = receiver.receive(patience)? else { return Ok(()) };
+        let number = receiver.payload(&receipt).first_chunk().map(|head| u64::from_le_bytes(*head));
+        let slot = number.and_then(|number| self.seen.get_mut(usize::try_from(number).ok()?));
+        if let Some(slot) = slot {
+            *slot = Some(receipt.at);
+        }
+        Ok(())
+    }
+
+    /// When each was seen to depart, without the one sent ahead.
+    pub(super) fn departures(&self) -> &[Option<Instant>] {
+        self.seen.get(1..).unwrap_or_default()
+    }
+
+    /// Who saw them.
+    pub(super) fn witness(&self) -> &'static str {
+        if self.receiver.is_some() { "at the peer" } else { "in the kernel" }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn set_priority(sender: &DatagramSender, priority: u32) -> io::Result<()> {
+    SockRef::from(sender).set_priority(priority)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_priority(_: &DatagramSender, _: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

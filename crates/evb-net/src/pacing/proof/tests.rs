@@ -1,0 +1,110 @@
+use std::time::Duration;
+
+use evb_core::{time::Instant, units::Rate};
+
+use super::{Trial, departures::Timing, prove, shaped};
+use crate::{
+    clock::now,
+    pacing::{Offload, Transport},
+};
+
+const GAP: Duration = Duration::from_millis(2);
+
+fn loopback(transport: Transport) -> Trial {
+    Trial { transport, from: [127, 0, 0, 1].into(), to: [127, 0, 0, 1].into(), priority: None, rate: None }
+}
+
+fn times(count: u32, first: u64, gap: Duration) -> Vec<Instant> {
+    (0..count).map(|index| Instant::from_nanos(first) + gap * index).collect()
+}
+
+fn timing(seen: &[Option<Instant>]) -> Timing {
+    Timing::of(&times(8, 10_000_000, GAP), seen, GAP, Duration::ZERO)
+}
+
+#[test]
+fn on_time_holds_and_so_does_a_common_delay() {
+    for first in [10_000_000, 10_900_000] {
+        let seen: Vec<_> = times(8, first, GAP).into_iter().map(Some).collect();
+        assert!(timing(&seen).holds(8), "{first}");
+    }
+}
+
+#[test]
+fn all_at_once_does_not_hold() {
+    let seen: Vec<_> = times(8, 6_000_000, Duration::from_micros(5)).into_iter().map(Some).collect();
+    assert!(!timing(&seen).holds(8));
+}
+
+#[test]
+fn regular_but_before_their_times_does_not_hold() {
+    let seen: Vec<_> = times(8, 6_000_000, GAP).into_iter().map(Some).collect();
+    assert!(!timing(&seen).holds(8));
+}
+
+#[test]
+fn regular_with_another_gap_does_not_hold() {
+    let seen: Vec<_> = times(8, 10_000_000, Duration::from_micros(2_300)).into_iter().map(Some).collect();
+    assert!(!timing(&seen).holds(8));
+}
+
+#[test]
+fn a_lost_one_does_not_hold() {
+    let mut seen: Vec<_> = times(8, 10_000_000, GAP).into_iter().map(Some).collect();
+    seen[3] = None;
+    assert!(!timing(&seen).holds(8));
+    assert!(!timing(&[None; 8]).holds(8));
+}
+
+#[test]
+fn a_shaped_burst_is_known_by_the_rate_of_its_end() {
+    let rate = Rate::from_bits_per_second(100_000_000);
+    // 40 pass with the bucket's depth, then one every 120 us.
+    let mut seen = times(40, 0, Duration::from_micros(2));
+    seen.extend(times(80, 200_000, Duration::from_micros(120)));
+    assert!(shaped::judge(&seen, 120, 40, rate, "here").held);
+    let unshaped = times(120, 0, Duration::from_micros(2));
+    assert!(!shaped::judge(&unshaped, 120, 40, rate, "here").held);
+    assert!(!shaped::judge(&seen[..30], 120, 40, rate, "here").held);
+}
+
+#[test]
+fn what_does_not_fit_the_transport_is_refused() {
+    let proof = prove(Offload::Txtime, &loopback(Transport::Tcp));
+    assert!(!proof.held);
+    assert!(proof.why.contains("nothing for TCP"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn loopback_without_queueing_discipline_proves_nothing_and_quickly() {
+    // Its own queueing discipline decides; tests must not change that of the host.
+    let proof = prove(Offload::Txtime, &loopback(Transport::Udp));
+    if super::Device::of(&loopback(Transport::Udp)).has("fq") {
+        assert!(proof.held, "{proof}");
+        return;
+    }
+    let began = now();
+    for offload in [Offload::Txtime, Offload::Etf, Offload::PacingRate] {
+        let proof = prove(offload, &loopback(Transport::Udp));
+        assert!(!proof.held, "{proof}");
+        assert!(proof.remedy.as_ref().is_some_and(|remedy| remedy.contains("dev lo")), "{proof:?}");
+    }
+    assert!(now().since(began) < Duration::from_secs(1));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_tcp_flow_keeps_its_rate_on_loopback() {
+    let proof = prove(Offload::PacingRate, &loopback(Transport::Tcp));
+    assert!(proof.held, "{proof}");
+    assert!(proof.why.contains("trains of up to"), "{proof}");
+}
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn a_timer_is_measured_even_from_within_a_runtime() {
+    let proof = prove(Offload::Software, &loopback(Transport::Udp));
+    assert!(proof.held, "{proof}");
+    assert!(proof.p99.is_some(), "{proof}");
+}

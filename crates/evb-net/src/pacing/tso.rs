@@ -1,0 +1,60 @@
+//! What segmentation offload leaves of TCP's pacing: the train that a paced socket still sends at line rate.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use evb_core::units::{Bytes, Rate};
+
+use crate::host;
+
+/// What decides how long a train TCP makes of what waits in a paced socket (`tcp_tso_autosize`, net/ipv4/tcp_output.c; and
+/// ip-sysctl on `tcp_tso_rtt_log`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TsoTrain {
+    /// `net.ipv4.tcp_tso_rtt_log`: below 2^this µs of round trip, trains grow to the device's limit. 0 switches that off; `None`
+    /// where the kernel (before 5.18) has no such setting.
+    pub rtt_log: Option<u32>,
+    /// The device's limit of a train, `gso_max_size`.
+    pub longest: Bytes,
+}
+
+impl TsoTrain {
+    /// What Linux has by default.
+    pub const LINUX: Self = Self { rtt_log: Some(9), longest: Bytes::new(65_536) };
+
+    /// As it is in this network namespace, for a device of that limit.
+    pub fn of_host(longest: Option<u32>) -> Self {
+        let rtt_log = host::setting_number("net.ipv4.tcp_tso_rtt_log", 0).ok();
+        let longest = longest.map_or(Self::LINUX.longest, |bytes| Bytes::new(bytes.into()));
+        Self { rtt_log, longest }
+    }
+
+    /// The longest train of a socket paced at `rate` in which at most `unsent` may wait when another `write` comes. A local
+    /// network is assumed, with a round trip below 2^`rtt_log` µs.
+    pub fn length(self, rate: Rate, unsent: Bytes, write: Bytes) -> Bytes {
+        /// `sk_pacing_shift`: about a millisecond's worth.
+        const PACING_SHIFT: u32 = 10;
+        /// `tcp_min_tso_segs`, of 1448 bytes each.
+        const LEAST: u64 = 2 * 1448;
+        let by_rate = (rate.bits_per_second() / 8) >> PACING_SHIFT;
+        let by_distance = if self.rtt_log.is_some_and(|log| log > 0) { self.longest.count() } else { 0 };
+        let made = by_rate.saturating_add(by_distance).clamp(LEAST, self.longest.count().max(LEAST));
+        Bytes::new(made.min(unsent.count().saturating_add(write.count())))
+    }
+
+    /// Whether trains stay in proportion to the rate.
+    pub fn follows_rate(self) -> bool {
+        self.rtt_log.is_none_or(|log| log == 0)
+    }
+}
+
+impl fmt::Display for TsoTrain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rtt_log {
+            Some(log) => write!(f, "net.ipv4.tcp_tso_rtt_log = {log}, gso_max_size {}", self.longest),
+            None => write!(f, "no net.ipv4.tcp_tso_rtt_log, gso_max_size {}", self.longest),
+        }
+    }
+}
