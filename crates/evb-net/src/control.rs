@@ -7,6 +7,7 @@ mod tests;
 use std::{
     io,
     net::SocketAddr,
+    os::fd::AsFd as _,
     task::{Context, Poll, ready},
 };
 
@@ -18,7 +19,10 @@ use evb_core::wire::{
 use prost::Message as _;
 use tokio::net::TcpStream;
 
-use crate::handshake::{self, HandshakeError};
+use crate::{
+    class::TrafficClass,
+    handshake::{self, HandshakeError},
+};
 
 pub use connect::{ConnectError, connect, connect_any, open, set_control_options};
 
@@ -120,6 +124,14 @@ impl ControlLink {
     /// The other side's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Marks its packets from now on, so that switches and this host let it pass before event data.
+    ///
+    /// # Errors
+    /// The system's, on a socket that is broken already.
+    pub fn classify(&self, class: TrafficClass) -> io::Result<()> {
+        class.apply(self.stream.as_fd())
     }
 
     /// How many bytes wait for the peer.

@@ -9,6 +9,7 @@ mod sys_txtime;
 pub mod clock;
 pub mod host;
 pub mod timer;
+pub mod class;
 pub mod resolve;
 pub mod handshake;
 pub mod control;

@@ -117,6 +117,7 @@ fn lane_options(config: &Config) -> LaneOptions {
         send_buffer: network.send_buffer,
         receive_buffer: network.receive_buffer,
         dscp: network.dscp,
+        priority: None,
     }
 }
 

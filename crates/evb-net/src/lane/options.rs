@@ -1,10 +1,12 @@
 //! What is set on the sockets of lanes.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, os::fd::AsFd as _, time::Duration};
 
 use evb_core::units::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::class::TrafficClass;
 
 /// Options of a lane's socket; what is `None` is left to the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct LaneOptions {
     pub receive_buffer: Option<Bytes>,
     /// The six bits by which switches classify (RFC 2474).
     pub dscp: Option<u8>,
+    /// `SO_PRIORITY`, by which this host's queueing disciplines classify.
+    pub priority: Option<u32>,
 }
 
 /// The kernel's usual congestion control (RFC 9438).
@@ -29,7 +33,14 @@ const CUBIC: &str = "cubic";
 
 impl Default for LaneOptions {
     fn default() -> Self {
-        Self { nodelay: true, congestion_control: None, send_buffer: None, receive_buffer: None, dscp: None }
+        Self {
+            nodelay: true,
+            congestion_control: None,
+            send_buffer: None,
+            receive_buffer: None,
+            dscp: None,
+            priority: None,
+        }
     }
 }
 
@@ -56,13 +67,8 @@ impl LaneOptions {
             if let Err(error) = socket.set_tcp_congestion(name.as_bytes()) {
                 report_refusal(name, &error, self.congestion_control.is_some());
             }
-            if let Some(dscp) = self.dscp {
-                let is_v4 = stream.local_addr()?.is_ipv4();
-                let class = u32::from(dscp) << 2;
-                if is_v4 { socket.set_tos_v4(class) } else { socket.set_tclass_v6(class) }?;
-            }
         }
-        Ok(())
+        TrafficClass { dscp: self.dscp, priority: self.priority }.apply(stream.as_fd())
     }
 }
 
