@@ -36,7 +36,7 @@ impl<'n> Provisioned<'n> {
     fn call(&self, host: &str, action: &str, more: &[&str]) -> Result<()> {
         let mut command: Command = self.network.command(host, &self.evbd);
         command
-            .args(["provision", action, &self.config, "--device", "e0", "--source", &host[1..]])
+            .args(["provision", &self.config, action, "--device", "e0", "--source", &host[1..]])
             .args(more);
         let output = command.output().context("evbd provision does not run")?;
         if !output.status.success() {
