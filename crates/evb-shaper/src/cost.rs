@@ -78,6 +78,14 @@ impl PacketCost {
         Bytes::new(self.payload + TCP_FRAME_HEADERS + LINE_OVERHEAD)
     }
 
+    /// A full packet by that measure.
+    pub fn packet(&self, measure: ByteMeasure) -> Bytes {
+        match measure {
+            ByteMeasure::Line => self.packet_line(),
+            ByteMeasure::Buffer => self.packet_buffer(),
+        }
+    }
+
     /// Line bytes per byte of a lane whose packets are full: what fragments pay that share packets.
     pub fn line_factor(&self) -> f64 {
         self.packet_line().count() as f64 / self.payload as f64
@@ -105,11 +113,8 @@ impl PacketCost {
 
     /// The most lane bytes, in full packets, that are at most `wire` bytes by that measure; at least one packet.
     pub fn train(&self, wire: Bytes, measure: ByteMeasure) -> Bytes {
-        let packet = match measure {
-            ByteMeasure::Line => self.packet_line(),
-            ByteMeasure::Buffer => self.packet_buffer(),
-        };
-        self.packets((wire.count() / packet.count()).max(1))
+        let packet = self.packet(measure);
+        self.full_packets((wire.count() / packet.count()).max(1))
     }
 
     /// The usual turn of credit within a budget: full packets, at most eleven (15 912 B at an MTU of 1500; half as many
@@ -117,7 +122,7 @@ impl PacketCost {
     /// budget that one lane may hold, so that a lane alone is not stopped by each round trip.
     pub fn chunk(&self, budget: Bytes) -> Bytes {
         let packets = budget.count() / 8 / self.packet_buffer().count();
-        self.packets(packets.clamp(1, 11))
+        self.full_packets(packets.clamp(1, 11))
     }
 
     /// The usual window within a lane's share of a port's buffer: as many full packets as fit, at least one.
@@ -134,8 +139,8 @@ impl PacketCost {
     }
 
     /// Lane bytes that fill so many packets, behind one record header.
-    fn packets(&self, count: u64) -> Bytes {
-        Bytes::new(count.saturating_mul(self.payload) - RECORD)
+    pub fn full_packets(&self, count: u64) -> Bytes {
+        Bytes::new(count.saturating_mul(self.payload).saturating_sub(RECORD))
     }
 }
 

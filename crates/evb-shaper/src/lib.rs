@@ -15,6 +15,7 @@
 //! window as a throttle; the token bucket Yasu et al.'s TBF within CBQ.
 
 pub mod cost;
+pub mod sums;
 mod charges;
 mod credit;
 mod window;
@@ -22,13 +23,17 @@ mod open;
 mod bucket;
 mod lateness;
 mod pace;
+mod clusters;
 mod link;
+mod budget;
 mod pacing;
 mod tree;
 mod paced;
 mod policy;
 
 pub use bucket::EdtBucket;
+pub use budget::{BudgetTree, BufferIndex};
+pub use clusters::Clusters;
 pub use cost::ByteMeasure;
 pub use credit::{Credit, CreditConfig};
 pub use lateness::Lateness;

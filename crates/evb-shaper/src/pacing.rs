@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{cost::PacketCost, link::LinkPlan, pace::Pace};
+use crate::{clusters::Clusters, cost::PacketCost, link::LinkPlan, pace::Pace};
 
 /// How a source's departures are spaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,12 +42,12 @@ impl Pacing {
         }
     }
 
-    /// The most lane bytes of one train of a lane: what the pace carries within the precision, in full packets; at most half
+    /// The most lane bytes of one train of a lane: a cluster of the pace ([`Clusters`]), in full packets; at most half
     /// a burst, so that a late train can be followed by another, and 64 kB, which is what one segmented send takes.
     pub(crate) fn train(&self, lane: Option<&Pace>) -> u64 {
         let of_pace = |pace: &Pace| {
-            let wire = (pace.rate * self.precision).min(pace.burst / 2);
-            self.cost.train(wire, pace.measure)
+            let clusters = Clusters::of(pace, self.precision, &self.cost);
+            clusters.lane.min(self.cost.train(pace.burst / 2, pace.measure))
         };
         match (lane, self.link.link()) {
             (None, None) => TURN,

@@ -3,11 +3,11 @@
 use evb_core::{
     grant::{Grant, GrantCounters, GrantPolicy, LaneDemand},
     time::Instant,
-    units::{Bytes, Rate},
+    units::Bytes,
 };
 
 use crate::{
-    cost::{ByteMeasure, CELL, PacketCost},
+    cost::{CELL, PacketCost},
     credit::{Credit, CreditConfig},
     open::Open,
     pace::Pace,
@@ -32,12 +32,7 @@ pub enum Shaping {
         window: Bytes,
     },
     /// Sources pace themselves, each lane.
-    TokenBucket {
-        /// Line rate of one lane.
-        rate: Rate,
-        /// Line bytes that may go at once.
-        burst: Bytes,
-    },
+    TokenBucket(Pace),
     /// Not at all.
     None,
 }
@@ -63,17 +58,16 @@ impl Shaping {
                 lanes,
             )),
             Self::Window { window } => Policy::Window(Window::new(window, cost, lanes)),
-            Self::TokenBucket { .. } | Self::None => Policy::Open(Open::new(cost, lanes)),
+            Self::TokenBucket(_) | Self::None => Policy::Open(Open::new(cost, lanes)),
         }
     }
 
-    /// The source's half: how its departures are spaced. `rate` may be added in any mode.
-    pub fn pace(&self, rate: Option<(Rate, Bytes)>) -> Option<Pace> {
-        let (rate, burst) = match *self {
-            Self::TokenBucket { rate, burst } => (rate, burst),
-            Self::Credit { .. } | Self::Window { .. } | Self::None => rate?,
-        };
-        Some(Pace { rate, burst, measure: ByteMeasure::Line })
+    /// The source's half: the pace of every lane that the mode has. Others may be added in any mode.
+    pub fn pace(&self) -> Option<Pace> {
+        match *self {
+            Self::TokenBucket(pace) => Some(pace),
+            Self::Credit { .. } | Self::Window { .. } | Self::None => None,
+        }
     }
 }
 

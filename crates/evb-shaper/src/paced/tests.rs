@@ -158,8 +158,8 @@ fn trains_are_short_at_low_rates_and_long_at_high_ones() {
         pacing.train(pacing.lanes[0].as_ref())
     };
     assert_eq!(train(10 * MEGABIT, 1_000_000), 1448 - 16);
-    assert_eq!(train(300 * MEGABIT, 1_000_000), 2 * 1448 - 16);
-    assert_eq!(train(950 * MEGABIT, 1_000_000), 7 * 1448 - 16);
+    assert_eq!(train(300 * MEGABIT, 1_000_000), 3 * 1448 - 16);
+    assert_eq!(train(950 * MEGABIT, 1_000_000), 8 * 1448 - 16);
     assert_eq!(train(950 * MEGABIT, 3 * 1538), 1448 - 16, "half a burst");
     assert_eq!(train(100_000 * MEGABIT, 10_000_000), 64_000);
 }

@@ -1,0 +1,67 @@
+use evb_core::units::Bytes;
+use proptest::prelude::*;
+
+use super::BudgetTree;
+
+#[test]
+fn who_is_behind_a_small_buffer_leaves_more_to_others() {
+    let mut tree = BudgetTree::default();
+    let trunk = tree.add("trunk", Bytes::new(1000), None);
+    let small = tree.add("port 1", Bytes::new(100), Some(trunk));
+    let large = tree.add("port 2", Bytes::new(5000), Some(trunk));
+    for port in [small, small, large, large] {
+        tree.add_builder(port);
+    }
+    let elsewhere = tree.add("port 3", Bytes::new(7), None);
+    tree.add_builder(elsewhere);
+    let budgets = tree.divide();
+    assert_eq!(budgets, [50, 50, 450, 450, 7].map(Bytes::new));
+    let loads: Vec<_> = tree.loads(&budgets).collect();
+    assert_eq!(loads[0], ("trunk", Bytes::new(1000), Bytes::new(1000)));
+    assert_eq!(loads[2], ("port 2", Bytes::new(900), Bytes::new(5000)));
+}
+
+#[test]
+fn nothing_is_divided_among_nobody() {
+    let mut tree = BudgetTree::default();
+    assert_eq!(tree.divide(), []);
+    let port = tree.add("port", Bytes::ZERO, None);
+    tree.add_builder(port);
+    assert_eq!(tree.divide(), [Bytes::ZERO]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+
+    /// No buffer is promised twice; and each builder is behind a buffer that is full, in which nobody has more than it.
+    #[test]
+    fn the_division_is_max_min_fair(
+        nodes in proptest::collection::vec((0u64..1_000_000, any::<prop::sample::Index>(), any::<bool>()), 1..12),
+        builders in proptest::collection::vec(any::<prop::sample::Index>(), 0..20),
+    ) {
+        let mut tree = BudgetTree::default();
+        let mut all = Vec::new();
+        for (capacity, above, is_root) in nodes {
+            let above = (!is_root && !all.is_empty()).then(|| *above.get(&all));
+            all.push(tree.add("", Bytes::new(capacity), above));
+        }
+        for behind in builders {
+            tree.add_builder(*behind.get(&all));
+        }
+        let budgets = tree.divide();
+        let loads: Vec<_> = tree.loads(&budgets).collect();
+        for (_, load, capacity) in &loads {
+            prop_assert!(load <= capacity, "{load} of {capacity}");
+        }
+        for (builder, budget) in budgets.iter().enumerate() {
+            let held = loads.iter().enumerate().any(|(node, (_, load, capacity))| {
+                let others: Vec<_> = (0..budgets.len()).filter(|other| tree.is_behind(*other, node)).collect();
+                // Whole bytes: less than one for each that shares may be left.
+                tree.is_behind(builder, node)
+                    && *load + Bytes::new(others.len() as u64) > *capacity
+                    && others.iter().all(|other| budgets[*other] <= *budget)
+            });
+            prop_assert!(held, "builder {builder} could have more than {budget}: {budgets:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! [`Clusters`]: packets that leave together, because the executor cannot tell their times apart.
+
+use core::time::Duration;
+
+use evb_core::units::{Bytes, Rate};
+
+use crate::{cost::PacketCost, pace::Pace};
+
+/// Clustered packet spacing.
+///
+/// At a rate of r, packets of P bytes are Δ = P / r apart. An executor that is exact to T cannot keep intervals shorter than
+/// T; it sends k = ⌈T / Δ⌉ packets together every k·Δ ≥ T instead. The rate is the same: departure times come from an
+/// [`EdtBucket`](crate::EdtBucket), to which a cluster is one train, and never from the rounded interval. What it costs is
+/// buffer: where N lanes' clusters coincide at a port, N·k packets meet there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clusters {
+    /// Δ, rounded up.
+    pub packet_interval: Duration,
+    /// k: 1 where the executor is exact enough.
+    pub packets: u64,
+    /// k·Δ, rounded up.
+    pub interval: Duration,
+    /// Lane bytes of a cluster, behind one record header.
+    pub lane: Bytes,
+    /// Buffer bytes of a cluster.
+    pub buffer: Bytes,
+}
+
+impl Clusters {
+    /// Full packets at that pace, by an executor that is exact to `precision`.
+    pub fn of(pace: &Pace, precision: Duration, cost: &PacketCost) -> Self {
+        let packet = cost.packet(pace.measure);
+        // ⌈T·r / P⌉ without rounding Δ first.
+        let carried = precision.as_nanos().saturating_mul(pace.rate.bits_per_second().into());
+        let packets = carried.div_ceil(u128::from(packet.count()) * 8_000_000_000);
+        Self::with(u64::try_from(packets).unwrap_or(u64::MAX).max(1), packet, pace.rate, cost)
+    }
+
+    /// The same with at most so many packets in a cluster, at least one: then the executor has to do with a shorter interval,
+    /// and sends clusters late and together.
+    pub fn limited(self, packets: u64, pace: &Pace, cost: &PacketCost) -> Self {
+        let packet = cost.packet(pace.measure);
+        Self::with(self.packets.min(packets).max(1), packet, pace.rate, cost)
+    }
+
+    /// The port buffer that is needed where the clusters of so many lanes coincide, however fast the senders' links are.
+    pub fn coinciding(&self, lanes: u64) -> Bytes {
+        self.buffer * lanes
+    }
+
+    /// The same where no sender's link is faster than the port's: the port sends on while they come, so that all but one of
+    /// the clusters have to wait, and of that one the packet that is under way.
+    pub fn coinciding_at_line_rate(&self, lanes: u64) -> Bytes {
+        let packet = self.buffer / self.packets;
+        self.buffer * lanes.saturating_sub(1) + if lanes > 0 { packet } else { Bytes::ZERO }
+    }
+
+    fn with(packets: u64, packet: Bytes, rate: Rate, cost: &PacketCost) -> Self {
+        Self {
+            packet_interval: packet / rate,
+            packets,
+            interval: packet * packets / rate,
+            lane: cost.full_packets(packets),
+            buffer: cost.packet_buffer() * packets,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+use core::time::Duration;
+
+use evb_core::units::{Bytes, Rate};
+use proptest::prelude::*;
+
+use super::{
+    drain_time, full_budget, incast_buffer, largest_window, most_windows, overload_buffer, utilisation,
+    windows_buffer,
+};
+use crate::cost::{CELL, PacketCost};
+
+const GIGABIT: Rate = Rate::from_bits_per_second(1_000_000_000);
+
+#[test]
+fn eight_fragments_of_64_kilobytes_through_a_gigabit_port() {
+    // Each takes 512 µs of its link; seven of eight have to wait.
+    let time = Bytes::new(64_000) / GIGABIT;
+    assert_eq!(incast_buffer(8, GIGABIT, time), Bytes::new(7 * 64_000));
+    assert_eq!(incast_buffer(1, GIGABIT, time), Bytes::ZERO);
+    assert_eq!(incast_buffer(0, GIGABIT, time), Bytes::ZERO);
+    // Ten gigabits into one.
+    let tenfold = Rate::from_bits_per_second(10_000_000_000);
+    assert_eq!(overload_buffer(tenfold, GIGABIT, Duration::from_micros(100)), Bytes::new(112_500));
+    assert_eq!(overload_buffer(GIGABIT, tenfold, Duration::from_secs(1)), Bytes::ZERO);
+    assert_eq!(drain_time(Bytes::kib(128), GIGABIT), Duration::from_nanos(1_048_576));
+}
+
+#[test]
+fn a_budget_against_the_round_trip() {
+    // The table of 118 kB at 10 Gbit/s: 1 up to 60 µs, 0.47 at 200 µs.
+    let (budget, link) = (Bytes::new(118_000), Rate::from_bits_per_second(10_000_000_000));
+    assert_eq!(utilisation(budget, link, Duration::from_micros(60)), 1.0);
+    assert!((utilisation(budget, link, Duration::from_micros(200)) - 0.472).abs() < 1e-9);
+    assert_eq!(utilisation(budget, link, Duration::ZERO), 1.0);
+    assert_eq!(full_budget(link, Duration::from_micros(200)), Bytes::new(250_000));
+}
+
+#[test]
+fn windows_are_bounded_by_the_port() {
+    let cost = PacketCost::tcp(1500, CELL);
+    let window = largest_window(Bytes::kib(128), 8, &cost).unwrap();
+    // 16 384 bytes: ten full packets and one of 1178 with its headers, less a record header.
+    assert_eq!(window, Bytes::new(10 * 1448 + 1244 - 66 - 16));
+    assert_eq!(windows_buffer(8, window, &cost), Bytes::kib(128));
+    assert_eq!(largest_window(Bytes::kib(128), 1000, &cost), None);
+    assert_eq!(most_windows(Bytes::kib(128), Bytes::new(1432), &cost), 86);
+}
+
+proptest! {
+    /// What fits, fits; and one lane more does not, when the window is the largest.
+    #[test]
+    fn the_largest_window_is_the_bound(port in 1000u64..10_000_000, lanes in 1u64..300) {
+        let cost = PacketCost::tcp(1500, CELL);
+        if let Some(window) = largest_window(Bytes::new(port), lanes, &cost) {
+            prop_assert!(windows_buffer(lanes, window, &cost) <= Bytes::new(port));
+            prop_assert!(most_windows(Bytes::new(port), window, &cost) >= lanes);
+            let more = window + cost.packet_payload();
+            prop_assert!(windows_buffer(lanes, more, &cost) > Bytes::new(port));
+        }
+    }
+}
