@@ -99,7 +99,8 @@ fn builder_core(sources: usize) -> BuilderCore<Policy> {
         sources: (1..=sources as u16).map(SourceId::new).collect(),
         max_fragment: vec![Amount::mib(1); sources],
     };
-    let mut core = BuilderCore::new(config, Shaping::LOOPBACK.policy(sources, PacketCost::tcp(1500, CELL), 0), NOW);
+    let mut core =
+        BuilderCore::new(config, Shaping::LOOPBACK.policy(sources, PacketCost::tcp(1500, CELL), 0), NOW);
     core.handle_roster(1, SourceSet::first(sources), NOW);
     core
 }

@@ -1,6 +1,7 @@
 //! [`Source`]: a readout computer's end of the event builder.
 
 mod input;
+mod pacing;
 mod lanes;
 mod driver;
 
@@ -10,13 +11,15 @@ use evb_core::{
     fragment::{Fragment, Timestamp},
     id::{EventId, Peer, SourceId},
     source::PushError as Refused,
-    units::{Bytes, Rate},
+    units::Bytes,
     wire::control::Hello,
 };
 use evb_net::{host, lane::LaneOptions};
 use evb_shaper::{Shaping, cost::CELL};
 
 use crate::role::{self, Ending, RoleError, RunOutcome, StopRequest};
+pub use pacing::PacingConfig;
+
 use input::Intake;
 
 /// What a source has to know; the rest comes from the supervisor.
@@ -36,8 +39,8 @@ pub struct SourceConfig {
     pub start_timeout: Duration,
     /// How departures are shaped; the builders' half of it is theirs.
     pub shaping: Shaping,
-    /// A pace (line rate and burst of each lane) on top of any shaping.
-    pub rate: Option<(Rate, Bytes)>,
+    /// How fast it sends to each builder, on top of any shaping, and who keeps the pace.
+    pub pacing: PacingConfig,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
     /// What a packet takes of a switch port's buffer at least.
@@ -59,7 +62,7 @@ impl SourceConfig {
             backlog: Bytes::mib(256),
             start_timeout: Duration::from_secs(30),
             shaping: Shaping::LOOPBACK,
-            rate: None,
+            pacing: PacingConfig::default(),
             mtu: 1500,
             cell: CELL,
             lane: LaneOptions::default(),

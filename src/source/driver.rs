@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     future::poll_fn,
     ops::Range,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -22,13 +23,14 @@ use evb_net::{
     control::{ControlLink, LinkError},
     timer::Timer,
 };
-use evb_shaper::{Departure, PacedSource, Pacing, cost::PacketCost};
+use evb_shaper::{Departure, PacedSource, cost::PacketCost};
 use tokio::sync::mpsc;
 
 use super::{
     Readout, SourceConfig,
     input::{Outlet, Pushed},
     lanes::{Dialing, Lane},
+    pacing::socket_rate,
 };
 use crate::role::{self, RoleError, RunIdentity, RunOutcome};
 
@@ -63,18 +65,29 @@ pub(super) async fn run(
         }
     };
     let core = core_config(&config, &parameters, &roster, readout.is_some())?;
-    let dialing = Dialing { source: config.id, identity, bind: config.bind, options: config.lane.clone() };
-    let lane = |(index, (id, address))| Lane::new(index, id, address, &dialing);
+    let executor = Arc::clone(&config.pacing.executor);
+    let dialing = Dialing {
+        source: config.id,
+        identity,
+        bind: config.bind,
+        options: config.lane.clone(),
+        executor: Arc::clone(&executor),
+    };
+    let cost = PacketCost::tcp(config.mtu, config.cell);
+    let usual = config.shaping.pace();
+    let pacing = config.pacing.plan(&core.builders, usual, cost);
+    let lane = |(index, (id, address))| {
+        let rate = config.pacing.pace(id, usual).map(|pace| socket_rate(pace, cost));
+        Lane::new(index, id, address, rate, &dialing)
+    };
     let lanes = addresses(&roster)?.into_iter().enumerate().map(lane).collect();
     let core = SourceCore::new(core, clock::now());
-    let cost = PacketCost::tcp(config.mtu, config.cell);
-    let pacing = Pacing::uniform(config.shaping.pace(config.rate), core.lane_count(), cost);
     let mut driver = Driver {
         core: PacedSource::new(core, pacing),
         link,
         lanes,
         dialing,
-        timer: Timer::new()?,
+        timer: executor.timer()?,
         outlet,
         pushed: Vec::with_capacity(BATCH),
         readout,

@@ -4,7 +4,9 @@ use std::{
     future::Future,
     net::IpAddr,
     ops::Range,
+    os::fd::AsFd as _,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -12,6 +14,7 @@ use std::{
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
     time::Instant,
+    units::Rate,
     wire::{
         control::{Hello, Welcome},
         preamble::ConnectionKind,
@@ -22,6 +25,7 @@ use evb_net::{
     control::{ConnectError, open},
     handshake::{HandshakeError, connect_handshake},
     lane::{FromBuilder, LaneOptions, SourceEnd},
+    pacing::Executor,
 };
 use evb_shaper::PacedSource;
 use tokio::net::TcpStream;
@@ -40,6 +44,8 @@ pub(super) struct Lane {
     index: usize,
     builder: BuilderId,
     address: String,
+    /// What its socket is asked to keep to, if the kernel paces sockets.
+    rate: Option<Rate>,
     state: State,
     wait: Duration,
     retransmits: u64,
@@ -59,20 +65,24 @@ pub(super) struct Dialing {
     pub(super) identity: RunIdentity,
     pub(super) bind: Option<IpAddr>,
     pub(super) options: LaneOptions,
+    pub(super) executor: Arc<dyn Executor>,
 }
 
 impl Dialing {
-    fn dial(&self, address: String, builder: BuilderId) -> Connecting {
+    fn dial(&self, address: String, builder: BuilderId, rate: Option<Rate>) -> Connecting {
         let hello = Hello {
             epoch: self.identity.epoch.number(),
             run: self.identity.run.number(),
             ..Hello::new(Peer::Source(self.source), Peer::Builder(builder))
         };
-        let (bind, options) = (self.bind, self.options.clone());
+        let (bind, options, executor) = (self.bind, self.options.clone(), Arc::clone(&self.executor));
         Box::pin(async move {
             let mut stream = open(&address, bind).await?;
             let unreachable = |reason| ConnectError::Unreachable { address: address.clone(), reason };
             options.apply(&stream).map_err(unreachable)?;
+            if rate.is_some() {
+                executor.prepare(stream.as_fd(), rate).map_err(unreachable)?;
+            }
             let peer = stream.peer_addr().map_err(unreachable)?;
             match connect_handshake(&mut stream, ConnectionKind::Lane, &hello).await {
                 Ok(welcome) => Ok((stream, welcome)),
@@ -86,9 +96,15 @@ impl Dialing {
 }
 
 impl Lane {
-    pub(super) fn new(index: usize, builder: BuilderId, address: String, dialing: &Dialing) -> Self {
-        let state = State::Connecting(dialing.dial(address.clone(), builder));
-        Self { index, builder, address, state, wait: RETRY_FIRST, retransmits: 0, ending: false }
+    pub(super) fn new(
+        index: usize,
+        builder: BuilderId,
+        address: String,
+        rate: Option<Rate>,
+        dialing: &Dialing,
+    ) -> Self {
+        let state = State::Connecting(dialing.dial(address.clone(), builder, rate));
+        Self { index, builder, address, rate, state, wait: RETRY_FIRST, retransmits: 0, ending: false }
     }
 
     /// Takes in what the builder says, and connects where there is no connection.
@@ -103,7 +119,8 @@ impl Lane {
         loop {
             match &mut self.state {
                 State::Waiting(until) if *until <= clock::now() => {
-                    self.state = State::Connecting(dialing.dial(self.address.clone(), self.builder));
+                    self.state =
+                        State::Connecting(dialing.dial(self.address.clone(), self.builder, self.rate));
                 }
                 State::Waiting(_) => return,
                 State::Connecting(connecting) => match connecting.as_mut().poll(cx) {

@@ -11,29 +11,34 @@ mod section;
 mod run;
 mod trigger;
 mod supervisor;
+mod shared;
 mod network;
 mod security;
 mod entries;
 mod input;
 mod source;
 mod builder;
+mod classes;
 mod shaping;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
-use evb_core::id::Peer;
+use evb_core::{id::Peer, units::Rate};
+use evb_shaper::{Pace, cost::PacketCost};
 use toml::de::DeTable;
 
 pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
+pub use classes::{ClassEntry, ClassesConfig};
 pub use endpoint::{Endpoint, EndpointError};
 pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
 pub use network::{Admission, NetworkConfig, Transport};
 pub use problem::{Origin, Problem, Problems, Severity};
 pub use run::RunConfig;
 pub use security::SecurityMode;
-pub use shaping::{ShapingConfig, ShapingMode, nine_tenths};
+pub use shaping::{OffloadChoice, Spin, ShapingConfig, ShapingMode, nine_tenths};
+pub use shared::SharedBuffer;
 pub use source::SourceEntry;
 pub use supervisor::{AssignmentPolicy, SupervisorConfig};
 pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
@@ -60,6 +65,46 @@ pub struct Config {
     pub sources: Vec<SourceEntry>,
     /// All builders; ids and addresses are distinct.
     pub builders: Vec<BuilderEntry>,
+}
+
+impl Config {
+    /// What packets cost on these links.
+    pub fn cost(&self) -> PacketCost {
+        PacketCost::tcp(u32::try_from(self.network.mtu.count()).unwrap_or(u32::MAX), self.shaping.cell)
+    }
+
+    /// A pace of that rate. Unless it is given, its burst is the usual one, or the lane's part of a port's buffer: all lanes of
+    /// a port may be late together.
+    pub fn pace(&self, rate: Rate) -> Pace {
+        let measure = self.shaping.counts;
+        let share = self.network.port_buffer.map(|buffer| buffer / self.sources.len().max(1) as u64);
+        match self.shaping.burst {
+            Some(burst) => Pace { rate, burst, measure },
+            None => Pace::usual(rate, measure, &self.cost(), share),
+        }
+    }
+
+    /// The pace of the lanes to a builder: its own, or that of all.
+    pub fn lane_pace(&self, builder: &BuilderEntry) -> Option<Pace> {
+        builder.rate.or(self.shaping.rate).map(|rate| self.pace(rate))
+    }
+
+    /// What one source's lanes to these builders let through together, in line bytes; `None` if one of them has no pace.
+    pub fn paced_line_rate<'a>(&self, builders: impl IntoIterator<Item = &'a BuilderEntry>) -> Option<Rate> {
+        let packet = self.cost().wire(self.cost().packet_payload());
+        let line = |pace: Pace| {
+            let bits = u128::from(pace.rate.bits_per_second()) * u128::from(packet.line.count());
+            u64::try_from(bits / u128::from(packet.by(pace.measure).count().max(1))).unwrap_or(u64::MAX)
+        };
+        let rates: Option<Vec<u64>> =
+            builders.into_iter().map(|builder| self.lane_pace(builder).map(line)).collect();
+        Some(Rate::from_bits_per_second(rates?.into_iter().fold(0, u64::saturating_add)))
+    }
+
+    /// Whether anything keeps to a rate.
+    pub fn is_paced(&self) -> bool {
+        self.shaping.classes.is_some() || self.builders.iter().any(|builder| self.lane_pace(builder).is_some())
+    }
 }
 
 /// A configuration and the text that it came from.

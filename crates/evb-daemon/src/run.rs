@@ -14,6 +14,7 @@ use evb::{
     supervisor::{Supervisor, SupervisorHandle},
 };
 use evb_core::{id::Peer, ledger::RunReport};
+use evb_net::pacing::Choice;
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinSet,
@@ -103,9 +104,13 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     let config = Arc::new(admitted.config);
     let hosted = roles::hosted(&arguments.roles, &config)?;
     let number = build::run_number(&config, &hosted)?;
+    let executor = build::executor(&config, &hosted)?;
+    if let Some(choice) = executor.as_ref().filter(|_| !arguments.quiet) {
+        eprintln!("departures are kept by {}: {}", choice.executor.offload(), choice.reason);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut host = Host::start(Arc::clone(&config), &hosted, number).await?;
+        let mut host = Host::start(Arc::clone(&config), &hosted, number, executor).await?;
         let ended = host.finish(arguments.quiet).await?;
         summary::publish(&ended, arguments.summary.as_deref(), arguments.quiet)
     })
@@ -116,9 +121,10 @@ pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     let config = Arc::new(config);
     let hosted = roles::hosted(&[], &config)?;
     let number = build::run_number(&config, &hosted)?;
+    let executor = build::executor(&config, &hosted)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let mut host = Host::start(Arc::clone(&config), &hosted, number).await?;
+        let mut host = Host::start(Arc::clone(&config), &hosted, number, executor).await?;
         host.join_all().await?;
         host.outcome().await
     })?;
@@ -173,7 +179,9 @@ impl Host {
         config: Arc<Config>,
         hosted: &[Peer],
         number: Option<evb_core::id::RunNumber>,
+        executor: Option<Choice>,
     ) -> Result<Self, RunError> {
+        let executor = executor.map(Arc::new);
         let mut supervisor = None;
         if hosted.contains(&Peer::Supervisor) {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
@@ -186,8 +194,8 @@ impl Host {
         }
         let mut peers = JoinSet::new();
         for peer in hosted.iter().copied().filter(|peer| *peer != Peer::Supervisor) {
-            let config = Arc::clone(&config);
-            peers.spawn(async move { Ok((peer, build::join(&config, peer).await?)) });
+            let (config, executor) = (Arc::clone(&config), executor.clone());
+            peers.spawn(async move { Ok((peer, build::join(&config, executor.as_deref(), peer).await?)) });
         }
         Ok(Self { supervisor, peers, joined: Vec::new(), events: config.run.events })
     }

@@ -95,7 +95,7 @@ impl Scenario {
         match self.shaping {
             Shaping::Credit { budget, .. } => budget,
             Shaping::Window { window } => window * u64::from(self.sources),
-            Shaping::TokenBucket { .. } | Shaping::None => Bytes::MAX,
+            Shaping::TokenBucket(_) | Shaping::None => Bytes::MAX,
         }
     }
 }
@@ -124,7 +124,7 @@ impl<'a> Simulation<'a> {
         let source_hosts = (0..sources.len()).map(|index| {
             let core =
                 SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO);
-            let pacing = Pacing::uniform(scenario.shaping.pace(None), builders.len(), cost);
+            let pacing = Pacing::uniform(scenario.shaping.pace(), builders.len(), cost);
             let own = lanes[index].iter().map(|(own, _)| *own).collect();
             let (core, control) = (PacedSource::new(core, pacing), ends[index].1.1);
             SourceHost::new(core, 1 + index, index, control, own, workload.clone())

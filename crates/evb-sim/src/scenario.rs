@@ -88,7 +88,7 @@ impl Scenario {
         match self.shaping {
             Shaping::Credit { .. } => "credit",
             Shaping::Window { .. } => "window",
-            Shaping::TokenBucket { .. } => "token-bucket",
+            Shaping::TokenBucket(_) => "token-bucket",
             Shaping::None => "none",
         }
     }

@@ -2,7 +2,7 @@
 //! After a change that is meant to change it: `INSTA_UPDATE=always cargo test -p evb-sim --test incast`.
 
 use evb_core::units::{Bytes, Rate};
-use evb_shaper::Shaping;
+use evb_shaper::{ByteMeasure, Pace, Shaping};
 use evb_sim::{Scenario, SimReport};
 
 const PORT: Bytes = Bytes::kib(128);
@@ -15,10 +15,11 @@ fn shaping(mode: &str, sources: u16) -> Shaping {
         // Nine tenths, as for credit.
         "window" => Shaping::Window { window: PORT * 9 / 10 / sources },
         // Two packets at once, and a share of the link.
-        "token-bucket" => Shaping::TokenBucket {
+        "token-bucket" => Shaping::TokenBucket(Pace {
             rate: Rate::from_bits_per_second(LINK / sources * 95 / 100),
             burst: Bytes::new(2 * 1538),
-        },
+            measure: ByteMeasure::Line,
+        }),
         _ => Shaping::None,
     }
 }

@@ -11,7 +11,7 @@ use evb_core::{
     trigger::TriggerKind,
     units::{Bytes, Frequency, Rate},
 };
-use evb_shaper::Shaping;
+use evb_shaper::{ByteMeasure, Pace, Shaping};
 use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport};
 
 /// What a run may hold of one kind, at random.
@@ -56,10 +56,11 @@ fn shaping(dice: &mut Dice, sources: u16, network: &NetworkModel) -> Shaping {
         5 | 6 => Shaping::Window { window: (port * 9 / 10 / u64::from(sources)).max(Bytes::new(1514)) },
         7 | 8 => {
             let share = network.link_rate.bits_per_second() / u64::from(sources);
-            Shaping::TokenBucket {
+            Shaping::TokenBucket(Pace {
                 rate: Rate::from_bits_per_second(share),
                 burst: Bytes::new(dice.between(1, 16_000)),
-            }
+                measure: ByteMeasure::Line,
+            })
         }
         _ => Shaping::None,
     }

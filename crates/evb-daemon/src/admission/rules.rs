@@ -178,8 +178,8 @@ fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Find
     }
     let lanes = config.sources.len() * worst.builders.len();
     let reason = format!(
-        "{lanes} lanes with a burst of {} put up to {} at once into the port of {}, whose buffer has {port_buffer}",
-        config.shaping.burst, worst.bursts, worst.name
+        "the bursts of {lanes} lanes put up to {} at once into the port of {}, whose buffer has {port_buffer}",
+        worst.bursts, worst.name
     );
     Some(Finding::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
 }
@@ -198,7 +198,7 @@ fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding>
 
 /// A lane must be allowed what the trigger makes for it, or its backlog grows without end.
 fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
-    let pace = config.shaping.rate?;
+    let pace = config.builders.iter().filter_map(|builder| config.paced_line_rate([builder])).min()?;
     let per_builder = sums.asked? / config.builders.len() as f64;
     let factor = cost::line_factor(config.network.mtu) * 8.0 * per_builder;
     let largest = config.sources.iter().filter_map(|source| source.input.mean_size()).max()?;

@@ -66,7 +66,7 @@ pub struct PortSum {
     pub windows: Bytes,
     /// What token buckets let into its buffer at once at worst.
     pub bursts: Bytes,
-    /// What token buckets let through, in line bytes.
+    /// What the lanes' paces let through, in line bytes.
     pub paced: Option<Rate>,
 }
 
@@ -81,7 +81,7 @@ pub struct UplinkSum {
     pub load: Option<Rate>,
     /// The load as a part of the link.
     pub utilisation: Option<f64>,
-    /// What token buckets let through, in line bytes.
+    /// What the lanes' paces let through, in line bytes.
     pub paced: Option<Rate>,
 }
 
@@ -150,7 +150,7 @@ fn ports(config: &Config, event: &EventSum, asked: Option<f64>) -> Vec<PortSum> 
     let (mtu, cell) = (config.network.mtu, config.shaping.cell);
     let chunk = cost::buffer_bytes(config.shaping.chunk, mtu, cell);
     let window = cost::buffer_bytes(config.shaping.window, mtu, cell);
-    let burst = cost::buffer_bytes(config.shaping.burst, mtu, cell);
+    let burst = |builder: &&BuilderEntry| config.lane_pace(builder).map_or(Bytes::ZERO, |pace| pace.burst);
     let port = |(name, builders): (&str, Vec<&BuilderEntry>)| {
         let share = builders.len() as f64 / config.builders.len() as f64;
         let lanes = builders.len() as u64 * event.fragments;
@@ -165,8 +165,8 @@ fn ports(config: &Config, event: &EventSum, asked: Option<f64>) -> Vec<PortSum> 
             chunks: budget.count() / chunk.count().max(1),
             drain: config.network.link_rate.map(|link| budget / link),
             windows: window * lanes,
-            bursts: burst * lanes,
-            paced: config.shaping.rate.map(|rate| rate * lanes),
+            bursts: builders.iter().map(burst).sum::<Bytes>() * event.fragments,
+            paced: config.paced_line_rate(builders).map(|rate| rate * event.fragments),
         }
     };
     groups.into_iter().map(port).collect()
@@ -182,13 +182,12 @@ fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
     let uplink = |(name, sources): (String, Vec<&SourceEntry>)| {
         let bytes: Option<Bytes> = sources.iter().map(|source| in_lane(source)).sum();
         let load = flow(asked, bytes.map(|bytes| on_line(bytes, mtu)));
-        let lanes = (sources.len() * config.builders.len()) as u64;
         UplinkSum {
             name,
             sources: sources.iter().map(|source| source.id).collect(),
             load,
             utilisation: utilisation(load, config.network.link_rate),
-            paced: config.shaping.rate.map(|rate| rate * lanes),
+            paced: config.paced_line_rate(&config.builders).map(|rate| rate * sources.len() as u64),
         }
     };
     let mut uplinks: Vec<UplinkSum> = groups.into_iter().map(uplink).collect();

@@ -39,7 +39,8 @@ fn system(config: &Config, sums: &Sums) -> String {
         ShapingMode::Credit => format!("credit, in grants of {}", shaping.chunk),
         ShapingMode::Window => format!("window, {} for each lane", shaping.window),
         ShapingMode::TokenBucket => {
-            format!("token-bucket, {} for each lane, {} at once", rate(shaping.rate), shaping.burst)
+            let burst = shaping.rate.map_or(Bytes::ZERO, |rate| config.pace(rate).burst);
+            format!("token-bucket, {} for each lane, {burst} at once", rate(shaping.rate))
         }
         ShapingMode::None => "none: expect drops in shallow switches".to_owned(),
     };

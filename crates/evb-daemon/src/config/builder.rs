@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use evb_core::{id::BuilderId, units::Bytes};
+use evb_core::{
+    id::BuilderId,
+    units::{Bytes, Rate},
+};
 
 use super::{endpoint::Endpoint, input::path, section::Section, source::core};
 
@@ -19,6 +22,8 @@ pub struct BuilderEntry {
     pub filter: FilterEntry,
     /// The name of the switch port that it shares with others; `None`: with those of the same host.
     pub port: Option<String>,
+    /// The pace of each lane towards it, in place of the general one.
+    pub rate: Option<Rate>,
     /// Its share of the port's budget: what its sources together may have on the way to it, in buffer bytes.
     pub budget: Bytes,
     /// The memory that it may use for events; `None`: its share of the machine's.
@@ -87,6 +92,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
         .and_then(read_sink);
     let filter = section.kinded("filter").map_or(Some(FilterEntry::AcceptAll), read_filter);
     let port = section.text("port", "the name of a switch port");
+    let rate = section.rate("rate");
     let memory = section.some_bytes("memory");
     let core = core(&mut section);
     section.finish();
@@ -97,6 +103,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
         sink,
         filter,
         port,
+        rate,
         budget: Bytes::ZERO,
         memory,
         core,

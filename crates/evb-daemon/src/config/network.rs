@@ -2,7 +2,10 @@
 
 use evb_core::units::{Bytes, Rate};
 
-use super::section::Section;
+use super::{
+    section::Section,
+    shared::{self, SharedBuffer},
+};
 
 /// The transport, and what is known of the switch.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +16,8 @@ pub struct NetworkConfig {
     pub link_rate: Option<Rate>,
     /// The buffer of a switch port towards a builder, in buffer bytes.
     pub port_buffer: Option<Bytes>,
+    /// What several ports share: switch memory, trunks.
+    pub shared: Vec<SharedBuffer>,
     /// The largest IP packet.
     pub mtu: Bytes,
     /// The kernel's name of the TCP congestion control; `None`: cubic where it may be chosen.
@@ -54,6 +59,7 @@ pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
         transport: Transport::Tcp,
         link_rate: section.rate("link_rate"),
         port_buffer: section.some_bytes("port_buffer"),
+        shared: shared::read(&mut section),
         mtu: Bytes::new(section.whole("mtu", 576..=65_536).unwrap_or(1500)),
         congestion_control: congestion_control(&mut section),
         nodelay: section.flag("nodelay").unwrap_or(true),

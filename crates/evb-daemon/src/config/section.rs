@@ -103,6 +103,10 @@ impl<'t> Section<'t> {
         self.entries.and_then(|entries| entries.get(key)).is_some_and(|value| value.get_ref().is_table())
     }
 
+    pub(super) fn is_text(&self, key: &str) -> bool {
+        self.entries.and_then(|entries| entries.get(key)).is_some_and(|value| value.get_ref().is_str())
+    }
+
     pub(super) fn key_path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
@@ -306,6 +310,18 @@ impl<'t> Section<'t> {
         section.kind = Some(value);
         section.id = self.id;
         Some(section)
+    }
+
+    /// A list of texts.
+    pub(super) fn texts(&mut self, key: &'static str, example: &str) -> Option<Vec<String>> {
+        let value = self.value(key)?;
+        let texts = value.get_ref().as_array().and_then(|array| {
+            array.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+        });
+        if texts.is_none() {
+            self.wrong_kind(key, value.get_ref(), "a list of texts", example);
+        }
+        texts
     }
 
     /// A host on which something of ours listens or from which it sends.

@@ -3,9 +3,15 @@
 use std::collections::BTreeMap;
 
 use evb_core::units::{Bytes, Rate};
-use evb_shaper::cost::PacketCost;
+use evb_net::pacing::Offload;
+use evb_shaper::{ByteMeasure, cost::PacketCost};
 
-use super::{builder::BuilderEntry, network::NetworkConfig, section::Section};
+use super::{
+    builder::BuilderEntry,
+    classes::{self, ClassesConfig},
+    network::NetworkConfig,
+    section::Section,
+};
 use crate::cost;
 
 /// When sources may send.
@@ -22,10 +28,18 @@ pub struct ShapingConfig {
     pub sources_at_once: Option<u32>,
     /// Window: what each lane may have outstanding, in lane bytes.
     pub window: Bytes,
-    /// The pace of each lane, in line bytes; always there for the token bucket.
+    /// The rate of each lane, in bytes as `counts` says; always there for the token bucket.
     pub rate: Option<Rate>,
-    /// The bucket's depth.
-    pub burst: Bytes,
+    /// Which bytes `rate` counts.
+    pub counts: ByteMeasure,
+    /// What a pace may catch up, and so the most that leaves at once; `None`: [`Pace::usual`].
+    pub burst: Option<Bytes>,
+    /// Who keeps the pace.
+    pub offload: OffloadChoice,
+    /// Whether a core may be kept busy to depart on time.
+    pub spin: Spin,
+    /// How the classes of traffic share the link; `None`: they do not.
+    pub classes: Option<ClassesConfig>,
     /// What a packet is charged at least.
     pub cell: Bytes,
 }
@@ -55,6 +69,26 @@ impl ShapingMode {
     }
 }
 
+/// Who keeps the pace of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffloadChoice {
+    /// The best that is proved on this host at start.
+    Auto,
+    /// That, or none at all.
+    Only(Offload),
+}
+
+/// Whether a core may be kept busy to depart on time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spin {
+    /// Timers alone.
+    Off,
+    /// Where there are cores enough.
+    On,
+    /// Wherever.
+    Force,
+}
+
 /// Without a stated port buffer there is nothing to overflow but memory.
 const FREE_BUDGET: Bytes = Bytes::mib(8);
 const FREE_CHUNK: Bytes = Bytes::kib(256);
@@ -68,9 +102,24 @@ pub(super) struct Given {
     sources_at_once: Option<u32>,
     window: Option<Bytes>,
     rate: Option<Rate>,
+    counts: ByteMeasure,
     burst: Option<Bytes>,
     cell: Bytes,
+    offload: OffloadChoice,
+    spin: Spin,
+    classes: Option<classes::Given>,
 }
+
+const OFFLOADS: [(&str, OffloadChoice); 6] = [
+    ("auto", OffloadChoice::Auto),
+    ("software", OffloadChoice::Only(Offload::Software)),
+    ("pacing-rate", OffloadChoice::Only(Offload::PacingRate)),
+    ("txtime", OffloadChoice::Only(Offload::Txtime)),
+    ("etf", OffloadChoice::Only(Offload::Etf)),
+    ("tbf", OffloadChoice::Only(Offload::Tbf)),
+];
+
+const MEASURES: [(&str, ByteMeasure); 2] = [("line", ByteMeasure::Line), ("buffer", ByteMeasure::Buffer)];
 
 const MODES: [(&str, ShapingMode); 4] = [
     ("credit", ShapingMode::Credit),
@@ -88,16 +137,32 @@ pub(super) fn read(section: &mut Section<'_>) -> Given {
         sources_at_once: section.count("sources_at_once", 65_535),
         window: section.some_bytes("window"),
         rate: section.rate("rate"),
+        counts: section.choice("rate_counts", &MEASURES).unwrap_or(ByteMeasure::Line),
         burst: section.some_bytes("burst"),
         cell: section.bytes("cell").unwrap_or(cost::CELL),
+        offload: section.choice("offload", &OFFLOADS).unwrap_or(OffloadChoice::Auto),
+        spin: spin(section),
+        classes: classes::read(section),
     };
     if given.sources_at_once.is_some() && given.mode != ShapingMode::Credit {
         let reason = "`sources_at_once` belongs to mode = \"credit\"";
         section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
     }
-    section.not_yet("offload", "remove it: the kernel does not pace yet");
-    section.not_yet("spin", "remove it: the kernel's timers are used");
+    if let OffloadChoice::Only(offload @ (Offload::Txtime | Offload::Etf)) = given.offload {
+        let reason =
+            format!("`{}` gives each datagram its departure time, and lanes are TCP", offload.word());
+        let remedy = "write \"auto\"; over TCP the kernel paces by \"pacing-rate\" or \"tbf\"";
+        section.refuse("offload", reason, remedy);
+    }
     given
+}
+
+/// `spin = true`, `false` or `"force"`.
+fn spin(section: &mut Section<'_>) -> Spin {
+    if section.is_text("spin") {
+        return section.choice("spin", &[("force", Spin::Force)]).unwrap_or(Spin::Off);
+    }
+    if section.flag("spin") == Some(true) { Spin::On } else { Spin::Off }
 }
 
 impl Given {
@@ -145,8 +210,6 @@ impl Given {
             let link = network.link_rate?.bits_per_second();
             Some(Rate::from_bits_per_second((link / 100 * 95 / (sources * most_sharing)).max(1)))
         };
-        let full = cost::full_payload(network.mtu);
-        let two_packets = cost::line_bytes(full, network.mtu) * 2;
         ShapingConfig {
             mode: self.mode,
             budget,
@@ -154,8 +217,12 @@ impl Given {
             sources_at_once: self.sources_at_once,
             window: self.window.unwrap_or_else(|| default_window(network, sources * most_sharing, self.cell)),
             rate: self.rate.or_else(|| lane_rate().filter(|_| self.mode == ShapingMode::TokenBucket)),
-            burst: self.burst.unwrap_or(two_packets),
+            counts: self.counts,
+            burst: self.burst,
             cell: self.cell,
+            offload: self.offload,
+            spin: self.spin,
+            classes: self.classes.and_then(|given| given.resolve(section, network)),
         }
     }
 }

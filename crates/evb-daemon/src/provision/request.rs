@@ -16,6 +16,8 @@ use super::{
     plan::{Bucket, Destination, Request, least_burst},
     traffic::{ClassOption, Sharing},
 };
+use evb_shaper::{ByteMeasure, Pace};
+
 use crate::config::{BuilderEntry, Config, Endpoint};
 
 /// Preamble, check sequence and gap of a frame, which the wire carries and tc does not count.
@@ -157,13 +159,18 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
     let rate = |builder: &BuilderEntry| {
         let own = wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
         // The configuration has the pace of a lane, and every source here has one to that builder.
-        own.or_else(|| config.shaping.rate.map(|lane| lane * sources.len() as u64)).map(convert)
+        let lanes = |pace: Pace| match pace.measure {
+            ByteMeasure::Line => in_frames(pace.rate, mtu) * sources.len() as u64,
+            ByteMeasure::Buffer => pace.rate * sources.len() as u64,
+        };
+        own.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
     };
+    let configured = config.shaping.burst.unwrap_or(Bytes::ZERO);
     let mut destinations = Vec::new();
     for builder in &config.builders {
         let rate = rate(builder);
         let needed = rate.map(|rate| least_burst(rate, frame));
-        let burst = wishes.burst.or_else(|| needed.map(|needed| needed.max(config.shaping.burst)));
+        let burst = wishes.burst.or_else(|| needed.map(|needed| needed.max(configured)));
         if let (Some(asked), Some(needed)) = (wishes.burst, needed)
             && asked < needed
         {
@@ -175,13 +182,12 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
         let addresses = resolve(&format!("builder {}", builder.id), &builder.listen)?;
         destinations.push(Destination { builder: builder.id, addresses, rate, burst });
     }
-    let raised =
-        destinations.iter().filter_map(|d| d.burst).max().filter(|burst| *burst > config.shaping.burst);
-    if let (Some(raised), None) = (raised, wishes.burst) {
+    let raised = destinations.iter().filter_map(|d| d.burst).max().filter(|burst| *burst > configured);
+    if let (Some(raised), None, Some(configured)) = (raised, wishes.burst, config.shaping.burst) {
         notes.push(format!(
             "buckets hold up to {raised} instead of the configured {}, which covers how late the kernel's timers are \
              (--burst overrides)",
-            config.shaping.burst
+            configured
         ));
     }
     let supervisor = resolve("the supervisor", &config.supervisor.listen)?;

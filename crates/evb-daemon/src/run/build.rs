@@ -1,5 +1,6 @@
 //! From configuration entries to running roles.
 
+mod pacing;
 mod sink;
 mod supervisor;
 
@@ -15,9 +16,10 @@ use evb_core::{
     id::{Peer, RunNumber},
     units::Bytes,
 };
-use evb_net::lane::LaneOptions;
+use evb_net::{lane::LaneOptions, pacing::Choice};
 use evb_shaper::Shaping;
 
+pub(super) use pacing::executor;
 pub(super) use sink::run_number;
 pub(super) use supervisor::supervisor;
 
@@ -28,13 +30,14 @@ use crate::{
 };
 
 /// Starts a source or builder and waits until it has joined the run.
-pub(super) async fn join(config: &Config, peer: Peer) -> Result<Joined, RunError> {
+pub(super) async fn join(config: &Config, executor: Option<&Choice>, peer: Peer) -> Result<Joined, RunError> {
     let missing = || RunError::Operator(format!("the configuration has no {peer}"));
     match peer {
         Peer::Supervisor => Err(missing()),
         Peer::Source(id) => {
             let entry = config.sources.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
-            let source = inputs::start_source(entry, config.run.seed, source_config(config, entry)?).await;
+            let source =
+                inputs::start_source(entry, config.run.seed, source_config(config, executor, entry)?).await;
             source.map(Joined::Source).map_err(|error| RunError::Input { id, reason: error.to_string() })
         }
         Peer::Builder(id) => {
@@ -52,7 +55,11 @@ fn supervisor_address(config: &Config) -> String {
     config.supervisor.listen.to_string()
 }
 
-fn source_config(config: &Config, entry: &SourceEntry) -> Result<SourceConfig, RunError> {
+fn source_config(
+    config: &Config,
+    executor: Option<&Choice>,
+    entry: &SourceEntry,
+) -> Result<SourceConfig, RunError> {
     let bind = entry.bind.as_ref().map(|text| {
         let fault =
             |_| RunError::Input { id: entry.id, reason: format!("bind = \"{text}\" is not an IP address") };
@@ -64,7 +71,7 @@ fn source_config(config: &Config, entry: &SourceEntry) -> Result<SourceConfig, R
         backlog: entry.backlog,
         start_timeout: config.supervisor.start_timeout,
         shaping: shaping(config, config.shaping.budget),
-        rate: config.shaping.rate.map(|rate| (rate, config.shaping.burst)),
+        pacing: pacing::pacing(config, entry, executor),
         mtu: mtu(config),
         cell: config.shaping.cell,
         lane: lane_options(config),
@@ -102,7 +109,7 @@ pub(crate) fn shaping(config: &Config, budget: Bytes) -> Shaping {
         },
         ShapingMode::Window => Shaping::Window { window: shaping.window },
         ShapingMode::TokenBucket => match shaping.rate {
-            Some(rate) => Shaping::TokenBucket { rate, burst: shaping.burst },
+            Some(rate) => Shaping::TokenBucket(config.pace(rate)),
             None => Shaping::None,
         },
         ShapingMode::None => Shaping::None,
@@ -116,8 +123,8 @@ fn lane_options(config: &Config) -> LaneOptions {
         congestion_control: network.congestion_control.clone(),
         send_buffer: network.send_buffer,
         receive_buffer: network.receive_buffer,
-        dscp: network.dscp,
-        priority: None,
+        dscp: network.dscp.or_else(|| config.shaping.classes.as_ref()?.data.dscp),
+        priority: config.shaping.classes.as_ref().and_then(|classes| classes.data.socket_priority),
     }
 }
 

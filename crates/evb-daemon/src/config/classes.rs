@@ -1,0 +1,125 @@
+//! `[shaping.classes]`: how event data, control, monitoring and everything else share a link.
+
+use evb_core::units::Rate;
+
+use super::{network::NetworkConfig, section::Section};
+
+/// The classes of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassesConfig {
+    /// Lanes: the fragments.
+    pub data: ClassEntry,
+    /// The supervisor's connections.
+    pub control: ClassEntry,
+    /// Metrics and what else watches the system.
+    pub monitoring: ClassEntry,
+    /// All other traffic of the host; only the kernel can hold it (`evbd provision`).
+    pub other: ClassEntry,
+}
+
+/// One class, in the sense of HTB and CBQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassEntry {
+    /// What it gets in any case, in line bytes.
+    pub guaranteed: Rate,
+    /// What it gets at most, by borrowing what others leave.
+    pub ceiling: Rate,
+    /// Who borrows first: the smaller number.
+    pub priority: u8,
+    /// The code point on its packets, for switches.
+    pub dscp: Option<u8>,
+    /// `SO_PRIORITY` of its sockets, for the host's own queues.
+    pub socket_priority: Option<u32>,
+}
+
+impl ClassesConfig {
+    /// All classes with their words.
+    pub fn all(&self) -> [(&'static str, &ClassEntry); 4] {
+        [
+            ("data", &self.data),
+            ("control", &self.control),
+            ("monitoring", &self.monitoring),
+            ("other", &self.other),
+        ]
+    }
+}
+
+/// As the section has them.
+pub(super) struct Given([Option<GivenClass>; 4]);
+
+#[derive(Clone, Copy, Default)]
+struct GivenClass {
+    guaranteed: Option<Rate>,
+    ceiling: Option<Rate>,
+    priority: Option<u8>,
+    dscp: Option<u8>,
+    socket_priority: Option<u32>,
+}
+
+const WORDS: [&str; 4] = ["data", "control", "monitoring", "other"];
+
+/// Of a link of 100: what a class is guaranteed if nothing is said, its priority, and its code point. Control is small and
+/// urgent; CS6 (48) is the code point of network control, CS1 (8) that of bulk (RFC 4594); AF11 (10) is "high-throughput data".
+const DEFAULTS: [(u64, u8, u8); 4] = [(80, 1, 10), (5, 0, 48), (2, 2, 0), (1, 3, 8)];
+
+pub(super) fn read(shaping: &mut Section<'_>) -> Option<Given> {
+    let mut section = shaping.table("classes")?;
+    let mut class = |word| {
+        let mut section = section.table(word)?;
+        let given = GivenClass {
+            guaranteed: section.rate("guaranteed"),
+            ceiling: section.rate("ceiling"),
+            priority: section.whole("priority", 0..=7).and_then(|priority| u8::try_from(priority).ok()),
+            dscp: section.whole("dscp", 0..=63).and_then(|dscp| u8::try_from(dscp).ok()),
+            // Above 6 the kernel wants CAP_NET_ADMIN (socket(7)).
+            socket_priority: section
+                .whole("socket_priority", 0..=15)
+                .and_then(|priority| u32::try_from(priority).ok()),
+        };
+        section.finish();
+        Some(given)
+    };
+    let given = WORDS.map(&mut class);
+    section.finish();
+    Some(Given(given))
+}
+
+impl Given {
+    /// Fills in what is missing, and refuses what a link cannot keep.
+    pub(super) fn resolve(self, section: &Section<'_>, network: &NetworkConfig) -> Option<ClassesConfig> {
+        let Some(link) = network.link_rate else {
+            let reason = "classes share a link, and its rate is not known";
+            section.refuse("classes", reason, "add [network] link_rate");
+            return None;
+        };
+        let mut sum = 0;
+        let [data, control, monitoring, other] = std::array::from_fn(|index| {
+            let (percent, priority, dscp) = DEFAULTS[index];
+            let given = self.0[index].unwrap_or_default();
+            let default = Rate::from_bits_per_second((link.bits_per_second() / 100 * percent).max(1));
+            let ceiling = given.ceiling.unwrap_or(link).min(link);
+            let guaranteed = given.guaranteed.unwrap_or(default.min(ceiling));
+            if guaranteed > ceiling {
+                let reason = format!(
+                    "class `{}` is guaranteed {guaranteed}, above its ceiling of {ceiling}",
+                    WORDS[index]
+                );
+                section.refuse("classes", reason, "guarantee less, or raise the ceiling");
+            }
+            sum += guaranteed.bits_per_second();
+            ClassEntry {
+                guaranteed,
+                ceiling,
+                priority: given.priority.unwrap_or(priority),
+                dscp: given.dscp.or(Some(dscp)),
+                socket_priority: given.socket_priority,
+            }
+        });
+        if sum > link.bits_per_second() {
+            let sum = Rate::from_bits_per_second(sum);
+            let reason = format!("the classes are guaranteed {sum} in all, and the link carries {link}");
+            section.refuse("classes", reason, "guarantee less: what is left over is borrowed anyway");
+        }
+        Some(ClassesConfig { data, control, monitoring, other })
+    }
+}

@@ -1,0 +1,102 @@
+//! From `[shaping]` to paces, classes and the executor that was proved here.
+
+use std::{
+    net::{IpAddr, ToSocketAddrs as _, UdpSocket},
+    sync::Arc,
+};
+
+use evb::source::PacingConfig;
+use evb_core::{id::Peer, units::Rate};
+use evb_net::pacing::{Choice, Offload, Software, Transport, Trial, choose, cores, spin_allowed};
+use evb_shaper::{ByteMeasure, Class, LinkPlan, Pace, cost::PacketCost};
+
+use super::super::RunError;
+use crate::config::{BuilderEntry, Config, OffloadChoice, SourceEntry, Spin};
+
+/// Who keeps the paces of the hosted sources; `None` where nothing is paced. Sends and times, below a second.
+pub(in crate::run) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice>, RunError> {
+    let is_hosted = |source: &&SourceEntry| hosted.contains(&Peer::Source(source.id));
+    let sources: Vec<&SourceEntry> = config.sources.iter().filter(is_hosted).collect();
+    if sources.is_empty() || !config.is_paced() {
+        return Ok(None);
+    }
+    let software = software(config.shaping.spin)?;
+    let requested = match config.shaping.offload {
+        OffloadChoice::Auto => None,
+        OffloadChoice::Only(offload) => Some(offload),
+    };
+    // The whole link's classes cannot be kept by the rates of single sockets.
+    let requested = requested.or_else(|| config.shaping.classes.is_some().then_some(Offload::Software));
+    let mut trials = Vec::new();
+    for source in sources {
+        for builder in &config.builders {
+            trials.extend(trial(config, source, builder));
+        }
+    }
+    choose(requested, software, &trials).map(Some).map_err(|error| RunError::Operator(error.to_string()))
+}
+
+fn software(spin: Spin) -> Result<Software, RunError> {
+    if spin == Spin::Off {
+        return Ok(Software::timer());
+    }
+    spin_allowed(spin == Spin::Force, cores())
+        .map(|()| Software::spinning())
+        .map_err(|error| RunError::Operator(format!("shaping.spin: {error}")))
+}
+
+/// The path from a source to a builder, as far as names and routes give one.
+fn trial(config: &Config, source: &SourceEntry, builder: &BuilderEntry) -> Option<Trial> {
+    let to = (builder.listen.host.as_str(), builder.listen.port).to_socket_addrs().ok()?.next()?.ip();
+    let bound = source.bind.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
+    let from = bound.filter(|from| from.is_ipv4() == to.is_ipv4()).or_else(|| local_towards(to))?;
+    let rate = config.lane_pace(builder).map(|pace| in_frames(pace, config.cost()));
+    Some(Trial { transport: Transport::Tcp, from, to, priority: None, rate })
+}
+
+/// The address that the kernel would send from; no packet is sent.
+fn local_towards(to: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((to, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// A pace in L2 frames, which the kernel counts.
+fn in_frames(pace: Pace, cost: PacketCost) -> Rate {
+    let packet = cost.wire(cost.packet_payload());
+    let frames = u128::from(pace.rate.bits_per_second()) * u128::from(packet.buffer.count());
+    let bits = frames / u128::from(packet.by(pace.measure).count().max(1));
+    Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
+}
+
+/// The paces of one source's lanes, its classes, and who keeps them.
+pub(super) fn pacing(config: &Config, source: &SourceEntry, executor: Option<&Choice>) -> PacingConfig {
+    let own = |builder: &BuilderEntry| Some((builder.id, config.pace(builder.rate?)));
+    let usual = PacingConfig::default();
+    PacingConfig {
+        lane: config.shaping.rate.map(|rate| config.pace(rate)),
+        builders: config.builders.iter().filter_map(own).collect(),
+        link: link(config, source),
+        executor: executor.map_or(usual.executor, |choice| Arc::clone(&choice.executor)),
+    }
+}
+
+/// The classes of a source's link. Sources that send from one address have equal parts of it.
+fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
+    let (Some(classes), Some(rate)) = (&config.shaping.classes, config.network.link_rate) else {
+        return LinkPlan::unlimited();
+    };
+    let sharing = config.sources.iter().filter(|other| other.bind == source.bind && source.bind.is_some());
+    let parts = sharing.count().max(1) as u64;
+    let part = |rate: Rate| Rate::from_bits_per_second(rate.bits_per_second() / parts);
+    let class = |(name, entry): (&str, &crate::config::ClassEntry)| Class {
+        name: name.to_owned(),
+        guaranteed: Some(part(entry.guaranteed)),
+        ceiling: Some(part(entry.ceiling)),
+        priority: entry.priority,
+    };
+    let link = Pace::usual(part(rate), ByteMeasure::Line, &config.cost(), None);
+    // Admission has checked the guarantees; what is left to go wrong is rounding.
+    LinkPlan::new(link, classes.all().map(class).into()).unwrap_or_else(|_| LinkPlan::unlimited())
+}

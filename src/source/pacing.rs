@@ -1,0 +1,99 @@
+//! [`PacingConfig`]: how fast a source sends to each builder, and who keeps the pace.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use evb_core::{id::BuilderId, units::Rate};
+use evb_net::pacing::{Executor, Offload, Software};
+use evb_shaper::{LinkPlan, Pace, Pacing, cost::PacketCost};
+
+/// How fast a source sends to each builder, and who keeps the pace.
+#[derive(Clone, Debug)]
+pub struct PacingConfig {
+    /// The pace of every lane; `None`: as fast as grants permit, or, under a token bucket, as that has it.
+    pub lane: Option<Pace>,
+    /// In its place for some builders: each destination its rate.
+    pub builders: BTreeMap<BuilderId, Pace>,
+    /// The link that all lanes share. If it is limited, its first class is the lanes', its second the supervisor connection's.
+    pub link: LinkPlan,
+    /// Who makes departure times come true. Take what [`evb_net::pacing::choose`] has proved.
+    pub executor: Arc<dyn Executor>,
+}
+
+impl Default for PacingConfig {
+    /// No pace, no limit, timers.
+    fn default() -> Self {
+        Self {
+            lane: None,
+            builders: BTreeMap::new(),
+            link: LinkPlan::unlimited(),
+            executor: Arc::new(Software::timer()),
+        }
+    }
+}
+
+impl PacingConfig {
+    /// The lanes' paces; `usual` is what the shaping mode has for all.
+    pub(super) fn plan(&self, builders: &[BuilderId], usual: Option<Pace>, cost: PacketCost) -> Pacing {
+        let in_software = self.executor.offload() != Offload::Tbf;
+        let pace = |id| self.pace(id, usual).filter(|_| in_software);
+        Pacing {
+            lanes: builders.iter().map(|id| pace(*id)).collect(),
+            link: self.link.clone(),
+            lead: self.executor.lead(),
+            precision: self.executor.precision(),
+            ..Pacing::none(cost)
+        }
+    }
+
+    /// The pace of the lane to one builder.
+    pub(super) fn pace(&self, builder: BuilderId, usual: Option<Pace>) -> Option<Pace> {
+        self.builders.get(&builder).copied().or(self.lane).or(usual)
+    }
+}
+
+/// A pace as the rate of a TCP socket, of which the kernel counts the payload (`tcp_update_skb_after_send`,
+/// net/ipv4/tcp_output.c), of full packets.
+pub(super) fn socket_rate(pace: Pace, cost: PacketCost) -> Rate {
+    let payload = cost.packet_payload();
+    let wire = cost.wire(payload).by(pace.measure).count().max(1);
+    let bits = u128::from(pace.rate.bits_per_second()) * u128::from(payload.count()) / u128::from(wire);
+    Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use evb_core::units::Bytes;
+    use evb_shaper::ByteMeasure;
+
+    use super::*;
+
+    fn pace(mbit: u64, measure: ByteMeasure) -> Pace {
+        Pace { rate: Rate::from_bits_per_second(mbit * 1_000_000), burst: Bytes::kib(4), measure }
+    }
+
+    #[test]
+    fn a_builders_own_rate_goes_before_the_general_one() {
+        let general = pace(10, ByteMeasure::Line);
+        let own = pace(30, ByteMeasure::Line);
+        let (first, second) = (BuilderId::new(1), BuilderId::new(2));
+        let config = PacingConfig {
+            lane: Some(general),
+            builders: BTreeMap::from([(second, own)]),
+            ..PacingConfig::default()
+        };
+        let plan = config.plan(
+            &[first, second],
+            Some(pace(1, ByteMeasure::Line)),
+            PacketCost::tcp(1500, Bytes::new(256)),
+        );
+        assert_eq!(plan.lanes, [Some(general), Some(own)]);
+    }
+
+    #[test]
+    fn a_socket_counts_payload() {
+        let cost = PacketCost::tcp(1500, Bytes::new(256));
+        // 1448 of 1514 bytes of a frame, 1538 of the line.
+        assert_eq!(socket_rate(pace(1514, ByteMeasure::Buffer), cost).bits_per_second(), 1_448_000_000);
+        assert_eq!(socket_rate(pace(1538, ByteMeasure::Line), cost).bits_per_second(), 1_448_000_000);
+    }
+}
