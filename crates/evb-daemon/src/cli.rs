@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     admission, bench, check,
     config::{self, ConfigError},
+    doctor,
     memory::machine_memory,
     provision, run,
     tools::{dump, merge, verify},
@@ -35,6 +36,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Tell what this host can do for an event builder, and what to change.
+    Doctor(doctor::DoctorArguments),
     /// Read event files and account for every event: counts, gaps, duplicates, damage.
     Verify(verify::VerifyArguments),
     /// List event files, or show one event.
@@ -55,6 +58,7 @@ pub fn main() -> ExitCode {
     start_log();
     match Cli::parse().command {
         Command::Run(arguments) => run::main(&arguments),
+        Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Verify(arguments) => verify::main(&arguments),
         Command::Dump(arguments) => dump::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),

@@ -11,4 +11,5 @@ pub mod run;
 pub mod bench;
 mod tools;
 mod provision;
+mod doctor;
 pub mod cli;

@@ -46,7 +46,9 @@ pub fn governors(cores: &BTreeSet<usize>) -> Fact<BTreeSet<String>> {
         match text_of(format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor")) {
             Ok(governor) => found.insert(governor),
             Err(_) => {
-                return Err(Unavailable::new(format!("the kernel does not set core {core}'s frequency")));
+                return Err(Unavailable::new(format!(
+                    "the kernel does not set core {core}'s frequency (a virtual machine's host does, or the firmware)"
+                )));
             }
         };
     }

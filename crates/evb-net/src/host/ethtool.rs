@@ -100,8 +100,8 @@ pub struct Offloads {
     pub udp: Option<Feature>,
 }
 
-fn ask(what: &str, device: &str, request: &[u32]) -> Fact<Vec<u32>> {
-    sys_ethtool::ask(device, request).map_err(|error| Unavailable::from_io(what, &error))
+fn ask(device: &str, request: &[u32]) -> Fact<Vec<u32>> {
+    sys_ethtool::ask(device, request).map_err(|error| Unavailable::new(super::fact::in_words(&error)))
 }
 
 /// The name of the device's driver.
@@ -109,7 +109,7 @@ fn ask(what: &str, device: &str, request: &[u32]) -> Fact<Vec<u32>> {
 /// # Errors
 /// The driver does not say.
 pub fn driver(device: &str) -> Fact<String> {
-    let answer = ask("driver", device, &[number::DRIVER])?;
+    let answer = ask(device, &[number::DRIVER])?;
     Ok(string(&answer[1..9]))
 }
 
@@ -118,15 +118,14 @@ pub fn driver(device: &str) -> Fact<String> {
 /// # Errors
 /// The driver does not say.
 pub fn line(device: &str) -> Fact<Line> {
-    let what = "speed and duplex";
     // Asked with no room for lists of modes, the kernel answers with the room that it wants, negative, and nothing else.
-    let answer = ask(what, device, &[number::LINK_SETTINGS])?;
+    let answer = ask(device, &[number::LINK_SETTINGS])?;
     let words = answer[3].to_ne_bytes()[3].cast_signed();
     if words >= 0 {
-        return Err(Unavailable::new(format!("{what}: an answer that cannot be read")));
+        return Err(Unavailable::new("an answer that cannot be read"));
     }
     let room = u32::from_ne_bytes([0, 0, 0, words.unsigned_abs()]);
-    let answer = ask(what, device, &[number::LINK_SETTINGS, 0, 0, room])?;
+    let answer = ask(device, &[number::LINK_SETTINGS, 0, 0, room])?;
     Ok(line_of(answer[1], answer[2].to_ne_bytes()[0]))
 }
 
@@ -148,7 +147,7 @@ fn line_of(megabits: u32, duplex: u8) -> Line {
 /// # Errors
 /// The driver does not say.
 pub fn coalescing(device: &str) -> Fact<Coalescing> {
-    let answer = ask("interrupt coalescing", device, &[number::COALESCING])?;
+    let answer = ask(device, &[number::COALESCING])?;
     Ok(Coalescing {
         receive_micros: answer[1],
         receive_packets: answer[2],
@@ -164,7 +163,7 @@ pub fn coalescing(device: &str) -> Fact<Coalescing> {
 /// # Errors
 /// The driver does not say.
 pub fn rings(device: &str) -> Fact<Rings> {
-    let answer = ask("rings", device, &[number::RINGS])?;
+    let answer = ask(device, &[number::RINGS])?;
     Ok(Rings { receive_most: answer[1], send_most: answer[4], receive: answer[5], send: answer[8] })
 }
 
@@ -173,7 +172,7 @@ pub fn rings(device: &str) -> Fact<Rings> {
 /// # Errors
 /// The driver does not say.
 pub fn pause(device: &str) -> Fact<Pause> {
-    let answer = ask("pause frames", device, &[number::PAUSE])?;
+    let answer = ask(device, &[number::PAUSE])?;
     Ok(Pause { negotiated: answer[1] != 0, obeys: answer[2] != 0, asks: answer[3] != 0 })
 }
 
@@ -184,7 +183,7 @@ pub fn pause(device: &str) -> Fact<Pause> {
 pub fn pause_counters(device: &str) -> Fact<Vec<(String, u64)>> {
     let names = strings(device, number::STATISTICS_SET)?;
     let request = [number::STATISTICS, u32::try_from(names.len()).unwrap_or(0)];
-    let answer = ask("counters", device, &request)?;
+    let answer = ask(device, &request)?;
     let values = answer[2..].chunks_exact(2).map(|words| {
         let [low, high] = [words[0].to_ne_bytes(), words[1].to_ne_bytes()];
         let [a, b, c, d] = low;
@@ -202,14 +201,13 @@ pub fn pause_counters(device: &str) -> Fact<Vec<(String, u64)>> {
 pub fn offloads(device: &str) -> Fact<Offloads> {
     let names = strings(device, number::FEATURES_SET)?;
     let blocks = names.len().div_ceil(32);
-    let answer = ask("offloads", device, &[number::FEATURES, u32::try_from(blocks).unwrap_or(0)])?;
+    let answer = ask(device, &[number::FEATURES, u32::try_from(blocks).unwrap_or(0)])?;
     let of = |name: &str| {
         let at = names.iter().position(|other| other == name)?;
         feature(answer.get(2..2 + blocks * 4)?, at)
     };
-    let need = |name: &str| {
-        of(name).ok_or_else(|| Unavailable::new(format!("offloads: this kernel does not know {name}")))
-    };
+    let need =
+        |name: &str| of(name).ok_or_else(|| Unavailable::new(format!("this kernel does not know {name}")));
     Ok(Offloads {
         tso: need("tx-tcp-segmentation")?,
         gso: need("tx-generic-segmentation")?,
@@ -227,15 +225,14 @@ fn feature(blocks: &[u32], at: usize) -> Option<Feature> {
 
 /// The names of a set.
 fn strings(device: &str, set: u32) -> Fact<Vec<String>> {
-    let what = "names of the driver's values";
     let [low, high] = if cfg!(target_endian = "little") { [1 << set, 0] } else { [0, 1 << set] };
-    let answer = ask(what, device, &[number::STRING_SETS, 0, low, high])?;
+    let answer = ask(device, &[number::STRING_SETS, 0, low, high])?;
     // The kernel clears the bit of a set that the device does not have.
     let count = if answer[2] | answer[3] == 0 { 0 } else { answer[4] as usize };
     if count == 0 || count > MOST_STRINGS {
-        return Err(Unavailable::new(format!("{what}: the driver has {count}")));
+        return Err(Unavailable::new(format!("the driver names {count} values")));
     }
-    let answer = ask(what, device, &[number::STRINGS, set, count as u32])?;
+    let answer = ask(device, &[number::STRINGS, set, count as u32])?;
     let count = count.min(answer[2] as usize);
     Ok(answer[3..].chunks_exact(STRING_WORDS).take(count).map(string).collect())
 }

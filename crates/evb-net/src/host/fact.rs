@@ -18,12 +18,16 @@ impl Unavailable {
 
     /// What the system answered to the question named `what`.
     pub fn from_io(what: impl fmt::Display, error: &io::Error) -> Self {
-        let why = match error.raw_os_error() {
-            Some(libc::EOPNOTSUPP | libc::ENOTTY) => "not supported by this device's driver".to_owned(),
-            Some(libc::EPERM | libc::EACCES) => "no permission: try as root".to_owned(),
-            _ => error.to_string(),
-        };
-        Self(format!("{what}: {why}"))
+        Self(format!("{what}: {}", in_words(error)))
+    }
+}
+
+/// The error's text, or what it means here.
+pub(super) fn in_words(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOTTY) => "not supported by this device's driver".to_owned(),
+        Some(libc::EPERM | libc::EACCES) => "no permission: try as root".to_owned(),
+        _ => error.to_string(),
     }
 }
 

@@ -35,7 +35,9 @@ pub fn has(module: &str, option: &str) -> Fact<bool> {
         Some(text) => Ok(text.lines().any(|line| line == built_in)),
         // Both lists are there, and it is in none.
         None if lists.iter().all(Result::is_ok) => Ok(false),
-        None => Err(Unavailable::new(format!("no list of this kernel's modules tells whether it has {module}"))),
+        None => {
+            Err(Unavailable::new(format!("no list of this kernel's modules tells whether it has {module}")))
+        }
     }
 }
 

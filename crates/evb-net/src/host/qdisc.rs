@@ -6,7 +6,7 @@ mod tests;
 
 use std::fmt;
 
-pub use options::QdiscOptions;
+pub use options::{Etf, Fq, QdiscOptions};
 
 use super::Fact;
 

@@ -33,11 +33,11 @@ fn the_loopback_has_offloads_and_no_rings() {
     let offloads = offloads("lo").expect("every kernel has them");
     assert!(offloads.gso.on && offloads.tso.on, "{offloads:?}");
     let error = rings("lo").expect_err("no hardware").to_string();
-    assert_eq!(error, "rings: not supported by this device's driver");
+    assert_eq!(error, "not supported by this device's driver");
 }
 
 #[test]
 fn no_such_device_is_said() {
-    assert!(driver("no-such-dev").expect_err("none").to_string().starts_with("driver: "));
+    assert!(driver("no-such-dev").expect_err("none").to_string().contains("No such device"));
     assert!(driver("a-name-that-no-device-can-have").is_err());
 }

@@ -1,0 +1,55 @@
+//! What a configuration asks of the host that runs it.
+
+use evb_core::id::Peer as Role;
+
+use super::facts::Demand;
+use crate::{
+    config::{Config, OffloadChoice, ShapingMode, Transport},
+    cost,
+};
+
+/// What `config` asks for of a host that has the roles `here`.
+pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
+    let (network, shaping) = (&config.network, &config.shaping);
+    let budgets = config.builders.iter().map(|builder| builder.budget);
+    let budget = budgets.min().unwrap_or(shaping.budget);
+    let sources = config.sources.len().max(1) as u64;
+    let under_way = match shaping.mode {
+        ShapingMode::Credit => Some(budget),
+        ShapingMode::Window => Some(cost::buffer_bytes(shaping.window, network.mtu, shaping.cell) * sources),
+        ShapingMode::TokenBucket | ShapingMode::None => None,
+    };
+    // What a builder lets one lane hold of its budget.
+    let lane_share = match shaping.mode {
+        ShapingMode::Credit => Some(shaping.chunk.max(budget / 4)),
+        ShapingMode::Window => Some(shaping.window),
+        ShapingMode::TokenBucket | ShapingMode::None => None,
+    };
+    Demand {
+        link_rate: network.link_rate,
+        port_buffer: network.port_buffer,
+        mtu: network.mtu,
+        mode: shaping.mode,
+        by_datagrams: match network.transport {
+            Transport::Tcp => false,
+        },
+        rate: shaping.rate,
+        offload: match shaping.offload {
+            OffloadChoice::Auto => None,
+            OffloadChoice::Only(offload) => Some(offload),
+        },
+        under_way,
+        lane_share,
+        send_buffer: network.send_buffer,
+        receive_buffer: network.receive_buffer,
+        congestion_control: network.congestion_control.clone(),
+        cores: cores(config, here).collect(),
+    }
+}
+
+/// The cores to which the roles of this host are bound.
+fn cores<'c>(config: &'c Config, here: &'c [Role]) -> impl Iterator<Item = usize> + 'c {
+    let sources = config.sources.iter().map(|source| (Role::Source(source.id), source.core));
+    let builders = config.builders.iter().map(|builder| (Role::Builder(builder.id), builder.core));
+    sources.chain(builders).filter(|(role, _)| here.contains(role)).filter_map(|(_, core)| core)
+}

@@ -1,0 +1,93 @@
+//! The ways to peers, by asking the kernel and by ping.
+
+use std::{net::IpAddr, time::Duration};
+
+use evb_net::host::{
+    Fact, Unavailable,
+    clocks::Lateness,
+    echo::{Echo, Pinger},
+    link::Link,
+    sockets,
+};
+
+use super::super::{
+    facts::{Echoes, PathFacts},
+    peers::Peer,
+};
+
+/// How many small pings a peer gets.
+const PINGS: usize = 20;
+/// After so many without answer it gets no more.
+const SILENT_PINGS: usize = 3;
+/// Far more than a round trip of any local network takes.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Small: as a grant is.
+const SMALL: usize = 84;
+/// After so many silent peers no more are asked: each costs most of a second.
+const MOST_SILENT: usize = 8;
+
+pub(super) fn paths(peers: &[Peer], links: &[Link]) -> Vec<PathFacts> {
+    let mut silent = 0;
+    let mut found = Vec::with_capacity(peers.len());
+    for peer in peers {
+        let echoes = if silent < MOST_SILENT {
+            echoes(peer.address)
+        } else {
+            Err(Unavailable::new(format!("not asked: {silent} peers before it were silent")))
+        };
+        let path = path(peer, links, echoes);
+        silent += usize::from(!path.answers());
+        found.push(path);
+    }
+    found
+}
+
+fn path(peer: &Peer, links: &[Link], echoes: Fact<Echoes>) -> PathFacts {
+    let device = peer.route.as_ref().map_err(Clone::clone).and_then(|route| {
+        let link = links.iter().find(|link| link.index == route.device);
+        link.map(|link| link.name.clone()).ok_or_else(|| Unavailable::new("its device is gone"))
+    });
+    let mut path = PathFacts {
+        who: peer.who(),
+        address: peer.address,
+        is_here: peer.is_here(),
+        device,
+        mtu: sockets::path_mtu(peer.address),
+        echoes,
+        full_size: None,
+    };
+    if path.answers()
+        && let Ok(mtu) = path.mtu
+    {
+        path.full_size = Some(full_size(peer.address, mtu));
+    }
+    path
+}
+
+fn echoes(to: IpAddr) -> Fact<Echoes> {
+    let mut pinger = Pinger::new(to)?;
+    let mut times = Vec::new();
+    let mut sent = 0;
+    while sent < PINGS && (sent < SILENT_PINGS || !times.is_empty()) {
+        sent += 1;
+        match pinger.ping(SMALL, PATIENCE) {
+            Ok(Echo::Answered(time)) => times.push(time),
+            Ok(Echo::Silence | Echo::TooLarge) => {}
+            Err(error) => return Err(Unavailable::from_io(format_args!("ping to {to}"), &error)),
+        }
+    }
+    Ok(Echoes { sent, times: Lateness::of(times) })
+}
+
+/// A packet that fills the path. One may be lost by chance; two are not.
+fn full_size(to: IpAddr, mtu: u32) -> Fact<Echo> {
+    let mut pinger = Pinger::new(to)?;
+    let mut ask = || {
+        let echo = pinger.ping(usize::try_from(mtu).unwrap_or(usize::MAX), PATIENCE);
+        echo.map_err(|error| Unavailable::from_io(format_args!("ping of {mtu} bytes to {to}"), &error))
+    };
+    match ask()? {
+        Echo::Silence => ask(),
+        echo => Ok(echo),
+    }
+}

@@ -1,0 +1,173 @@
+//! Clock, timers, cores.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::json;
+
+use super::{
+    super::{
+        facts::{ClockFacts, CoreFacts, Demand, Facts},
+        finding::{Finding, Subject},
+    },
+    brief,
+};
+
+/// Below that, a look at the clock costs less than a tenth of a small packet's handling, and no system call.
+const CHEAP_CLOCK: Duration = Duration::from_nanos(200);
+/// What evb's timers reach on a quiet host, with room.
+const PUNCTUAL: Duration = Duration::from_micros(100);
+
+pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+    vec![
+        clock(&facts.clock),
+        timers(facts),
+        cores(&facts.cores, facts.demand.as_ref()),
+        governor(&facts.cores),
+    ]
+}
+
+fn clock(facts: &ClockFacts) -> Finding {
+    let (name, why) = ("clock source", "each train of packets looks at the clock several times");
+    let source = match &facts.source {
+        Ok(source) => source,
+        Err(reason) => return Finding::missing(Subject::Host, name, reason, why),
+    };
+    let value = format!("{}, {} a look", source.current, brief(facts.reading_cost));
+    let finding = Finding::new(Subject::Host, name, value, why).data(json!({
+        "current": source.current,
+        "available": source.available,
+        "look_ns": facts.reading_cost.as_nanos() as u64,
+    }));
+    if facts.reading_cost <= CHEAP_CLOCK {
+        return finding.good();
+    }
+    let has_better = source.current != "tsc" && source.available.iter().any(|name| name == "tsc");
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    finding.better(has_better.then(|| format!("echo tsc > {path}")))
+}
+
+fn timers(facts: &Facts) -> Finding {
+    let name = "timer lateness";
+    let late = match &facts.clock.lateness {
+        Ok(late) => late,
+        Err(reason) => {
+            return Finding::missing(
+                Subject::Host,
+                name,
+                reason,
+                "a late train makes the next come close behind it",
+            );
+        }
+    };
+    let value = format!(
+        "p50 {}, p99 {}, max {} of {}",
+        brief(late.p50),
+        brief(late.p99),
+        brief(late.max),
+        late.count
+    );
+    let demand = facts.demand.as_ref();
+    // What a link carries meanwhile arrives at once when the timer has gone off.
+    let bunch = demand.and_then(|demand| Some(demand.link_rate? * late.p99));
+    let why = match bunch {
+        Some(bunch) => format!("a train late by p99 leaves {bunch} of the line to be caught up with"),
+        None => "a late train makes the next come close behind it".to_owned(),
+    };
+    let finding = Finding::new(Subject::Host, name, value, why).data(json!({
+        "p50_us": micros(late.p50), "p99_us": micros(late.p99), "max_us": micros(late.max), "count": late.count,
+    }));
+    let overflows = demand.is_some_and(|demand| {
+        demand.is_paced() && demand.port_buffer.zip(bunch).is_some_and(|(buffer, bunch)| bunch > buffer)
+    });
+    // Cores that fall asleep, or clock down, wake late: the governor is what can be commanded.
+    let command = governor_command(&facts.cores);
+    if overflows {
+        finding.bad(command)
+    } else if late.p99 <= PUNCTUAL {
+        finding.good()
+    } else {
+        finding.better(command)
+    }
+}
+
+fn cores(facts: &CoreFacts, demand: Option<&Demand>) -> Finding {
+    let name = "cores";
+    let why = format!(
+        "sources, builders and the kernel's network work side by side; spinning wants {}",
+        evb_net::pacing::SPIN_CORES
+    );
+    let (online, allowed) = match (&facts.cores.online, &facts.cores.allowed) {
+        (Ok(online), Ok(allowed)) => (online, allowed),
+        (Err(reason), _) | (_, Err(reason)) => return Finding::missing(Subject::Host, name, reason, why),
+    };
+    let isolated = facts.cores.isolated.clone().unwrap_or_default();
+    let mut value = format!("{} of {} usable", allowed.len(), online.len());
+    if !isolated.is_empty() {
+        value += &format!(", isolated {}", list(&isolated));
+    }
+    if let Some(quota) = facts.cores.quota {
+        value += &format!(", time of {quota:.2} granted");
+    }
+    let finding = Finding::new(Subject::Host, name, value, why).data(json!({
+        "online": online, "allowed": allowed, "isolated": facts.cores.isolated.as_ref().ok(), "quota": facts.cores.quota,
+    }));
+    let bound = demand.map(|demand| &demand.cores);
+    if let Some(lost) = bound.and_then(|bound| bound.difference(allowed).next()) {
+        let why = format!("the configuration binds a role to core {lost}, which is not ours");
+        let command = online.contains(lost).then(|| affinity(online));
+        return Finding { why, ..finding.bad(command) };
+    }
+    let granted = facts.cores.quota.unwrap_or(f64::MAX);
+    if (allowed.len() as f64).min(granted) >= evb_net::pacing::SPIN_CORES as f64 {
+        finding.good()
+    } else {
+        finding.better((allowed.len() < online.len()).then(|| affinity(online)))
+    }
+}
+
+fn affinity(online: &BTreeSet<usize>) -> String {
+    format!("taskset -c {} evbd run CONFIG", list(online))
+}
+
+fn governor(facts: &CoreFacts) -> Finding {
+    let (name, why) =
+        ("frequency governor", "a core that has clocked down is late when the next train is due");
+    let governors = match &facts.governors {
+        Ok(governors) => governors,
+        Err(reason) => return Finding::missing(Subject::Host, name, reason, why),
+    };
+    let value = governors.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let finding = Finding::new(Subject::Host, name, value, why).data(json!(governors));
+    match governor_command(facts) {
+        None => finding.good(),
+        command => finding.better(command),
+    }
+}
+
+/// `None` where all cores are at their best, or not ours to set.
+fn governor_command(facts: &CoreFacts) -> Option<String> {
+    let governors = facts.governors.as_ref().ok()?;
+    governors
+        .iter()
+        .any(|governor| governor != "performance")
+        .then(|| "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".to_owned())
+}
+
+/// `0-3,8`, as taskset takes it.
+fn list(cores: &BTreeSet<usize>) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for &core in cores {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == core => *last = core,
+            _ => runs.push((core, core)),
+        }
+    }
+    let run = |(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(",")
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e3
+}

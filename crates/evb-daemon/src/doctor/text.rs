@@ -1,0 +1,95 @@
+//! Findings as a page for people: grouped, aligned, with reasons and commands only where something is to be done.
+
+#[cfg(test)]
+mod tests;
+
+use super::finding::{Finding, Subject, Verdict};
+
+/// More peers than that are summed up where nothing is wrong with them.
+const MOST_PEERS: usize = 8;
+
+/// The whole page.
+pub(super) fn page(findings: &[Finding]) -> String {
+    let mut page = String::new();
+    let mut peers = 0;
+    let mut left_out = 0;
+    for group in findings.chunk_by(|a, b| a.subject == b.subject) {
+        let Some(Finding { subject, .. }) = group.first() else { continue };
+        let is_path = matches!(subject, Subject::Path(_));
+        peers += usize::from(is_path);
+        if is_path && peers > MOST_PEERS && group.iter().all(|finding| finding.verdict == Verdict::Good) {
+            left_out += 1;
+            continue;
+        }
+        page += &section(subject, group);
+    }
+    if left_out > 0 {
+        page += &format!("\n{left_out} more peers, all good (--json lists them)\n");
+    }
+    page + "\n" + &summary(findings)
+}
+
+fn section(subject: &Subject, group: &[Finding]) -> String {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for finding in group {
+        match rows.last_mut() {
+            // What is missing for one reason is one row.
+            Some(row)
+                if finding.unavailable && row.finding.unavailable && row.finding.value == finding.value =>
+            {
+                row.name += ", ";
+                row.name += finding.name;
+            }
+            _ => rows.push(Row { name: finding.name.to_owned(), finding }),
+        }
+    }
+    let title = match subject {
+        Subject::Path(name) => format!("path to {name}"),
+        subject => match subject.name() {
+            Some(name) => format!("{} {name}", subject.group()),
+            None => subject.group().to_owned(),
+        },
+    };
+    rows.iter().fold(format!("\n{title}\n"), |page, row| page + &row.text())
+}
+
+/// One row: usually one finding.
+struct Row<'f> {
+    name: String,
+    finding: &'f Finding,
+}
+
+/// As wide as the longest usual name.
+const NAME: usize = 18;
+
+impl Row<'_> {
+    fn text(&self) -> String {
+        let Finding { verdict, value, why, command, unavailable, .. } = self.finding;
+        let mark = match verdict {
+            Verdict::Good => "good",
+            Verdict::Unknown => "?",
+            Verdict::Better => "better",
+            Verdict::Bad => "BAD",
+        };
+        let name = &self.name;
+        let mut text = format!("  {mark:<7} {name:<NAME$} {value}\n");
+        if *verdict != Verdict::Good && !unavailable {
+            text += &format!("  {:<7} {:<NAME$}   {why}\n", "", "");
+        }
+        if let Some(command) = command {
+            text += &format!("  {:<7} {:<NAME$} > {command}\n", "", "");
+        }
+        text
+    }
+}
+
+fn summary(findings: &[Finding]) -> String {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    format!(
+        "{} bad, {} could be better, {} good, {} unknown\n",
+        count(Verdict::Bad),
+        count(Verdict::Better),
+        count(Verdict::Good),
+        count(Verdict::Unknown)
+    )
+}
