@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use evb_core::units::{Bytes, Rate};
 use evb_net::pacing::Offload;
-use evb_shaper::{ByteMeasure, cost::PacketCost};
+use evb_shaper::{BudgetTree, BufferIndex, ByteMeasure, cost::PacketCost};
 
 use super::{
     builder::BuilderEntry,
     classes::{self, ClassesConfig},
     network::NetworkConfig,
     section::Section,
+    shared::SharedBuffer,
 };
 use crate::cost;
 
@@ -180,12 +181,15 @@ impl Given {
         let budget = stated.unwrap_or(FREE_BUDGET);
         let sharing = builders_per_port(builders);
         let most_sharing = sharing.values().copied().max().unwrap_or(1);
-        for builder in builders {
+        let budgets = match stated {
+            Some(port) => divide(section, network, port, builders),
             // A port of which nothing is known is not divided: there is no buffer to share.
-            let parts = if stated.is_some() { sharing[builder.port_name()] } else { 1 };
-            builder.budget = budget / parts;
+            None => vec![budget; builders.len()],
+        };
+        for (builder, budget) in builders.iter_mut().zip(&budgets) {
+            builder.budget = *budget;
         }
-        let share = if stated.is_some() { budget / most_sharing } else { budget };
+        let share = budgets.into_iter().min().unwrap_or(budget);
         let usual = || match network.port_buffer {
             Some(_) => PacketCost::tcp(network.mtu.count() as u32, self.cell).chunk(share),
             None => FREE_CHUNK.min(share / 4).max(Bytes::new(1)),
@@ -223,6 +227,70 @@ impl Given {
             offload: self.offload,
             spin: self.spin,
             classes: self.classes.and_then(|given| given.resolve(section, network)),
+        }
+    }
+}
+
+/// Each builder's part of what may be under way: a port divides its budget among the builders behind it, and what ports
+/// share, a switch's memory or a trunk, bounds them together.
+fn divide(
+    section: &Section<'_>,
+    network: &NetworkConfig,
+    port_budget: Bytes,
+    builders: &[BuilderEntry],
+) -> Vec<Bytes> {
+    let mut tree = BudgetTree::default();
+    let mut placed: BTreeMap<&str, BufferIndex> = BTreeMap::new();
+    // From the top: a buffer is placed when the one that it is a member of has been. What is left then goes round in a ring.
+    let above = |name: &str| network.shared.iter().find(|shared| shared.members.iter().any(|m| m == name));
+    let mut waiting: Vec<&SharedBuffer> = network.shared.iter().collect();
+    while !waiting.is_empty() {
+        let before = waiting.len();
+        waiting.retain(|shared| match above(&shared.name) {
+            Some(parent) if !placed.contains_key(parent.name.as_str()) => true,
+            parent => {
+                let parent = parent.map(|parent| placed[parent.name.as_str()]);
+                placed.insert(&shared.name, tree.add(&shared.name, nine_tenths(shared.buffer), parent));
+                false
+            }
+        });
+        if waiting.len() == before {
+            let reason =
+                format!("shared buffer `{}` is, by way of others, a member of itself", waiting[0].name);
+            section.notes().error(
+                "network.shared",
+                0..0,
+                reason,
+                "list as members what is nearer to the builders",
+            );
+            break;
+        }
+    }
+    for builder in builders {
+        let port = builder.port_name();
+        let parent = above(port).and_then(|shared| placed.get(shared.name.as_str()).copied());
+        let port = *placed.entry(port).or_insert_with(|| tree.add(port, port_budget, parent));
+        tree.add_builder(port);
+    }
+    refuse_strangers(section, network, builders);
+    tree.divide()
+}
+
+/// A member that is neither a port nor a shared buffer is a slip of the pen, and would bound nothing.
+fn refuse_strangers(section: &Section<'_>, network: &NetworkConfig, builders: &[BuilderEntry]) {
+    let is_known = |name: &String| {
+        builders.iter().any(|builder| builder.port_name() == name)
+            || network.shared.iter().any(|shared| shared.name == *name)
+    };
+    for shared in &network.shared {
+        if let Some(stranger) = shared.members.iter().find(|member| !is_known(member)) {
+            let reason = format!(
+                "`{stranger}`, a member of shared buffer `{}`, is no port and no shared buffer",
+                shared.name
+            );
+            let ports: Vec<&str> = builders.iter().map(BuilderEntry::port_name).collect();
+            let remedy = format!("ports here: {}", ports.join(", "));
+            section.notes().error("network.shared", 0..0, reason, remedy);
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::bad;
 
 /// Each mistake, the line it is on, and what its message must say.
-const MISTAKES: [(&str, usize, &[&str]); 30] = [
+const MISTAKES: [(&str, usize, &[&str]); 38] = [
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
@@ -20,7 +20,27 @@ const MISTAKES: [(&str, usize, &[&str]); 30] = [
     ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
     ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1066 B"]),
     ("[shaping]\nmode = \"none\"\nsources_at_once = 1\n", 3, &["belongs to mode = \"credit\""]),
-    ("[shaping]\noffload = \"auto\"\n", 2, &["not available yet"]),
+    ("[shaping]\noffload = \"txtime\"\n", 2, &["gives each datagram its departure time", "\"pacing-rate\""]),
+    ("[shaping]\noffload = \"hardware\"\n", 2, &["\"software\""]),
+    ("[shaping]\nspin = \"on\"\n", 2, &["\"force\""]),
+    ("[shaping]\nrate = \"1 Mbit/s\"\nrate_counts = \"bits\"\n", 3, &["\"buffer\""]),
+    ("[shaping.classes]\ndata = { guaranteed = \"1 Mbit/s\" }\n", 1, &["link_rate"]),
+    (
+        "[network]\nlink_rate = \"10 Mbit/s\"\n[shaping.classes]\ndata = { guaranteed = \"9600 kbit/s\" }\n",
+        3,
+        &["guaranteed 10.4 Mbit/s in all"],
+    ),
+    (
+        "[network]\nlink_rate = \"10 Mbit/s\"\n[shaping.classes]\ndata = { guaranteed = \"5 Mbit/s\", ceiling = \"4 Mbit/s\" }\n",
+        3,
+        &["above its ceiling of 4 Mbit/s"],
+    ),
+    (
+        "[network]\nport_buffer = \"128 KiB\"\n[[network.shared]]\nname = \"asic\"\nbuffer = \"1 MiB\"\nmembers = [\"port7\"]\n",
+        1,
+        &["`port7`", "ports here: 127.0.0.1"],
+    ),
+    ("[[network.shared]]\nname = \"a\"\nbuffer = \"1 MiB\"\n", 1, &["members"]),
     ("[security]\nmode = \"psk\"\nkey_file = \"k\"\n", 2, &["not available yet"]),
     ("[security]\n", 1, &["no `mode`"]),
     ("[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal = \"j\"\n", 3, &["`journal` is not available yet"]),

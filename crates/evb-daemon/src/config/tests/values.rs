@@ -5,7 +5,7 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 
-use super::{super::*, good};
+use super::{super::*, bad, good};
 
 #[test]
 fn defaults_are_the_documented_ones() {
@@ -126,4 +126,60 @@ fn a_window_and_a_rate_follow_from_the_network() {
     assert_eq!(window, Bytes::new(9 * 1448));
     let shaping = good(&format!("{network}[shaping]\nmode = \"token-bucket\"\n{source}")).shaping;
     assert_eq!(shaping.rate, Some(Rate::from_bits_per_second(950_000_000 / 8)));
+}
+
+#[test]
+fn what_ports_share_bounds_their_budgets_together() {
+    let builder = |id: u16| {
+        format!(
+            "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{}\"\nsink = \"null\"\nport = \"p{id}\"\n",
+            7100 + id
+        )
+    };
+    let system = |shared: &str| {
+        let text = format!(
+            "[network]\nport_buffer = \"100 kB\"\n{shared}{}{}{}",
+            builder(1),
+            builder(2),
+            builder(3)
+        );
+        good(&text).builders.iter().map(|builder| builder.budget.count()).collect::<Vec<_>>()
+    };
+    assert_eq!(system(""), [90_000; 3]);
+    let asic = "[[network.shared]]\nname = \"asic\"\nbuffer = \"100 kB\"\nmembers = [\"p1\", \"p2\"]\n";
+    assert_eq!(system(asic), [45_000, 45_000, 90_000]);
+    let trunk = "[[network.shared]]\nname = \"trunk\"\nbuffer = \"150 kB\"\nmembers = [\"p3\", \"asic\"]\n";
+    assert_eq!(system(&format!("{trunk}{asic}")), [45_000, 45_000, 45_000]);
+}
+
+#[test]
+fn a_ring_of_shared_buffers_is_refused() {
+    let shared = |name: &str, member: &str| {
+        format!("[[network.shared]]\nname = \"{name}\"\nbuffer = \"1 MiB\"\nmembers = [\"{member}\"]\n")
+    };
+    let text = format!("[network]\nport_buffer = \"100 kB\"\n{}{}", shared("a", "b"), shared("b", "a"));
+    assert!(bad(&text).to_string().contains("a member of itself"));
+}
+
+#[test]
+fn classes_have_defaults_that_fit_any_link() {
+    let config = good("[network]\nlink_rate = \"1 Gbit/s\"\n[shaping.classes]\n");
+    let classes = config.shaping.classes.expect("asked for");
+    assert_eq!(classes.data.guaranteed.bits_per_second(), 800_000_000);
+    assert_eq!(classes.control.dscp, Some(48));
+    assert_eq!(classes.all().map(|(_, class)| class.priority), [1, 0, 2, 3]);
+}
+
+#[test]
+fn a_builders_rate_goes_before_that_of_all() {
+    let config = good(
+        "[shaping]\nrate = \"10 Mbit/s\"\n\
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\nrate = \"30 Mbit/s\"\n\
+         [[builder]]\nid = 2\nlisten = \"127.0.0.1:7102\"\nsink = \"null\"\n",
+    );
+    let rates = config
+        .builders
+        .iter()
+        .map(|builder| config.lane_pace(builder).map(|pace| pace.rate.bits_per_second()));
+    assert_eq!(rates.collect::<Vec<_>>(), [Some(30_000_000), Some(10_000_000)]);
 }
