@@ -33,3 +33,13 @@ pub fn boot_id() -> String {
 pub fn pin_to_core(core: usize) -> std::io::Result<()> {
     crate::sys_cpu::pin_to_core(core)
 }
+
+/// Puts the calling thread before all that are not real-time themselves (`SCHED_FIFO`, in the middle of its priorities): the
+/// scheduler then wakes it at once. It must sleep most of its time, or others starve. Needs `CAP_SYS_NICE` or a limit
+/// (`ulimit -r`).
+///
+/// # Errors
+/// The system's: mostly that it is not permitted.
+pub fn run_in_real_time() -> std::io::Result<()> {
+    crate::sys_cpu::schedule_real_time(50)
+}

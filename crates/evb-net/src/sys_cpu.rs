@@ -1,4 +1,4 @@
-//! Where threads run: `sched_setaffinity(2)`.
+//! Where and when threads run: `sched_setaffinity(2)`, `sched_setscheduler(2)`.
 
 use std::io;
 
@@ -20,5 +20,20 @@ pub(crate) fn pin_to_core(core: usize) -> io::Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn pin_to_core(_core: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Puts the calling thread before all that are not real-time themselves.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(crate) fn schedule_real_time(priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: the parameters live through the call, and 0 means this thread.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn schedule_real_time(_priority: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
