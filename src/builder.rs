@@ -11,6 +11,7 @@ use evb_core::{
     wire::control::Hello,
 };
 use evb_net::{
+    class::TrafficClass,
     host,
     lane::{LaneOptions, listen},
     resolve::resolve,
@@ -47,6 +48,8 @@ pub struct BuilderConfig {
     pub memory: Option<Bytes>,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
+    /// How the packets of the supervisor's connection are marked.
+    pub control: TrafficClass,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
 }
@@ -65,6 +68,7 @@ impl BuilderConfig {
             cell: CELL,
             memory: None,
             lane: LaneOptions::default(),
+            control: TrafficClass::default(),
             core: None,
         }
     }

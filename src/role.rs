@@ -8,6 +8,7 @@ use evb_core::{
     wire::control::{Control, Hello, MalformedMessage, Report, RunEnd, Stop, Welcome, control, refusal},
 };
 use evb_net::{
+    class::TrafficClass,
     control::{ConnectError, ControlLink, LinkError},
     resolve::ResolveError,
 };
@@ -193,6 +194,13 @@ pub(crate) async fn join(
             return Err(error);
         }
         tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Marks the supervisor's connection. What the system does not allow is said, and nothing depends on it.
+pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
+    if let Err(error) = link.classify(class) {
+        tracing::warn!(%error, "control packets are not marked as the configuration has it");
     }
 }
 

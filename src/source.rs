@@ -14,7 +14,7 @@ use evb_core::{
     units::Bytes,
     wire::control::Hello,
 };
-use evb_net::{host, lane::LaneOptions};
+use evb_net::{class::TrafficClass, host, lane::LaneOptions};
 use evb_shaper::{Shaping, cost::CELL};
 
 use crate::role::{self, Ending, RoleError, RunOutcome, StopRequest};
@@ -47,6 +47,8 @@ pub struct SourceConfig {
     pub cell: Bytes,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
+    /// How the packets of the supervisor's connection are marked.
+    pub control: TrafficClass,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
 }
@@ -66,6 +68,7 @@ impl SourceConfig {
             mtu: 1500,
             cell: CELL,
             lane: LaneOptions::default(),
+            control: TrafficClass::default(),
             core: None,
         }
     }

@@ -48,6 +48,7 @@ pub(super) async fn run<S: Sink>(
     sink: S,
     stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
+    role::classify(&link, config.control);
     let identity = RunIdentity::of(&welcome);
     let parameters = welcome.checked_parameters()?;
     let roster = loop {

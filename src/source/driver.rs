@@ -13,6 +13,7 @@ use evb_core::{
     id::{BuilderId, EventId},
     source::{Output, SourceConfig as CoreConfig, SourceCore},
     time::{Instant, earlier},
+    units::Bytes,
     wire::{
         control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, Welcome, control},
         record::Announcement,
@@ -40,6 +41,9 @@ const TURN: usize = 4 << 20;
 /// What making a fragment costs beside its bytes, in the time that so many bytes take.
 const FRAGMENT_COST: usize = 1 << 10;
 
+/// The class of the supervisor's connection: see [`PacingConfig::link`](super::PacingConfig::link).
+const CONTROL: usize = 1;
+
 /// How many fragments are taken from the channel at once.
 const BATCH: usize = 256;
 
@@ -55,6 +59,7 @@ pub(super) async fn run(
     readout: Option<Box<dyn Readout>>,
     stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
+    role::classify(&link, config.control);
     let identity = RunIdentity::of(&welcome);
     let parameters = welcome.checked_parameters()?;
     let roster = loop {
@@ -176,7 +181,7 @@ impl Driver {
             }
             self.announce_ready()?;
             self.report_when_done(now)?;
-            if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
+            if let Poll::Ready(Err(error)) = self.flush_control(cx, now) {
                 return Poll::Ready(self.end(error));
             }
             if let Some(outcome) = self.outcome.take() {
@@ -317,6 +322,17 @@ impl Driver {
             }
         }
         made > 0
+    }
+
+    /// Writes to the supervisor. What is said to it takes its part of the link, before fragments do.
+    fn flush_control(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), LinkError>> {
+        let before = self.link.queued();
+        let flushed = self.link.poll_flush(cx);
+        let sent = before - self.link.queued();
+        if sent > 0 {
+            self.core.charge(CONTROL, Bytes::new(sent as u64), now);
+        }
+        flushed
     }
 
     /// Tells the supervisor, once, that all builders are reached.

@@ -16,7 +16,7 @@ use evb_core::{
     id::{Peer, RunNumber},
     units::Bytes,
 };
-use evb_net::{lane::LaneOptions, pacing::Choice};
+use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
 use evb_shaper::Shaping;
 
 pub(super) use pacing::executor;
@@ -75,6 +75,7 @@ fn source_config(
         mtu: mtu(config),
         cell: config.shaping.cell,
         lane: lane_options(config),
+        control: control_class(config),
         core: entry.core,
         ..SourceConfig::new(entry.id, supervisor_address(config))
     })
@@ -93,6 +94,7 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
         cell: config.shaping.cell,
         memory: entry.memory,
         lane: lane_options(config),
+        control: control_class(config),
         core: entry.core,
         ..BuilderConfig::new(entry.id, supervisor_address(config))
     }
@@ -126,6 +128,15 @@ fn lane_options(config: &Config) -> LaneOptions {
         dscp: network.dscp.or_else(|| config.shaping.classes.as_ref()?.data.dscp),
         priority: config.shaping.classes.as_ref().and_then(|classes| classes.data.socket_priority),
     }
+}
+
+/// How the supervisor's connections are marked.
+fn control_class(config: &Config) -> TrafficClass {
+    let class = config.shaping.classes.as_ref().map(|classes| classes.control);
+    class.map_or_else(TrafficClass::default, |class| TrafficClass {
+        dscp: class.dscp,
+        priority: class.socket_priority,
+    })
 }
 
 fn mtu(config: &Config) -> u32 {
