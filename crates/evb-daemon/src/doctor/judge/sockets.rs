@@ -142,15 +142,22 @@ fn congestion(facts: &CongestionFacts, demand: Option<&Demand>) -> Finding {
         // Chosen on purpose, it is the choice; but 923 to 943 of 952 Mbit/s are what it costs.
         return if got.starts_with("bbr") { finding.better(None) } else { finding.good() };
     }
-    let is_there = words(&facts.available).is_some_and(|names| names.contains(&facts.asked));
-    let command = if is_there {
-        let allowed = words(&facts.allowed).unwrap_or_default().join(" ");
-        format!("sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{allowed} {}\"", facts.asked)
-    } else {
-        format!("modprobe tcp_{}", facts.asked)
-    };
+    let command = how_to_get(&facts.asked, words(&facts.available), words(&facts.allowed));
     let is_asked = demand.is_some_and(|demand| demand.congestion_control.is_some());
-    if is_asked { finding.bad(Some(command)) } else { finding.better(Some(command)) }
+    if is_asked { finding.bad(command) } else { finding.better(command) }
+}
+
+/// Loads it, or allows it; `None` where it should be had already.
+fn how_to_get(asked: &str, available: Option<Vec<String>>, allowed: Option<Vec<String>>) -> Option<String> {
+    let has = |names: &Option<Vec<String>>| {
+        names.as_ref().is_some_and(|names| names.iter().any(|name| name == asked))
+    };
+    if !has(&available) {
+        return Some(format!("modprobe tcp_{asked}"));
+    }
+    let names = allowed.clone().unwrap_or_default().join(" ");
+    let command = format!("sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{names} {asked}\"");
+    (!has(&allowed)).then_some(command)
 }
 
 fn tso_rtt_log(facts: &SocketFacts, demand: Option<&Demand>) -> Finding {

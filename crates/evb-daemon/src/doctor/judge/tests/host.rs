@@ -1,0 +1,65 @@
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{
+    Verdict, bad, better, finding, good,
+    made_up::{facts, late},
+    verdict,
+};
+
+const PERFORMANCE: &str = "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
+
+#[test]
+fn a_dear_clock_could_be_cheaper() {
+    let mut facts = facts();
+    facts.clock.reading_cost = Duration::from_micros(1);
+    assert_eq!(verdict(&facts, "clock source"), (Verdict::Better, None), "tsc is in use already");
+    facts.clock.source.as_mut().unwrap().current = "hpet".into();
+    let tsc = "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource";
+    assert_eq!(verdict(&facts, "clock source"), better(tsc));
+    facts.clock.reading_cost = Duration::from_nanos(200);
+    assert_eq!(verdict(&facts, "clock source"), good(), "what counts is the cost");
+}
+
+#[test]
+fn late_timers_are_bad_where_they_overflow_a_port() {
+    let mut facts = facts();
+    facts.cores.governors = Ok(BTreeSet::from(["powersave".to_owned()]));
+    facts.clock.lateness = Ok(late(30, 101));
+    assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE));
+    // 128 KiB take 1.049 ms of 1 Gbit/s.
+    facts.clock.lateness = Ok(late(30, 1048));
+    assert_eq!(verdict(&facts, "timer lateness").0, Verdict::Better);
+    facts.clock.lateness = Ok(late(30, 1050));
+    assert_eq!(verdict(&facts, "timer lateness"), bad(PERFORMANCE));
+    facts.demand.as_mut().unwrap().rate = None;
+    assert_eq!(verdict(&facts, "timer lateness").0, Verdict::Better, "nothing departs by the clock");
+}
+
+#[test]
+fn cores_must_be_ours() {
+    let mut facts = facts();
+    facts.cores.cores.allowed = Ok([1, 2, 3].into());
+    assert_eq!(verdict(&facts, "cores"), better("taskset -c 0-7 evbd run CONFIG"));
+    facts.cores.cores.allowed = Ok([0, 1, 2, 4].into());
+    assert_eq!(verdict(&facts, "cores"), bad("taskset -c 0-7 evbd run CONFIG"), "core 3 is configured");
+    facts.demand.as_mut().unwrap().cores = BTreeSet::from([64]);
+    assert_eq!(verdict(&facts, "cores"), (Verdict::Bad, None), "there is no core 64");
+    facts.demand = None;
+    assert_eq!(verdict(&facts, "cores"), good());
+    facts.cores.cores.quota = Some(3.5);
+    assert_eq!(verdict(&facts, "cores").0, Verdict::Better);
+}
+
+#[test]
+fn isolated_cores_are_named() {
+    let mut facts = facts();
+    facts.cores.cores.isolated = Ok([2, 3, 6].into());
+    assert_eq!(finding(&facts, "cores").value, "8 of 8 usable, isolated 2-3,6");
+}
+
+#[test]
+fn a_governor_that_saves_power_is_late() {
+    let mut facts = facts();
+    facts.cores.governors = Ok(BTreeSet::from(["performance".to_owned(), "schedutil".to_owned()]));
+    assert_eq!(verdict(&facts, "frequency governor"), better(PERFORMANCE));
+}
