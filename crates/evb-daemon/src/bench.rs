@@ -1,8 +1,10 @@
 //! `evbd bench`: measurements that a paper would show.
 
 mod output;
+mod cpu;
 mod builder;
 pub mod modes;
+pub mod regularity;
 
 use std::process::ExitCode;
 
@@ -18,6 +20,8 @@ pub enum BenchCommand {
     Builder(builder::BuilderArguments),
     /// Credit, window, token bucket and no shaping side by side, on the simulated switch: goodput, drops, build latency.
     Modes(modes::ModesArguments),
+    /// How regular shaping makes messages with random triggers (the study of Yasu et al. for ATLAS), by executor, at the receiver.
+    Regularity(regularity::RegularityArguments),
 }
 
 /// Runs the command.
@@ -25,5 +29,6 @@ pub fn main(command: &BenchCommand) -> ExitCode {
     match command {
         BenchCommand::Builder(arguments) => builder::main(arguments),
         BenchCommand::Modes(arguments) => modes::main(arguments),
+        BenchCommand::Regularity(arguments) => regularity::main(arguments),
     }
 }

@@ -1,0 +1,39 @@
+//! Processor time, as the kernel accounts it: in ticks of 10 ms (`USER_HZ`, proc(5)).
+
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(10);
+
+/// What this process has taken so far, of all cores; `None` where the system does not tell.
+pub(super) fn of_process() -> Option<Duration> {
+    read("/proc/self/stat")
+}
+
+/// What this thread has taken so far.
+pub(super) fn of_thread() -> Option<Duration> {
+    read("/proc/thread-self/stat")
+}
+
+fn read(path: &str) -> Option<Duration> {
+    let text = std::fs::read_to_string(path).ok()?;
+    // The second field is a name in brackets that may hold anything; the 14th and 15th are user and system time.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u32>().ok();
+    Some(TICK * (ticks()? + ticks()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_process, of_thread};
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_busy_thread_takes_time() {
+        let (process, thread) = (of_process().expect("told"), of_thread().expect("told"));
+        let start = std::time::Instant::now();
+        while of_thread().expect("told") < thread + super::TICK * 3 {
+            assert!(start.elapsed().as_secs() < 30, "a busy thread takes no time");
+        }
+        assert!(of_process().expect("told") >= process + super::TICK * 2);
+    }
+}

@@ -1,0 +1,128 @@
+//! The study as a figure.
+
+use super::{
+    judged::{Study, departure_variation},
+    outcome::RunOutcome,
+};
+use crate::figure::{Axis, Bars, Bins, Chart, Curve, Figure};
+
+const BINS: usize = 80;
+
+pub(super) fn figure(study: &Study) -> Figure {
+    let mut figure = Figure::new("Random triggers made regular").columns(2);
+    for verdict in &study.overload {
+        figure = figure.with(histogram(study, &verdict.executor, verdict.trigger));
+    }
+    if !study.underload.is_empty() {
+        figure = figure.with(variation(study));
+    }
+    figure.with(lateness(study)).note(format!("{}.", study.setting)).note(WHY).note(why_not_hz(study))
+}
+
+const WHY: &str = "Before: the gaps as they come to the receiver when every message leaves as it is triggered. After: the same triggers \
+    behind the shaper, all rounds together. Below the assigned rate the departures of a queue with constant service (M/D/1) have a \
+    coefficient of variation of √(1−ρ²).";
+
+fn why_not_hz(study: &Study) -> String {
+    let late = |executor: &str| {
+        let runs = study.runs.iter().filter(|run| run.way == "shaped" && run.executor == executor);
+        runs.map(|run| run.late_us.p99).reduce(f64::min).map(|p99| format!("{executor} {p99:.1} µs"))
+    };
+    let mut executors: Vec<&str> = Vec::new();
+    for verdict in &study.overload {
+        if !executors.contains(&verdict.executor.as_str()) {
+            executors.push(&verdict.executor);
+        }
+    }
+    let measured: Vec<String> = executors.into_iter().filter_map(late).collect();
+    let tick = study.tick_us.map_or_else(
+        || "this kernel does not say its HZ".to_owned(),
+        |tick| format!("this kernel ticks every {:.1} ms", tick / 1e3),
+    );
+    format!(
+        "HZ no longer matters. A kernel whose timers expire at ticks sends at multiples of 1/HZ (10 ms at HZ = 100, where the gaps here \
+         are of {:.2} ms). High-resolution timers (hrtimers, Linux 2.6.16 and later; timerfd uses them) program the hardware for each expiry; \
+         {tick}, and departures were late by (p99, best run): {}.",
+        nominal_ms(study),
+        measured.join(", ")
+    )
+}
+
+fn histogram(study: &Study, executor: &str, trigger: &str) -> Chart {
+    let gaps = |way: &str, executor: Option<&str>| -> Vec<f64> {
+        let of = |run: &&RunOutcome| {
+            run.way == way
+                && run.trigger == trigger
+                && executor.is_none_or(|executor| run.executor == executor)
+                && run.load.is_none_or(|load| load > 1.0)
+        };
+        study.runs.iter().filter(of).flat_map(|run| run.gaps.iter().map(|gap| gap / 1e3)).collect()
+    };
+    let nominal = nominal_ms(study);
+    let end = nominal * 2.5;
+    Chart::histogram(
+        Axis::linear("Gap between messages at the receiver (ms)"),
+        Axis::log("Gaps in a bin"),
+        vec![
+            Bins::of("before", &gaps("unshaped", None), 0.0, end, BINS),
+            Bins::of("after", &gaps("shaped", Some(executor)), 0.0, end, BINS),
+        ],
+    )
+    .titled(format!("{executor}, {trigger} triggers, overload"))
+    .vertical(nominal, format!("nominal {nominal:.3} ms"))
+}
+
+/// Of the overload.
+fn nominal_ms(study: &Study) -> f64 {
+    let mut overload = study.runs.iter().filter(|run| run.load.is_some_and(|load| load > 1.0));
+    overload.find_map(|run| run.nominal_us).unwrap_or(1000.0) / 1e3
+}
+
+fn variation(study: &Study) -> Chart {
+    let theory = (0..=100).map(|step| f64::from(step) / 100.0).map(|load| (load, departure_variation(load)));
+    let mut curves = vec![Curve::reference("√(1−ρ²)", theory)];
+    let mut executors: Vec<&str> = study.underload.iter().map(|verdict| verdict.executor.as_str()).collect();
+    executors.dedup();
+    executors.sort_unstable();
+    executors.dedup();
+    for executor in executors {
+        let points = study.underload.iter().filter(|verdict| verdict.executor == executor);
+        let points = points.flat_map(|verdict| verdict.variation.iter().map(|v| (verdict.load, *v)));
+        curves.push(Curve::points(executor, points));
+    }
+    Chart::curves(
+        Axis::linear("Load ρ (offered / assigned)").between(0.0, 1.0),
+        Axis::linear("Standard deviation / mean of gaps").between(0.0, 1.0),
+        curves,
+    )
+    .titled("Underload, Poisson triggers")
+}
+
+fn lateness(study: &Study) -> Chart {
+    let mut groups: Vec<String> = Vec::new();
+    let (mut median, mut tail) = (Vec::new(), Vec::new());
+    for verdict in &study.overload {
+        if groups.contains(&verdict.executor) {
+            continue;
+        }
+        let runs = study.runs.iter().filter(|run| run.way == "shaped" && run.executor == verdict.executor);
+        let best = runs.min_by(|a, b| a.late_us.p99.total_cmp(&b.late_us.p99));
+        groups.push(verdict.executor.clone());
+        median.push(best.map_or(f64::NAN, |run| run.late_us.p50));
+        tail.push(best.map_or(f64::NAN, |run| run.late_us.p99));
+    }
+    for (name, tick) in [("1/HZ here", study.tick_us), ("1/HZ at 100", Some(10_000.0))] {
+        if let Some(tick) = tick {
+            groups.push(name.to_owned());
+            median.push(tick / 2.0);
+            tail.push(tick);
+        }
+    }
+    Chart::bars(
+        "",
+        groups,
+        Axis::log("Late against the departure time (µs)"),
+        vec![Bars::new("p50", median), Bars::new("p99; of ticks: all of one", tail)],
+    )
+    .titled("Timers against ticks")
+}

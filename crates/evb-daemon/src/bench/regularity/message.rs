@@ -1,0 +1,51 @@
+//! One message is one datagram is one packet.
+
+use evb_core::units::Bytes;
+
+/// Ethernet, IPv4 and UDP headers in front of a payload (RFC 894, 791, 768).
+const HEADERS_V4: u64 = 14 + 20 + 8;
+/// The same with IPv6 (RFC 8200).
+const HEADERS_V6: u64 = 14 + 40 + 8;
+/// Check sequence, preamble and gap (IEEE 802.3).
+const LINE_EXTRA: u64 = 24;
+
+/// The least that a message must hold: what finds it again.
+pub(super) const LEAST: usize = 20;
+const MAGIC: u32 = u32::from_be_bytes(*b"evbr");
+
+/// The sizes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MessageSize {
+    pub(super) payload: Bytes,
+    headers: u64,
+}
+
+impl MessageSize {
+    pub(super) fn new(payload: Bytes, ipv6: bool) -> Self {
+        Self { payload, headers: if ipv6 { HEADERS_V6 } else { HEADERS_V4 } }
+    }
+
+    /// The L2 frame: what a port's buffer holds, and what tc's token bucket counts.
+    pub(super) fn buffer(self) -> Bytes {
+        self.payload + Bytes::new(self.headers)
+    }
+
+    /// With what only the wire sees.
+    pub(super) fn line(self) -> Bytes {
+        self.buffer() + Bytes::new(LINE_EXTRA)
+    }
+}
+
+/// Writes which message of which run this is.
+pub(super) fn label(room: &mut [u8], run: u64, number: u32) {
+    let fields = MAGIC.to_le_bytes().into_iter().chain(run.to_le_bytes()).chain(number.to_le_bytes());
+    room.iter_mut().zip(fields).for_each(|(place, byte)| *place = byte);
+}
+
+/// Run and number of a message; `None` if it is none of ours.
+pub(super) fn read(bytes: &[u8]) -> Option<(u64, u32)> {
+    let (magic, rest) = bytes.split_first_chunk::<4>()?;
+    let (run, rest) = rest.split_first_chunk::<8>()?;
+    let (number, _) = rest.split_first_chunk::<4>()?;
+    (u32::from_le_bytes(*magic) == MAGIC).then(|| (u64::from_le_bytes(*run), u32::from_le_bytes(*number)))
+}

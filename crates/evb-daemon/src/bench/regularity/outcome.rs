@@ -1,0 +1,185 @@
+//! What a run showed.
+
+use std::time::Duration;
+
+use evb_core::{time::Instant, trigger::TriggerKind};
+use evb_net::pacing::Gaps;
+use serde::Serialize;
+
+use super::{
+    receiver::Arrivals,
+    sender::{Sent, Stream, Way},
+};
+
+/// A gap this near to the nominal one is regular.
+pub(super) const TOLERANCE: f64 = 0.05;
+
+/// One run's figures. Times in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunOutcome {
+    /// `shaped`, `bare` (a timer loop without bucket or queue) or `unshaped`.
+    pub way: &'static str,
+    /// Who waited for the departure times.
+    pub executor: String,
+    /// What made the messages.
+    pub trigger: &'static str,
+    /// From 1.
+    pub round: u32,
+    /// Offered rate / assigned rate, in the mean.
+    pub load: Option<f64>,
+    /// The same of the triggers that really came.
+    pub load_drawn: Option<f64>,
+    /// Messages that the kernel took.
+    pub sent: u64,
+    /// Different messages that arrived.
+    pub received: u64,
+    /// Sent and not arrived.
+    pub lost: u64,
+    /// Arrived again.
+    pub duplicates: u64,
+    /// Arrived after one that was sent later.
+    pub reordered: u64,
+    /// Datagrams that were none of this run's.
+    pub foreign: u64,
+    /// Arrivals without a time stamp of the kernel's.
+    pub unstamped: u64,
+    /// Dropped or refused by the sender's kernel, as it says.
+    pub refused: u64,
+    /// The most messages that waited for their departure at once.
+    pub queue_peak: u64,
+    /// Messages that found an idle line: the trigger set the gap before them.
+    pub idle_starts: u64,
+    /// What the assigned rate makes of every gap.
+    pub nominal_us: Option<f64>,
+    /// Buffer bytes from the first arrival to the last.
+    pub got_bits_per_s: f64,
+    /// The gaps at the receiver.
+    pub gap_us: Spread,
+    /// The part of them within 5 % of the nominal one.
+    pub within_5_percent: Option<f64>,
+    /// Their standard deviation over their mean.
+    pub variation: Option<f64>,
+    /// The same of an ideal line behind the same triggers.
+    pub variation_ideal: Option<f64>,
+    /// The same of the triggers.
+    pub variation_triggers: Option<f64>,
+    /// How late messages left the program, against their departure times.
+    pub late_us: Spread,
+    /// Processor time of the sending thread over the run's time.
+    pub cpu: Option<f64>,
+    /// All gaps in the order of arrival, for histograms.
+    #[serde(skip)]
+    pub gaps: Vec<f64>,
+}
+
+/// Where values lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// One in a hundred is smaller.
+    pub p01: f64,
+    /// Half of them are.
+    pub p50: f64,
+    /// 99 in a hundred are.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    fn of(gaps: &Gaps) -> Self {
+        let at = |part| gaps.quantile(part).map_or(f64::NAN, micros);
+        Self { p01: at(0.01), p50: at(0.5), p99: at(0.99), max: at(1.0) }
+    }
+}
+
+pub(super) fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Durations as the gaps between the times that they add up to.
+pub(super) fn gaps_of(durations: &[Duration]) -> Gaps {
+    let mut at = Instant::ZERO;
+    let rest = durations.iter().map(|gap| {
+        at += *gap;
+        at
+    });
+    Gaps::between(&[Instant::ZERO].into_iter().chain(rest).collect::<Vec<_>>())
+}
+
+/// What else belongs to a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circumstances<'a> {
+    pub(super) executor: &'a str,
+    pub(super) round: u32,
+    pub(super) load: Option<f64>,
+    pub(super) time: Duration,
+    pub(super) cpu: Option<Duration>,
+}
+
+pub(super) fn outcome(
+    stream: &Stream,
+    with: Circumstances<'_>,
+    sent: &Sent,
+    arrivals: &Arrivals,
+) -> RunOutcome {
+    let (way, trigger, rate) = match stream.way {
+        Way::Unshaped(kind) => ("unshaped", word(kind), None),
+        Way::Shaped(kind, rate) => ("shaped", word(kind), Some(rate)),
+        Way::Bare(rate) => ("bare", "-", Some(rate)),
+    };
+    let buffer = stream.size.buffer();
+    let nominal = rate.map(|rate| buffer / rate);
+    let times: Vec<Instant> = arrivals.nanos.iter().map(|nanos| Instant::from_nanos(*nanos)).collect();
+    let gaps = Gaps::between(&times);
+    let (duplicates, reordered) = disorder(&arrivals.numbers);
+    let received = arrivals.numbers.len() as u64 - duplicates;
+    let span = times.first().zip(times.last()).map_or(0.0, |(first, last)| last.since(*first).as_secs_f64());
+    let bits = buffer.count() as f64 * 8.0 * gaps.count() as f64;
+    let triggers = gaps_of(&sent.triggers);
+    let mean_trigger = sent.triggers.iter().sum::<Duration>().as_secs_f64() / sent.triggers.len() as f64;
+    RunOutcome {
+        way,
+        executor: with.executor.to_owned(),
+        trigger,
+        round: with.round,
+        load: with.load,
+        load_drawn: nominal.filter(|_| !sent.triggers.is_empty()).map(|gap| gap.as_secs_f64() / mean_trigger),
+        sent: sent.messages,
+        received,
+        lost: sent.messages.saturating_sub(received),
+        duplicates,
+        reordered,
+        foreign: arrivals.foreign,
+        unstamped: arrivals.unstamped,
+        refused: sent.refused,
+        queue_peak: sent.queue_peak,
+        idle_starts: sent.idle_starts,
+        nominal_us: nominal.map(micros),
+        got_bits_per_s: if span > 0.0 { bits / span } else { 0.0 },
+        gap_us: Spread::of(&gaps),
+        within_5_percent: nominal.map(|nominal| gaps.within(nominal, TOLERANCE)),
+        variation: gaps.coefficient_of_variation(),
+        variation_ideal: gaps_of(&sent.ideal).coefficient_of_variation(),
+        variation_triggers: triggers.coefficient_of_variation(),
+        late_us: Spread::of(&gaps_of(&sent.lateness)),
+        cpu: with.cpu.map(|cpu| cpu.as_secs_f64() / with.time.as_secs_f64()),
+        gaps: times.windows(2).map(|pair| micros(pair[1].since(pair[0]))).collect(),
+    }
+}
+
+fn word(kind: TriggerKind) -> &'static str {
+    match kind {
+        TriggerKind::Poisson { .. } => "poisson",
+        TriggerKind::Gaussian { .. } => "gaussian",
+        TriggerKind::Periodic { .. } => "periodic",
+        TriggerKind::Burst { .. } => "burst",
+        TriggerKind::AsFastAsPossible | TriggerKind::External => "-",
+    }
+}
+
+/// How many came twice, and how many after one with a higher number.
+fn disorder(numbers: &[u32]) -> (u64, u64) {
+    let different: std::collections::BTreeSet<u32> = numbers.iter().copied().collect();
+    let reordered = numbers.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    ((numbers.len() - different.len()) as u64, reordered as u64)
+}

@@ -1,0 +1,161 @@
+//! The receiving end: notes when the kernel had each message. It serves one sender at a time over a TCP connection, in lines
+//! of JSON, so that it may be a thread of this process or a program on another host.
+
+use std::{
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    time::Duration,
+};
+
+use evb_core::units::Bytes;
+use evb_net::pacing::GapReceiver;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::message;
+
+/// A run has no more messages: they are kept in memory.
+pub(super) const MOST_MESSAGES: u32 = 4_000_000;
+/// The longest wait for a message that any sender may ask for.
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
+/// No line is longer: 32 bytes for each message.
+const LONGEST_LINE: u64 = 32 * MOST_MESSAGES as u64;
+/// Room for the datagrams that come while this thread does not run.
+const SOCKET_BUFFER: Bytes = Bytes::mib(4);
+
+/// What the sender is about to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Announcement {
+    pub(super) run: u64,
+    pub(super) messages: u32,
+    /// The run is over when no message comes for so long.
+    pub(super) patience_ms: u64,
+}
+
+/// Where to send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ready {
+    pub(super) port: u16,
+}
+
+/// What came, in the order of arrival.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Arrivals {
+    pub(super) numbers: Vec<u32>,
+    /// Times of the receiver's clock; only differences mean something.
+    pub(super) nanos: Vec<u64>,
+    /// Without a time stamp of the kernel's: timed when this program had them.
+    pub(super) unstamped: u64,
+    /// Datagrams of other runs, or of nobody we know.
+    pub(super) foreign: u64,
+}
+
+/// A receiver that waits for senders.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    listener: TcpListener,
+}
+
+impl Receiver {
+    pub(super) fn bind(at: SocketAddr) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(at)? })
+    }
+
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves the next sender until it goes.
+    pub(super) fn serve(&self) -> io::Result<SocketAddr> {
+        let (stream, peer) = self.listener.accept()?;
+        stream.set_nodelay(true)?;
+        let mut writer = stream.try_clone()?;
+        let mut reader = BufReader::new(stream);
+        while let Some(run) = read_line::<Announcement>(&mut reader)? {
+            let local = SocketAddr::new(self.address()?.ip(), 0);
+            let mut socket = GapReceiver::bind(local, Some(SOCKET_BUFFER))?;
+            write_line(&mut writer, &Ready { port: socket.local_addr()?.port() })?;
+            write_line(&mut writer, &collect(&mut socket, run)?)?;
+        }
+        Ok(peer)
+    }
+}
+
+/// Until all are there, or none comes any more.
+fn collect(socket: &mut GapReceiver, run: Announcement) -> io::Result<Arrivals> {
+    let expected = run.messages.min(MOST_MESSAGES);
+    let patience = Duration::from_millis(run.patience_ms).min(MOST_PATIENCE);
+    let mut arrivals = Arrivals::default();
+    while arrivals.numbers.len() < expected as usize {
+        let Some(receipt) = socket.receive(patience)? else { break };
+        match message::read(socket.payload(&receipt)).filter(|(of, _)| *of == run.run) {
+            None => arrivals.foreign += 1,
+            Some((_, number)) => {
+                arrivals.numbers.push(number);
+                arrivals.nanos.push(receipt.at.as_nanos());
+                arrivals.unstamped += u64::from(!receipt.stamped);
+            }
+        }
+        // Strangers must not keep us here.
+        if arrivals.foreign > u64::from(MOST_MESSAGES) {
+            break;
+        }
+    }
+    Ok(arrivals)
+}
+
+/// The sender's end of the connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+    peer: SocketAddr,
+}
+
+impl Connection {
+    pub(super) fn open(to: SocketAddr) -> io::Result<Self> {
+        let writer = TcpStream::connect(to)?;
+        writer.set_nodelay(true)?;
+        let peer = writer.peer_addr()?;
+        Ok(Self { reader: BufReader::new(writer.try_clone()?), writer, peer })
+    }
+
+    /// The receiver's address for messages of that run.
+    pub(super) fn announce(&mut self, run: Announcement) -> io::Result<SocketAddr> {
+        write_line(&mut self.writer, &run)?;
+        let ready: Ready = read_line(&mut self.reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok(SocketAddr::new(self.peer.ip(), ready.port))
+    }
+
+    /// What came of it; waits for the end of the run.
+    pub(super) fn arrivals(&mut self) -> io::Result<Arrivals> {
+        let arrivals: Arrivals = read_line(&mut self.reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        if arrivals.numbers.len() == arrivals.nanos.len() {
+            Ok(arrivals)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "the receiver has a time for not every message"))
+        }
+    }
+
+    /// Where the receiver is.
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Where we reach the receiver from.
+    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+        self.writer.local_addr()
+    }
+}
+
+fn write_line(writer: &mut TcpStream, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_string(value)?;
+    line.push('\n');
+    writer.write_all(line.as_bytes())
+}
+
+/// `None` at the end of the connection.
+fn read_line<T: DeserializeOwned>(reader: &mut BufReader<TcpStream>) -> io::Result<Option<T>> {
+    let mut line = String::new();
+    reader.take(LONGEST_LINE).read_line(&mut line)?;
+    if line.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_str(&line)?)) }
+}

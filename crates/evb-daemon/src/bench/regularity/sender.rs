@@ -1,0 +1,243 @@
+//! The sending end: triggers make messages, a bucket says when they may depart, an executor makes it so.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    io::{self, IoSlice},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use evb_core::{
+    time::Instant,
+    trigger::{Trigger, TriggerKind},
+    units::{Bytes, Frequency, Rate},
+};
+use evb_net::{
+    clock,
+    pacing::{DatagramSender, Executor, SendError},
+    timer::Timer,
+};
+use evb_shaper::EdtBucket;
+
+use super::message::{self, MessageSize};
+
+/// How messages get onto the wire.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Way {
+    /// At once when triggered.
+    Unshaped(TriggerKind),
+    /// Held back by a bucket of that rate, in buffer bytes.
+    Shaped(TriggerKind, Rate),
+    /// No queue, no bucket: one message at each tick of a timer. What shaping is measured against.
+    Bare(Rate),
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unshaped(_) => "unshaped",
+            Self::Shaped(..) => "shaped",
+            Self::Bare(_) => "bare",
+        })
+    }
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stream {
+    pub(super) run: u64,
+    pub(super) way: Way,
+    pub(super) size: MessageSize,
+    pub(super) messages: u32,
+    pub(super) seed: u64,
+}
+
+/// What the sender knows of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sent {
+    /// Datagrams that the kernel took.
+    pub(super) messages: u64,
+    /// The most messages that waited at once.
+    pub(super) queue_peak: u64,
+    /// Messages that departed from an empty queue: the trigger set their time, not the shaper.
+    pub(super) idle_starts: u64,
+    /// How late each message was handed over, against its departure time (or, for the kernel's executors, its lead).
+    pub(super) lateness: Vec<Duration>,
+    /// Times between triggers.
+    pub(super) triggers: Vec<Duration>,
+    /// Gaps of an ideal line of that rate behind the same triggers.
+    pub(super) ideal: Vec<Duration>,
+    /// Dropped or refused by the kernel, as its error queue tells.
+    pub(super) refused: u64,
+}
+
+/// So much waits for a departure when the socket is full.
+const RETRY: Duration = Duration::from_micros(50);
+
+/// Room for bursts of an unshaped trigger.
+const SOCKET_BUFFER: Bytes = Bytes::mib(1);
+
+/// Sends the whole stream; blocks. Runs its own runtime: not for use inside one.
+pub(super) fn run(
+    stream: &Stream,
+    executor: &dyn Executor,
+    from: SocketAddr,
+    to: SocketAddr,
+) -> io::Result<Sent> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let rate = match stream.way {
+        Way::Shaped(_, rate) | Way::Bare(rate) => Some(rate),
+        Way::Unshaped(_) => None,
+    };
+    runtime.block_on(async {
+        let socket = DatagramSender::connect(from, to, executor, rate, Some(SOCKET_BUFFER))?;
+        let timer = executor.timer()?;
+        let lead = executor.lead();
+        let room = vec![0; stream.size.payload.as_usize()];
+        let mut line = Line { stream: *stream, socket, timer, lead, room, sent: Sent::default(), number: 0 };
+        match stream.way {
+            Way::Bare(rate) => line.bare(rate).await?,
+            Way::Unshaped(kind) => line.shaped(kind, None).await?,
+            Way::Shaped(kind, rate) => line.shaped(kind, Some(bucket(rate, stream.size))).await?,
+        }
+        let counts = line.socket.collect()?;
+        line.sent.refused = counts.missed + counts.invalid + counts.other;
+        line.sent.messages = counts.sent;
+        if let Way::Shaped(_, rate) = stream.way {
+            line.sent.ideal = ideal(&line.sent.triggers, stream.size.buffer() / rate);
+        }
+        Ok(line.sent)
+    })
+}
+
+/// What two messages' time may be late is caught up.
+fn bucket(rate: Rate, size: MessageSize) -> EdtBucket {
+    EdtBucket::new(rate, size.buffer() * 2)
+}
+
+/// The departures of a line that takes `service` for each message and serves them in order (Lindley's recursion, 1952), as
+/// gaps. The first trigger starts it.
+pub(super) fn ideal(triggers: &[Duration], service: Duration) -> Vec<Duration> {
+    let (mut arrival, mut departure) = (Duration::ZERO, Duration::ZERO);
+    let mut gaps = Vec::with_capacity(triggers.len());
+    for gap in triggers {
+        arrival += *gap;
+        let next = arrival.max(departure + service);
+        gaps.push(next - departure);
+        departure = next;
+    }
+    gaps
+}
+
+struct Line {
+    stream: Stream,
+    socket: DatagramSender,
+    timer: Timer,
+    lead: Duration,
+    room: Vec<u8>,
+    sent: Sent,
+    number: u32,
+}
+
+impl Line {
+    async fn bare(&mut self, rate: Rate) -> io::Result<()> {
+        let gap = self.stream.size.buffer() / rate;
+        let Some(ticks) = Frequency::from_hertz(1.0 / gap.as_secs_f64()) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a rate of zero"));
+        };
+        let mut ticks = Trigger::new(TriggerKind::Periodic { rate: ticks }, 0, clock::now());
+        while self.number < self.stream.messages {
+            let Some(at) = ticks.next_due() else { break };
+            self.wait(Some(at)).await;
+            let now = clock::now();
+            ticks.pop_due(now);
+            self.sent.lateness.push(now.since(at));
+            self.depart(None).await?;
+        }
+        Ok(())
+    }
+
+    async fn shaped(&mut self, kind: TriggerKind, mut bucket: Option<EdtBucket>) -> io::Result<()> {
+        let cost = self.stream.size.buffer();
+        let mut trigger = Trigger::new(kind, self.stream.seed, clock::now());
+        // When each waiting message came, and when the last one did.
+        let (mut queue, mut last) = (VecDeque::new(), None::<Instant>);
+        let (mut made, mut idle) = (0, true);
+        while self.number < self.stream.messages {
+            let now = clock::now();
+            while made < self.stream.messages {
+                let Some(at) = trigger.pop_due(now) else { break };
+                made += 1;
+                queue.push_back(at);
+                self.sent.triggers.extend(last.map(|last| at.since(last)));
+                last = Some(at);
+            }
+            self.sent.queue_peak = self.sent.queue_peak.max(queue.len() as u64);
+            let Some(came) = queue.front().copied() else {
+                idle = true;
+                self.wait(trigger.next_due()).await;
+                continue;
+            };
+            let Some(bucket) = bucket.as_mut() else {
+                queue.pop_front();
+                self.sent.lateness.push(now.since(came));
+                self.depart(None).await?;
+                continue;
+            };
+            if self.lead > Duration::ZERO {
+                queue.pop_front();
+                self.handed_over(bucket, cost, now).await?;
+                continue;
+            }
+            if idle {
+                bucket.wake(came);
+                let waits = bucket.departure_of(cost, now) > now;
+                self.sent.idle_starts += u64::from(!waits);
+                idle = false;
+            }
+            let due = bucket.departure_of(cost, now);
+            if due > now {
+                self.wait(Some(due)).await;
+                continue;
+            }
+            queue.pop_front();
+            self.sent.lateness.push(now.since(bucket.due(cost).max(came)));
+            bucket.spend(cost, now);
+            self.depart(None).await?;
+        }
+        Ok(())
+    }
+
+    /// The kernel keeps it until its time: it wants the message a little ahead.
+    async fn handed_over(&mut self, bucket: &mut EdtBucket, cost: Bytes, now: Instant) -> io::Result<()> {
+        let at = bucket.depart(cost, now);
+        let hand_over = Instant::from_nanos(at.as_nanos().saturating_sub(self.lead.as_nanos() as u64));
+        if hand_over > now {
+            self.wait(Some(hand_over)).await;
+            self.sent.lateness.push(clock::now().since(hand_over));
+        } else {
+            self.sent.idle_starts += u64::from(at == now);
+        }
+        self.depart(Some(at)).await
+    }
+
+    async fn depart(&mut self, at: Option<Instant>) -> io::Result<()> {
+        message::label(&mut self.room, self.stream.run, self.number);
+        self.number += 1;
+        loop {
+            let until = match self.socket.send(&[IoSlice::new(&self.room)], None, at) {
+                Ok(_) => return Ok(()),
+                Err(SendError::Io(error)) => return Err(error),
+                Err(SendError::Full) => clock::now() + RETRY,
+                Err(SendError::TooFarAhead { until }) => until,
+            };
+            self.wait(Some(until)).await;
+        }
+    }
+
+    async fn wait(&mut self, at: Option<Instant>) {
+        self.timer.arm(at);
+        self.timer.expired().await;
+    }
+}
