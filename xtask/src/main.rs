@@ -2,11 +2,13 @@
 //!
 //! - `tidy`: the rules of the house, each a small check that is itself tested on planted violations;
 //! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios that run on it;
+//! - `uml`: a command under another kernel, that has the queueing disciplines which this host may lack;
 //! - `ci`: everything, step by step, with a table at the end.
 
 mod repo;
 mod tidy;
 mod lab;
+mod uml;
 mod ci;
 
 use std::process::ExitCode;
@@ -36,12 +38,18 @@ enum Task {
         #[command(subcommand)]
         half: lab::traffic::Half,
     },
+    /// Run a command under User-Mode Linux, whose kernel has fq, etf and netem; exit code 77 where there is none.
+    Uml(uml::UmlArgs),
     /// Run every check, as CI does.
     Ci(ci::CiArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
+        Task::Uml(args) => match uml::run(&args) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Err(error),
+        },
         Task::Tidy { bless } => tidy::run(bless),
         Task::Lab(args) => lab::run(&args),
         Task::LabTraffic { half } => lab::traffic::run(half).map(|()| true),

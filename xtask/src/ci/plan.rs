@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use toml::Table;
 
 use super::step::Step;
-use crate::{lab, repo};
+use crate::{lab, repo, uml};
 
 /// The command that the README tells a newcomer.
 const README_TEST: &str = "cargo test --workspace";
@@ -33,6 +33,11 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
     ];
     steps.extend(quickstart(&root)?);
     steps.push(Step::xtask("lab smoke", 300, "lab smoke --evbd target/release/evbd").unless(lab::lacks()));
+    steps.push(
+        Step::xtask("kernel", 400, "uml --limit 150 --test kernel -- --nocapture")
+            .environment("EVB_KERNEL_TESTS", "required")
+            .unless(uml::lacks()),
+    );
     steps.push(
         Step::new("benches run", 600, "cargo bench -p evb --bench * -- --test").unless(no_benches(&root)),
     );

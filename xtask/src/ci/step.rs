@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, process::Command, time::Duration};
 
-use crate::repo;
+use crate::{repo, uml::SKIPPED};
 
 /// How a step has ended.
 #[derive(Debug, PartialEq)]
@@ -97,19 +97,22 @@ impl Step {
             self.attempt(seconds)
         };
         match ended {
-            Ok(()) => Ended::Passed,
+            Ok(0) => Ended::Passed,
+            Ok(_) => Ended::Skipped("it says why above".into()),
             Err(reason) if self.informative => Ended::Reported(reason),
             Err(reason) => Ended::Failed(reason),
         }
     }
 
-    fn attempt(&self, seconds: u64) -> Result<(), String> {
+    /// The exit code, where that is no failure: 0, or [`SKIPPED`] of a program that knows what it means.
+    fn attempt(&self, seconds: u64) -> Result<u8, String> {
         // `timeout` ends the whole process group, which a kill of our own child would not.
         let mut command = Command::new("timeout");
         command.args(["--kill-after=20", &seconds.to_string()]).arg(&self.program).args(&self.arguments);
         command.envs(self.environment.iter().copied()).current_dir(repo::root());
         match command.status().map(|status| status.code()) {
-            Ok(Some(0)) => Ok(()),
+            Ok(Some(0)) => Ok(0),
+            Ok(Some(code)) if code == i32::from(SKIPPED) => Ok(SKIPPED),
             Ok(Some(124 | 137)) => Err(format!("not done after {seconds} s")),
             Ok(Some(code)) => Err(format!("exit code {code}")),
             Ok(None) => Err("ended by a signal".into()),

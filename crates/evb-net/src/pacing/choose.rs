@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use evb_core::units::Bytes;
 
@@ -39,11 +39,14 @@ pub struct NotProved {
 /// A train of a paced TCP socket that is longer than this is worse than what a timer does.
 const TAME: Bytes = Bytes::kib(16);
 
+/// A timer that was later than this at the proof was disturbed once, which is no precision to plan with.
+const COARSEST: Duration = Duration::from_millis(1);
+
 /// How many paths are tried, so that a start takes less than a second.
 const MOST_TRIALS: usize = 4;
 
-/// Takes the offload asked for, if it works on all these paths; with `None`, the best that does. It sends and times, well below
-/// a second in all, and blocks: not for an async task. Without any path, software.
+/// Takes the offload asked for, if it works on all these paths; with `None`, the best that does. It sends and times, as a rule in 40
+/// to 200 ms a device, and blocks: not for an async task. Without any path, software.
 ///
 /// # Errors
 /// [`NotProved`]: the one asked for does not work on one of the paths.
@@ -135,7 +138,7 @@ fn by_software(
         let proof = prove(Offload::Software, trial);
         reason = format!("{kind}: {}", proof.why);
         if let Some(p99) = proof.p99 {
-            executor = software.with_precision(p99.max(software.precision()));
+            executor = software.with_precision(p99.clamp(software.precision(), COARSEST));
         }
         proofs.push(proof);
     }

@@ -23,6 +23,12 @@ fn a_reason_skips_and_information_does_not_fail() {
 }
 
 #[test]
+fn a_program_may_say_that_it_cannot_run_here() {
+    assert!(matches!(Step::new("x", 10, "awk BEGIN{exit(77)}").run(AMPLE), Ended::Skipped(_)));
+    assert_eq!(Step::new("x", 10, "awk BEGIN{exit(78)}").run(AMPLE), Ended::Failed("exit code 78".into()));
+}
+
+#[test]
 fn the_environment_reaches_the_command() {
     let step = Step::new("x", 10, "printenv EVB_STEP").environment("EVB_STEP", "1");
     assert_eq!(step.line(), "EVB_STEP=\"1\" printenv EVB_STEP");

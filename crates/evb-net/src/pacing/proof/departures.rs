@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use evb_core::{time::Instant, units::Rate};
 
-use super::{Finding, Trial, observe::Observed};
+use super::{Finding, Trial, observe::Observed, rounded};
 use crate::{
     clock,
     pacing::{
@@ -81,7 +81,7 @@ impl Timing {
         let error = self.error.map_or_else(String::new, |error| format!("{:.2} %", error * 100.0));
         format!(
             "{lost}{early}median gap off by {error} of {gap:?}, departures within {:?}, seen {witness}",
-            self.p99.unwrap_or_default()
+            rounded(self.p99.unwrap_or_default())
         )
     }
 
@@ -171,7 +171,9 @@ pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<Finding
         why: match (timing.median, timing.p99) {
             (Some(median), Some(p99)) => {
                 format!(
-                    "{waits} departs {median:?} from the asked time at the median, {p99:?} at the worst of {COUNT}"
+                    "{waits} departs {:?} from the asked time at the median, {:?} at the worst of {COUNT}",
+                    rounded(median),
+                    rounded(p99)
                 )
             }
             _ => format!("{waits}; its departures could not be seen"),

@@ -27,6 +27,8 @@ const RATE: Rate = Rate::from_bits_per_second(80_000_000);
 const TIME: Duration = Duration::from_millis(150);
 /// The rate may be this far from the asked one, as a fraction of it.
 const TOLERANCE: f64 = 0.1;
+/// A busy host may hold the flow up now and then.
+const ATTEMPTS: usize = 3;
 /// Without the rate, the flow must be this many times faster; else something else held it back.
 const FASTER: f64 = 1.5;
 
@@ -34,9 +36,10 @@ const FASTER: f64 = 1.5;
 /// host is proof enough, and the only one that needs nobody at the other end.
 pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<Finding> {
     let volume = (RATE * TIME).count();
-    let free = flow(trial, None, volume)?;
+    let mut free = 0.0f64;
     let mut last = Finding::failed("nothing was sent");
-    for _ in 0..2 {
+    for _ in 0..ATTEMPTS {
+        free = free.max(flow(trial, None, volume)?);
         let seen = flow(trial, Some(RATE), volume)?;
         let asked = RATE.bytes_per_second();
         let error = (seen - asked).abs() / asked;
@@ -90,29 +93,33 @@ fn flow(trial: &Trial, rate: Option<Rate>, volume: u64) -> io::Result<f64> {
     })
 }
 
-/// From the first arrival to the last: what came with the first is not counted, as its time is not known.
+/// The rate of what arrives, after what the first window let through unpaced.
 fn receive(receiver: &mut TcpStream, give_up: Instant) -> io::Result<f64> {
     let mut room = vec![0u8; 1 << 17];
-    let mut arrivals: Vec<(Instant, u64)> = Vec::new();
+    let mut arrivals: Vec<(f64, f64)> = Vec::new();
+    let began = clock::now();
     let mut total = 0;
     while clock::now() < give_up {
         match receiver.read(&mut room) {
             Ok(0) => break,
             Ok(length) => {
                 total += length as u64;
-                arrivals.push((clock::now(), total));
+                arrivals.push((clock::now().since(began).as_secs_f64(), total as f64));
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    // Skip what the first window let through unpaced.
-    let start = arrivals.iter().position(|(_, bytes)| *bytes >= total / 5);
-    let (Some((began, before)), Some((ended, _))) =
-        (start.and_then(|start| arrivals.get(start)), arrivals.last())
-    else {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    };
-    let seconds = ended.since(*began).as_secs_f64();
-    Ok((total - before) as f64 / seconds.max(1e-9))
+    let start = arrivals.iter().position(|(_, bytes)| *bytes >= total as f64 / 5.0).unwrap_or(0);
+    slope(arrivals.get(start..).unwrap_or_default()).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// The slope of the line that fits points best (least squares): bursts at both ends then hardly matter.
+pub(super) fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
+    let (above, below) = points.iter().fold((0.0, 0.0), |(above, below), point| {
+        (above + (point.0 - x) * (point.1 - y), below + (point.0 - x).powi(2))
+    });
+    (below > 0.0).then(|| above / below)
 }

@@ -22,6 +22,22 @@ const LONGEST: Duration = Duration::from_millis(240);
 /// The rate may be this far from the asked one, as a fraction of it.
 const TOLERANCE: f64 = 0.1;
 
+/// How often a busy host may disturb it.
+const ATTEMPTS: usize = 3;
+
+/// What a burst showed.
+pub(super) struct Shown {
+    pub(super) finding: Finding,
+    /// The rate that was seen, in bytes per second.
+    rate: Option<f64>,
+}
+
+impl Shown {
+    fn failed(why: String) -> Self {
+        Self { finding: Finding::failed(why), rate: None }
+    }
+}
+
 /// Sends a burst and takes the rate at which its end departs.
 pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
     let Some(rate) = trial.rate else {
@@ -34,7 +50,23 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
     if count < 12 {
         return Ok(Finding::failed(format!("{rate} is too slow for a proof of {LONGEST:?}")));
     }
-    let mut observed = Observed::open(trial, &TokenBucketFilter, None)?;
+    let mut last = Shown::failed("nothing was sent".into());
+    for _ in 0..ATTEMPTS {
+        let mut observed = Observed::open(trial, &TokenBucketFilter, None)?;
+        send_burst(&mut observed, trial, count)?;
+        observed.wait(count + 1, clock::now() + LONGEST)?;
+        let seen: Vec<Instant> = observed.departures().iter().flatten().copied().collect();
+        last = judge(&seen, count, skipped, rate, observed.witness());
+        // A busy host makes it slower now and then, never faster.
+        let faster = last.rate.is_some_and(|found| found > rate.bytes_per_second());
+        if last.finding.held || faster {
+            break;
+        }
+    }
+    Ok(last.finding)
+}
+
+fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Result<()> {
     for _ in 0..count {
         match observed.send(PAYLOAD - if trial.to.is_ipv4() { 0 } else { 20 }, None) {
             Ok(()) => {}
@@ -42,25 +74,24 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
             Err(error) => return Err(io::Error::other(error)),
         }
     }
-    observed.wait(count + 1, clock::now() + LONGEST)?;
-    let seen: Vec<Instant> = observed.departures().iter().flatten().copied().collect();
-    Ok(judge(&seen, count, skipped, rate, observed.witness()))
+    Ok(())
 }
 
 /// The rate of full packets that departed at these times, the first `skipped` left out.
-pub(super) fn judge(seen: &[Instant], count: usize, skipped: usize, rate: Rate, witness: &str) -> Finding {
+pub(super) fn judge(seen: &[Instant], count: usize, skipped: usize, rate: Rate, witness: &str) -> Shown {
     let lost = count - seen.len().min(count);
     let (Some(first), Some(last)) = (seen.get(skipped), seen.last()) else {
-        return Finding::failed(format!("{} of {count} datagrams were seen to leave", seen.len()));
+        return Shown::failed(format!("{} of {count} datagrams were seen to leave", seen.len()));
     };
     let bytes = (seen.len() - skipped - 1) as u64 * LAYER_2;
     let found = bytes as f64 / last.since(*first).as_secs_f64().max(1e-9);
     let error = (found - rate.bytes_per_second()).abs() / rate.bytes_per_second();
     let dropped = if lost > 0 { format!(", {lost} of {count} lost") } else { String::new() };
-    Finding {
+    let finding = Finding {
         held: error <= TOLERANCE,
         median_error: Some(error),
         p99: None,
         why: format!("{:.2} Mbit/s departed of {rate} asked{dropped}, seen {witness}", found * 8e-6),
-    }
+    };
+    Shown { finding, rate: Some(found) }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use evb_core::{time::Instant, units::Rate};
 
-use super::{Trial, departures::Timing, prove, shaped};
+use super::{Trial, departures::Timing, flow, prove, shaped};
 use crate::{
     clock::now,
     pacing::{Offload, Transport},
@@ -62,10 +62,25 @@ fn a_shaped_burst_is_known_by_the_rate_of_its_end() {
     // 40 pass with the bucket's depth, then one every 120 us.
     let mut seen = times(40, 0, Duration::from_micros(2));
     seen.extend(times(80, 200_000, Duration::from_micros(120)));
-    assert!(shaped::judge(&seen, 120, 40, rate, "here").held);
+    assert!(shaped::judge(&seen, 120, 40, rate, "here").finding.held);
     let unshaped = times(120, 0, Duration::from_micros(2));
-    assert!(!shaped::judge(&unshaped, 120, 40, rate, "here").held);
-    assert!(!shaped::judge(&seen[..30], 120, 40, rate, "here").held);
+    assert!(!shaped::judge(&unshaped, 120, 40, rate, "here").finding.held);
+    assert!(!shaped::judge(&seen[..30], 120, 40, rate, "here").finding.held);
+}
+
+#[test]
+fn the_rate_of_bursts_is_that_of_the_line_through_them() {
+    // 64 kB every 6.4 ms, each in two pieces: 10 MB/s.
+    let piece = |index: u32| {
+        (f64::from(index / 2) * 6.4e-3 + f64::from(index % 2) * 2e-5, f64::from(index + 1) * 32e3)
+    };
+    for points in
+        [(0..36).map(piece).collect::<Vec<_>>(), (1..36).map(piece).collect(), (3..34).map(piece).collect()]
+    {
+        let rate = flow::slope(&points).unwrap();
+        assert!((rate / 10e6 - 1.0).abs() < 0.01, "{rate}");
+    }
+    assert_eq!(flow::slope(&[(1.0, 5.0)]), None);
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! An offload is claimed where it works, and not where it does not.
+
+use std::{net::IpAddr, time::Duration};
+
+use evb_net::{
+    clock::now,
+    pacing::{Offload, Software, Transport, Trial, choose, prove},
+};
+
+use crate::place::{OURS, Place, THEIRS, run, skip};
+
+fn trial(from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> Trial {
+    Trial { transport: Transport::Udp, from: from.into(), to: to.into(), priority: None, rate: None }
+}
+
+fn loopback() -> Trial {
+    trial([127, 0, 0, 1], [127, 0, 0, 1])
+}
+
+#[test]
+fn without_fq_departure_times_are_not_claimed() {
+    let Some(_place) = Place::enter("without_fq_departure_times_are_not_claimed") else { return };
+    let began = now();
+    let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
+    println!("without fq: {} in {:?}", choice.reason, now().since(began));
+    assert_eq!(choice.executor.offload(), Offload::Software);
+    assert!(choice.reason.contains("txtime does not work on lo"), "{}", choice.reason);
+    assert!(now().since(began) < Duration::from_secs(1));
+    let refused = choose(Some(Offload::Txtime), Software::timer(), &[loopback()]).unwrap_err();
+    assert!(refused.to_string().contains("tc qdisc replace dev lo root fq"), "{refused}");
+}
+
+#[test]
+fn with_fq_they_are_and_no_longer_when_it_is_gone() {
+    const TEST: &str = "with_fq_they_are_and_no_longer_when_it_is_gone";
+    let Some(_place) = Place::enter(TEST) else { return };
+    if let Err(reason) = run("tc qdisc replace dev lo root fq") {
+        return skip(TEST, &reason);
+    }
+    let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
+    println!("with fq: {}", choice.reason);
+    assert_eq!(choice.executor.offload(), Offload::Txtime, "{}", choice.reason);
+    run("tc qdisc delete dev lo root").unwrap();
+    let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
+    assert_eq!(choice.executor.offload(), Offload::Software, "{}", choice.reason);
+    assert!(choice.reason.contains("left before their time"), "{}", choice.reason);
+}
+
+#[test]
+fn a_discipline_that_does_not_know_departure_times_is_not_believed() {
+    const TEST: &str = "a_discipline_that_does_not_know_departure_times_is_not_believed";
+    let Some(mut place) = Place::enter(TEST) else { return };
+    if let Err(reason) = place.lay_cable(1).and_then(|()| run("tc qdisc replace dev cable0 root pfifo")) {
+        return skip(TEST, &reason);
+    }
+    let proof = prove(Offload::Txtime, &trial(OURS, THEIRS));
+    println!("pfifo: {proof}");
+    assert!(!proof.held && proof.why.contains("left before their time"), "{proof}");
+    assert_eq!(proof.device.as_deref(), Some("cable0"));
+    assert_eq!(
+        proof.remedy.as_deref(),
+        Some("tc qdisc replace dev cable0 root fq (the kernel needs sch_fq)")
+    );
+}
+
+#[test]
+fn towards_another_host_the_kernel_tells_when_they_left() {
+    const TEST: &str = "towards_another_host_the_kernel_tells_when_they_left";
+    let Some(mut place) = Place::enter(TEST) else { return };
+    if let Err(reason) = place.lay_cable(1).and_then(|()| run("tc qdisc replace dev cable0 root fq")) {
+        return skip(TEST, &reason);
+    }
+    let proof = prove(Offload::Txtime, &trial(OURS, THEIRS));
+    println!("fq on a cable: {proof}");
+    assert!(proof.held, "{proof}");
+    assert!(proof.why.contains("seen in the kernel"), "{proof}");
+}

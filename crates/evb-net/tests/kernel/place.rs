@@ -1,0 +1,95 @@
+//! [`Place`]: a network namespace for one test, with its devices, gone when the test ends.
+
+use std::{
+    net::Ipv4Addr,
+    process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::sys_namespace::leave_network;
+
+/// Our end of the cable, and the other.
+pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+
+/// These tests measure time: one after the other.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Says why a test does not run here; where all must (`EVB_KERNEL_TESTS=required`), that is a failure.
+pub(crate) fn skip(test: &str, reason: &str) {
+    let required = std::env::var("EVB_KERNEL_TESTS").is_ok_and(|value| value == "required");
+    assert!(!required, "{test} must run here, and cannot: {reason}");
+    println!("SKIP {test}: {reason}");
+}
+
+/// A network namespace in which the calling thread is.
+pub(crate) struct Place {
+    peer: Option<Child>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Place {
+    /// A fresh one with a loopback; `None`, and said why, where this process may not.
+    pub(crate) fn enter(test: &str) -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = leave_network() {
+            skip(test, &format!("no network namespace of its own ({error}); it needs root"));
+            return None;
+        }
+        let place = Self { peer: None, _turn: turn };
+        if let Err(reason) = run("ip link set lo up") {
+            skip(test, &reason);
+            return None;
+        }
+        Some(place)
+    }
+
+    /// A cable `cable0` to another namespace, with that many transmit queues.
+    pub(crate) fn lay_cable(&mut self, queues: u32) -> Result<(), String> {
+        let peer = Command::new("unshare")
+            .args(["--net", "sleep", "60"])
+            .stdin(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("unshare: {error}"))?;
+        let pid = peer.id();
+        self.peer = Some(peer);
+        // The other namespace is there when `unshare` has become `sleep`.
+        let became =
+            || std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep");
+        while !became() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        run(&format!(
+            "ip link add cable0 numtxqueues {queues} numrxqueues {queues} address 02:00:00:00:00:01 type veth \
+             peer name cable1 netns {pid} address 02:00:00:00:00:02"
+        ))?;
+        run(&format!("ip address add {OURS}/24 dev cable0"))?;
+        run("ip link set cable0 up")?;
+        let there = format!("nsenter -t {pid} -n");
+        run(&format!("{there} ip address add {THEIRS}/24 dev cable1"))?;
+        run(&format!("{there} ip link set cable1 up"))?;
+        // What asks for addresses carries no departure time, and would be dropped by etf.
+        run(&format!("ip neighbour replace {THEIRS} lladdr 02:00:00:00:00:02 dev cable0"))?;
+        run(&format!("{there} ip neighbour replace {OURS} lladdr 02:00:00:00:00:01 dev cable1"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(peer) = &mut self.peer {
+            let _ = peer.kill();
+            let _ = peer.wait();
+        }
+    }
+}
+
+/// Runs a command of words; its complaint if it fails.
+pub(crate) fn run(line: &str) -> Result<(), String> {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().unwrap_or_default())
+        .args(words)
+        .output()
+        .map_err(|error| format!("`{line}`: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("`{line}`: {}", said.trim())) }
+}

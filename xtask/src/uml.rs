@@ -1,0 +1,86 @@
+//! Another kernel for the tests: User-Mode Linux as Debian packages it, which has `fq`, `etf` and `netem` where the host's
+//! kernel may not. It needs no virtualisation and sees this host's files; its network, processes and settings are its own.
+//!
+//! One virtual core at native speed, with high-resolution timers: it answers whether a kernel keeps a departure time, not how
+//! fast it is.
+
+mod packages;
+mod job;
+#[cfg(test)]
+mod tests;
+
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use self::job::Job;
+use crate::repo;
+
+/// What the command's caller gets if there is no such kernel here: what automake's tests mean by it.
+pub(crate) const SKIPPED: u8 = 77;
+
+#[derive(Args)]
+pub(crate) struct UmlArgs {
+    /// Seconds after which it is ended.
+    #[arg(long, default_value_t = 120)]
+    limit: u64,
+    /// The memory that it gets, as the kernel writes it.
+    #[arg(long, default_value = "512M")]
+    memory: String,
+    /// Build this integration test of evb-net and run it there; COMMAND is then its arguments.
+    #[arg(long)]
+    test: Option<String>,
+    /// The command to run there, as root, in this folder.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "test")]
+    command: Vec<String>,
+}
+
+/// Runs the command: its exit code, or [`SKIPPED`].
+pub(crate) fn run(args: &UmlArgs) -> Result<u8> {
+    let kernel = match packages::kernel() {
+        Ok(kernel) => kernel,
+        Err(reason) => {
+            eprintln!("SKIP: no User-Mode Linux here: {reason:#}");
+            return Ok(SKIPPED);
+        }
+    };
+    let mut command = Vec::new();
+    if let Some(test) = &args.test {
+        command.push(built(test)?.to_string_lossy().into_owned());
+    }
+    command.extend(args.command.iter().cloned());
+    let job = Job::new(&kernel, &command)?;
+    job.run(Duration::from_secs(args.limit), &args.memory)
+}
+
+/// Why it cannot run, as far as that is known before trying.
+pub(crate) fn lacks() -> Option<String> {
+    packages::lacks()
+}
+
+/// Builds an integration test of evb-net, outside: its executable.
+fn built(test: &str) -> Result<PathBuf> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["test", "--package", "evb-net", "--no-run", "--message-format", "json-render-diagnostics"]);
+    let output = cargo
+        .args(["--test", test])
+        .current_dir(repo::root())
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("cargo does not start")?;
+    if !output.status.success() {
+        bail!("the test `{test}` does not build");
+    }
+    executable(&String::from_utf8_lossy(&output.stdout), test)
+        .with_context(|| format!("cargo has built no test `{test}`"))
+}
+
+/// The executable of a test among cargo's messages, one JSON object a line.
+fn executable(messages: &str, test: &str) -> Option<PathBuf> {
+    messages.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let named = message["target"]["name"].as_str() == Some(test);
+        message["executable"].as_str().filter(|_| named).map(PathBuf::from)
+    })
+}

@@ -1,0 +1,118 @@
+//! One run of a command under the other kernel.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::packages::Kernel;
+
+/// Variables that the command finds as its caller has them; whole, or by how they begin.
+const PASSED: [&str; 5] = ["PATH", "HOME", "EVB_", "RUST_", "CARGO_"];
+
+/// A command on its way; its folder goes with it.
+pub(super) struct Job<'k> {
+    kernel: &'k Kernel,
+    folder: PathBuf,
+}
+
+impl<'k> Job<'k> {
+    /// Writes what the kernel starts first: it mounts, loads, runs the command, notes its exit code and halts.
+    pub(super) fn new(kernel: &'k Kernel, command: &[String]) -> Result<Self> {
+        let job = Self { kernel, folder: kernel.job_folder() };
+        fs::create_dir_all(&job.folder).with_context(|| format!("no folder {}", job.folder.display()))?;
+        let here = std::env::current_dir()?;
+        let variables = std::env::vars().filter(|(name, _)| {
+            PASSED.iter().any(|passed| name == passed || (passed.ends_with('_') && name.starts_with(passed)))
+        });
+        let text = script(&job.folder, kernel, &here, variables, command);
+        let init = job.init();
+        fs::write(&init, text)?;
+        let executable = Command::new("chmod").arg("+x").arg(&init).status()?;
+        if !executable.success() {
+            bail!("{} cannot be made executable", init.display());
+        }
+        Ok(job)
+    }
+
+    fn init(&self) -> PathBuf {
+        self.folder.join("init")
+    }
+
+    /// Runs the kernel until the command has ended: its exit code.
+    pub(super) fn run(&self, limit: Duration, memory: &str) -> Result<u8> {
+        let console = self.folder.join("console");
+        let writer = File::create(&console)?;
+        // It measures time: before whatever else runs here, where that is permitted; `nice` goes on where it is not.
+        let status = Command::new("nice")
+            .args(["-n", "-20", "timeout"])
+            .args(["-k", "5", &limit.as_secs().max(1).to_string()])
+            .arg(self.kernel.program())
+            .args([&format!("mem={memory}"), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw"])
+            .arg(format!("init={}", self.init().display()))
+            .args(["con=null", "con0=null", "quiet"])
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone()?)
+            .stderr(writer)
+            .status()
+            .context("User-Mode Linux does not start")?;
+        if let Ok(mut output) = File::open(self.folder.join("out")) {
+            io::copy(&mut output, &mut io::stdout())?;
+        }
+        let code = fs::read_to_string(self.folder.join("rc")).ok();
+        match code.as_deref().map(str::trim).and_then(|code| code.parse::<u8>().ok()) {
+            Some(code) => Ok(code),
+            None if status.code() == Some(124) => bail!("not done after {} s", limit.as_secs()),
+            None => bail!("the kernel ended without the command; its last words:\n{}", tail(&console, 20)),
+        }
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// What runs as the first process, as a shell reads it.
+fn script(
+    folder: &Path,
+    kernel: &Kernel,
+    here: &Path,
+    variables: impl Iterator<Item = (String, String)>,
+    command: &[String],
+) -> String {
+    let busybox = quoted(&kernel.busybox().to_string_lossy());
+    let mut text = "#!/bin/sh\n".to_owned();
+    for (name, value) in variables {
+        text += &format!("export {name}={}\n", quoted(&value));
+    }
+    text +=
+        "mount -t proc proc /proc\nmount -t sysfs sys /sys\nmount -t tmpfs run /run\nmkdir -p /run/netns\n";
+    for module in kernel.modules() {
+        text += &format!("{busybox} insmod {}\n", quoted(&module.to_string_lossy()));
+    }
+    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let (out, code) = (folder.join("out"), folder.join("rc"));
+    text += "ip link set lo up\n";
+    text += &format!("cd {}\n", quoted(&here.to_string_lossy()));
+    text += &format!("{} >{} 2>&1 </dev/null\n", words.join(" "), quoted(&out.to_string_lossy()));
+    text += &format!("echo $? >{}\nsync\n{busybox} poweroff -f\n", quoted(&code.to_string_lossy()));
+    text
+}
+
+/// One word for the shell, whatever is in it.
+pub(super) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn tail(path: &Path, lines: usize) -> String {
+    let text = fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
