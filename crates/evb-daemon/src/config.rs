@@ -73,11 +73,13 @@ impl Config {
         PacketCost::tcp(u32::try_from(self.network.mtu.count()).unwrap_or(u32::MAX), self.shaping.cell)
     }
 
-    /// A pace of that rate. Unless it is given, its burst is the usual one, or the lane's part of a port's buffer: all lanes of
-    /// a port may be late together.
+    /// A pace of that rate. Unless it is given, its burst is the usual one, or, where that is less, the lane's part of a port's
+    /// buffer: all lanes of a port may be late together. One lane alone comes no faster than its own link, which is no faster
+    /// than the port.
     pub fn pace(&self, rate: Rate) -> Pace {
         let measure = self.shaping.counts;
-        let share = self.network.port_buffer.map(|buffer| buffer / self.sources.len().max(1) as u64);
+        let lanes = self.sources.len() as u64;
+        let share = self.network.port_buffer.filter(|_| lanes > 1).map(|buffer| nine_tenths(buffer) / lanes);
         match self.shaping.burst {
             Some(burst) => Pace { rate, burst, measure },
             None => Pace::usual(rate, measure, &self.cost(), share),
