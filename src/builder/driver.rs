@@ -329,8 +329,8 @@ impl Driver {
 
     fn drop_lane(&mut self, lane: usize, reason: &dyn Display) {
         let source = self.core.config().sources[lane];
-        if self.finish.is_none()
-            && self.report.is_none()
+        let is_ending = self.finish.is_some() || self.report.is_some() || self.outcome.is_some();
+        if !is_ending
             && let Some(unsaid) = self.log.next_line()
         {
             tracing::warn!(source_id = source.number(), %reason, unsaid, "lane is down");
