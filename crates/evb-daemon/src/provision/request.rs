@@ -196,7 +196,10 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
         .flat_map(|address| [Match::To(*address), Match::From(*address)])
         .chain(destinations.iter().flat_map(|d| d.addresses.iter().copied().map(Match::From)))
         .collect();
-    let mut sharing = Sharing::of_link(convert(link));
+    let mut sharing = match &config.shaping.classes {
+        Some(classes) => Sharing::of_config(classes, |rate| in_frames(rate, mtu)),
+        None => Sharing::of_link(convert(link)),
+    };
     sharing.change(wishes.classes, convert);
     let request = Request {
         device: wishes.device.to_owned(),

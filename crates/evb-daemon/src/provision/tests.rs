@@ -283,3 +283,22 @@ fn fixed_off_is_not_on_this_device() {
     assert_eq!(tc_offload("hw-tc-offload: off\n"), Means::There);
     assert_eq!(tc_offload(""), Means::Unknown);
 }
+
+#[test]
+fn the_configurations_classes_are_the_kernels() {
+    let text = "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = { kind = \"periodic\", rate = \"10 Hz\" }\n\
+        [network]\nlink_rate = \"100 Mbit/s\"\n\
+        [shaping.classes]\ndata = { guaranteed = \"76900 kbit/s\" }\nother = { guaranteed = \"2 Mbit/s\", dscp = 8 }\n\
+        [[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
+        [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
+    let config = config::read(text, "test.toml").expect("a configuration").config;
+    let classes = config.shaping.classes.expect("classes");
+    let sharing = Sharing::of_config(&classes, |rate| in_frames(rate, Bytes::new(1500)));
+    // 1514 of 1538 bytes are the frame.
+    assert_eq!(sharing.data.guaranteed, Rate::from_bits_per_second(75_700_000));
+    assert_eq!(
+        sharing.classes.iter().map(|class| class.dscp.clone()).collect::<Vec<_>>(),
+        [vec![48], vec![], vec![8]]
+    );
+    assert_eq!(sharing.classes[2].share.priority, 3);
+}

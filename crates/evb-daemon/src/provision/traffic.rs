@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use evb_core::units::{Rate, UnitError};
 
+use crate::config::{ClassEntry, ClassesConfig};
+
 /// A class's share of the link, in the bytes that tc counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Share {
@@ -156,6 +158,30 @@ impl Sharing {
                 class(Kind::Control, percent(5), link, 0, &[48]),
                 class(Kind::Monitoring, percent(1), percent(20), 2, &[16]),
                 class(Kind::Other, percent(1), link, 3, &[]),
+            ],
+        }
+    }
+
+    /// As `[shaping.classes]` has it, whose rates are line bytes; `in_frames` gives those that tc counts.
+    pub(crate) fn of_config(classes: &ClassesConfig, in_frames: impl Fn(Rate) -> Rate) -> Self {
+        let share = |class: &ClassEntry| Share {
+            guaranteed: in_frames(class.guaranteed),
+            ceiling: in_frames(class.ceiling),
+            priority: class.priority,
+        };
+        let class = |kind, class: &ClassEntry| TrafficClass {
+            kind,
+            share: share(class),
+            // What bears no mark at all is everybody's: it cannot tell a class.
+            dscp: class.dscp.filter(|dscp| *dscp > 0).into_iter().collect(),
+            socket_priority: class.socket_priority.filter(|priority| *priority > 0),
+        };
+        Self {
+            data: share(&classes.data),
+            classes: vec![
+                class(Kind::Control, &classes.control),
+                class(Kind::Monitoring, &classes.monitoring),
+                class(Kind::Other, &classes.other),
             ],
         }
     }
