@@ -62,6 +62,8 @@ struct Branch {
     backlogged: bool,
     /// When the first of its lanes could have sent, ceiling and link aside.
     due: Instant,
+    /// Until then it borrows.
+    guaranteed: Instant,
 }
 
 #[derive(Debug)]
@@ -74,6 +76,8 @@ struct Leaf {
     train: Option<WireBytes>,
     /// Since when it has.
     since: Instant,
+    /// When the train could have departed, as far as the lane's own bucket is concerned.
+    due: Instant,
     /// Its trains have to wait for their times.
     held: bool,
 }
@@ -112,6 +116,7 @@ impl ClassTree {
                 served: 0,
                 backlogged: false,
                 due: Instant::ZERO,
+                guaranteed: Instant::ZERO,
             }
         };
         let classes: Vec<_> = plan.classes().iter().map(branch).collect();
@@ -122,6 +127,7 @@ impl ClassTree {
             tag: 0,
             train: None,
             since: Instant::ZERO,
+            due: Instant::ZERO,
             held: false,
         };
         let lanes = lanes.into_iter().map(leaf).collect();
@@ -140,8 +146,15 @@ impl ClassTree {
         demand: impl FnMut(usize) -> Option<WireBytes>,
     ) -> Result<Permit, Option<Instant>> {
         self.note_backlogs(now, demand);
-        let candidates = (0..self.lanes.len()).filter_map(|lane| self.candidate(lane, now));
-        let Some(best) = candidates.min_by_key(|candidate| candidate.rank) else { return Err(None) };
+        let mut best: Option<Candidate> = None;
+        for (lane, leaf) in self.lanes.iter().enumerate() {
+            let Some(wire) = leaf.train else { continue };
+            if best.as_ref().is_none_or(|best| leaf.due.max(now) <= best.rank.0) {
+                let candidate = self.candidate(lane, wire, now);
+                best = best.filter(|best| best.rank <= candidate.rank).or(Some(candidate));
+            }
+        }
+        let Some(best) = best else { return Err(None) };
         let at = best.rank.0;
         if at > now + lead {
             self.lanes.iter_mut().for_each(|leaf| leaf.held = leaf.train.is_some());
@@ -213,8 +226,8 @@ impl ClassTree {
             leaf.train = train;
             leaf.held &= train.is_some();
             if let Some(wire) = train {
-                let due = leaf.bucket.as_ref().map_or(leaf.since, |gate| gate.due(wire));
-                class.due = class.due.min(due);
+                leaf.due = leaf.bucket.as_ref().map_or(leaf.since, |gate| gate.due(wire));
+                class.due = class.due.min(leaf.due);
             }
         }
         for class in &mut self.classes {
@@ -226,24 +239,25 @@ impl ClassTree {
                 }
             }
             class.backlogged = is;
+            class.guaranteed =
+                class.guarantee.as_ref().map_or(Instant::ZERO, |gate| gate.bucket.due(Bytes::ZERO));
         }
     }
 
-    fn candidate(&self, lane: usize, now: Instant) -> Option<Candidate> {
+    fn candidate(&self, lane: usize, wire: WireBytes, now: Instant) -> Candidate {
         let leaf = &self.lanes[lane];
-        let (class, wire) = (&self.classes[leaf.class], leaf.train?);
-        let due = |gate: &Option<Gate>| gate.as_ref().map_or(leaf.since, |gate| gate.due(wire));
-        let due = due(&leaf.bucket).max(due(&class.ceiling)).max(due(&self.link));
+        let class = &self.classes[leaf.class];
+        let due = |gate: &Option<Gate>| gate.as_ref().map_or(leaf.due, |gate| gate.due(wire));
+        let due = leaf.due.max(due(&class.ceiling)).max(due(&self.link));
         let at = due.max(now);
-        let guaranteed = class.guarantee.as_ref().map_or(Instant::ZERO, |gate| gate.bucket.due(Bytes::ZERO));
-        let borrows = guaranteed > at;
+        let borrows = class.guaranteed > at;
         let share = if borrows {
             class.tag.max(self.excess.saturating_sub(EXCESS_LAG))
         } else {
-            guaranteed.as_nanos()
+            class.guaranteed.as_nanos()
         };
         let tag = leaf.tag.max(class.served.saturating_sub(LANE_LAG));
-        Some(Candidate { rank: (at, borrows, class.priority, share, tag, due), lane, wire, due, borrows })
+        Candidate { rank: (at, borrows, class.priority, share, tag, due), lane, wire, due, borrows }
     }
 
     /// Charges what departs.
