@@ -3,13 +3,29 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use evb_core::{grant::GrantCounters, time::Instant, units::Bytes};
+use evb_core::{
+    grant::{Grant, GrantCounters, LaneDemand},
+    time::Instant,
+    units::Bytes,
+};
 
 /// A lane from which no byte came for so long, with a grant outstanding, is stalled.
 pub(crate) const STALL: Duration = Duration::from_millis(50);
 
 /// After a connection is gone, its bytes may lie in a switch port for so long: 160 kB at 10 Mbit/s.
 const DRAIN: Duration = Duration::from_millis(130);
+
+/// What grant policies differ in; the charges are kept for all of them alike.
+pub(crate) trait Rule {
+    /// The next grant that may be given now; charged.
+    fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
+
+    /// The lane has received so much, on the connection that it has or on a new one.
+    fn handle_received(&mut self, _lane: usize, _received: u64) {}
+
+    /// The lane's connection is new.
+    fn handle_reset(&mut self, _lane: usize) {}
+}
 
 /// The charges of all lanes. A grant is charged when given, and released whole when its last byte has arrived.
 #[derive(Debug)]

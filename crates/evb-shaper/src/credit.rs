@@ -1,13 +1,16 @@
 //! Credit: a byte budget per builder port, given out in chunks.
 
 use evb_core::{
-    grant::{Grant, GrantCounters, GrantPolicy, LaneDemand},
+    grant::{Grant, LaneDemand},
     id::EventId,
     time::Instant,
     units::Bytes,
 };
 
-use crate::{charges::Charges, cost::PacketCost};
+use crate::{
+    charges::{Charges, Rule},
+    cost::PacketCost,
+};
 
 /// How a builder gives credit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +36,6 @@ pub struct CreditConfig {
 pub struct Credit {
     config: CreditConfig,
     lane_limit: Bytes,
-    charges: Charges,
     next: usize,
     /// With `sources_at_once`: the lanes whose turn it is, and the lane offset that ends it.
     turns: Vec<(usize, u64)>,
@@ -42,35 +44,28 @@ pub struct Credit {
 
 impl Credit {
     /// A policy over `lanes` lanes. The chunk is cut down to what the budget can carry.
-    pub fn new(mut config: CreditConfig, lanes: usize) -> Self {
+    pub(crate) fn new(mut config: CreditConfig, lanes: usize) -> Self {
         let most = config.cost.affordable(config.budget);
         config.chunk = config.chunk.min(most).max(Bytes::new(1));
         config.budget = config.budget.max(config.cost.buffer(config.chunk));
         let lane_limit = config.cost.buffer(config.chunk).max(config.budget / 4);
         let next = config.offset % lanes.max(1);
-        Self {
-            config,
-            lane_limit,
-            charges: Charges::new(lanes),
-            next,
-            turns: Vec::new(),
-            received: vec![0; lanes],
-        }
+        Self { config, lane_limit, next, turns: Vec::new(), received: vec![0; lanes] }
     }
 
     /// The lane with the oldest event among those that may be served, in rotation order. Whether the budget carries its chunk
     /// is asked afterwards: a younger event's smaller chunk must not overtake, or the oldest would wait for as long as
     /// there are small ones.
-    fn pick(&self, lanes: &[LaneDemand]) -> Option<usize> {
+    fn pick(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<usize> {
         let count = lanes.len();
         let mut best: Option<(EventId, usize)> = None;
         for step in 0..count {
             let lane = if self.next + step < count { self.next + step } else { self.next + step - count };
             let demand = &lanes[lane];
-            let wants = demand.ready > demand.granted && demand.connected && !self.charges.is_stalled(lane);
+            let wants = demand.ready > demand.granted && demand.connected && !charges.is_stalled(lane);
             if wants
                 && best.is_none_or(|(oldest, _)| demand.oldest < oldest)
-                && self.within_lane_limit(lane, self.next_chunk(demand).1)
+                && self.within_lane_limit(charges, lane, self.next_chunk(demand).1)
             {
                 best = Some((demand.oldest, lane));
             }
@@ -84,29 +79,35 @@ impl Credit {
         (demand.granted + length, self.config.cost.buffer(Bytes::new(length)))
     }
 
-    fn within_lane_limit(&self, lane: usize, cost: Bytes) -> bool {
-        let held = self.charges.of_lane(lane);
+    fn within_lane_limit(&self, charges: &Charges, lane: usize, cost: Bytes) -> bool {
+        let held = charges.of_lane(lane);
         held == Bytes::ZERO || held + cost <= self.lane_limit
     }
 
     /// The end of the lane's next chunk and its charge, if the budget carries them.
-    fn affordable(&self, lane: usize, demand: &LaneDemand) -> Option<(u64, Bytes)> {
+    fn affordable(&self, charges: &Charges, lane: usize, demand: &LaneDemand) -> Option<(u64, Bytes)> {
         let (end, cost) = self.next_chunk(demand);
         let fits =
-            self.charges.outstanding() + cost <= self.config.budget && self.within_lane_limit(lane, cost);
+            charges.outstanding() + cost <= self.config.budget && self.within_lane_limit(charges, lane, cost);
         fits.then_some((end, cost))
     }
 
-    fn poll_all(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
-        let lane = self.pick(lanes)?;
-        let (end, cost) = self.affordable(lane, &lanes[lane])?;
-        self.charges.give(lane, end, cost, now);
+    fn poll_all(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
+        let lane = self.pick(charges, lanes)?;
+        let (end, cost) = self.affordable(charges, lane, &lanes[lane])?;
+        charges.give(lane, end, cost, now);
         self.next = (lane + 1) % lanes.len();
         Some(Grant { lane, end })
     }
 
-    fn poll_turns(&mut self, lanes: &[LaneDemand], at_once: usize, now: Instant) -> Option<Grant> {
-        let (charges, received) = (&self.charges, &self.received);
+    fn poll_turns(
+        &mut self,
+        charges: &mut Charges,
+        lanes: &[LaneDemand],
+        at_once: usize,
+        now: Instant,
+    ) -> Option<Grant> {
+        let received = &self.received;
         self.turns.retain(|(lane, end)| {
             received[*lane] < *end && lanes[*lane].connected && !charges.is_stalled(*lane)
         });
@@ -114,10 +115,7 @@ impl Credit {
             let free = |lane: usize| self.turns.iter().all(|(taken, _)| *taken != lane);
             let wants = |lane: &usize| {
                 let demand = &lanes[*lane];
-                demand.ready > demand.granted
-                    && demand.connected
-                    && free(*lane)
-                    && !self.charges.is_stalled(*lane)
+                demand.ready > demand.granted && demand.connected && free(*lane) && !charges.is_stalled(*lane)
             };
             let order = (0..lanes.len()).map(|step| (self.next + step) % lanes.len());
             let Some(lane) = order.filter(wants).min_by_key(|lane| lanes[*lane].oldest) else { break };
@@ -127,9 +125,9 @@ impl Credit {
         for (lane, turn_end) in &self.turns {
             let demand = LaneDemand { ready: lanes[*lane].ready.min(*turn_end), ..lanes[*lane] };
             if demand.ready > demand.granted
-                && let Some((end, cost)) = self.affordable(*lane, &demand)
+                && let Some((end, cost)) = self.affordable(charges, *lane, &demand)
             {
-                self.charges.give(*lane, end, cost, now);
+                charges.give(*lane, end, cost, now);
                 return Some(Grant { lane: *lane, end });
             }
         }
@@ -137,45 +135,22 @@ impl Credit {
     }
 }
 
-impl GrantPolicy for Credit {
-    fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
+impl Rule for Credit {
+    fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         let grant = match self.config.sources_at_once {
-            Some(at_once) => self.poll_turns(lanes, at_once.max(1), now),
-            None => self.poll_all(lanes, now),
+            Some(at_once) => self.poll_turns(charges, lanes, at_once.max(1), now),
+            None => self.poll_all(charges, lanes, now),
         };
-        debug_assert!(self.charges.outstanding() <= self.config.budget, "budget exceeded");
+        debug_assert!(charges.outstanding() <= self.config.budget, "budget exceeded");
         grant
     }
 
-    fn handle_received(&mut self, lane: usize, received: u64, now: Instant) {
+    fn handle_received(&mut self, lane: usize, received: u64) {
         self.received[lane] = received;
-        self.charges.handle_received(lane, received, now);
     }
 
-    fn handle_reset(&mut self, lane: usize, received: u64, now: Instant) {
-        self.charges.handle_gone(lane, now);
-        self.received[lane] = received;
+    fn handle_reset(&mut self, lane: usize) {
         self.turns.retain(|(turn, _)| *turn != lane);
-    }
-
-    fn handle_gone(&mut self, lane: usize, now: Instant) {
-        self.charges.handle_gone(lane, now);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.charges.handle_timeout(now);
-    }
-
-    fn next_timeout(&self) -> Option<Instant> {
-        self.charges.next_timeout()
-    }
-
-    fn outstanding(&self) -> Bytes {
-        self.charges.outstanding()
-    }
-
-    fn counters(&self) -> &GrantCounters {
-        &self.charges.counters
     }
 }
 

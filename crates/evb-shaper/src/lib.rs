@@ -6,7 +6,7 @@
 //! | `shaping.mode` | a source may send | safe while |
 //! |---|---|---|
 //! | [`Credit`] | what the builder's byte budget lets it ask for | budget ≤ port buffer |
-//! | [`Window`] | `window` beyond what has arrived on its lane | sources × window ≤ port buffer |
+//! | [`Window`] | `window` beyond what has arrived on its lane | sources × window (headers included) ≤ port buffer |
 //! | [`Open`] with a [`PacedSource`] | all that is ready, paced by a token bucket per lane and link | Σ rates ≤ port rate |
 //! | [`Open`] | all that is ready: the baseline | never |
 //!

@@ -7,6 +7,7 @@ use evb_core::{
 };
 
 use crate::{
+    charges::{Charges, Rule},
     cost::{CELL, PacketCost},
     credit::{Credit, CreditConfig},
     open::Open,
@@ -26,9 +27,9 @@ pub enum Shaping {
         /// How many sources are asked at once; `None`: as many as the budget carries.
         sources_at_once: Option<usize>,
     },
-    /// So many buffer bytes under way per lane.
+    /// So many bytes under way per lane.
     Window {
-        /// Buffer bytes.
+        /// Lane bytes.
         window: Bytes,
     },
     /// Sources pace themselves, each lane.
@@ -53,12 +54,11 @@ impl Shaping {
     /// The builder's half: who may send when. `offset` differs per builder.
     pub fn policy(&self, lanes: usize, cost: PacketCost, offset: usize) -> Policy {
         match *self {
-            Self::Credit { budget, chunk, sources_at_once } => Policy::Credit(Credit::new(
-                CreditConfig { budget, chunk, sources_at_once, offset, cost },
-                lanes,
-            )),
-            Self::Window { window } => Policy::Window(Window::new(window, cost, lanes)),
-            Self::TokenBucket(_) | Self::None => Policy::Open(Open::new(cost, lanes)),
+            Self::Credit { budget, chunk, sources_at_once } => {
+                Policy::credit(CreditConfig { budget, chunk, sources_at_once, offset, cost }, lanes)
+            }
+            Self::Window { window } => Policy::window(window, cost, lanes),
+            Self::TokenBucket(_) | Self::None => Policy::open(cost, lanes),
         }
     }
 
@@ -71,57 +71,87 @@ impl Shaping {
     }
 }
 
-/// One of the policies.
+/// A grant policy: a rule for who is next, and what was granted and has not arrived.
 #[derive(Debug)]
-pub enum Policy {
-    /// Credit.
+pub struct Policy {
+    rule: AnyRule,
+    charges: Charges,
+}
+
+#[derive(Debug)]
+enum AnyRule {
     Credit(Credit),
-    /// Window.
     Window(Window),
-    /// Everything at once.
     Open(Open),
 }
 
-macro_rules! each {
-    ($policy:expr, $inner:ident => $call:expr) => {
-        match $policy {
-            Policy::Credit($inner) => $call,
-            Policy::Window($inner) => $call,
-            Policy::Open($inner) => $call,
+impl Policy {
+    /// [`Credit`] over `lanes` lanes.
+    pub fn credit(config: CreditConfig, lanes: usize) -> Self {
+        Self::new(AnyRule::Credit(Credit::new(config, lanes)), lanes)
+    }
+
+    /// [`Window`] for `lanes` lanes, of so many lane bytes each.
+    pub fn window(window: Bytes, cost: PacketCost, lanes: usize) -> Self {
+        Self::new(AnyRule::Window(Window::new(window, cost)), lanes)
+    }
+
+    /// [`Open`] for `lanes` lanes.
+    pub fn open(cost: PacketCost, lanes: usize) -> Self {
+        Self::new(AnyRule::Open(Open::new(cost)), lanes)
+    }
+
+    fn new(rule: AnyRule, lanes: usize) -> Self {
+        Self { rule, charges: Charges::new(lanes) }
+    }
+
+    fn rule(&mut self) -> &mut dyn Rule {
+        match &mut self.rule {
+            AnyRule::Credit(credit) => credit,
+            AnyRule::Window(window) => window,
+            AnyRule::Open(open) => open,
         }
-    };
+    }
 }
 
 impl GrantPolicy for Policy {
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
-        each!(self, policy => policy.poll(lanes, now))
+        let charges = &mut self.charges;
+        match &mut self.rule {
+            AnyRule::Credit(credit) => credit.poll(charges, lanes, now),
+            AnyRule::Window(window) => window.poll(charges, lanes, now),
+            AnyRule::Open(open) => open.poll(charges, lanes, now),
+        }
     }
 
     fn handle_received(&mut self, lane: usize, received: u64, now: Instant) {
-        each!(self, policy => policy.handle_received(lane, received, now));
+        self.rule().handle_received(lane, received);
+        self.charges.handle_received(lane, received, now);
     }
 
     fn handle_reset(&mut self, lane: usize, received: u64, now: Instant) {
-        each!(self, policy => policy.handle_reset(lane, received, now));
+        self.rule().handle_received(lane, received);
+        self.rule().handle_reset(lane);
+        self.charges.handle_gone(lane, now);
     }
 
     fn handle_gone(&mut self, lane: usize, now: Instant) {
-        each!(self, policy => policy.handle_gone(lane, now));
+        self.charges.handle_gone(lane, now);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        each!(self, policy => policy.handle_timeout(now));
+        self.charges.handle_timeout(now);
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        each!(self, policy => policy.next_timeout())
+        self.charges.next_timeout()
     }
 
     fn outstanding(&self) -> Bytes {
-        each!(self, policy => policy.outstanding())
+        self.charges.outstanding()
     }
 
     fn counters(&self) -> &GrantCounters {
-        each!(self, policy => policy.counters())
+        &self.charges.counters
     }
 }

@@ -15,6 +15,7 @@ use evb_core::{
 use evb_shaper::{
     PacedSource, Pacing, ShapedBuilder, Shaping,
     cost::{CELL, PacketCost},
+    sums::windows_buffer,
 };
 
 use crate::{
@@ -94,7 +95,9 @@ impl Scenario {
     fn budget(&self) -> Bytes {
         match self.shaping {
             Shaping::Credit { budget, .. } => budget,
-            Shaping::Window { window } => window * u64::from(self.sources),
+            Shaping::Window { window } => {
+                windows_buffer(self.sources.into(), window, &PacketCost::tcp(self.network.mtu, CELL))
+            }
             Shaping::TokenBucket(_) | Shaping::None => Bytes::MAX,
         }
     }

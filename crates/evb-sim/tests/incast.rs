@@ -2,7 +2,10 @@
 //! After a change that is meant to change it: `INSTA_UPDATE=always cargo test -p evb-sim --test incast`.
 
 use evb_core::units::{Bytes, Rate};
-use evb_shaper::{ByteMeasure, Pace, Shaping};
+use evb_shaper::{
+    ByteMeasure, Pace, Shaping,
+    cost::{CELL, PacketCost},
+};
 use evb_sim::{Scenario, SimReport};
 
 const PORT: Bytes = Bytes::kib(128);
@@ -13,7 +16,9 @@ fn shaping(mode: &str, sources: u16) -> Shaping {
     match mode {
         "credit" => Shaping::credit_for(PORT),
         // Nine tenths, as for credit.
-        "window" => Shaping::Window { window: PORT * 9 / 10 / sources },
+        "window" => {
+            Shaping::Window { window: PacketCost::tcp(1500, CELL).affordable(PORT * 9 / 10 / sources) }
+        }
         // Two packets at once, and a share of the link.
         "token-bucket" => Shaping::TokenBucket(Pace {
             rate: Rate::from_bits_per_second(LINK / sources * 95 / 100),

@@ -11,7 +11,10 @@ use evb_core::{
     trigger::TriggerKind,
     units::{Bytes, Frequency, Rate},
 };
-use evb_shaper::{ByteMeasure, Pace, Shaping};
+use evb_shaper::{
+    ByteMeasure, Pace, Shaping,
+    cost::{CELL, PacketCost},
+};
 use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport};
 
 /// What a run may hold of one kind, at random.
@@ -53,7 +56,12 @@ fn shaping(dice: &mut Dice, sources: u16, network: &NetworkModel) -> Shaping {
             chunk: Bytes::new(dice.between(500, 20_000)),
             sources_at_once: Some(dice.between(1, 4) as usize),
         },
-        5 | 6 => Shaping::Window { window: (port * 9 / 10 / u64::from(sources)).max(Bytes::new(1514)) },
+        5 | 6 => {
+            let share = port * 9 / 10 / u64::from(sources);
+            Shaping::Window {
+                window: PacketCost::tcp(network.mtu, CELL).affordable(share).max(Bytes::new(1400)),
+            }
+        }
         7 | 8 => {
             let share = network.link_rate.bits_per_second() / u64::from(sources);
             Shaping::TokenBucket(Pace {

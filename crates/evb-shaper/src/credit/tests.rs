@@ -8,8 +8,11 @@ use evb_core::{
 };
 use proptest::prelude::*;
 
-use super::{Credit, CreditConfig};
-use crate::cost::{CELL, PacketCost};
+use super::CreditConfig;
+use crate::{
+    Policy,
+    cost::{CELL, PacketCost},
+};
 
 fn cost() -> PacketCost {
     PacketCost::tcp(1500, CELL)
@@ -21,7 +24,7 @@ fn at(millis: u64) -> Instant {
 
 /// A policy and the lanes it serves; grants are taken as the builder takes them.
 struct Port {
-    credit: Credit,
+    credit: Policy,
     lanes: Vec<LaneDemand>,
     /// Per lane: where each event's fragment ends.
     ends: Vec<Vec<(u64, u64)>>,
@@ -39,7 +42,11 @@ impl Port {
             oldest_end: 0,
             connected: true,
         };
-        Self { credit: Credit::new(config, lanes), lanes: vec![idle; lanes], ends: vec![Vec::new(); lanes] }
+        Self {
+            credit: Policy::credit(config, lanes),
+            lanes: vec![idle; lanes],
+            ends: vec![Vec::new(); lanes],
+        }
     }
 
     fn announce(&mut self, lane: usize, event: u64, length: u64) {
