@@ -3,15 +3,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{io, os::fd::BorrowedFd, sync::Arc, time::Duration};
 
-use evb_core::units::Bytes;
+use evb_core::units::{Bytes, Rate};
 
 use super::{
     executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime},
     offload::{Offload, Transport},
     proof::{Proof, Trial, UNSENT, device_of, is_provisioned, prove, tso_train},
 };
+use crate::{sys_txtime::DepartureClock, timer::Timer};
 
 /// Who executes departure times on this host, and why.
 #[derive(Clone, Debug)]
@@ -110,7 +111,9 @@ fn choose_by(
         match (objection, requested) {
             (None, _) => {
                 let reason = seen.first().map_or_else(String::new, ToString::to_string);
-                return Ok(Choice { executor: executor_of(offload, software), reason, proofs });
+                let fastest = trials.iter().filter_map(|trial| trial.rate).max();
+                let p99 = seen.iter().filter_map(|proof| proof.p99).max();
+                return Ok(Choice { executor: executor_of(offload, software, fastest, p99), reason, proofs });
             }
             (Some(_), Some(offload)) => {
                 let (why, remedy) =
@@ -162,12 +165,58 @@ fn untamed(offload: Offload, trials: &[Trial]) -> Option<String> {
     })
 }
 
-fn executor_of(offload: Offload, software: Software) -> Arc<dyn Executor> {
+fn executor_of(
+    offload: Offload,
+    software: Software,
+    fastest: Option<Rate>,
+    p99: Option<Duration>,
+) -> Arc<dyn Executor> {
+    let paced = SocketRate::new(UNSENT);
     match offload {
         Offload::Software => Arc::new(software),
-        Offload::PacingRate => Arc::new(SocketRate::new(UNSENT)),
-        Offload::Txtime => Arc::new(Txtime),
-        Offload::Etf => Arc::new(Etf),
+        Offload::PacingRate => Arc::new(fastest.map_or(paced, |rate| paced.up_to(rate))),
+        Offload::Txtime => Arc::new(Seen::new(Txtime, p99)),
+        Offload::Etf => Arc::new(Seen::new(Etf, p99)),
         Offload::Tbf => Arc::new(TokenBucketFilter),
+    }
+}
+
+/// An executor as precise as its proof has shown it to be.
+#[derive(Debug)]
+struct Seen<E> {
+    executor: E,
+    precision: Duration,
+}
+
+impl<E: Executor> Seen<E> {
+    fn new(executor: E, p99: Option<Duration>) -> Self {
+        let least = executor.precision();
+        Self { executor, precision: p99.map_or(least, |p99| p99.clamp(least, COARSEST)) }
+    }
+}
+
+impl<E: Executor> Executor for Seen<E> {
+    fn offload(&self) -> Offload {
+        self.executor.offload()
+    }
+
+    fn lead(&self) -> Duration {
+        self.executor.lead()
+    }
+
+    fn precision(&self) -> Duration {
+        self.precision
+    }
+
+    fn prepare(&self, socket: BorrowedFd<'_>, rate: Option<Rate>) -> io::Result<()> {
+        self.executor.prepare(socket, rate)
+    }
+
+    fn timer(&self) -> io::Result<Timer> {
+        self.executor.timer()
+    }
+
+    fn clock(&self) -> Option<DepartureClock> {
+        self.executor.clock()
     }
 }

@@ -162,14 +162,25 @@ impl Executor for Etf {
 /// that the kernel never runs dry; what it smooths is the space between.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketRate {
-    /// The most that may wait unsent in a TCP socket: with it, the burst that segmentation offload can make.
     unsent: Bytes,
+    lead: Duration,
 }
 
 impl SocketRate {
-    /// With at most so much unsent in each TCP socket (`TCP_NOTSENT_LOWAT`).
+    /// What the kernel sends as one piece when it has the data: a millisecond's worth (`sk_pacing_shift`).
+    const PIECE: Duration = Duration::from_millis(1);
+
+    /// With at most so much unsent in each TCP socket (`TCP_NOTSENT_LOWAT`): since segmentation offload sends in one piece what
+    /// waits, this bounds that piece, together with a single `write`.
     pub const fn new(unsent: Bytes) -> Self {
-        Self { unsent }
+        Self { unsent, lead: Self::PIECE }
+    }
+
+    /// For sockets of this rate at most: they get their bytes no earlier than so much can wait.
+    #[must_use]
+    pub fn up_to(self, rate: Rate) -> Self {
+        let drain = self.unsent.count() as f64 / rate.bytes_per_second().max(1.0);
+        Self { lead: Self::PIECE.min(Duration::from_secs_f64(drain.min(1.0))), ..self }
     }
 }
 
@@ -178,13 +189,12 @@ impl Executor for SocketRate {
         Offload::PacingRate
     }
 
-    /// What the kernel sends as one piece when it has the data: a millisecond's worth (`sk_pacing_shift`).
     fn lead(&self) -> Duration {
-        Duration::from_millis(1)
+        self.lead
     }
 
     fn precision(&self) -> Duration {
-        Duration::from_millis(1)
+        self.lead
     }
 
     fn prepare(&self, socket: BorrowedFd<'_>, rate: Option<Rate>) -> io::Result<()> {

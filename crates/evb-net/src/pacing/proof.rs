@@ -18,7 +18,7 @@ use super::{
 };
 use crate::host::{
     link::{self, Link},
-    qdisc::{self, Qdisc, QdiscOptions},
+    qdisc::{self, Place, Qdisc, QdiscOptions},
     route,
 };
 
@@ -128,6 +128,14 @@ impl Device {
         TsoTrain::of_host(self.link.as_ref().and_then(|link| link.gso_max_size))
     }
 
+    /// What stands on some of its queues in place of `fq`, where the others have that: which queue a socket's packets take
+    /// depends on the core that sends, so that a proof says nothing of the next.
+    fn beside_fq(&self) -> Option<&str> {
+        let leaves = || self.qdiscs.iter().filter(|qdisc| matches!(qdisc.place, Place::Below { .. }));
+        let other = leaves().find(|qdisc| qdisc.kind != "fq")?;
+        (self.has("mq") && self.has("fq")).then_some(other.kind.as_str())
+    }
+
     /// Whether a token bucket stands on it.
     fn holds_back(&self) -> bool {
         self.has("tbf") || self.has("htb")
@@ -156,7 +164,11 @@ pub(super) const UNSENT: Bytes = Bytes::kib(16);
 /// async task.
 pub fn prove(offload: Offload, trial: &Trial) -> Proof {
     let device = Device::of(trial);
-    let finding = if offload.fits(trial.transport) {
+    let by_fq =
+        offload == Offload::Txtime || (offload == Offload::PacingRate && trial.transport == Transport::Udp);
+    let finding = if let Some(other) = device.beside_fq().filter(|_| by_fq) {
+        Finding::failed(format!("some queues of the device have fq, others {other}"))
+    } else if offload.fits(trial.transport) {
         let found = match offload {
             Offload::Software => departures::by_timer(&Software::timer(), trial),
             Offload::Txtime => departures::by_kernel(&Txtime, trial, Duration::ZERO),
@@ -172,9 +184,10 @@ pub fn prove(offload: Offload, trial: &Trial) -> Proof {
         Finding::failed(format!("{offload} is nothing for {}", trial.transport))
     };
     let kernel = !matches!(offload, Offload::Software);
-    let why = match finding.held || !kernel {
-        true => finding.why,
-        false => format!("{} ({}: {})", finding.why, device.name(), device.words()),
+    let why = if finding.held || !kernel {
+        finding.why
+    } else {
+        format!("{} ({}: {})", finding.why, device.name(), device.words())
     };
     Proof {
         offload,

@@ -75,3 +75,24 @@ fn towards_another_host_the_kernel_tells_when_they_left() {
     assert!(proof.held, "{proof}");
     assert!(proof.why.contains("seen in the kernel"), "{proof}");
 }
+
+#[test]
+fn fq_on_some_of_the_queues_is_not_enough() {
+    const TEST: &str = "fq_on_some_of_the_queues_is_not_enough";
+    let Some(mut place) = Place::enter(TEST) else { return };
+    let made = place
+        .lay_cable(2)
+        .and_then(|()| run("tc qdisc replace dev cable0 root handle 1: mq"))
+        .and_then(|()| run("tc qdisc replace dev cable0 parent 1:1 fq"));
+    if let Err(reason) = made {
+        return skip(TEST, &reason);
+    }
+    let some = prove(Offload::Txtime, &trial(OURS, THEIRS));
+    println!("fq on one of two queues: {some}");
+    assert!(!some.held && some.why.contains("others pfifo_fast"), "{some}");
+    assert!(some.remedy.is_some_and(|remedy| remedy.contains("root mq")));
+    run("tc qdisc replace dev cable0 parent 1:2 fq").unwrap();
+    let all = prove(Offload::Txtime, &trial(OURS, THEIRS));
+    println!("fq on both: {all}");
+    assert!(all.held, "{all}");
+}

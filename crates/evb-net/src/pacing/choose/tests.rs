@@ -35,6 +35,8 @@ fn auto_takes_departure_times_where_they_are_proved() {
     .unwrap();
     assert_eq!(choice.executor.offload(), Offload::Txtime);
     assert!(choice.reason.contains("txtime works on eth7"), "{}", choice.reason);
+    assert_eq!(choice.executor.precision(), Duration::from_micros(250), "as measured");
+    assert!(choice.executor.clock().is_some());
 }
 
 #[test]

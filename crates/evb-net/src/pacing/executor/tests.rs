@@ -38,6 +38,14 @@ fn a_pacing_rate_is_set_beyond_four_bytes_and_read_back() {
 }
 
 #[test]
+fn a_fast_socket_gets_its_bytes_later() {
+    let lead = |mbit: u64| {
+        SocketRate::new(Bytes::kib(16)).up_to(Rate::from_bits_per_second(mbit * 1_000_000)).lead().as_micros()
+    };
+    assert_eq!((lead(10), lead(1_000), lead(10_000), lead(0)), (1_000, 131, 13, 1_000));
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn departure_times_are_accepted_on_datagram_sockets() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
