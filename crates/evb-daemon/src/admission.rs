@@ -2,7 +2,7 @@
 //!
 //! Everything is arithmetic on the configuration; nothing is measured. Sizes are means, except where a limit must
 //! hold always (budget, windows, bursts, memory). Two byte measures, never mixed: links are counted in *line bytes*, port
-//! buffers in *buffer bytes* ([`crate::cost`]).
+//! buffers in *buffer bytes* ([`evb_shaper::cost`]).
 
 mod sums;
 mod rules;

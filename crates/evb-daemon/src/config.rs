@@ -70,7 +70,7 @@ pub struct Config {
 impl Config {
     /// What packets cost on these links.
     pub fn cost(&self) -> PacketCost {
-        PacketCost::tcp(u32::try_from(self.network.mtu.count()).unwrap_or(u32::MAX), self.shaping.cell)
+        shaping::packet_cost(&self.network, self.shaping.cell)
     }
 
     /// A pace of that rate. Unless it is given, its burst is the usual one, or, where that is less, the lane's part of a port's

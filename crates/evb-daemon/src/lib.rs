@@ -1,7 +1,6 @@
 //! `evbd`: the event builder as a daemon. **Who** takes part and **where**, read from one TOML file.
 
 pub mod figure;
-pub mod cost;
 pub mod memory;
 pub mod config;
 pub mod admission;

@@ -3,10 +3,7 @@
 use evb_core::units::{Bytes, Rate};
 
 use super::sums::{PortSum, Sums, UplinkSum};
-use crate::{
-    config::{Config, ShapingMode, nine_tenths},
-    cost,
-};
+use crate::config::{Config, ShapingMode, nine_tenths};
 
 /// What a broken rule means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +197,7 @@ fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding>
 fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
     let pace = config.builders.iter().filter_map(|builder| config.paced_line_rate([builder])).min()?;
     let per_builder = sums.asked? / config.builders.len() as f64;
-    let factor = cost::line_factor(config.network.mtu) * 8.0 * per_builder;
+    let factor = config.cost().line_factor() * 8.0 * per_builder;
     let largest = config.sources.iter().filter_map(|source| source.input.mean_size()).max()?;
     let needed = Rate::from_bits_per_second((largest.count() as f64 * factor) as u64);
     (needed > pace).then(|| {

@@ -7,11 +7,9 @@ use evb_core::{
     units::{Bytes, Rate},
     wire::record::FRAGMENT_HEADER,
 };
+use evb_shaper::{cost::PacketCost, sums::windows_buffer};
 
-use crate::{
-    config::{BuilderEntry, Config, SourceEntry},
-    cost,
-};
+use crate::config::{BuilderEntry, Config, SourceEntry};
 
 /// All sums of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,13 +109,13 @@ pub fn sums(config: &Config, machine_memory: Option<Bytes>) -> Sums {
 }
 
 fn event(config: &Config) -> EventSum {
-    let mtu = config.network.mtu;
+    let cost = config.cost();
     let sizes: Option<Vec<Bytes>> = config.sources.iter().map(in_lane).collect();
-    let burst = |size: &Bytes| cost::buffer_bytes(*size, mtu, config.shaping.cell);
+    let burst = |size: &Bytes| cost.buffer(*size);
     EventSum {
         fragments: config.sources.len() as u64,
         payload: config.sources.iter().map(|source| source.input.mean_size()).sum(),
-        line: sizes.as_ref().map(|sizes| on_line(sizes.iter().copied().sum(), mtu)),
+        line: sizes.as_ref().map(|sizes| on_line(sizes.iter().copied().sum(), &cost)),
         burst: sizes.as_ref().map(|sizes| sizes.iter().map(burst).sum()),
         largest: config.sources.iter().map(|source| source.max_fragment).sum(),
     }
@@ -129,8 +127,8 @@ fn in_lane(source: &SourceEntry) -> Option<Bytes> {
 }
 
 /// Lane bytes as line bytes. Fragments share packets when there are many, so this is the least they can take.
-fn on_line(bytes: Bytes, mtu: Bytes) -> Bytes {
-    Bytes::new((bytes.count() as f64 * cost::line_factor(mtu)).ceil() as u64)
+fn on_line(bytes: Bytes, cost: &PacketCost) -> Bytes {
+    Bytes::new((bytes.count() as f64 * cost.line_factor()).ceil() as u64)
 }
 
 fn flow(events_per_second: Option<f64>, bytes: Option<Bytes>) -> Option<Rate> {
@@ -147,9 +145,8 @@ fn ports(config: &Config, event: &EventSum, asked: Option<f64>) -> Vec<PortSum> 
     for builder in &config.builders {
         groups.entry(builder.port_name()).or_default().push(builder);
     }
-    let (mtu, cell) = (config.network.mtu, config.shaping.cell);
-    let chunk = cost::buffer_bytes(config.shaping.chunk, mtu, cell);
-    let window = cost::buffer_bytes(config.shaping.window, mtu, cell);
+    let cost = config.cost();
+    let chunk = cost.buffer(config.shaping.chunk);
     let burst = |builder: &&BuilderEntry| config.lane_pace(builder).map_or(Bytes::ZERO, |pace| pace.burst);
     let port = |(name, builders): (&str, Vec<&BuilderEntry>)| {
         let share = builders.len() as f64 / config.builders.len() as f64;
@@ -164,7 +161,7 @@ fn ports(config: &Config, event: &EventSum, asked: Option<f64>) -> Vec<PortSum> 
             budget,
             chunks: budget.count() / chunk.count().max(1),
             drain: config.network.link_rate.map(|link| budget / link),
-            windows: window * lanes,
+            windows: windows_buffer(lanes, config.shaping.window, &cost),
             bursts: builders.iter().map(burst).sum::<Bytes>() * event.fragments,
             paced: config.paced_line_rate(builders).map(|rate| rate * event.fragments),
         }
@@ -178,10 +175,10 @@ fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
         let name = source.bind.clone().unwrap_or_else(|| format!("source {}", source.id));
         groups.entry(name).or_default().push(source);
     }
-    let mtu = config.network.mtu;
+    let cost = config.cost();
     let uplink = |(name, sources): (String, Vec<&SourceEntry>)| {
         let bytes: Option<Bytes> = sources.iter().map(|source| in_lane(source)).sum();
-        let load = flow(asked, bytes.map(|bytes| on_line(bytes, mtu)));
+        let load = flow(asked, bytes.map(|bytes| on_line(bytes, &cost)));
         UplinkSum {
             name,
             sources: sources.iter().map(|source| source.id).collect(),
@@ -206,7 +203,7 @@ fn carried(config: &Config, event: &EventSum, ports: &[PortSum], uplinks: &[Upli
         ports.iter().map(|port| link / line * config.builders.len() as f64 / port.builders.len() as f64);
     let uplink_events = uplinks
         .iter()
-        .filter_map(|uplink| Some(link / on_line(of(&uplink.sources)?, config.network.mtu).count() as f64));
+        .filter_map(|uplink| Some(link / on_line(of(&uplink.sources)?, &config.cost()).count() as f64));
     port_events.chain(uplink_events).reduce(f64::min)
 }
 

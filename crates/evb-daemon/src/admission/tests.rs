@@ -30,8 +30,8 @@ fn the_sums_of_an_incast() {
     // 8 × (64 000 + 16 of header) bytes in packets of 1448 that take 1538 of the line: 543 959.2.
     assert_eq!(sums.event.payload, Some(Bytes::new(512_000)));
     assert_eq!(sums.event.line, Some(Bytes::new(543_960)));
-    // Each fragment alone: 44 full packets, and one of 304 bytes with 66 of headers.
-    assert_eq!(sums.event.burst, Some(Bytes::new(8 * (44 * 1514 + 304 + 66))));
+    // Each fragment alone, behind a record header of 16 bytes: 44 full packets, and one of 320 bytes with 66 of headers.
+    assert_eq!(sums.event.burst, Some(Bytes::new(8 * (44 * 1514 + 320 + 66))));
     let port = &sums.ports[0];
     assert_eq!(port.load, Some(Rate::from_bits_per_second(543_960 * 8 * 150)));
     assert_eq!(port.budget, Bytes::new(117_964));

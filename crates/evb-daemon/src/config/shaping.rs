@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use evb_core::units::{Bytes, Rate};
 use evb_net::pacing::Offload;
-use evb_shaper::{BudgetTree, BufferIndex, ByteMeasure, cost::PacketCost};
+use evb_shaper::{
+    BudgetTree, BufferIndex, ByteMeasure,
+    cost::{CELL, PacketCost},
+};
 
 use super::{
     builder::BuilderEntry,
@@ -13,7 +16,6 @@ use super::{
     section::Section,
     shared::SharedBuffer,
 };
-use crate::cost;
 
 /// When sources may send.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,7 +142,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Given {
         rate: section.rate("rate"),
         counts: section.choice("rate_counts", &MEASURES).unwrap_or(ByteMeasure::Line),
         burst: section.some_bytes("burst"),
-        cell: section.bytes("cell").unwrap_or(cost::CELL),
+        cell: section.bytes("cell").unwrap_or(CELL),
         offload: section.choice("offload", &OFFLOADS).unwrap_or(OffloadChoice::Auto),
         spin: spin(section),
         classes: classes::read(section),
@@ -190,12 +192,13 @@ impl Given {
             builder.budget = *budget;
         }
         let share = budgets.into_iter().min().unwrap_or(budget);
+        let cost = packet_cost(network, self.cell);
         let usual = || match network.port_buffer {
-            Some(_) => PacketCost::tcp(network.mtu.count() as u32, self.cell).chunk(share),
+            Some(_) => cost.chunk(share),
             None => FREE_CHUNK.min(share / 4).max(Bytes::new(1)),
         };
         let chunk = self.chunk.unwrap_or_else(usual);
-        let chunk_cost = cost::buffer_bytes(chunk, network.mtu, self.cell);
+        let chunk_cost = cost.buffer(chunk);
         if self.mode == ShapingMode::Credit && chunk_cost > share {
             let reason =
                 format!("a grant of {chunk} charges {chunk_cost}, more than a builder's budget of {share}");
@@ -219,7 +222,7 @@ impl Given {
             budget,
             chunk,
             sources_at_once: self.sources_at_once,
-            window: self.window.unwrap_or_else(|| default_window(network, sources * most_sharing, self.cell)),
+            window: self.window.unwrap_or_else(|| default_window(network, sources * most_sharing, &cost)),
             rate: self.rate.or_else(|| lane_rate().filter(|_| self.mode == ShapingMode::TokenBucket)),
             counts: self.counts,
             burst: self.burst,
@@ -310,9 +313,11 @@ pub fn nine_tenths(port_buffer: Bytes) -> Bytes {
 }
 
 /// The most full packets that fit for each of `lanes` into nine tenths of the port's buffer.
-fn default_window(network: &NetworkConfig, lanes: u64, cell: Bytes) -> Bytes {
-    let Some(port_buffer) = network.port_buffer else { return FREE_WINDOW };
-    let full = cost::full_payload(network.mtu);
-    let packet = cost::buffer_bytes(full, network.mtu, cell).count();
-    full * (nine_tenths(port_buffer).count() / lanes.max(1) / packet).max(1)
+fn default_window(network: &NetworkConfig, lanes: u64, cost: &PacketCost) -> Bytes {
+    network.port_buffer.map_or(FREE_WINDOW, |port| cost.window(nine_tenths(port) / lanes.max(1)))
+}
+
+/// What bytes cost on that network.
+pub(super) fn packet_cost(network: &NetworkConfig, cell: Bytes) -> PacketCost {
+    PacketCost::tcp(u32::try_from(network.mtu.count()).unwrap_or(u32::MAX), cell)
 }

@@ -1,11 +1,11 @@
 //! What a configuration asks of the host that runs it.
 
 use evb_core::id::Peer as Role;
+use evb_shaper::sums::windows_buffer;
 
 use super::facts::Demand;
 use crate::{
     config::{Config, OffloadChoice, ShapingMode, Transport},
-    cost,
 };
 
 /// What `config` asks for of a host that has the roles `here`.
@@ -16,7 +16,7 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
     let sources = config.sources.len().max(1) as u64;
     let under_way = match shaping.mode {
         ShapingMode::Credit => Some(budget),
-        ShapingMode::Window => Some(cost::buffer_bytes(shaping.window, network.mtu, shaping.cell) * sources),
+        ShapingMode::Window => Some(windows_buffer(sources, shaping.window, &config.cost())),
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };
     // What a builder lets one lane hold of its budget.
