@@ -5,7 +5,8 @@ use evb_shaper::sums::windows_buffer;
 
 use super::facts::Demand;
 use crate::{
-    config::{Config, OffloadChoice, ShapingMode, Transport},
+    config::{BuilderEntry, Config, OffloadChoice, ShapingMode, Transport},
+    run::in_frames,
 };
 
 /// What `config` asks for of a host that has the roles `here`.
@@ -25,6 +26,8 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         ShapingMode::Window => Some(shaping.window),
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };
+    let pace = |builder: &BuilderEntry| Some((builder.id, config.lane_pace(builder)?));
+    let paces: Vec<_> = config.builders.iter().filter_map(pace).collect();
     Demand {
         link_rate: network.link_rate,
         port_buffer: network.port_buffer,
@@ -33,7 +36,9 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         by_datagrams: match network.transport {
             Transport::Tcp => false,
         },
-        rate: shaping.rate,
+        is_paced: config.is_paced(),
+        pace: paces.iter().map(|(_, pace)| *pace).max_by_key(|pace| pace.rate),
+        frame_rates: paces.iter().map(|(id, pace)| (*id, in_frames(*pace, config.cost()))).collect(),
         offload: match shaping.offload {
             OffloadChoice::Auto => None,
             OffloadChoice::Only(offload) => Some(offload),

@@ -1,8 +1,15 @@
 //! All that is read and measured before anything is judged.
 
-use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::{
+    id::BuilderId,
+    units::{Bytes, Rate},
+};
 use evb_net::host::{
     Fact,
     clocks::{ClockSource, Lateness},
@@ -14,6 +21,7 @@ use evb_net::host::{
     sockets::Asked,
 };
 use evb_net::pacing::{Offload, Proof, Transport};
+use evb_shaper::Pace;
 
 use crate::config::ShapingMode;
 
@@ -45,8 +53,12 @@ pub(super) struct Demand {
     pub(super) mode: ShapingMode,
     /// Whether lanes are datagrams.
     pub(super) by_datagrams: bool,
-    /// The pace of a lane, in layer 2 bytes.
-    pub(super) rate: Option<Rate>,
+    /// Whether trains depart by the clock.
+    pub(super) is_paced: bool,
+    /// The pace of the fastest lane.
+    pub(super) pace: Option<Pace>,
+    /// The paces of lanes in the bytes of frames, which the kernel counts.
+    pub(super) frame_rates: BTreeMap<BuilderId, Rate>,
     /// The offload that must work.
     pub(super) offload: Option<Offload>,
     /// What all sources together may have under way to one builder, buffer bytes; `None`: nothing bounds it.
@@ -62,11 +74,6 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// Whether trains depart by the clock.
-    pub(super) fn is_paced(&self) -> bool {
-        self.rate.is_some()
-    }
-
     /// What carries the lanes.
     pub(super) fn transport(&self) -> Transport {
         if self.by_datagrams { Transport::Udp } else { Transport::Tcp }

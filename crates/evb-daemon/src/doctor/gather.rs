@@ -4,7 +4,7 @@ mod paths;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use evb_core::units::Bytes;
+use evb_core::{id::Peer as Role, units::Bytes};
 use evb_net::{
     host::{
         Fact, Unavailable,
@@ -129,7 +129,7 @@ fn device(link: &Link, demand: Option<&Demand>, peers: &Peers, paths: &[PathFact
         offloads.push((Transport::Udp, Offload::Etf));
     }
     if let Some(demand) = demand {
-        if demand.rate.is_some() && has(&["tbf", "htb"]) {
+        if demand.is_paced && has(&["tbf", "htb"]) {
             offloads.push((demand.transport(), Offload::Tbf));
         }
         let asked = demand.offload.map(|offload| (demand.transport(), offload));
@@ -168,7 +168,14 @@ fn proofs(
     let Some((to, Some(from))) = ends else {
         return Err(Unavailable::new("no peer is reached through it; name one with --peer"));
     };
-    let rate = demand.and_then(|demand| demand.rate);
+    // A token bucket knows destinations: it is held to the rate of a builder that is there.
+    let rate = best.and_then(|peer| {
+        let rates = &demand?.frame_rates;
+        peer.roles.iter().find_map(|role| match role {
+            Role::Builder(id) => rates.get(id).copied(),
+            _ => None,
+        })
+    });
     let proved: Vec<Proved> = offloads
         .iter()
         .map(|(transport, offload)| {

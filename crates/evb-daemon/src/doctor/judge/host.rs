@@ -66,24 +66,21 @@ fn timers(facts: &Facts) -> Finding {
         brief(late.max),
         late.count
     );
-    let demand = facts.demand.as_ref();
-    // What a link carries meanwhile arrives at once when the timer has gone off.
-    let bunch = demand.and_then(|demand| Some(demand.link_rate? * late.p99));
-    let why = match bunch {
-        Some(bunch) => format!("a train late by p99 leaves {bunch} of the line to be caught up with"),
+    // What a pace leaves to catch up with pays for lateness; what is later is lost of the rate.
+    let pace = facts.demand.as_ref().and_then(|demand| demand.pace);
+    let why = match pace {
+        Some(pace) => format!("a lane of {} may catch up {}, and loses what is later", pace.rate, pace.burst),
         None => "a late train makes the next come close behind it".to_owned(),
     };
     let finding = Finding::new(Subject::Host, name, value, why).data(json!({
         "p50_us": micros(late.p50), "p99_us": micros(late.p99), "max_us": micros(late.max), "count": late.count,
     }));
-    let overflows = demand.is_some_and(|demand| {
-        demand.is_paced() && demand.port_buffer.zip(bunch).is_some_and(|(buffer, bunch)| bunch > buffer)
-    });
+    let loses = |lateness| pace.is_some_and(|pace| pace.rate * lateness > pace.burst);
     // Cores that fall asleep, or clock down, wake late: the governor is what can be commanded.
     let command = governor_command(&facts.cores);
-    if overflows {
+    if loses(late.p50) {
         finding.bad(command)
-    } else if late.p99 <= PUNCTUAL {
+    } else if late.p99 <= PUNCTUAL && !loses(late.p99) {
         finding.good()
     } else {
         finding.better(command)

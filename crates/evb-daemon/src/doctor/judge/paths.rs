@@ -28,6 +28,9 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
 
 const MTU_MATTERS: &str = "headers count in budgets, and a packet larger than the path takes is lost";
 
+/// What every Ethernet switch passes.
+const USUAL_MTU: u32 = 1500;
+
 fn subject(path: &PathFacts) -> Subject {
     Subject::Path(format!("{} ({})", path.address, path.who))
 }
@@ -63,9 +66,12 @@ fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Finding {
         .data(json!({ "mtu": mtu, "device": path.device.as_ref().ok(), "full_size": word }));
     if matches!(path.full_size, Some(Ok(Echo::Silence | Echo::TooLarge))) {
         let why = "small packets come through and full ones do not: lanes would hang".to_owned();
-        let device = path.device.as_ref().ok();
-        let command = device.map(|device| format!("ip route change {} dev {device} mtu 1500", path.address));
-        return Finding { why, ..finding.bad(command.filter(|_| mtu > 1500)) };
+        // On the device, all its peers are helped; a route of its own would have to know the gateway.
+        let device = path.device.as_ref().ok().filter(|_| mtu > USUAL_MTU);
+        return Finding {
+            why,
+            ..finding.bad(device.map(|device| format!("ip link set {device} mtu {USUAL_MTU}")))
+        };
     }
     match demand {
         Some(demand) if !path.is_here && Bytes::new(mtu.into()) < demand.mtu => {

@@ -238,17 +238,19 @@ fn in_a_word(Proved { transport, proof }: &Proved) -> String {
 fn remark(device: &DeviceFacts, demand: Option<&Demand>) -> Option<&'static str> {
     if device.link.loopback {
         Some("the loopback has no line to pace for")
-    } else if demand.is_some_and(|demand| !demand.is_paced()) {
+    } else if demand.is_some_and(|demand| !demand.is_paced) {
         Some("this configuration paces nothing: it needs no departure times")
     } else {
         None
     }
 }
 
-/// What gives a device departure times; `None` where it has them, or this kernel cannot.
+/// What gives a device departure times; `None` where it has them, where this kernel cannot, or where something stands that
+/// somebody wanted.
 fn fq_command(device: &DeviceFacts) -> Option<String> {
     let qdiscs = device.qdiscs.as_deref().unwrap_or_default();
-    if kind_of(qdiscs) == Some(Kind::Fq) || device.fq_exists == Ok(false) {
+    let is_free = matches!(kind_of(qdiscs), None | Some(Kind::NoQueue | Kind::Plain));
+    if !is_free || device.fq_exists == Ok(false) {
         return None;
     }
     let dev = &device.link.name;

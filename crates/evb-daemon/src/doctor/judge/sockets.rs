@@ -168,7 +168,7 @@ fn tso_rtt_log(facts: &SocketFacts, demand: Option<&Demand>) -> Finding {
         Err(reason) => return Finding::missing(Subject::Sockets, name, reason, why),
     };
     let finding = Finding::new(Subject::Sockets, name, log.to_string(), why).data(json!(log));
-    let counts = demand.is_none_or(|demand| demand.is_paced() && !demand.by_datagrams);
+    let counts = demand.is_none_or(|demand| demand.is_paced && !demand.by_datagrams);
     if log == 0 {
         finding.good()
     } else if counts {

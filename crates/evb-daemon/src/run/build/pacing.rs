@@ -63,7 +63,7 @@ fn local_towards(to: IpAddr) -> Option<IpAddr> {
 }
 
 /// A pace in L2 frames, which the kernel counts.
-fn in_frames(pace: Pace, cost: PacketCost) -> Rate {
+pub(crate) fn in_frames(pace: Pace, cost: PacketCost) -> Rate {
     let packet = cost.wire(cost.packet_payload());
     let frames = u128::from(pace.rate.bits_per_second()) * u128::from(packet.buffer.count());
     let bits = frames / u128::from(packet.by(pace.measure).count().max(1));

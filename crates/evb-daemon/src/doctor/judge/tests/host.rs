@@ -21,18 +21,24 @@ fn a_dear_clock_could_be_cheaper() {
 }
 
 #[test]
-fn late_timers_are_bad_where_they_overflow_a_port() {
+fn late_timers_are_bad_where_a_pace_cannot_catch_up() {
     let mut facts = facts();
     facts.cores.governors = Ok(BTreeSet::from(["powersave".to_owned()]));
+    facts.clock.lateness = Ok(late(30, 100));
+    assert_eq!(verdict(&facts, "timer lateness"), good());
     facts.clock.lateness = Ok(late(30, 101));
     assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE));
-    // 128 KiB take 1.049 ms of 1 Gbit/s.
-    facts.clock.lateness = Ok(late(30, 1048));
-    assert_eq!(verdict(&facts, "timer lateness").0, Verdict::Better);
-    facts.clock.lateness = Ok(late(30, 1050));
+    // The burst of 12500 B is what 100 Mbit/s brings in a millisecond.
+    facts.clock.lateness = Ok(late(1000, 2000));
+    assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE));
+    facts.clock.lateness = Ok(late(1001, 2000));
     assert_eq!(verdict(&facts, "timer lateness"), bad(PERFORMANCE));
-    facts.demand.as_mut().unwrap().rate = None;
-    assert_eq!(verdict(&facts, "timer lateness").0, Verdict::Better, "nothing departs by the clock");
+    let pace = facts.demand.as_mut().unwrap().pace.take().unwrap();
+    assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE), "nothing departs by the clock");
+    facts.demand.as_mut().unwrap().pace =
+        Some(evb_shaper::Pace { burst: evb_core::units::Bytes::new(1000), ..pace });
+    facts.clock.lateness = Ok(late(30, 81));
+    assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE), "80 µs are all that may be caught up");
 }
 
 #[test]

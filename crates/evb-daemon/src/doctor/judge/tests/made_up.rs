@@ -1,8 +1,14 @@
 //! A host of which nothing better could be wished.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::{
+    id::BuilderId,
+    units::{Bytes, Rate},
+};
 use evb_net::{
     host::{
         clocks::{ClockSource, Lateness},
@@ -15,6 +21,7 @@ use evb_net::{
     },
     pacing::{Offload, Proof, Transport},
 };
+use evb_shaper::{ByteMeasure, Pace};
 
 use crate::{
     config::ShapingMode,
@@ -57,7 +64,13 @@ fn demand() -> Demand {
         mtu: Bytes::new(1500),
         mode: ShapingMode::Credit,
         by_datagrams: true,
-        rate: Some(Rate::from_bits_per_second(100_000_000)),
+        is_paced: true,
+        pace: Some(Pace {
+            rate: Rate::from_bits_per_second(100_000_000),
+            burst: Bytes::new(12_500),
+            measure: ByteMeasure::Line,
+        }),
+        frame_rates: BTreeMap::from([(BuilderId::new(1), Rate::from_bits_per_second(98_000_000))]),
         offload: None,
         under_way: Some(Bytes::new(117_964)),
         lane_share: Some(Bytes::kib(32)),

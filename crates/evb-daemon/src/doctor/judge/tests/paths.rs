@@ -15,7 +15,7 @@ fn full_packets_must_come_through() {
     facts.paths[0].mtu = Ok(9000);
     assert_eq!(verdict(&facts, "path MTU"), good());
     facts.paths[0].full_size = Some(Ok(Echo::Silence));
-    assert_eq!(verdict(&facts, "path MTU"), bad("ip route change 10.0.0.2 dev eth0 mtu 1500"));
+    assert_eq!(verdict(&facts, "path MTU"), bad("ip link set eth0 mtu 1500"));
     facts.paths[0].full_size = Some(Err(Unavailable::new("no permission")));
     assert_eq!(verdict(&facts, "path MTU"), good(), "nothing says otherwise");
 }

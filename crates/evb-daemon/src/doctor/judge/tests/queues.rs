@@ -38,7 +38,7 @@ fn only_fq_holds_packets_back() {
     assert_eq!(verdict(&facts, "qdisc"), (Verdict::Better, None), "no command can help");
     facts.devices[0].fq_exists = Err(Unavailable::new("unknown"));
     assert_eq!(verdict(&facts, "qdisc"), better(FQ));
-    facts.demand.as_mut().unwrap().rate = None;
+    facts.demand.as_mut().unwrap().is_paced = false;
     assert_eq!(verdict(&facts, "qdisc"), good(), "nothing is paced");
 }
 
@@ -107,6 +107,8 @@ fn departure_times_must_have_come_true() {
     assert_eq!(finding(&facts, "offload").value, "software within 40.0 µs, txtime (UDP) does not");
     facts.devices[0].qdiscs = Ok(vec![plain("fq")]);
     assert_eq!(verdict(&facts, "offload"), (Verdict::Better, None), "fq is there, and does not help");
+    facts.devices[0].qdiscs = Ok(vec![plain("htb")]);
+    assert_eq!(verdict(&facts, "offload"), (Verdict::Better, None), "somebody wanted it");
     facts.devices[0].proofs = Ok(vec![proved(Offload::Etf, true)]);
     assert_eq!(verdict(&facts, "offload"), good());
 }
@@ -130,6 +132,6 @@ fn what_the_configuration_asks_for_must_work_for_its_transport() {
 fn unpaced_lanes_need_no_departure_times() {
     let mut facts = with(vec![plain("pfifo_fast")]);
     facts.devices[0].proofs = Ok(vec![proved(Offload::Txtime, false)]);
-    facts.demand.as_mut().unwrap().rate = None;
+    facts.demand.as_mut().unwrap().is_paced = false;
     assert_eq!(verdict(&facts, "offload"), good());
 }

@@ -63,7 +63,7 @@ fn trains_to_near_hosts_matter_to_paced_tcp() {
     facts.demand.as_mut().unwrap().by_datagrams = false;
     let command = "sysctl -w net.ipv4.tcp_tso_rtt_log=0";
     assert_eq!(verdict(&facts, "tcp_tso_rtt_log"), better(command));
-    facts.demand.as_mut().unwrap().rate = None;
+    facts.demand.as_mut().unwrap().is_paced = false;
     assert_eq!(verdict(&facts, "tcp_tso_rtt_log"), good(), "these lanes are not paced");
     facts.demand = None;
     assert_eq!(verdict(&facts, "tcp_tso_rtt_log"), better(command));
