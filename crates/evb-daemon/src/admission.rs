@@ -6,11 +6,13 @@
 
 mod sums;
 mod rules;
+mod planning;
 #[cfg(test)]
 mod tests;
 
 use evb_core::units::Bytes;
 
+pub use planning::{Bound, HANDLING, Planning, PortPlanning, ROUND_TRIPS, planning};
 pub(crate) use rules::rounded_down;
 pub use rules::{Finding, Weight, findings};
 pub use sums::{EventSum, MemorySum, PortSum, Sums, UplinkSum, sums};

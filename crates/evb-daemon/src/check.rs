@@ -1,24 +1,78 @@
 //! What `evbd check` prints: the system at a glance and the sums behind admission, for people and as JSON.
 
+mod letters;
+mod planned;
 mod text;
 mod json;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
-use evb_core::units::Bytes;
+use evb_core::units::{Bytes, parse_duration};
 
 pub use json::json;
 pub use text::text;
 
 use crate::{
-    admission::{self, Sums},
+    admission::{self, ROUND_TRIPS, Sums},
     config::{self, Config, ConfigError, Problems},
+    memory::machine_memory,
 };
 
 /// Exit code of a configuration that cannot start.
 pub const BAD_CONFIGURATION: u8 = 2;
+
+/// What to check.
+#[derive(clap::Args, Debug)]
+pub struct CheckArguments {
+    /// The configuration.
+    config: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// The time from a grant to its data, if it was measured (the summary of a run has it as `grant_delay_us`); 20, 60 and 200 µs by
+    /// default.
+    #[arg(long, value_parser = parse_duration)]
+    rtt: Vec<Duration>,
+}
+
+/// Runs the command.
+pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
+    let loaded = match config::load(&arguments.config) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            match &error {
+                ConfigError::Invalid(problems) if arguments.json => {
+                    println!("{:#}", json(None, Some(problems)))
+                }
+                _ => eprintln!("{error}"),
+            }
+            return BAD_CONFIGURATION.into();
+        }
+    };
+    let round_trips = if arguments.rtt.is_empty() { &ROUND_TRIPS[..] } else { &arguments.rtt };
+    let (sums, problems) = admission::admit(&loaded, machine_memory());
+    if arguments.json {
+        println!("{:#}", json(Some((&loaded.config, &sums, round_trips)), Some(&problems)));
+    } else {
+        print!("{}", text(&loaded.config, &sums, round_trips));
+        if !problems.is_empty() {
+            eprintln!("\n{problems}");
+        }
+    }
+    if problems.are_fatal() {
+        return BAD_CONFIGURATION.into();
+    }
+    if !arguments.json {
+        println!("\n{}: admitted", arguments.config.display());
+    }
+    ExitCode::SUCCESS
+}
 
 /// A configuration that may start.
 #[derive(Clone, Debug)]

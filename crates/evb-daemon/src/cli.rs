@@ -1,15 +1,11 @@
 //! The command line.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::{
-    admission, bench, check,
-    config::{self, ConfigError},
-    doctor,
-    memory::machine_memory,
-    provision, run,
+    bench, check, doctor, plan, provision, run,
     tools::{dump, merge, verify},
 };
 
@@ -29,13 +25,9 @@ enum Command {
     /// Run the system that a configuration describes, or some of its roles.
     Run(run::RunArguments),
     /// Read a configuration, apply admission control and show the sums behind it.
-    Check {
-        /// The configuration.
-        config: PathBuf,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    Check(check::CheckArguments),
+    /// The sums of planning from numbers on the command line, and a configuration to begin with.
+    Plan(plan::PlanArguments),
     /// Tell what this host can do for an event builder, and what to change.
     Doctor(doctor::DoctorArguments),
     /// Read event files and account for every event: counts, gaps, duplicates, damage.
@@ -64,37 +56,9 @@ pub fn main() -> ExitCode {
         Command::Merge(arguments) => merge::main(&arguments),
         Command::Provision(arguments) => provision::main(&arguments),
         Command::Bench { what } => bench::main(&what),
-        Command::Check { config, json } => check(&config, json),
+        Command::Check(arguments) => check::main(&arguments),
+        Command::Plan(arguments) => plan::main(&arguments),
     }
-}
-
-fn check(path: &std::path::Path, json: bool) -> ExitCode {
-    let loaded = match config::load(path) {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            match &error {
-                ConfigError::Invalid(problems) if json => println!("{:#}", check::json(None, Some(problems))),
-                _ => eprintln!("{error}"),
-            }
-            return check::BAD_CONFIGURATION.into();
-        }
-    };
-    let (sums, problems) = admission::admit(&loaded, machine_memory());
-    if json {
-        println!("{:#}", check::json(Some((&loaded.config, &sums)), Some(&problems)));
-    } else {
-        print!("{}", check::text(&loaded.config, &sums));
-        if !problems.is_empty() {
-            eprintln!("\n{problems}");
-        }
-    }
-    if problems.are_fatal() {
-        return check::BAD_CONFIGURATION.into();
-    }
-    if !json {
-        println!("\n{}: admitted", path.display());
-    }
-    ExitCode::SUCCESS
 }
 
 /// Log lines go to standard error; `EVBD_LOG` chooses how many, by default warnings and worse.

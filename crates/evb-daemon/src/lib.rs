@@ -5,6 +5,7 @@ pub mod memory;
 pub mod config;
 pub mod admission;
 pub mod check;
+mod plan;
 mod inputs;
 pub mod run;
 pub mod bench;

@@ -192,18 +192,20 @@ fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
     uplinks
 }
 
+/// Line bytes of one event's mean fragments of these sources.
+pub(super) fn line_of(config: &Config, sources: &[SourceId]) -> Option<f64> {
+    let theirs = config.sources.iter().filter(|source| sources.contains(&source.id));
+    let bytes: Option<Bytes> = theirs.map(in_lane).sum();
+    Some(on_line(bytes?, &config.cost()).count() as f64)
+}
+
 /// The narrowest place decides.
 fn carried(config: &Config, event: &EventSum, ports: &[PortSum], uplinks: &[UplinkSum]) -> Option<f64> {
     let link = config.network.link_rate?.bytes_per_second();
     let line = event.line?.count() as f64;
-    let of = |sources: &[SourceId]| -> Option<Bytes> {
-        config.sources.iter().filter(|source| sources.contains(&source.id)).map(in_lane).sum()
-    };
     let port_events =
         ports.iter().map(|port| link / line * config.builders.len() as f64 / port.builders.len() as f64);
-    let uplink_events = uplinks
-        .iter()
-        .filter_map(|uplink| Some(link / on_line(of(&uplink.sources)?, &config.cost()).count() as f64));
+    let uplink_events = uplinks.iter().filter_map(|uplink| Some(link / line_of(config, &uplink.sources)?));
     port_events.chain(uplink_events).reduce(f64::min)
 }
 

@@ -61,7 +61,7 @@ pub struct RegularityArguments {
     #[arg(long, default_value_t = 20_000)]
     underload_messages: u32,
     /// How often the overload is repeated, and the underload at most, until it agrees: the best counts, all are shown.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Fixes the triggers.
     #[arg(long, default_value_t = 1)]

@@ -1,15 +1,18 @@
 //! The sums as JSON for machines: plain numbers, units in the keys.
 
+use std::time::Duration;
+
 use evb_core::units::{Bytes, Rate};
 use serde_json::{Value, json};
 
 use crate::{
-    admission::{MemorySum, PortSum, Sums, UplinkSum},
+    admission::{MemorySum, Planning, PortPlanning, PortSum, Sums, UplinkSum, planning},
     config::{Config, Problems, Severity},
 };
 
 /// One object with the system, the sums and the problems found. `found` is `None` where the file could not be read to its end.
-pub fn json(found: Option<(&Config, &Sums)>, problems: Option<&Problems>) -> Value {
+/// The round trips are those of [`super::text`].
+pub fn json(found: Option<(&Config, &Sums, &[Duration])>, problems: Option<&Problems>) -> Value {
     let list: Vec<Value> = problems
         .into_iter()
         .flat_map(|problems| problems.iter().map(move |problem| (problems, problem)))
@@ -24,7 +27,10 @@ pub fn json(found: Option<(&Config, &Sums)>, problems: Option<&Problems>) -> Val
         })
         .collect();
     let admitted = found.is_some() && !problems.is_some_and(Problems::are_fatal);
-    let Some((config, sums)) = found else { return json!({ "admitted": false, "problems": list }) };
+    let Some((config, sums, round_trips)) = found else {
+        return json!({ "admitted": false, "problems": list });
+    };
+    let planning = planning(config, sums, round_trips);
     json!({
         "admitted": admitted,
         "problems": list,
@@ -47,7 +53,37 @@ pub fn json(found: Option<(&Config, &Sums)>, problems: Option<&Problems>) -> Val
         "ports": sums.ports.iter().map(port).collect::<Vec<_>>(),
         "uplinks": sums.uplinks.iter().map(uplink).collect::<Vec<_>>(),
         "memory": sums.memory.iter().map(memory).collect::<Vec<_>>(),
+        "planning": planned(&planning),
+        "expected_events_per_s": planning.bounds.first().map(|bound| bound.events_per_s),
+        "limited_by": planning.bounds.first().map(|bound| bound.resource.as_str()),
+        "bounds": planning.bounds.iter().map(|bound| {
+            json!({ "resource": bound.resource, "events_per_s": bound.events_per_s })
+        }).collect::<Vec<_>>(),
     })
+}
+
+fn planned(planning: &Planning) -> Vec<Value> {
+    let port = |port: &PortPlanning| {
+        let trips = planning.round_trips.iter().zip(&port.utilisation).zip(&port.full_budget);
+        json!({
+            "port": port.name,
+            "incast_bytes": bytes(port.incast),
+            "overload_bytes": bytes(port.overload),
+            "buffer_drain_us": micros(port.buffer_drain),
+            "outstanding_bytes": bytes(port.outstanding),
+            "full_up_to_round_trip_us": micros(port.full_up_to),
+            "round_trips": trips.map(|((trip, part), budget)| {
+                json!({ "round_trip_us": micros(Some(*trip)), "utilisation": part, "full_budget_bytes": budget.count() })
+            }).collect::<Vec<_>>(),
+            "largest_window_bytes": bytes(port.largest_window),
+            "most_windows": port.most_windows,
+        })
+    };
+    planning.ports.iter().map(port).collect()
+}
+
+fn micros(time: Option<Duration>) -> Option<f64> {
+    time.map(|time| time.as_secs_f64() * 1e6)
 }
 
 fn port(port: &PortSum) -> Value {
@@ -58,7 +94,7 @@ fn port(port: &PortSum) -> Value {
         "utilisation": port.utilisation,
         "budget_bytes": port.budget.count(),
         "budget_chunks": port.chunks,
-        "drain_us": port.drain.map(|drain| drain.as_secs_f64() * 1e6),
+        "drain_us": micros(port.drain),
         "windows_bytes": port.windows.count(),
         "bursts_bytes": port.bursts.count(),
         "paced_bits_per_s": bits(port.paced),

@@ -1,7 +1,10 @@
 use evb_core::units::Bytes;
 
 use super::{admit, json, text};
-use crate::{admission, config::read};
+use crate::{
+    admission::{self, ROUND_TRIPS},
+    config::read,
+};
 
 const INCAST: &str = "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.77.3.1:7000\"\n\
     trigger = { kind = \"periodic\", rate = \"150 Hz\" }\n\
@@ -13,23 +16,29 @@ const INCAST: &str = "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.7
 fn the_page_shows_the_sums() {
     let loaded = read(INCAST, "test.toml").expect("valid");
     let (sums, problems) = admission::admit(&loaded, Some(Bytes::mib(1024)));
-    let page = text(&loaded.config, &sums);
+    let page = text(&loaded.config, &sums, &ROUND_TRIPS);
     for part in [
         "8 sources, 1 builders",
         "periodic, 150 events/s: 65.3 % of what the links carry",
         "512 kB of payload",
         "links carry    229 events/s",
-        "10.77.2.1  1         652.7 Mbit/s  65.3 %       535.9 kB (409 %)",
+        "10.77.2.1  1         652.7 Mbit/s  65.3 %       536 kB (409 %)",
         "10.77.1.1 … 10.77.1.8  1-8",
         "8.19 MB",
+        "10.77.2.1  469 kB (358 %)  469 kB (358 %)  1.07 ms",
+        "10.77.2.1  118 kB             958.7 µs        20.0 µs     100.0 %           2461 B",
+        "Expected rate: 150 events/s, bounded by the trigger",
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
-    let object = json(Some((&loaded.config, &sums)), Some(&problems));
+    let object = json(Some((&loaded.config, &sums, &ROUND_TRIPS)), Some(&problems));
     assert_eq!(object["admitted"], true);
     assert_eq!(object["event"]["payload_bytes"], 512_000);
     assert_eq!(object["ports"][0]["budget_bytes"], 117_964);
     assert_eq!(object["uplinks"].as_array().map(Vec::len), Some(8));
+    assert_eq!(object["planning"][0]["outstanding_bytes"], 117_964);
+    assert_eq!(object["planning"][0]["round_trips"].as_array().map(Vec::len), Some(3));
+    assert_eq!(object["limited_by"], "the trigger");
 }
 
 #[test]
@@ -38,7 +47,7 @@ fn every_mode_has_its_page() {
         let given = format!("{INCAST}[shaping]\nmode = \"{mode}\"\n");
         let loaded = read(&given, "test.toml").expect("valid");
         let (sums, _) = admission::admit(&loaded, None);
-        assert!(text(&loaded.config, &sums).contains(&format!("shaping        {mode}")));
+        assert!(text(&loaded.config, &sums, &ROUND_TRIPS).contains(&format!("shaping        {mode}")));
     }
 }
 

@@ -1,20 +1,25 @@
 //! The sums as tables for people.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use evb_core::units::{Bytes, Rate};
 
+use super::{
+    letters::{percent, ranges, rate, significant, size, table},
+    planned::planned,
+};
 use crate::{
-    admission::{PortSum, Sums, UplinkSum, rounded_down},
+    admission::{PortSum, Sums, UplinkSum, planning, rounded_down},
     config::{Config, ShapingMode, TriggerConfig},
 };
 
-/// The whole page.
-pub fn text(config: &Config, sums: &Sums) -> String {
+/// The whole page. `round_trips` from a grant to its data: [`crate::admission::ROUND_TRIPS`], or what was measured.
+pub fn text(config: &Config, sums: &Sums, round_trips: &[Duration]) -> String {
     let mut page = system(config, sums);
     page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
     page += &table("\nLinks from sources", &["link", "sources", "load", "of the link"], &uplinks(sums));
     page += &table("\nMemory", &["builder", "at most", "may use"], &memory(sums));
+    page += &planned(config, &planning(config, sums, round_trips));
     page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
     page
 }
@@ -183,78 +188,4 @@ fn memory(sums: &Sums) -> Vec<Vec<String>> {
         }
     }
     rows.into_iter().map(|(ids, needed, limit)| vec![ranges(ids.into_iter()), needed, limit]).collect()
-}
-
-/// Ids with runs drawn together: `1-4, 7`.
-fn ranges(ids: impl Iterator<Item = u16>) -> String {
-    let mut runs: Vec<(u16, u16)> = Vec::new();
-    for id in ids {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
-            _ => runs.push((id, id)),
-        }
-    }
-    let run = |(first, last): &(u16, u16)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    runs.iter().map(run).collect::<Vec<_>>().join(", ")
-}
-
-/// Sums are of no round number of anything: decimal, four digits.
-fn size(bytes: Bytes) -> String {
-    let count = bytes.count() as f64;
-    let (value, unit) = match bytes.count() {
-        1_000_000_000.. => (count / 1e9, "GB"),
-        1_000_000.. => (count / 1e6, "MB"),
-        10_000.. => (count / 1e3, "kB"),
-        _ => return format!("{} B", bytes.count()),
-    };
-    let digits = if value >= 1000.0 {
-        0
-    } else if value >= 100.0 {
-        1
-    } else {
-        2
-    };
-    let text = format!("{value:.digits$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text} {unit}")
-}
-
-fn rate(rate: Option<Rate>) -> String {
-    rate.map_or_else(
-        || "?".to_owned(),
-        |rate| {
-            // Four digits are plenty for a sum of means.
-            let bits = rate.bits_per_second();
-            let step = 10_u64.pow(bits.checked_ilog10().unwrap_or(0).saturating_sub(3));
-            Rate::from_bits_per_second(bits / step * step).to_string()
-        },
-    )
-}
-
-fn percent(part: Option<f64>) -> String {
-    part.map_or_else(|| "?".to_owned(), |part| format!("{:.1} %", part * 100.0))
-}
-
-fn significant(value: f64) -> String {
-    if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
-}
-
-fn table<const N: usize>(title: &str, head: &[&str; N], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([head[column].chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let line = |cells: &[&str]| {
-        let padded: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        format!("  {}\n", padded.join("  ").trim_end())
-    };
-    let mut page = format!("{title}\n{}", line(head));
-    for row in rows {
-        page += &line(&row.iter().map(String::as_str).collect::<Vec<_>>());
-    }
-    page
 }

@@ -40,8 +40,8 @@ fn holds(text: &str) {
     match read(text, "garbled.toml") {
         Ok(loaded) => {
             let (sums, problems) = admission::admit(&loaded, None);
-            assert!(!check::text(&loaded.config, &sums).is_empty());
-            assert!(check::json(Some((&loaded.config, &sums)), Some(&problems)).is_object());
+            assert!(!check::text(&loaded.config, &sums, &admission::ROUND_TRIPS).is_empty());
+            assert!(check::json(Some((&loaded.config, &sums, &admission::ROUND_TRIPS)), Some(&problems)).is_object());
         }
         Err(problems) => {
             assert!(problems.are_fatal());

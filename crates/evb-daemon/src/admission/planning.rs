@@ -1,0 +1,203 @@
+//! The sums of planning: what a port must bear, what a budget carries, and which resource decides the rate.
+//!
+//! They tell how near a configuration is to its limits, and nothing here is refused; that is for the rules. The formulas are
+//! those of [`evb_shaper::sums`].
+
+use std::time::Duration;
+
+use evb_core::units::{Bytes, Rate};
+use evb_shaper::sums::{
+    drain_time, full_budget, incast_buffer, largest_window, most_windows, overload_buffer, utilisation,
+};
+
+use super::sums::{PortSum, Sums, line_of};
+use crate::config::{Config, ShapingMode};
+
+/// Round trips from a grant to its data that tell something: a spinning loop and a fast switch, a good host, a busy one.
+pub const ROUND_TRIPS: [Duration; 3] =
+    [Duration::from_micros(20), Duration::from_micros(60), Duration::from_micros(200)];
+
+/// What a supervisor, its builders and their sinks take for an event beside the network, at most on a host that is not
+/// overloaded: timers, batches, turns of tasks.
+pub const HANDLING: Duration = Duration::from_millis(1);
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planning {
+    /// The round trips that were taken.
+    pub round_trips: Vec<Duration>,
+    /// Port by port, where link and sizes are known.
+    pub ports: Vec<PortPlanning>,
+    /// What bounds the event rate, the narrowest first.
+    pub bounds: Vec<Bound>,
+}
+
+/// One port's sums; all in buffer bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortPlanning {
+    /// Its name.
+    pub name: String,
+    /// (N−1)·ℓ·Δt: what the port must hold when all sources answer at once with a mean fragment each.
+    pub incast: Option<Bytes>,
+    /// (Y−X)·Δt: the same for links and paces as they are: sources that share a link come one after the other.
+    pub overload: Option<Bytes>,
+    /// How long its full buffer takes to empty; also how much the round trip may vary with a budget beyond the buffer.
+    pub buffer_drain: Option<Duration>,
+    /// What may be under way to it: the budget, or all windows. `None`: nothing bounds it.
+    pub outstanding: Option<Bytes>,
+    /// Up to this round trip that fills the link.
+    pub full_up_to: Option<Duration>,
+    /// min(1, L/(C·R)) for each round trip.
+    pub utilisation: Vec<f64>,
+    /// What would have to be under way for a full link, for each round trip.
+    pub full_budget: Vec<Bytes>,
+    /// The largest window of each lane that the buffer bears; `None`: not even a packet.
+    pub largest_window: Option<Bytes>,
+    /// How many lanes with the configured window it bears.
+    pub most_windows: Option<u64>,
+}
+
+/// A resource, and the events per second that it carries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// What it is, in words.
+    pub resource: String,
+    /// Events per second of the whole system.
+    pub events_per_s: f64,
+}
+
+/// Adds up. `round_trips`: [`ROUND_TRIPS`], or what was measured; the rate is expected for the longest of them.
+pub fn planning(config: &Config, sums: &Sums, round_trips: &[Duration]) -> Planning {
+    let ports = match config.network.link_rate {
+        Some(link) => {
+            sums.ports.iter().map(|port| port_planning(config, sums, port, link, round_trips)).collect()
+        }
+        None => Vec::new(),
+    };
+    let mut bounds = bounds(config, sums, &ports, round_trips);
+    bounds.sort_by(|a, b| a.events_per_s.total_cmp(&b.events_per_s));
+    Planning { round_trips: round_trips.to_vec(), ports, bounds }
+}
+
+/// A line rate as the rate of the L2 frames in it, when packets are full.
+fn in_frames(config: &Config, rate: Rate) -> Rate {
+    let cost = config.cost();
+    let bits = u128::from(rate.bits_per_second()) * u128::from(cost.packet_buffer().count());
+    Rate::from_bits_per_second(
+        u64::try_from(bits / u128::from(cost.packet_line().count())).unwrap_or(u64::MAX),
+    )
+}
+
+fn port_planning(
+    config: &Config,
+    sums: &Sums,
+    port: &PortSum,
+    link: Rate,
+    round_trips: &[Duration],
+) -> PortPlanning {
+    let cost = config.cost();
+    let frames = in_frames(config, link);
+    let sources = config.sources.len() as u64;
+    let lanes = sources * port.builders.len() as u64;
+    let buffer = config.network.port_buffer;
+    let incast =
+        sums.event.burst.map(|event| incast_buffer(sources, frames, event / sources.max(1) / frames));
+    let outstanding = outstanding(config, port);
+    let of_trips = |of: &dyn Fn(Duration) -> f64| round_trips.iter().map(|trip| of(*trip)).collect();
+    PortPlanning {
+        name: port.name.clone(),
+        incast,
+        overload: sums.event.burst.map(|event| {
+            let inflow = inflow(config, sums, port, frames);
+            overload_buffer(inflow, frames, event / inflow)
+        }),
+        buffer_drain: buffer.map(|buffer| drain_time(buffer, frames)),
+        outstanding,
+        full_up_to: outstanding.map(|held| held / frames),
+        utilisation: of_trips(&|trip| outstanding.map_or(1.0, |held| utilisation(held, frames, trip))),
+        full_budget: round_trips.iter().map(|trip| full_budget(frames, *trip)).collect(),
+        largest_window: buffer.and_then(|buffer| largest_window(buffer, lanes, &cost)),
+        most_windows: buffer.map(|buffer| most_windows(buffer, config.shaping.window, &cost)),
+    }
+}
+
+/// Y: the links, or the paces of the lanes where those are less, that lead to the port.
+fn inflow(config: &Config, sums: &Sums, port: &PortSum, frames: Rate) -> Rate {
+    let links = frames * sums.uplinks.len() as u64;
+    let paced = port.paced.filter(|_| config.is_paced()).map(|paced| in_frames(config, paced));
+    paced.map_or(links, |paced| paced.min(links))
+}
+
+/// What the mode lets be under way.
+fn outstanding(config: &Config, port: &PortSum) -> Option<Bytes> {
+    match config.shaping.mode {
+        ShapingMode::Credit => Some(port.budget),
+        ShapingMode::Window => Some(port.windows),
+        ShapingMode::TokenBucket | ShapingMode::None => None,
+    }
+}
+
+fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], round_trips: &[Duration]) -> Vec<Bound> {
+    let mut bounds = Vec::new();
+    let mut add = |resource: String, events_per_s: Option<f64>| {
+        bounds.extend(events_per_s.map(|events_per_s| Bound { resource, events_per_s }));
+    };
+    add("the trigger".to_owned(), sums.asked);
+    let (Some(link), Some(line)) = (config.network.link_rate, sums.event.line) else { return bounds };
+    let builders = config.builders.len() as f64;
+    // Events are dealt out evenly, so the port with the most builders has the most of them.
+    let events = |rate: Rate, port: &PortSum| {
+        rate.bytes_per_second() / line.count() as f64 * builders / port.builders.len() as f64
+    };
+    let (longest, trip) =
+        round_trips.iter().copied().enumerate().max_by_key(|(_, trip)| *trip).unwrap_or_default();
+    let narrowest = |of: &dyn Fn(usize, &PortSum) -> Option<f64>| {
+        let each = sums.ports.iter().enumerate().filter_map(|(index, port)| Some((of(index, port)?, port)));
+        each.min_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let named = |found: Option<(f64, &PortSum)>, what: &str| {
+        found.map(|(events, port)| (format!("{what} {}", port.name), events))
+    };
+    let candidates = [
+        named(narrowest(&|_, port| Some(events(link, port))), "the link to"),
+        named(
+            narrowest(&|_, port| port.paced.filter(|_| config.is_paced()).map(|paced| events(paced, port))),
+            "the paces to",
+        ),
+        named(
+            narrowest(&|index, port| {
+                let part = *ports.get(index)?.utilisation.get(longest)?;
+                (part < 1.0).then(|| events(link, port) * part)
+            }),
+            &format!("{} and a round trip of {trip:?} to", what_is_held(config)),
+        ),
+        uplink_bound(config, sums, link),
+        Some(slots_bound(config, line / link, trip)),
+    ];
+    for (resource, events) in candidates.into_iter().flatten() {
+        add(resource, Some(events));
+    }
+    bounds
+}
+
+fn what_is_held(config: &Config) -> &'static str {
+    if config.shaping.mode == ShapingMode::Window { "the windows" } else { "the budget" }
+}
+
+/// The narrowest link from sources: each carries a part of every event.
+fn uplink_bound(config: &Config, sums: &Sums, link: Rate) -> Option<(String, f64)> {
+    let each = sums.uplinks.iter().filter_map(|uplink| Some((line_of(config, &uplink.sources)?, uplink)));
+    let (bytes, uplink) = each.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((format!("the link from {}", uplink.name), link.bytes_per_second() / bytes))
+}
+
+/// Little's law: no more events in a second than slots, each taken for the time of an event.
+fn slots_bound(config: &Config, event: Duration, round_trip: Duration) -> (String, f64) {
+    let slots = f64::from(config.supervisor.slots) * config.builders.len() as f64;
+    let held = event + round_trip * 2 + HANDLING;
+    let resource = format!("{} slots per builder, each taken for {:.3?}", config.supervisor.slots, held);
+    (resource, slots / held.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The sums of planning, for people.
+
+use std::{fmt::Write as _, time::Duration};
+
+use evb_core::units::Bytes;
+
+use super::letters::{percent, significant, size, table};
+use crate::{
+    admission::{Planning, PortPlanning},
+    config::{Config, ShapingMode},
+};
+
+/// Ports that are alike are one row.
+pub(super) fn planned(config: &Config, planning: &Planning) -> String {
+    let mut page = String::new();
+    let groups = alike(&planning.ports);
+    if !groups.is_empty() {
+        page += "\nPlanning: what a port must bear, unless sources are held back\n";
+        page += table("", &BEAR, &groups.iter().map(|group| bear(config, group)).collect::<Vec<_>>())
+            .trim_start_matches('\n');
+        page += &table(
+            "\nPlanning: what may be under way, and the part of the link that it fills, min(1, L/(C·R))",
+            &FILL,
+            &{
+                let rows = groups.iter().flat_map(|group| fill(config, planning, group));
+                rows.collect::<Vec<_>>()
+            },
+        );
+    }
+    page + &expected(planning)
+}
+
+const BEAR: [&str; 6] =
+    ["port", "(N−1)·ℓ·Δt", "(Y−X)·Δt", "full buffer drains in", "largest window", "lanes with this window"];
+
+fn bear(config: &Config, group: &[&PortPlanning]) -> Vec<String> {
+    let port = group[0];
+    let buffer = config.network.port_buffer;
+    let unknown = || "?".to_owned();
+    let of_buffer = |bytes: Option<Bytes>| match (bytes, buffer) {
+        (Some(bytes), Some(buffer)) => {
+            format!("{} ({:.0} %)", size(bytes), bytes.count() as f64 / buffer.count().max(1) as f64 * 100.0)
+        }
+        (Some(bytes), None) => size(bytes),
+        (None, _) => unknown(),
+    };
+    let window = match (buffer, port.largest_window) {
+        (None, _) => unknown(),
+        (Some(_), None) => "not even a packet".to_owned(),
+        (Some(_), Some(window)) => size(window),
+    };
+    vec![
+        names(group),
+        of_buffer(port.incast),
+        of_buffer(port.overload),
+        port.buffer_drain.map_or_else(unknown, time),
+        window,
+        port.most_windows.map_or_else(unknown, |lanes| lanes.to_string()),
+    ]
+}
+
+const FILL: [&str; 6] =
+    ["port", "under way at most", "fills it up to", "round trip", "part of the link", "a full link wants"];
+
+fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Vec<String>> {
+    let port = group[0];
+    let held = match (port.outstanding, config.shaping.mode) {
+        (Some(held), _) => size(held),
+        (None, ShapingMode::TokenBucket) => "what the paces let through".to_owned(),
+        (None, _) => "unbounded".to_owned(),
+    };
+    let row = |(index, trip): (usize, &Duration)| {
+        let (name, held, up_to) = match index {
+            0 => (names(group), held.clone(), port.full_up_to.map_or_else(|| "any".to_owned(), time)),
+            _ => (String::new(), String::new(), String::new()),
+        };
+        let part = percent(port.utilisation.get(index).copied());
+        vec![
+            name,
+            held,
+            up_to,
+            time(*trip),
+            part,
+            port.full_budget.get(index).copied().map_or_else(String::new, size),
+        ]
+    };
+    planning.round_trips.iter().enumerate().map(row).collect()
+}
+
+fn expected(planning: &Planning) -> String {
+    let [first, others @ ..] = planning.bounds.as_slice() else { return String::new() };
+    let mut page = format!(
+        "\nExpected rate: {} events/s, bounded by {}\n",
+        significant(first.events_per_s),
+        first.resource
+    );
+    for bound in others {
+        let _ = writeln!(page, "  {:>10} events/s  {}", significant(bound.events_per_s), bound.resource);
+    }
+    page
+}
+
+fn alike(ports: &[PortPlanning]) -> Vec<Vec<&PortPlanning>> {
+    let mut groups: Vec<Vec<&PortPlanning>> = Vec::new();
+    for port in ports {
+        let same = |other: &PortPlanning| PortPlanning { name: port.name.clone(), ..other.clone() } == *port;
+        match groups.last_mut() {
+            Some(group) if same(group[0]) => group.push(port),
+            _ => groups.push(vec![port]),
+        }
+    }
+    groups
+}
+
+fn names(group: &[&PortPlanning]) -> String {
+    match group {
+        [one] => one.name.clone(),
+        [first, .., last] => format!("{} … {}", first.name, last.name),
+        [] => String::new(),
+    }
+}
+
+/// Three digits and a unit.
+fn time(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds >= 1.0 => format!("{seconds:.2} s"),
+        seconds if seconds >= 1e-3 => format!("{:.2} ms", seconds * 1e3),
+        seconds => format!("{:.1} µs", seconds * 1e6),
+    }
+}

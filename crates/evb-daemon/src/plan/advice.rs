@@ -1,0 +1,218 @@
+//! Mode, budget and slots, each with its reason.
+
+use std::time::Duration;
+
+use evb_core::units::{Bytes, Rate};
+use evb_shaper::{
+    Pace,
+    cost::{CELL, PacketCost},
+    sums::{drain_time, full_budget, utilisation},
+};
+
+use super::PlanArguments;
+use crate::{
+    admission::HANDLING,
+    config::{ShapingMode, nine_tenths},
+};
+
+/// What is suggested.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Advice {
+    pub(super) mode: ShapingMode,
+    pub(super) mode_reason: String,
+    /// `None`: what follows from the port's buffer.
+    pub(super) budget: Option<Bytes>,
+    pub(super) budget_shown: String,
+    pub(super) budget_reason: String,
+    /// What each lane may send and catch up, for paces.
+    pub(super) pace: Option<(Rate, Bytes)>,
+    pub(super) slots: u32,
+    pub(super) slots_reason: String,
+}
+
+impl Advice {
+    /// Key, value, reason.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&'static str, String, &str)> {
+        [
+            ("mode", self.mode.word().to_owned(), self.mode_reason.as_str()),
+            ("budget", self.budget_shown.clone(), self.budget_reason.as_str()),
+            ("slots", self.slots.to_string(), self.slots_reason.as_str()),
+        ]
+        .into_iter()
+    }
+}
+
+/// A program asks for its next grants when data comes; what it holds back is a packet or two, so a budget a little above C·R
+/// does.
+const UNSTATED_MARGIN: u64 = 4;
+/// The most slots that are suggested: beyond, memory is better spent on larger events.
+const MOST_SLOTS: f64 = 1024.0;
+
+/// The part of triggers that may find no free slot.
+const DEAD_TIME: f64 = 0.001;
+/// A load beyond this wants all of the link; the usual paces give 95 % of it, and trains are not always full.
+const PACED_LOAD: f64 = 0.92;
+
+/// The measures that all advice rests on.
+struct Measures {
+    cost: PacketCost,
+    /// The link, in buffer bytes.
+    frames: Rate,
+    trip: Duration,
+    /// A mean event in a port, in buffer bytes.
+    event: Bytes,
+}
+
+pub(super) fn advise(arguments: &PlanArguments) -> Advice {
+    let cost = PacketCost::tcp(arguments.mtu, CELL);
+    let bits = u128::from(arguments.link_rate.bits_per_second()) * u128::from(cost.packet_buffer().count());
+    let frames = Rate::from_bits_per_second((bits / u128::from(cost.packet_line().count())) as u64);
+    let fragment = Bytes::new(arguments.event_size.count().div_ceil(u64::from(arguments.sources)));
+    let event = cost.buffer(fragment) * u64::from(arguments.sources);
+    let measures = Measures { cost, frames, trip: arguments.longest_trip(), event };
+    let (mode, mode_reason) = mode(arguments, &measures);
+    let (budget, budget_shown, budget_reason) = budget(arguments, &measures, mode);
+    let held = budget.or_else(|| arguments.port_buffer.map(nine_tenths));
+    let (slots, slots_reason) = slots(arguments, &measures, held);
+    let pace = (mode == ShapingMode::TokenBucket).then(|| pace(arguments, &measures)).flatten();
+    Advice { mode, mode_reason, budget, budget_shown, budget_reason, pace, slots, slots_reason }
+}
+
+fn mode(arguments: &PlanArguments, measures: &Measures) -> (ShapingMode, String) {
+    let Some(buffer) = arguments.port_buffer else {
+        let reason = "nothing is lost whatever the port holds, once its buffer is known: `evbd probe-buffer` measures it";
+        return (ShapingMode::Credit, reason.to_owned());
+    };
+    let budget = nine_tenths(buffer);
+    let part = utilisation(budget, measures.frames, measures.trip);
+    if part >= 1.0 {
+        let reason = format!(
+            "a budget of {budget} fills the link up to a round trip of {}, and {} is expected; no source can overrun the port",
+            short(drain_time(budget, measures.frames)),
+            short(measures.trip)
+        );
+        return (ShapingMode::Credit, reason);
+    }
+    let bursts = measures.cost.packet_buffer() * 2 * u64::from(arguments.sources);
+    let filled = format!(
+        "credit would fill {:.0} % of the link at a round trip of {}",
+        part * 100.0,
+        short(measures.trip)
+    );
+    // Of an event a builder's port carries all, for one of them in so many; a source's link a part, for each.
+    let busiest = f64::from(arguments.builders.min(arguments.sources));
+    let asked = arguments.trigger_rate.map_or(0.0, |rate| rate.hertz() / busiest);
+    let load = asked * measures.event.count() as f64 / measures.frames.bytes_per_second();
+    if bursts <= budget && load > PACED_LOAD {
+        let reason = format!(
+            "{filled}; paces carry 95 % of it at most, too little for a load of {:.0} %",
+            load * 100.0
+        );
+        (ShapingMode::Credit, reason)
+    } else if bursts <= budget {
+        let reason = format!(
+            "{filled}; paces do not wait for grants, and two packets of each of {} sources ({bursts}) fit into the port",
+            arguments.sources
+        );
+        (ShapingMode::TokenBucket, reason)
+    } else {
+        let reason = format!(
+            "{filled}, and two packets of each of {} sources ({bursts}) do not fit into the port either: it takes a shorter round trip \
+             or a deeper buffer to do better",
+            arguments.sources
+        );
+        (ShapingMode::Credit, reason)
+    }
+}
+
+fn budget(
+    arguments: &PlanArguments,
+    measures: &Measures,
+    mode: ShapingMode,
+) -> (Option<Bytes>, String, String) {
+    let least = full_budget(measures.frames, measures.trip);
+    match arguments.port_buffer {
+        Some(_) if mode == ShapingMode::TokenBucket => {
+            (None, "-".to_owned(), "none: paces bound what meets in the port".to_owned())
+        }
+        Some(buffer) => {
+            let budget = nine_tenths(buffer);
+            let reason = format!(
+                "nine tenths of the port buffer of {buffer}; the rest is for acknowledgements and announcements (a full link wants C·R = {least})"
+            );
+            (None, budget.to_string(), reason)
+        }
+        None => {
+            // At least two grants of the usual size, and something to rotate over.
+            let budget = (least * UNSTATED_MARGIN).max(Bytes::kib(64));
+            let reason = format!(
+                "{UNSTATED_MARGIN} times C·R = {least}: full links, and no more in the switch than that; set port_buffer instead when it is known"
+            );
+            (Some(budget), budget.to_string(), reason)
+        }
+    }
+}
+
+/// A part of the link that neither a port, where the lanes of all sources meet, nor a source, which has a lane to each builder,
+/// finds too much; and a millisecond of it as burst, where all lanes' bursts fit into the port: they may come together.
+fn pace(arguments: &PlanArguments, measures: &Measures) -> Option<(Rate, Bytes)> {
+    let lanes = u64::from(arguments.sources.max(arguments.builders));
+    let rate = Rate::from_bits_per_second(arguments.link_rate.bits_per_second() / 100 * 95 / lanes);
+    let share = nine_tenths(arguments.port_buffer?) / u64::from(arguments.sources);
+    let burst = (rate * Pace::USUAL_LATENESS).min(share).max(measures.cost.packet_buffer() * 2);
+    Some((rate, burst))
+}
+
+/// So many that chance seldom finds all of them taken; and enough for a budget's worth of bytes.
+fn slots(arguments: &PlanArguments, measures: &Measures, held: Option<Bytes>) -> (u32, String) {
+    let event = measures.event.count().max(1) as f64;
+    let carried = measures.frames.bytes_per_second() / event;
+    let asked = arguments.trigger_rate.map(|rate| rate.hertz() / f64::from(arguments.builders));
+    let rate = asked.unwrap_or(carried).min(carried);
+    let beside = measures.trip * 2 + HANDLING;
+    let time = measures.event / measures.frames + beside;
+    let under_way = rate * beside.as_secs_f64();
+    let of_budget = held.map_or(0.0, |held| held.count() as f64 / event + 1.0);
+    let load = rate / carried;
+    let (of_chance, reason) = match asked {
+        Some(_) if load < 0.99 => {
+            let queue = queue_for(load);
+            let reason = format!(
+                "{rate:.0} events/s for each builder load its link to {:.0} %: with {queue} events there or waiting, at most {:.1} % of random \
+                 triggers find no slot, and {:.1} more are in a program's hands",
+                load * 100.0,
+                DEAD_TIME * 100.0,
+                under_way
+            );
+            (f64::from(queue) + under_way, reason)
+        }
+        // The link is always busy: what is under way beside it is to be hidden, twice for chance.
+        _ => {
+            let reason = format!(
+                "{rate:.0} events/s for each builder, each under way for {} (Little's law: {:.1}), twice for chance",
+                short(time),
+                rate * time.as_secs_f64()
+            );
+            (rate * time.as_secs_f64() * 2.0, reason)
+        }
+    };
+    let slots = of_chance.max(of_budget).clamp(2.0, MOST_SLOTS).ceil() as u32;
+    match of_chance >= of_budget {
+        true => (slots, reason),
+        false => (slots, format!("so many events fill a budget of {}", held.unwrap_or_default())),
+    }
+}
+
+/// The least K with (1−ρ)ρᴷ/(1−ρᴷ⁺¹) ≤ [`DEAD_TIME`]: the part of Poisson arrivals that find a queue of K places full (M/M/1/K:
+/// Kleinrock, "Queueing Systems" I, 1975, 3.6). Events of like sizes are served more evenly, so this is on the safe side.
+fn queue_for(load: f64) -> u32 {
+    let blocked = |places: i32| (1.0 - load) * load.powi(places) / (1.0 - load.powi(places + 1));
+    (1..MOST_SLOTS as i32).find(|places| blocked(*places) <= DEAD_TIME).unwrap_or(MOST_SLOTS as i32) as u32
+}
+
+fn short(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds >= 1e-3 => format!("{:.2} ms", seconds * 1e3),
+        seconds => format!("{:.0} µs", seconds * 1e6),
+    }
+}
