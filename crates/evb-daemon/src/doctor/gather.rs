@@ -179,7 +179,7 @@ fn proofs(
     let proved: Vec<Proved> = offloads
         .iter()
         .map(|(transport, offload)| {
-            let trial = Trial { transport: *transport, from, to, priority: None, rate };
+            let trial = Trial { transport: *transport, from, to, port: None, priority: None, rate };
             Proved { transport: *transport, proof: prove(*offload, &trial) }
         })
         .collect();

@@ -60,7 +60,8 @@ fn paths(offload: Offload, trials: &[Trial]) -> Vec<Trial> {
     let mut keys = Vec::new();
     let mut found = Vec::new();
     for trial in trials {
-        let key = (device_of(trial), trial.priority, (offload == Offload::Tbf).then_some(trial.to));
+        let key =
+            (device_of(trial), trial.priority, (offload == Offload::Tbf).then_some((trial.to, trial.port)));
         if found.len() < MOST_TRIALS && !keys.contains(&key) {
             keys.push(key);
             found.push(*trial);

@@ -29,9 +29,12 @@ pub struct Trial {
     pub transport: Transport,
     /// The local address that they send from.
     pub from: IpAddr,
-    /// Where they lead. An address of this host is listened on; on another host, small datagrams go to the discard port (9),
-    /// and their departure is timed here, by the kernel.
+    /// Where they lead. An address of this host is listened on; to another host, small datagrams are sent, and their departure
+    /// is timed here, by the kernel.
     pub to: IpAddr,
+    /// The port to which datagrams are sent: the lanes' own, by which a provisioned token bucket may know them, although nobody
+    /// listens there for datagrams. `None`: the discard port (9).
+    pub port: Option<u16>,
     /// `SO_PRIORITY` of the lanes, by which queueing disciplines classify.
     pub priority: Option<u32>,
     /// The rate that a provisioned token bucket must show; of layer 2.

@@ -10,7 +10,14 @@ use evb_net::{
 use crate::place::{OURS, Place, THEIRS, run, skip};
 
 fn trial(from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> Trial {
-    Trial { transport: Transport::Udp, from: from.into(), to: to.into(), priority: None, rate: None }
+    Trial {
+        transport: Transport::Udp,
+        from: from.into(),
+        to: to.into(),
+        port: None,
+        priority: None,
+        rate: None,
+    }
 }
 
 fn loopback() -> Trial {

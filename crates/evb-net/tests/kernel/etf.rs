@@ -37,6 +37,7 @@ fn trial() -> Trial {
         transport: Transport::Udp,
         from: OURS.into(),
         to: THEIRS.into(),
+        port: None,
         priority: Some(PRIORITY),
         rate: None,
     }

@@ -6,7 +6,14 @@ use evb_net::pacing::{Offload, Software, Transport, Trial, choose, prove};
 use crate::place::{OURS, Place, THEIRS, run, skip};
 
 fn loopback(transport: Transport) -> Trial {
-    Trial { transport, from: [127, 0, 0, 1].into(), to: [127, 0, 0, 1].into(), priority: None, rate: None }
+    Trial {
+        transport,
+        from: [127, 0, 0, 1].into(),
+        to: [127, 0, 0, 1].into(),
+        port: None,
+        priority: None,
+        rate: None,
+    }
 }
 
 fn cable(rate: u64) -> Trial {
@@ -14,6 +21,7 @@ fn cable(rate: u64) -> Trial {
         transport: Transport::Udp,
         from: OURS.into(),
         to: THEIRS.into(),
+        port: None,
         priority: None,
         rate: Some(Rate::from_bits_per_second(rate)),
     }
@@ -74,4 +82,42 @@ fn a_token_bucket_is_known_by_its_rate() {
     run("tc qdisc delete dev cable0 root").unwrap();
     let gone = prove(Offload::Tbf, &cable(20_000_000));
     assert!(!gone.held, "{gone}");
+}
+
+/// As `evbd provision` lays it: a class for each destination and port, beside one for the rest.
+#[test]
+fn a_class_for_one_port_is_known_by_its_rate_there_alone() {
+    const TEST: &str = "a_class_for_one_port_is_known_by_its_rate_there_alone";
+    const PORT: u16 = 7101;
+    let Some(mut place) = Place::enter(TEST) else { return };
+    let lay = |rate: &str, burst: &str| {
+        run("tc qdisc replace dev cable0 root handle e7b: htb default 5")?;
+        run(
+            "tc class replace dev cable0 parent e7b: classid e7b:1 htb rate 1gbit ceil 1gbit burst 40k cburst 40k",
+        )?;
+        run(&format!(
+            "tc class replace dev cable0 parent e7b:1 classid e7b:100 htb rate {rate} ceil {rate} burst {burst} cburst {burst}"
+        ))?;
+        run(
+            "tc class replace dev cable0 parent e7b:1 classid e7b:5 htb rate 10mbit ceil 1gbit burst 40k cburst 40k",
+        )?;
+        run(&format!(
+            "tc filter replace dev cable0 parent e7b: protocol ip prio 10 u32 match ip dst {THEIRS}/32 \
+             match ip dport {PORT} 0xffff flowid e7b:100"
+        ))
+    };
+    if let Err(reason) = place.lay_cable(1).and_then(|()| run("tc qdisc add dev cable0 root htb")) {
+        return skip(TEST, &reason);
+    }
+    run("tc qdisc delete dev cable0 root").unwrap();
+    for (rate, words, burst) in [(20, "20mbit", "6k"), (100, "100mbit", "6k"), (300, "300mbit", "10k"), (900, "900mbit", "24k")] {
+        lay(words, burst).unwrap();
+        let there = Trial { port: Some(PORT), ..cable(rate * 1_000_000) };
+        let proof = prove(Offload::Tbf, &there);
+        println!("htb {words}: {proof}");
+        assert!(proof.held, "{proof}");
+        let elsewhere = prove(Offload::Tbf, &Trial { port: Some(PORT + 1), ..there });
+        assert!(!elsewhere.held, "{elsewhere}");
+        run("tc qdisc delete dev cable0 root").unwrap();
+    }
 }

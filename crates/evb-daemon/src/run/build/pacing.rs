@@ -51,7 +51,7 @@ fn trial(config: &Config, source: &SourceEntry, builder: &BuilderEntry) -> Optio
     let bound = source.bind.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
     let from = bound.filter(|from| from.is_ipv4() == to.is_ipv4()).or_else(|| local_towards(to))?;
     let rate = config.lane_pace(builder).map(|pace| in_frames(pace, config.cost()));
-    Some(Trial { transport: Transport::Tcp, from, to, priority: None, rate })
+    Some(Trial { transport: Transport::Tcp, from, to, port: Some(builder.listen.port), priority: None, rate })
 }
 
 /// The address that the kernel would send from; no packet is sent.

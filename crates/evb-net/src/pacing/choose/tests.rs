@@ -10,6 +10,7 @@ fn trial(transport: Transport, rate: Option<u64>) -> Trial {
         transport,
         from: [127, 0, 0, 1].into(),
         to: [127, 0, 0, 1].into(),
+        port: None,
         priority: None,
         rate: rate.map(Rate::from_bits_per_second),
     }

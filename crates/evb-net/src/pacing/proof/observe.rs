@@ -38,10 +38,10 @@ impl Observed {
     /// Opens both ends and sends one datagram ahead, which finds the way.
     pub(super) fn open(trial: &Trial, executor: &dyn Executor, rate: Option<Rate>) -> io::Result<Self> {
         let buffer = Some(Bytes::mib(1));
-        let receiver = GapReceiver::bind((trial.to, 0).into(), buffer).ok();
+        let receiver = GapReceiver::bind((trial.to, trial.port.unwrap_or(0)).into(), buffer).ok();
         let peer: SocketAddr = match &receiver {
             Some(receiver) => receiver.local_addr()?,
-            None => (trial.to, DISCARD).into(),
+            None => (trial.to, trial.port.unwrap_or(DISCARD)).into(),
         };
         let mut sender = DatagramSender::connect((trial.from, 0).into(), peer, executor, rate, buffer)?;
         if let Some(priority) = trial.priority {

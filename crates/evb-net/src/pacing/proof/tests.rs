@@ -11,7 +11,14 @@ use crate::{
 const GAP: Duration = Duration::from_millis(2);
 
 fn loopback(transport: Transport) -> Trial {
-    Trial { transport, from: [127, 0, 0, 1].into(), to: [127, 0, 0, 1].into(), priority: None, rate: None }
+    Trial {
+        transport,
+        from: [127, 0, 0, 1].into(),
+        to: [127, 0, 0, 1].into(),
+        port: None,
+        priority: None,
+        rate: None,
+    }
 }
 
 fn times(count: u32, first: u64, gap: Duration) -> Vec<Instant> {
