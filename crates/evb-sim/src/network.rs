@@ -81,6 +81,8 @@ enum Happening {
 pub(crate) struct Network {
     world: World<Happening>,
     uplinks: Vec<Link>,
+    /// L2 bytes of the frames with data that each host sent.
+    sent: Vec<Bytes>,
     switch: Switch,
     ends: Vec<End>,
     wakes: Vec<Option<Instant>>,
@@ -104,6 +106,7 @@ impl Network {
         Self {
             world: World::new(),
             uplinks: vec![Link::new(model.host_rate, latency); hosts],
+            sent: vec![Bytes::ZERO; hosts],
             switch: Switch::new(hosts, rate, latency, limit, model.loss, rng.next_u64()),
             ends: Vec::new(),
             wakes: vec![None; hosts],
@@ -141,6 +144,11 @@ impl Network {
     pub(crate) fn retransmits_of(&self, host: HostIndex) -> u64 {
         let own = self.ends.iter().filter(|end| end.host == host);
         own.map(|end| end.endpoint.retransmits()).sum()
+    }
+
+    /// L2 bytes that the host sent, bare acknowledgements aside.
+    pub(crate) fn sent(&self, host: HostIndex) -> Bytes {
+        self.sent[host]
     }
 
     /// How many happenings the run took.
@@ -211,6 +219,9 @@ impl Network {
         let End { host, endpoint, timer } = &mut self.ends[end];
         while let Some(segment) = endpoint.poll(now) {
             let (_, arrives) = self.uplinks[*host].send(segment.frame(), now);
+            if !segment.payload.is_empty() {
+                self.sent[*host] += segment.frame();
+            }
             self.world.schedule(arrives, Happening::AtSwitch(peer_of(end), segment));
         }
         // A timer that moved to a later time is looked at when the earlier one fires.

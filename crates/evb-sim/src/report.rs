@@ -26,6 +26,8 @@ pub struct SimReport {
     pub silenced: u64,
     /// Payload that reached sinks, per second.
     pub goodput: Rate,
+    /// Buffer bytes that sources sent, bare acknowledgements aside, per second.
+    pub sent: Rate,
     /// What the builders' links can carry of it.
     pub capacity: Rate,
     /// Trigger to last fragment of complete events: half of them were faster.

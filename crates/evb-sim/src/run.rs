@@ -127,7 +127,10 @@ impl<'a> Simulation<'a> {
         let source_hosts = (0..sources.len()).map(|index| {
             let core =
                 SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO);
-            let pacing = Pacing::uniform(scenario.shaping.pace(), builders.len(), cost);
+            let pacing = Pacing {
+                link: scenario.link.clone(),
+                ..Pacing::uniform(scenario.shaping.pace(), builders.len(), cost)
+            };
             let own = lanes[index].iter().map(|(own, _)| *own).collect();
             let (core, control) = (PacedSource::new(core, pacing), ends[index].1.1);
             SourceHost::new(core, 1 + index, index, control, own, workload.clone())
@@ -210,7 +213,11 @@ impl<'a> Simulation<'a> {
         let drops = |ports: &[crate::switch::OutputPort]| ports.iter().map(|port| port.dropped()).sum();
         let (retransmits, timeouts) = self.network.retransmits();
         let time = self.ledger.last_event.since(self.ledger.first_trigger).as_secs_f64();
-        let bits = if time > 0.0 { self.ledger.payload_bytes as f64 * 8.0 / time } else { 0.0 };
+        let rate = |bytes: u64| {
+            let bits = if time > 0.0 { bytes as f64 * 8.0 / time } else { 0.0 };
+            Rate::from_bits_per_second(bits as u64)
+        };
+        let sent: Bytes = (0..self.sources.len()).map(|source| self.network.sent(1 + source)).sum();
         self.ledger.latencies.sort_unstable();
         let quantile = |part: f64| quantile(&self.ledger.latencies, part);
         Ok(SimReport {
@@ -220,7 +227,8 @@ impl<'a> Simulation<'a> {
             slots: scenario.slots,
             seed: scenario.seed,
             silenced: self.ledger.silenced(),
-            goodput: Rate::from_bits_per_second(bits as u64),
+            goodput: rate(self.ledger.payload_bytes),
+            sent: rate(sent.count()),
             capacity: scenario.capacity(),
             latency_p50: quantile(0.5),
             latency_p99: quantile(0.99),

@@ -8,7 +8,7 @@ use evb_core::{
     trigger::TriggerKind,
     units::{Bytes, Frequency, Rate},
 };
-use evb_shaper::{Shaping, cost::LINE_OVERHEAD, cost::TCP_FRAME_HEADERS};
+use evb_shaper::{LinkPlan, Shaping, cost::LINE_OVERHEAD, cost::TCP_FRAME_HEADERS};
 
 use crate::{
     network::NetworkModel,
@@ -28,6 +28,8 @@ pub struct Scenario {
     pub readout: Readout,
     /// Who may send when.
     pub shaping: Shaping,
+    /// How the classes of each source's traffic share its link: fragments first, then what it says to the supervisor.
+    pub link: LinkPlan,
     /// What makes events happen; not external.
     pub trigger: TriggerKind,
     /// Events outstanding per builder.
@@ -50,6 +52,7 @@ impl Default for Scenario {
             sources: 8,
             builders: 1,
             shaping: Shaping::credit_for(network.port_buffer),
+            link: LinkPlan::unlimited(),
             network,
             readout: Readout {
                 size: FragmentSize::Fixed(Bytes::new(64_000)),

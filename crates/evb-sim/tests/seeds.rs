@@ -12,7 +12,7 @@ use evb_core::{
     units::{Bytes, Frequency, Rate},
 };
 use evb_shaper::{
-    ByteMeasure, Pace, Shaping,
+    ByteMeasure, LinkPlan, Pace, Shaping,
     cost::{CELL, PacketCost},
 };
 use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport};
@@ -107,6 +107,7 @@ fn scenario(seed: u64) -> Scenario {
         sources,
         builders,
         shaping: shaping(&mut dice, sources, &network),
+        link: LinkPlan::unlimited(),
         readout: Readout { size, delay: dice.micros(0, 1) * dice.pick(&[0, 0, 10, 1000, 20_000]), silence },
         trigger: trigger(&mut dice),
         slots: dice.between(1, 32) as u32,

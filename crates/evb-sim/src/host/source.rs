@@ -8,6 +8,7 @@ use evb_core::{
     id::EventId,
     source::Output,
     time::{Instant, earlier},
+    units::Bytes,
     wire::{
         control::{Ready, control::Message},
         record::{COMMIT_RANGE, RecordHeader, decode_commit_range},
@@ -21,6 +22,9 @@ use crate::{
     stream::{read_control, read_record, write_control},
     workload::Workload,
 };
+
+/// What is said to the supervisor is of the second class of [`crate::Scenario::link`].
+const CONTROL: usize = 1;
 
 /// How long a source waits for the last commits before it reports: they are on their way when the run is over.
 const LAST_COMMITS: core::time::Duration = core::time::Duration::from_secs(30);
@@ -130,9 +134,7 @@ impl SourceHost {
             while let Some(output) = self.core.poll(now) {
                 match output {
                     Output::Announce(lane) => {
-                        let end = self.lanes[lane];
-                        self.core.announce(lane, network.outgoing(end));
-                        network.flush(end);
+                        self.core.announce(lane, network.outgoing(self.lanes[lane]));
                     }
                     Output::Wanted(event) => {
                         let delay = self.workload.draw(self.index, event).delay;
@@ -140,14 +142,21 @@ impl SourceHost {
                         self.push_due(now)?;
                     }
                     Output::Supervisor(message) => {
-                        write_control(&message, network.outgoing(self.control));
+                        let outgoing = network.outgoing(self.control);
+                        let before = outgoing.len();
+                        write_control(&message, outgoing);
+                        let written = Bytes::new((outgoing.len() - before) as u64);
                         network.flush(self.control);
+                        self.core.charge(CONTROL, written, now);
                     }
                 }
             }
-            let Some(Departure { lane, range, .. }) = self.core.poll_departure(now) else { return Ok(()) };
+            let Some(Departure { lane, range, .. }) = self.core.poll_departure(now) else { break };
             self.depart(lane, range, network)?;
         }
+        // Announcements that found no data to share packets with.
+        self.lanes.iter().for_each(|end| network.flush(*end));
+        Ok(())
     }
 
     /// One data record, in one piece: header and payload leave together.
