@@ -12,7 +12,30 @@
 //!
 //! Credit follows the receiver-driven transports (Homa: Montazeri et al., SIGCOMM 2018; SIRD: Prasopoulos et al., NSDI 2025)
 //! and the sequential request of the RCNP/Saclay event builder (Nomachi et al.); `Window` follows BaBar's use of the TCP
-//! window as a throttle; the token bucket Yasu et al.'s TBF within CBQ.
+//! window as a throttle; the token bucket Yasu et al.'s TBF within CBQ. [`BudgetTree`] divides what builders share.
+//!
+//! Departures are answered for as times, never waited for. A [`PacedSource`] asks a [`ClassTree`], which asks [`EdtBucket`]s:
+//!
+//! ```text
+//!  link ────────── EdtBucket: what the link carries, with other traffic        guarantees, ceilings, priorities,
+//!   ├─ data ────── guarantee, ceiling                                          borrowing: LinkPlan
+//!   │   ├─ lane ── EdtBucket: the pace of one destination                      Pace
+//!   │   └─ lane
+//!   ├─ control ─── charged, never held back
+//!   └─ monitoring
+//! ```
+//!
+//! | what | from |
+//! |---|---|
+//! | departure times instead of tokens | Carousel (Saeed et al., SIGCOMM 2017); Linux's `fq` since 4.20 |
+//! | classes that share a link | CBQ (Floyd & Jacobson, IEEE/ACM ToN 3(4), 1995), by the rules of HTB (Devera) |
+//! | lanes that share a class | start-time fair queueing (Goyal, Vin & Cheng, SIGCOMM 1996) |
+//! | packets that leave together where timers are coarse | clustered packet spacing: [`Clusters`] |
+//! | a shared buffer's division | max-min fairness by progressive filling (Bertsekas & Gallager) |
+//! | what meets in a port | network calculus (Cruz, 1991): [`sums`] |
+//!
+//! No rate is rounded (10⁻⁶ over any mix of packets is tested, 10⁻¹⁰ by construction), and nothing that idled begins with a
+//! burst: a burst is for what was late.
 
 pub mod cost;
 pub mod sums;
