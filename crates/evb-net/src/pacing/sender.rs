@@ -7,7 +7,7 @@ use std::{
     collections::VecDeque,
     io::{self, IoSlice},
     net::{SocketAddr, UdpSocket},
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     time::Duration,
 };
 
@@ -26,6 +26,13 @@ use crate::{
 /// How many trains may wait in the kernel for their departure: `fq` drops beyond 100 of one flow (`flow_limit`), in our own
 /// host, and says nothing.
 pub const MAX_AHEAD: usize = 64;
+
+/// How many datagrams one train may be cut into (`UDP_MAX_SEGMENTS`; newer kernels take twice as many).
+pub const MAX_DATAGRAMS: usize = 64;
+
+/// How many bytes one train may have: what an IP packet holds, less its headers and some room for options, as the system builds
+/// the train like one.
+pub const MAX_TRAIN: usize = 65_487;
 
 /// How far ahead a departure may lie: `fq` drops beyond 10 s (`horizon`).
 const HORIZON: Duration = Duration::from_secs(5);
@@ -148,6 +155,12 @@ impl DatagramSender {
         segment: Option<u16>,
         at: Option<Instant>,
     ) -> Result<usize, SendError> {
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        if bytes > MAX_TRAIN || segment.is_some_and(|segment| bytes > usize::from(segment) * MAX_DATAGRAMS) {
+            let what =
+                format!("a train of {bytes} bytes: at most {MAX_DATAGRAMS} datagrams and {MAX_TRAIN} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what).into());
+        }
         let at = at.filter(|_| self.clock.is_some());
         if let Some(at) = at {
             self.admit(at, clock::now())?;
@@ -242,5 +255,12 @@ fn no_room(error: &io::Error) -> bool {
 impl AsFd for DatagramSender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// So that a runtime may watch it.
+impl AsRawFd for DatagramSender {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 }

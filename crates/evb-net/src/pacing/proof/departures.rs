@@ -69,7 +69,7 @@ impl Timing {
 
     fn words(&self, count: usize, gap: Duration, witness: &str) -> String {
         if self.seen == 0 {
-            return format!("none of {count} datagrams was seen to leave");
+            return format!("none of {count} datagrams was seen to leave; is the peer there?");
         }
         let lost = if self.seen < count {
             format!("{} of {count} lost, ", count - self.seen)

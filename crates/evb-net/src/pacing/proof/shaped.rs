@@ -25,6 +25,11 @@ const TOLERANCE: f64 = 0.1;
 /// How often a busy host may disturb it.
 const ATTEMPTS: usize = 3;
 
+/// What is offered must be this many times faster than what is to be held back.
+const FASTER: f64 = 1.1;
+/// Why nothing was proved and nothing disproved.
+const TOO_SLOW: &str = "too slow to tell on this host";
+
 /// What a burst showed.
 pub(super) struct Shown {
     pub(super) finding: Finding,
@@ -62,6 +67,12 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
         if last.finding.held || faster {
             break;
         }
+        let offered = rate_of(&observed.queued());
+        if offered.is_some_and(|offered| offered < rate.bytes_per_second() * FASTER) {
+            let offered = offered.unwrap_or_default() * 8e-6;
+            last.finding.why =
+                format!("{}; only {offered:.0} Mbit/s were offered, {TOO_SLOW}", last.finding.why);
+        }
     }
     Ok(last.finding)
 }
@@ -80,11 +91,10 @@ fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Resul
 /// The rate of full packets that departed at these times, the first `skipped` left out.
 pub(super) fn judge(seen: &[Instant], count: usize, skipped: usize, rate: Rate, witness: &str) -> Shown {
     let lost = count - seen.len().min(count);
-    let (Some(first), Some(last)) = (seen.get(skipped), seen.last()) else {
+    if seen.len() < skipped + 2 {
         return Shown::failed(format!("{} of {count} datagrams were seen to leave", seen.len()));
-    };
-    let bytes = (seen.len() - skipped - 1) as u64 * LAYER_2;
-    let found = bytes as f64 / last.since(*first).as_secs_f64().max(1e-9);
+    }
+    let found = rate_of(&seen[skipped..]).unwrap_or_default();
     let error = (found - rate.bytes_per_second()).abs() / rate.bytes_per_second();
     let dropped = if lost > 0 { format!(", {lost} of {count} lost") } else { String::new() };
     let finding = Finding {
@@ -94,4 +104,11 @@ pub(super) fn judge(seen: &[Instant], count: usize, skipped: usize, rate: Rate, 
         why: format!("{:.2} Mbit/s departed of {rate} asked{dropped}, seen {witness}", found * 8e-6),
     };
     Shown { finding, rate: Some(found) }
+}
+
+/// The rate of full packets at these times, in bytes per second.
+fn rate_of(times: &[Instant]) -> Option<f64> {
+    let (first, last) = (times.first()?, times.last()?);
+    let bytes = (times.len() as u64 - 1) * LAYER_2;
+    Some(bytes as f64 / last.since(*first).as_secs_f64().max(1e-9))
 }

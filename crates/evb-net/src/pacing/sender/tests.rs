@@ -38,6 +38,21 @@ fn a_train_arrives_as_datagrams_in_order() {
 }
 
 #[test]
+fn the_longest_train_is_sent_and_a_longer_one_refused() {
+    let (mut sender, _receiver) = pair(&Software::timer());
+    let room = vec![0; 65_487];
+    let sent = sender.send(&[IoSlice::new(&room)], Some(1448), None).unwrap();
+    assert_eq!(sent, room.len());
+    assert_eq!(sender.send(&[IoSlice::new(&room[..640])], Some(10), None).unwrap(), 640);
+    for slices in [&[IoSlice::new(&room[..641])][..], &[IoSlice::new(&room), IoSlice::new(&[0])]] {
+        match sender.send(slices, Some(10), None) {
+            Err(SendError::Io(error)) => assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn the_kernel_never_holds_more_trains_than_it_keeps() {
     let (mut sender, _receiver) = pair(&Txtime);
     let begin = now() + Duration::from_secs(1);
