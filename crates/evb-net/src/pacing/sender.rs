@@ -155,7 +155,7 @@ impl DatagramSender {
         segment: Option<u16>,
         at: Option<Instant>,
     ) -> Result<usize, SendError> {
-        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
         if bytes > MAX_TRAIN || segment.is_some_and(|segment| bytes > usize::from(segment) * MAX_DATAGRAMS) {
             let what =
                 format!("a train of {bytes} bytes: at most {MAX_DATAGRAMS} datagrams and {MAX_TRAIN} bytes");
