@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    bench, check, doctor, plan, provision, run,
+    bench, check, doctor, plan, probe_buffer, provision, run,
     tools::{dump, merge, verify},
 };
 
@@ -38,6 +38,11 @@ enum Command {
     Merge(merge::MergeArguments),
     /// Print, apply, remove or read back the kernel's traffic control for this host's part of a configuration.
     Provision(provision::ProvisionArguments),
+    /// Measure the usable buffer of a switch port: `listen` on the builder's host, `send` on two or more sources' hosts.
+    ProbeBuffer {
+        #[command(subcommand)]
+        end: probe_buffer::ProbeBufferCommand,
+    },
     /// Measure.
     Bench {
         #[command(subcommand)]
@@ -55,6 +60,7 @@ pub fn main() -> ExitCode {
         Command::Dump(arguments) => dump::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),
         Command::Provision(arguments) => provision::main(&arguments),
+        Command::ProbeBuffer { end } => probe_buffer::main(&end),
         Command::Bench { what } => bench::main(&what),
         Command::Check(arguments) => check::main(&arguments),
         Command::Plan(arguments) => plan::main(&arguments),

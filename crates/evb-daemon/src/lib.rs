@@ -11,5 +11,6 @@ pub mod run;
 pub mod bench;
 mod tools;
 mod provision;
+mod probe_buffer;
 mod doctor;
 pub mod cli;

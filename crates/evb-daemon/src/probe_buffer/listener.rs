@@ -1,0 +1,386 @@
+//! `evbd probe-buffer listen`: gathers the senders, gives the orders, and notes when what comes.
+
+use std::{
+    collections::hash_map::RandomState,
+    fs,
+    hash::{BuildHasher as _, Hasher as _},
+    io::{self, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    thread,
+    time::{Duration, Instant as Wall},
+};
+
+use evb_core::units::Bytes;
+use evb_net::{clock, pacing::GapReceiver};
+use socket2::SockRef;
+
+use super::{
+    search::{Rig, Share},
+    trace::{Trace, Train},
+    wire::{MOST, Message, Numbered, Order, RECORD},
+};
+
+/// A stranger who says nothing holds the others up no longer.
+const HELLO: Duration = Duration::from_secs(2);
+/// A sender answers that fast, beyond the length of its burst.
+const ANSWER: Duration = Duration::from_secs(10);
+/// From the order to the first datagram.
+const LEAD: Duration = Duration::from_millis(15);
+/// What has not come by then does not come any more.
+const SILENCE: Duration = Duration::from_millis(120);
+/// Datagrams ahead of a burst: the quickest of them counts.
+const AHEAD: u32 = 12;
+/// Pings, of which the quickest counts.
+const PINGS: u64 = 8;
+/// Asked of the system for the socket, so that the host does not lose what the port carried.
+const RECEIVE_BUFFER: Bytes = Bytes::mib(32);
+/// A datagram occupies up to so many times its length in a socket (`skb->truesize`), and half of the room is kept free.
+const IN_SOCKET: u64 = 6;
+/// UDP's header behind IPv4's, and behind IPv6's.
+const V4: u64 = 28;
+const V6: u64 = 48;
+const ETHERNET: u64 = 14;
+
+/// Why the listener gave up.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ListenError {
+    /// Not our address, or taken.
+    #[error("cannot listen on {address}: {reason}; give an address of this host and a free port")]
+    Bind { address: SocketAddr, reason: io::Error },
+    /// Too few senders.
+    #[error(
+        "only {came} of {wanted} senders came within {patience:?}; on each: evbd probe-buffer send {address} --bind ITS_ADDRESS"
+    )]
+    Alone { came: usize, wanted: usize, patience: Duration, address: SocketAddr },
+    /// A sender went away.
+    #[error("sender {sender}, {address}: {reason}; look at what it says")]
+    Gone { sender: usize, address: SocketAddr, reason: io::Error },
+    /// A sender that does not keep to the protocol.
+    #[error("sender {sender}, {address}, answers what was not asked; is it of this version?")]
+    Confused { sender: usize, address: SocketAddr },
+    /// The path is closed.
+    #[error(
+        "no datagram of sender {sender}, {address}, comes: is UDP port {port} open on this host and on the way?"
+    )]
+    Closed { sender: usize, address: SocketAddr, port: u16 },
+    /// Loss without a queue.
+    #[error(
+        "the path of sender {sender}, {address}, loses {lost} of {sent} datagrams that have the network for themselves: \
+         this is no buffer; look for errors on links and in hosts"
+    )]
+    Lossy { sender: usize, address: SocketAddr, lost: u64, sent: u64 },
+    /// The socket broke.
+    #[error("the UDP socket: {0}")]
+    Socket(io::Error),
+}
+
+/// One sender.
+#[derive(Debug)]
+struct Sender {
+    control: TcpStream,
+    address: SocketAddr,
+    /// What to add to our clock to have its.
+    offset: i64,
+}
+
+/// The senders and the socket.
+pub(super) struct Listener<'p> {
+    senders: Vec<Sender>,
+    receiver: GapReceiver,
+    local: SocketAddr,
+    token: u64,
+    payload: u16,
+    burst: u32,
+    until: Wall,
+    progress: Option<&'p mut dyn FnMut(&str)>,
+    /// How many of all the datagrams ahead got lost.
+    ahead: Vec<(u64, u64)>,
+}
+
+/// What the operator wants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gathering {
+    pub(super) address: SocketAddr,
+    pub(super) senders: usize,
+    pub(super) mtu: u16,
+    /// How long the senders are waited for.
+    pub(super) patience: Duration,
+    /// How long the measurement may last.
+    pub(super) time: Duration,
+}
+
+impl<'p> Listener<'p> {
+    /// Waits for all senders.
+    pub(super) fn gather(
+        wanted: Gathering,
+        mut progress: Option<&'p mut dyn FnMut(&str)>,
+    ) -> Result<Self, ListenError> {
+        let bind = |reason| ListenError::Bind { address: wanted.address, reason };
+        let door = TcpListener::bind(wanted.address).map_err(bind)?;
+        let local = door.local_addr().map_err(bind)?;
+        let receiver = GapReceiver::bind(local, Some(RECEIVE_BUFFER)).map_err(bind)?;
+        let header = if local.is_ipv4() { V4 } else { V6 } as u16;
+        let random = RandomState::new().build_hasher().finish();
+        let mut listener = Self {
+            senders: Vec::new(),
+            receiver,
+            local,
+            token: random,
+            payload: wanted.mtu.saturating_sub(header),
+            burst: 0,
+            until: Wall::now(),
+            progress: None,
+            ahead: vec![(0, 0); wanted.senders],
+        };
+        door.set_nonblocking(true).map_err(bind)?;
+        let began = Wall::now();
+        while listener.senders.len() < wanted.senders {
+            if began.elapsed() > wanted.patience {
+                let (came, patience, address) = (listener.senders.len(), wanted.patience, wanted.address);
+                return Err(ListenError::Alone { came, wanted: wanted.senders, patience, address });
+            }
+            match door.accept() {
+                Ok((control, address)) => {
+                    // Who does not speak our language is not waited for.
+                    if listener.greet(control, address).is_ok()
+                        && let Some(progress) = &mut progress
+                    {
+                        progress(&format!("sender {}: {address}", listener.senders.len()));
+                    }
+                }
+                Err(_) => thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        for sender in 0..listener.senders.len() {
+            listener.compare_clocks(sender)?;
+        }
+        listener.progress = progress;
+        listener.until = Wall::now() + wanted.time;
+        Ok(listener)
+    }
+
+    fn greet(&mut self, mut control: TcpStream, address: SocketAddr) -> io::Result<()> {
+        control.set_nonblocking(false)?;
+        control.set_nodelay(true)?;
+        control.set_read_timeout(Some(HELLO))?;
+        control.set_write_timeout(Some(HELLO))?;
+        if read(&mut control)? != Some(Message::Hello) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let sender = u16::try_from(self.senders.len()).map_err(|_| io::ErrorKind::QuotaExceeded)?;
+        let (port, payload, token) = (self.local.port(), self.payload, self.token);
+        control.write_all(&Message::Welcome { sender, port, payload, token }.encode())?;
+        control.set_read_timeout(Some(ANSWER))?;
+        self.senders.push(Sender { control, address, offset: 0 });
+        Ok(())
+    }
+
+    /// The offset of a sender's clock, by the quickest of some pings. Good enough to start together: what is measured uses
+    /// delays of datagrams only.
+    fn compare_clocks(&mut self, sender: usize) -> Result<(), ListenError> {
+        let mut best = u64::MAX;
+        for nonce in 0..PINGS {
+            let asked = clock::now();
+            self.tell(sender, Message::Ping { nonce })?;
+            let Message::Pong { nonce: echoed, nanos } = self.hear(sender)? else {
+                return Err(self.confused(sender));
+            };
+            if echoed != nonce {
+                return Err(self.confused(sender));
+            }
+            let there_and_back = clock::now().since(asked).as_nanos() as u64;
+            if there_and_back < best {
+                best = there_and_back;
+                let ours = asked.as_nanos() + there_and_back / 2;
+                self.senders[sender].offset = nanos.wrapping_sub(ours) as i64;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, sender: usize, message: Message) -> Result<(), ListenError> {
+        let to = &mut self.senders[sender];
+        let written = to.control.write_all(&message.encode());
+        written.map_err(|reason| ListenError::Gone { sender: sender + 1, address: to.address, reason })
+    }
+
+    fn hear(&mut self, sender: usize) -> Result<Message, ListenError> {
+        let from = &mut self.senders[sender];
+        let heard = read(&mut from.control);
+        let heard = heard.map_err(|reason| ListenError::Gone {
+            sender: sender + 1,
+            address: from.address,
+            reason,
+        })?;
+        heard.ok_or_else(|| self.confused(sender))
+    }
+
+    fn confused(&self, sender: usize) -> ListenError {
+        ListenError::Confused { sender: sender + 1, address: self.senders[sender].address }
+    }
+
+    /// Ends it for the senders, with what was found.
+    pub(super) fn end(mut self, found: Option<Bytes>) {
+        let bytes = found.map_or(0, Bytes::count);
+        for sender in 0..self.senders.len() {
+            // One that has gone already need not be told.
+            let _ = self.tell(sender, Message::End { bytes });
+        }
+    }
+
+    /// Notes what comes until all has, or nothing more does.
+    fn collect(&mut self, trace: &mut Trace, over: u64) -> Result<(), ListenError> {
+        let mut missing: usize = trace.trains.iter().map(|train| train.received.len()).sum();
+        let room = SockRef::from(&self.receiver).recv_buffer_size().unwrap_or(0) as u64;
+        if missing as u64 * IN_SOCKET * trace.frame / 2 < room {
+            // The kernel notes when they come; where all fit into the socket, this process takes no core from senders that
+            // may be on the same machine.
+            thread::sleep(Duration::from_nanos(over.saturating_sub(clock::now().as_nanos())));
+        }
+        let mut last = clock::now();
+        while missing > 0 {
+            let receipt = self.receiver.receive(SILENCE / 4).map_err(ListenError::Socket)?;
+            let now = clock::now();
+            let Some(receipt) = receipt else {
+                if now.as_nanos() > over && now.since(last) > SILENCE {
+                    break;
+                }
+                continue;
+            };
+            let ours = |numbered: &Numbered| numbered.token == self.token && numbered.burst == self.burst;
+            let numbered = Numbered::decode(self.receiver.payload(&receipt)).filter(ours);
+            let place = numbered.and_then(|numbered| {
+                let train = trace.trains.get_mut(usize::from(numbered.sender))?;
+                train.received.get_mut(numbered.index as usize)
+            });
+            if let Some(place @ None) = place {
+                *place = Some(receipt.at.as_nanos() as i64);
+                (missing, last) = (missing - 1, now);
+            } else if now.as_nanos() > over && now.since(last) > SILENCE {
+                // Strangers' datagrams do not keep it going.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The times at which a sender says it has sent: as many as were ordered, in order.
+    fn times(&mut self, sender: usize, order: &Order, train: &mut Train) -> Result<(), ListenError> {
+        let said = self.hear(sender)?;
+        let Message::Sent { burst, count, errors } = said else { return Err(self.confused(sender)) };
+        if (burst, count) != (order.burst, order.total()) {
+            return Err(self.confused(sender));
+        }
+        let mut bytes = vec![0; order.total() as usize * 4];
+        let from = &mut self.senders[sender];
+        let heard = from.control.read_exact(&mut bytes);
+        heard.map_err(|reason| ListenError::Gone { sender: sender + 1, address: from.address, reason })?;
+        let (words, _) = bytes.as_chunks::<4>();
+        train.sent =
+            words.iter().map(|word| order.start as i64 + i64::from(u32::from_le_bytes(*word))).collect();
+        train.errors = errors;
+        if !train.sent.is_sorted() { Err(self.confused(sender)) } else { Ok(()) }
+    }
+
+    /// What got lost ahead of the bursts tells a path that loses.
+    fn judge_path(&mut self, trace: &Trace) -> Result<(), ListenError> {
+        for (sender, train) in trace.trains.iter().enumerate().filter(|(_, train)| train.ahead > 0) {
+            let address = self.senders[sender].address;
+            let came = train.received.iter().take(train.ahead).flatten().count() as u64;
+            let (lost, sent) = &mut self.ahead[sender];
+            *sent += train.ahead as u64;
+            *lost += train.ahead as u64 - came;
+            if came == 0 && lost == sent {
+                return Err(ListenError::Closed { sender: sender + 1, address, port: self.local.port() });
+            }
+            if *lost * 10 > *sent && *lost > 6 {
+                return Err(ListenError::Lossy { sender: sender + 1, address, lost: *lost, sent: *sent });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rig for Listener<'_> {
+    type Error = ListenError;
+
+    fn frame(&self) -> Bytes {
+        let header = if self.local.is_ipv4() { V4 } else { V6 };
+        Bytes::new(u64::from(self.payload) + header + ETHERNET)
+    }
+
+    fn senders(&self) -> usize {
+        self.senders.len()
+    }
+
+    fn burst(&mut self, shares: &[Share], ahead_spacing: u64) -> Result<Trace, ListenError> {
+        self.burst += 1;
+        let parts = shares.iter().filter(|share| share.count > 0).count().max(1) as u64;
+        let begin = (clock::now() + LEAD).as_nanos();
+        let drops_before = socket_drops(self.local);
+        let mut trace = Trace { frame: self.frame().count(), ..Trace::default() };
+        let mut orders = Vec::new();
+        let (mut over, mut part) = (begin, 0);
+        for (sender, share) in shares.iter().enumerate() {
+            let mut order = Order {
+                burst: self.burst,
+                ahead: 0,
+                count: 0,
+                start: 0,
+                ahead_spacing,
+                phase: 0,
+                spacing: share.spacing,
+            };
+            if share.count > 0 {
+                // Those ahead of the burst must not meet; the burst itself is everybody's at once.
+                order.phase = ahead_spacing / parts * part;
+                part += 1;
+                (order.ahead, order.count) = (AHEAD, share.count.min(MOST - AHEAD));
+                over = over.max(begin + order.due(order.total()));
+                order.start = begin.wrapping_add_signed(self.senders[sender].offset);
+            }
+            let received = vec![None; order.total() as usize];
+            trace.trains.push(Train { ahead: order.ahead as usize, received, ..Train::default() });
+            orders.push(order);
+        }
+        for (sender, order) in orders.iter().enumerate().filter(|(_, order)| order.count > 0) {
+            self.tell(sender, Message::Order(*order))?;
+        }
+        self.collect(&mut trace, over)?;
+        for (sender, order) in orders.iter().enumerate().filter(|(_, order)| order.count > 0) {
+            self.times(sender, order, &mut trace.trains[sender])?;
+        }
+        trace.host_drops = socket_drops(self.local).saturating_sub(drops_before);
+        self.judge_path(&trace)?;
+        Ok(trace)
+    }
+
+    fn may_go_on(&self) -> bool {
+        Wall::now() < self.until
+    }
+
+    fn say(&mut self, progress: &str) {
+        if let Some(say) = &mut self.progress {
+            say(progress);
+        }
+    }
+}
+
+fn read(control: &mut TcpStream) -> io::Result<Option<Message>> {
+    let mut record = [0; RECORD];
+    control.read_exact(&mut record)?;
+    Ok(Message::decode(&record))
+}
+
+/// Datagrams that the kernel had no room for in the socket of that port: the last column of /proc/net/udp.
+fn socket_drops(local: SocketAddr) -> u64 {
+    let file = if local.is_ipv4() { "/proc/net/udp" } else { "/proc/net/udp6" };
+    drops_of_port(&fs::read_to_string(file).unwrap_or_default(), local.port())
+}
+
+pub(super) fn drops_of_port(table: &str, port: u16) -> u64 {
+    let wanted = format!(":{port:04X}");
+    let lines = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let ours = lines.filter(|columns| columns.get(1).is_some_and(|local| local.ends_with(&wanted)));
+    ours.filter_map(|columns| columns.last()?.parse::<u64>().ok()).sum()
+}
