@@ -43,17 +43,19 @@ pub(crate) struct ProvisionArguments {
     /// What the device's link carries; without it, `[network] link_rate`, else what the driver says.
     #[arg(long, value_name = "RATE")]
     link_rate: Option<Rate>,
-    /// What this host may send to a builder (repeatable); without it, `[shaping] rate` for every source here.
+    /// What this host may send to a builder (repeatable); without it, the configuration's rate of a lane for every source
+    /// here.
     #[arg(long = "rate", value_name = "BUILDER=RATE")]
     rates: Vec<BuilderRate>,
-    /// The most that leaves towards a builder back to back; without it, what the kernel's timers need.
+    /// The most that leaves towards a builder back to back; without it, `[shaping] burst`, else what the kernel's timers
+    /// need to keep the rate.
     #[arg(long, value_name = "BYTES")]
     burst: Option<Bytes>,
     /// Changes a class (repeatable): `control`, `monitoring` or `other`, then any of `rate=`, `ceiling=`, `prio=`,
     /// `dscp=46+48`, `priority=` (the `SO_PRIORITY`), separated by commas.
     #[arg(long = "class", value_name = "CLASS")]
     classes: Vec<ClassOption>,
-    /// Which bytes all rates count: `line` ones are converted to what tc counts.
+    /// Which bytes the rates given here count: `line` ones are converted to what tc counts.
     #[arg(long, value_enum, default_value = "line")]
     bytes: Counted,
     /// Who keeps a builder's rate.

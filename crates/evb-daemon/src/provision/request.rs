@@ -10,14 +10,13 @@ use evb_core::{
     id::{BuilderId, SourceId},
     units::{Bytes, Rate, UnitError},
 };
+use evb_shaper::{ByteMeasure, Pace};
 
 use super::{
     filter::Match,
     plan::{Bucket, Destination, Request, least_burst},
     traffic::{ClassOption, Sharing},
 };
-use evb_shaper::{ByteMeasure, Pace};
-
 use crate::config::{BuilderEntry, Config, Endpoint};
 
 /// Preamble, check sequence and gap of a frame, which the wire carries and tc does not count.
@@ -76,7 +75,7 @@ pub(crate) struct Wishes<'a> {
     pub(crate) burst: Option<Bytes>,
     /// Changes of the classes.
     pub(crate) classes: &'a [ClassOption],
-    /// Which bytes all these rates count.
+    /// Which bytes the rates of the command line count.
     pub(crate) counted: Counted,
     /// Who keeps the rates.
     pub(crate) bucket: Bucket,
@@ -140,16 +139,16 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
         Counted::Buffer => rate,
     };
     let mut notes = Vec::new();
-    let (link, origin) = link_rate(config, wishes)?;
-    notes.push(match wishes.counted {
-        Counted::Line => format!(
-            "the link's {link} ({origin}) and all other rates are line bytes; tc counts L2 frames, so they are given to it \
-             less the {LINE_EXTRA} bytes that a full packet has on the wire alone: the link as {}. Small packets take \
-             more of the wire than tc sees",
-            convert(link)
-        ),
-        Counted::Buffer => format!("the link's {link} ({origin}) and all other rates are L2 frames, as tc counts"),
-    });
+    let (given, origin) = link_rate(config, wishes)?;
+    let link = match (wishes.counted, wishes.link_rate) {
+        (Counted::Buffer, Some(rate)) => rate,
+        _ => in_frames(given, mtu),
+    };
+    notes.push(format!(
+        "tc counts L2 frames, evb's rates count the line unless they say otherwise: these are given to tc less the \
+         {LINE_EXTRA} bytes that every full packet has on the wire alone. The link ({origin}, {given}) carries {link} of \
+         frames. Small packets take more of the wire than tc sees"
+    ));
     let sources = sources(config, wishes.sources)?;
     let frame = Bytes::new(mtu.count() + ETHERNET);
     let unknown = wishes.rates.iter().find(|given| config.builders.iter().all(|b| b.id != given.builder));
@@ -165,13 +164,13 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
         };
         own.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
     };
-    let configured = config.shaping.burst.unwrap_or(Bytes::ZERO);
+    // A depth that somebody has chosen is kept, even where a deeper one would keep the rate better.
+    let chosen = wishes.burst.or(config.shaping.burst);
     let mut destinations = Vec::new();
     for builder in &config.builders {
         let rate = rate(builder);
         let needed = rate.map(|rate| least_burst(rate, frame));
-        let burst = wishes.burst.or_else(|| needed.map(|needed| needed.max(configured)));
-        if let (Some(asked), Some(needed)) = (wishes.burst, needed)
+        if let (Some(asked), Some(needed)) = (chosen, needed)
             && asked < needed
         {
             notes.push(format!(
@@ -179,16 +178,9 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
                 builder.id
             ));
         }
+        let burst = needed.map(|needed| chosen.unwrap_or(needed));
         let addresses = resolve(&format!("builder {}", builder.id), &builder.listen)?;
         destinations.push(Destination { builder: builder.id, addresses, rate, burst });
-    }
-    let raised = destinations.iter().filter_map(|d| d.burst).max().filter(|burst| *burst > configured);
-    if let (Some(raised), None, Some(configured)) = (raised, wishes.burst, config.shaping.burst) {
-        notes.push(format!(
-            "buckets hold up to {raised} instead of the configured {}, which covers how late the kernel's timers are \
-             (--burst overrides)",
-            configured
-        ));
     }
     let supervisor = resolve("the supervisor", &config.supervisor.listen)?;
     let control = supervisor
@@ -198,12 +190,12 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
         .collect();
     let mut sharing = match &config.shaping.classes {
         Some(classes) => Sharing::of_config(classes, |rate| in_frames(rate, mtu)),
-        None => Sharing::of_link(convert(link)),
+        None => Sharing::of_link(link),
     };
     sharing.change(wishes.classes, convert);
     let request = Request {
         device: wishes.device.to_owned(),
-        link: convert(link),
+        link,
         frame,
         bucket: wishes.bucket,
         offload: wishes.offload,

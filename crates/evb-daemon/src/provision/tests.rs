@@ -302,3 +302,84 @@ fn the_configurations_classes_are_the_kernels() {
     );
     assert_eq!(sharing.classes[2].share.priority, 3);
 }
+
+/// A source of this host, two builders: one with a rate of its own.
+fn configured(shaping: &str) -> config::Config {
+    let text = format!(
+        "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"periodic\", rate = \"10 Hz\" }}\n\
+         [network]\nlink_rate = \"1538 Mbit/s\"\n[shaping]\n{shaping}\n\
+         [[source]]\nids = \"1-2\"\nbind = \"127.0.0.1\"\ninput = {{ kind = \"generator\", size = \"1 kB\" }}\n\
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n\
+         [[builder]]\nid = 2\nlisten = \"[::1]:7102\"\nsink = \"null\"\nrate = \"20 Mbit/s\"\n"
+    );
+    match config::read(&text, "test.toml") {
+        Ok(loaded) => loaded.config,
+        Err(problems) => panic!("{problems}"),
+    }
+}
+
+fn wishes() -> Wishes<'static> {
+    Wishes {
+        device: "lo",
+        sources: &[],
+        link_rate: None,
+        rates: &[],
+        burst: None,
+        classes: &[],
+        counted: Counted::Line,
+        bucket: Bucket::Htb,
+        offload: false,
+    }
+}
+
+#[test]
+fn rates_of_lanes_become_those_of_destinations() {
+    let rates = |config: &config::Config, wishes: &Wishes<'_>| -> Vec<u64> {
+        let wanted = request::request(config, wishes).unwrap();
+        assert_eq!(wanted.sources.len(), 2);
+        wanted.request.destinations.iter().map(|d| d.rate.unwrap().bits_per_second()).collect()
+    };
+    let buffer = configured("rate = \"10 Mbit/s\"\nrate_counts = \"buffer\"");
+    // Two sources here, each with a lane to either builder.
+    assert_eq!(rates(&buffer, &wishes()), [20 * MBIT, 40 * MBIT]);
+    let line = configured("rate = \"15380 kbit/s\"");
+    assert_eq!(rates(&line, &wishes())[0], 30_280_000);
+    let given = ["1=100 Mbit/s".parse().unwrap()];
+    let counted = Counted::Buffer;
+    assert_eq!(rates(&line, &Wishes { rates: &given, counted, ..wishes() })[0], 100 * MBIT);
+    let depths = |config: &config::Config, wishes: &Wishes<'_>| {
+        let wanted = request::request(config, wishes).unwrap();
+        (
+            wanted.request.destinations[0].burst,
+            wanted.notes.iter().any(|note| note.contains("may not hold the rate")),
+        )
+    };
+    let needed = plan::least_burst(Rate::from_bits_per_second(30_280_000), Bytes::new(1_514));
+    assert_eq!(depths(&line, &wishes()), (Some(needed), false));
+    assert_eq!(
+        depths(&configured("rate = \"1 Gbit/s\"\nburst = \"4 kB\""), &wishes()),
+        (Some(Bytes::new(4_000)), true)
+    );
+    let wanted = request::request(&line, &wishes()).unwrap().request;
+    assert_eq!(wanted.link, mbit(1_514));
+    assert!(wanted.control.contains(&Match::From("[::1]:7102".parse().unwrap())));
+}
+
+#[test]
+fn what_is_not_known_is_asked_for() {
+    let config = configured("");
+    let fails = |wishes: &Wishes<'_>| request::request(&config, wishes).unwrap_err().to_string();
+    assert!(fails(&Wishes { sources: &[9], ..wishes() }).contains("no source 9"));
+    let rates = ["7=1 Mbit/s".parse().unwrap()];
+    assert!(fails(&Wishes { rates: &rates, ..wishes() }).contains("builder 7"));
+    let mut elsewhere = config.clone();
+    for source in &mut elsewhere.sources {
+        source.bind = Some("192.0.2.1".into());
+    }
+    let error = request::request(&elsewhere, &wishes()).unwrap_err();
+    assert!(error.to_string().contains("--source"), "{error}");
+    elsewhere.network.link_rate = None;
+    let error =
+        request::request(&elsewhere, &Wishes { sources: &[1], device: "no-such", ..wishes() }).unwrap_err();
+    assert!(error.to_string().contains("--link-rate"), "{error}");
+}
