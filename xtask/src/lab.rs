@@ -17,6 +17,7 @@ pub(crate) mod traffic;
 mod qos;
 mod mixed;
 mod modes;
+mod probe;
 mod smoke;
 
 use std::{fs, path::PathBuf, process::Command};
@@ -67,6 +68,8 @@ enum Scenario {
     Mixed,
     /// Credit, window, token bucket and nothing, for 4 to 32 sources.
     Modes,
+    /// `evbd probe-buffer` against ports of known buffers, and one that cannot be overflowed.
+    Probe,
     /// The short subset that CI runs.
     Smoke,
     /// Bring a network up and hold it until Ctrl-C; `ip netns exec evb-s1 …` runs a command on a host.
@@ -117,6 +120,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<bool> {
         Scenario::Qos => qos::run(&bench)?,
         Scenario::Mixed => mixed::run(&bench)?,
         Scenario::Modes => modes::run(&bench)?,
+        Scenario::Probe => probe::run(&bench)?,
         Scenario::Smoke | Scenario::Up { .. } | Scenario::Down => smoke::run(&bench)?,
     };
     report.finish(&bench.out)

@@ -44,6 +44,11 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn new(scenario: &'static str) -> Self {
         println!("{}", header());
+        Self::bare(scenario)
+    }
+
+    /// A report of a scenario that runs no systems and prints a table of its own.
+    pub(crate) fn bare(scenario: &'static str) -> Self {
         Self { scenario, outcomes: Vec::new(), verdicts: Vec::new(), notes: Vec::new(), timed: true }
     }
 

@@ -1,0 +1,144 @@
+//! `evbd probe-buffer` against ports whose buffer is known: it must find it, and must say so where it cannot.
+
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use super::{
+    bench::Bench,
+    interrupt,
+    network::{Network, Shape, address},
+    outcome::median,
+    report::{Bound, Report},
+};
+
+/// How far a measured buffer may be off.
+const TOLERANCE: f64 = 0.15;
+
+/// A port to measure.
+struct Case {
+    sources: u16,
+    mbit: u64,
+    kib: u64,
+    /// Whether the measurement is held to the tolerance, or only noted: two cores do not overload a fast port reliably.
+    bound: bool,
+}
+
+const fn case(sources: u16, mbit: u64, kib: u64, bound: bool) -> Case {
+    Case { sources, mbit, kib, bound }
+}
+
+const CASES: [Case; 8] = [
+    case(2, 100, 64, true),
+    case(2, 100, 128, true),
+    case(2, 100, 256, true),
+    case(3, 100, 128, true),
+    case(2, 10, 64, true),
+    case(2, 100, 40, false),
+    case(2, 1_000, 40, false),
+    case(2, 1_000, 128, false),
+];
+
+pub(crate) fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::bare("probe");
+    println!(
+        "{:<28} {:>9} {:>9} {:>9} {:>8} {:>9} {:>9}",
+        "case", "buffer", "found", "error", "bursts", "counted", "by delay"
+    );
+    for case in CASES {
+        let shape = shape(case.sources, case.mbit, case.kib);
+        let name = format!("{}x1 at {} Mbit/s, {} KiB", case.sources, case.mbit, case.kib);
+        if bench.wants(&name) {
+            measure(bench, &mut report, &case, shape, &name)?;
+        }
+    }
+    // One link cannot overload another of its own rate.
+    let alone = "1x1 at 100 Mbit/s, 128 KiB";
+    if bench.wants(alone) {
+        let network = Network::up(shape(1, 100, 128))?;
+        let found = probe(bench, &network)?;
+        println!("{alone:<28} {:>9} {:>9}", bytes(Some(131_072.0)), bytes(found["port_buffer_bytes"].as_f64()));
+        report.yes(&format!("{alone}: not reached"), found["reached"] == false);
+    }
+    Ok(report)
+}
+
+fn shape(sources: u16, mbit: u64, kib: u64) -> Shape {
+    Shape { sources, builders: 1, rate: mbit * 1_000_000, port_buffer: kib * 1024 }
+}
+
+fn measure(bench: &Bench, report: &mut Report, case: &Case, shape: Shape, name: &str) -> Result<()> {
+    let network = Network::up(shape)?;
+    let truth = shape.port_buffer as f64;
+    let mut errors = Vec::new();
+    for _ in 0..bench.runs {
+        let found = probe(bench, &network)?;
+        let error = found["port_buffer_bytes"].as_f64().map_or(f64::NAN, |buffer| buffer / truth - 1.0);
+        let shown = |key: &str| bytes(found[key]["median"].as_f64());
+        println!(
+            "{name:<28} {:>9} {:>9} {:>8.1}% {:>8} {:>9} {:>9}",
+            bytes(Some(truth)),
+            bytes(found["port_buffer_bytes"].as_f64()),
+            error * 100.0,
+            found["estimates"].as_array().map_or(0, Vec::len),
+            shown("counted_bytes"),
+            shown("delay_bytes"),
+        );
+        if case.bound {
+            report.holds(&format!("{name}: off by"), error.abs(), Bound::AtMost(TOLERANCE));
+        }
+        errors.push(error);
+    }
+    let reached = errors.iter().filter(|error| error.is_finite()).count();
+    report.note(format!(
+        "{name}: found in {reached} of {} runs, median error {:+.1} %",
+        errors.len(),
+        median(errors.into_iter().filter(|error| error.is_finite())) * 100.0
+    ));
+    Ok(())
+}
+
+/// One measurement: what the listener on `b1` prints as JSON, with a sender on every source's host.
+fn probe(bench: &Bench, network: &Network) -> Result<Value> {
+    let evbd = bench.evbd.to_string_lossy();
+    let (listener, sources) = (address("b1")?, network.shape().sources);
+    let mut senders = Senders(Vec::new());
+    for i in 1..=sources {
+        let host = format!("s{i}");
+        let mut command: Command = network.command(&host, &evbd);
+        command.args(["probe-buffer", "send", &listener, "--bind", &address(&host)?]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        senders.0.push(child.with_context(|| format!("starting a sender on {host}"))?);
+    }
+    let mut command: Command = network.command("b1", &evbd);
+    command.args(["probe-buffer", "listen", &listener, "--json", "--senders", &sources.to_string()]);
+    let output = command.stdin(Stdio::null()).output().context("starting the listener")?;
+    interrupt::check()?;
+    if !output.status.success() {
+        bail!("evbd probe-buffer listen: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    for sender in &mut senders.0 {
+        if !sender.wait()?.success() {
+            bail!("a sender did not end well");
+        }
+    }
+    serde_json::from_slice(&output.stdout).context("reading what the listener found")
+}
+
+/// Senders; those that still run end with it.
+struct Senders(Vec<Child>);
+
+impl Drop for Senders {
+    fn drop(&mut self) {
+        for sender in &mut self.0 {
+            // It may have ended by itself.
+            let _ = sender.kill();
+            let _ = sender.wait();
+        }
+    }
+}
+
+fn bytes(bytes: Option<f64>) -> String {
+    bytes.map_or_else(|| "-".into(), |bytes| format!("{:.1}K", bytes / 1024.0))
+}
