@@ -2,8 +2,8 @@
 
 mod host;
 mod sockets;
-mod queues;
 mod device;
+mod queues;
 mod paths;
 mod budget;
 #[cfg(test)]
