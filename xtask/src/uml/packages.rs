@@ -136,17 +136,13 @@ fn fetch(folder: &Path) -> Result<()> {
     outcome
 }
 
+/// Downloads and unpacks; where the lists of packages are missing or old, once more with fresh ones, if we may.
 fn download(fresh: &Path) -> Result<()> {
-    let ran = Command::new("timeout")
-        .args(["180", "apt-get", "download"])
-        .args(PACKAGES)
-        .current_dir(fresh)
-        .stdin(Stdio::null())
-        .output()?;
-    if !ran.status.success() {
-        let said = String::from_utf8_lossy(&ran.stderr);
-        let last = said.lines().last().unwrap_or("it says nothing");
-        bail!("apt-get download {} failed: {last}", PACKAGES.join(" "));
+    let fetched = apt_get(&[&["download"], &PACKAGES[..]].concat(), fresh);
+    if fetched.is_err() && apt_get(&["update"], fresh).is_ok() {
+        apt_get(&[&["download"], &PACKAGES[..]].concat(), fresh)?;
+    } else {
+        fetched?;
     }
     for entry in fs::read_dir(fresh)? {
         let path = entry?.path();
@@ -157,6 +153,21 @@ fn download(fresh: &Path) -> Result<()> {
             }
             fs::remove_file(&path)?;
         }
+    }
+    Ok(())
+}
+
+fn apt_get(arguments: &[&str], folder: &Path) -> Result<()> {
+    let ran = Command::new("timeout")
+        .args(["120", "apt-get", "-qq"])
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()?;
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let last = said.lines().last().unwrap_or("it says nothing");
+        bail!("apt-get {} failed: {last}", arguments.join(" "));
     }
     Ok(())
 }

@@ -54,6 +54,28 @@ fn with_fq_they_are_and_no_longer_when_it_is_gone() {
 }
 
 #[test]
+fn over_ipv6_it_is_the_same() {
+    const TEST: &str = "over_ipv6_it_is_the_same";
+    let Some(_place) = Place::enter(TEST) else { return };
+    let here = IpAddr::from(std::net::Ipv6Addr::LOCALHOST);
+    if let Err(error) = std::net::UdpSocket::bind((here, 0)) {
+        return skip(TEST, &format!("no IPv6 ({error})"));
+    }
+    let without = prove(Offload::Txtime, &trial(here, here));
+    assert!(!without.held && without.why.contains("left before their time"), "{without}");
+    let flow = prove(Offload::PacingRate, &Trial { transport: Transport::Tcp, ..trial(here, here) });
+    assert!(flow.held, "{flow}");
+    if let Err(reason) = run("tc qdisc replace dev lo root fq") {
+        return skip(TEST, &reason);
+    }
+    for offload in [Offload::Txtime, Offload::PacingRate] {
+        let proof = prove(offload, &trial(here, here));
+        println!("IPv6 below fq: {proof}");
+        assert!(proof.held, "{proof}");
+    }
+}
+
+#[test]
 fn a_discipline_that_does_not_know_departure_times_is_not_believed() {
     const TEST: &str = "a_discipline_that_does_not_know_departure_times_is_not_believed";
     let Some(mut place) = Place::enter(TEST) else { return };
