@@ -224,6 +224,6 @@ fn remedy(offload: Offload, trial: &Trial, device: &Device) -> Option<String> {
              queues 1@0 1@1 hw 0 && tc qdisc replace dev {name} parent 100:2 etf clockid CLOCK_TAI delta 300000, \
              and priority 3 for the lanes; as root, with CAP_NET_ADMIN for evbd"
         )),
-        (Offload::Tbf, _) => Some("evbd provision CONFIG --apply".into()),
+        (Offload::Tbf, _) => Some(format!("evbd provision CONFIG --device {name} apply")),
     }
 }
