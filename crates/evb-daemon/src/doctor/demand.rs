@@ -26,8 +26,11 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         ShapingMode::Window => Some(shaping.window),
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };
-    let pace = |builder: &BuilderEntry| Some((builder.id, config.lane_pace(builder)?));
-    let paces: Vec<_> = config.builders.iter().filter_map(pace).collect();
+    let lane = |builder: &BuilderEntry| {
+        let rate = in_frames(config.lane_pace(builder)?, config.cost());
+        Some((builder.id, (builder.listen.port, rate)))
+    };
+    let paces = config.builders.iter().filter_map(|builder| config.lane_pace(builder));
     Demand {
         link_rate: network.link_rate,
         port_buffer: network.port_buffer,
@@ -37,8 +40,8 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
             Transport::Tcp => false,
         },
         is_paced: config.is_paced(),
-        pace: paces.iter().map(|(_, pace)| *pace).max_by_key(|pace| pace.rate),
-        frame_rates: paces.iter().map(|(id, pace)| (*id, in_frames(*pace, config.cost()))).collect(),
+        pace: paces.max_by_key(|pace| pace.rate),
+        lanes: config.builders.iter().filter_map(lane).collect(),
         offload: match shaping.offload {
             OffloadChoice::Auto => None,
             OffloadChoice::Only(offload) => Some(offload),

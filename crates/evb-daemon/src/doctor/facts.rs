@@ -57,8 +57,8 @@ pub(super) struct Demand {
     pub(super) is_paced: bool,
     /// The pace of the fastest lane.
     pub(super) pace: Option<Pace>,
-    /// The paces of lanes in the bytes of frames, which the kernel counts.
-    pub(super) frame_rates: BTreeMap<BuilderId, Rate>,
+    /// Where paced lanes lead: the port, and the pace in the bytes of frames, which the kernel counts.
+    pub(super) lanes: BTreeMap<BuilderId, (u16, Rate)>,
     /// The offload that must work.
     pub(super) offload: Option<Offload>,
     /// What all sources together may have under way to one builder, buffer bytes; `None`: nothing bounds it.

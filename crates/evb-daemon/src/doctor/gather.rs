@@ -169,17 +169,20 @@ fn proofs(
         return Err(Unavailable::new("no peer is reached through it; name one with --peer"));
     };
     // A token bucket knows destinations: it is held to the rate of a builder that is there.
-    let rate = best.and_then(|peer| {
-        let rates = &demand?.frame_rates;
+    let lane = best.and_then(|peer| {
+        let lanes = &demand?.lanes;
         peer.roles.iter().find_map(|role| match role {
-            Role::Builder(id) => rates.get(id).copied(),
+            Role::Builder(id) => lanes.get(id).copied(),
             _ => None,
         })
     });
+    let (port, rate) = lane.unzip();
     let proved: Vec<Proved> = offloads
         .iter()
         .map(|(transport, offload)| {
-            let trial = Trial { transport: *transport, from, to, port: None, priority: None, rate };
+            // Nobody is bothered at the lanes' own port where the discard port will do.
+            let port = port.filter(|_| *offload == Offload::Tbf);
+            let trial = Trial { transport: *transport, from, to, port, priority: None, rate };
             Proved { transport: *transport, proof: prove(*offload, &trial) }
         })
         .collect();

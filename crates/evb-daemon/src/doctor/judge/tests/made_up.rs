@@ -70,7 +70,7 @@ fn demand() -> Demand {
             burst: Bytes::new(12_500),
             measure: ByteMeasure::Line,
         }),
-        frame_rates: BTreeMap::from([(BuilderId::new(1), Rate::from_bits_per_second(98_000_000))]),
+        lanes: BTreeMap::from([(BuilderId::new(1), (7101, Rate::from_bits_per_second(98_000_000)))]),
         offload: None,
         under_way: Some(Bytes::new(117_964)),
         lane_share: Some(Bytes::kib(32)),
