@@ -211,7 +211,7 @@ fn proof(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
         let seen = tried(asked, demand.transport());
         let seen = seen.map_or("it could not be tried", |proved| proved.proof.why.as_str());
         let why = format!("the configuration asks for {asked}: {seen}");
-        return Finding { why, ..finding.bad(fq_command(device)) };
+        return Finding { why, ..finding.bad(command_for(asked, device)) };
     }
     let finding = Finding { why: remark(device, demand).unwrap_or(why).to_owned(), ..finding };
     let by_the_kernel = match demand.map(Demand::transport) {
@@ -222,6 +222,15 @@ fn proof(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
         finding.good()
     } else {
         finding.better(fq_command(device))
+    }
+}
+
+/// What makes an offload work that was asked for.
+fn command_for(offload: Offload, device: &DeviceFacts) -> Option<String> {
+    match offload {
+        Offload::Software => None,
+        Offload::Tbf => Some(format!("evbd provision CONFIG apply --device {}", device.link.name)),
+        Offload::Txtime | Offload::PacingRate | Offload::Etf => fq_command(device),
     }
 }
 

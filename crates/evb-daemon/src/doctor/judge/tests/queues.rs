@@ -129,6 +129,16 @@ fn what_the_configuration_asks_for_must_work_for_its_transport() {
 }
 
 #[test]
+fn a_token_bucket_must_be_provisioned() {
+    let mut facts = with(vec![plain("htb")]);
+    facts.demand.as_mut().unwrap().offload = Some(Offload::Tbf);
+    facts.devices[0].proofs = Ok(vec![proved(Offload::Tbf, false)]);
+    assert_eq!(verdict(&facts, "offload"), bad("evbd provision CONFIG apply --device eth0"));
+    facts.devices[0].proofs = Ok(vec![proved(Offload::Tbf, true)]);
+    assert_eq!(verdict(&facts, "offload"), good());
+}
+
+#[test]
 fn unpaced_lanes_need_no_departure_times() {
     let mut facts = with(vec![plain("pfifo_fast")]);
     facts.devices[0].proofs = Ok(vec![proved(Offload::Txtime, false)]);
