@@ -8,7 +8,7 @@ use evb_core::{
 
 use crate::{
     charges::{Charges, Rule},
-    cost::{CELL, PacketCost},
+    cost::PacketCost,
     credit::{Credit, CreditConfig},
     open::Open,
     pace::Pace,
@@ -45,10 +45,9 @@ impl Shaping {
 
     /// Credit for a switch port with that buffer: nine tenths of it, because acknowledgements and announcements that enter
     /// the port are not charged; in chunks of [`PacketCost::chunk`].
-    pub fn credit_for(port_buffer: Bytes) -> Self {
+    pub fn credit_for(port_buffer: Bytes, cost: &PacketCost) -> Self {
         let budget = port_buffer * 9 / 10;
-        let chunk = PacketCost::tcp(1500, CELL).chunk(budget);
-        Self::Credit { budget, chunk, sources_at_once: None }
+        Self::Credit { budget, chunk: cost.chunk(budget), sources_at_once: None }
     }
 
     /// The builder's half: who may send when. `offset` differs per builder.

@@ -8,7 +8,10 @@ use evb_core::{
     trigger::TriggerKind,
     units::{Bytes, Frequency, Rate},
 };
-use evb_shaper::{LinkPlan, Shaping, cost::LINE_OVERHEAD, cost::TCP_FRAME_HEADERS};
+use evb_shaper::{
+    LinkPlan, Shaping,
+    cost::{CELL, LINE_OVERHEAD, PacketCost, TCP_FRAME_HEADERS},
+};
 
 use crate::{
     network::NetworkModel,
@@ -51,7 +54,7 @@ impl Default for Scenario {
         Self {
             sources: 8,
             builders: 1,
-            shaping: Shaping::credit_for(network.port_buffer),
+            shaping: Shaping::credit_for(network.port_buffer, &PacketCost::tcp(network.mtu, CELL)),
             link: LinkPlan::unlimited(),
             network,
             readout: Readout {

@@ -14,7 +14,7 @@ const LINK: u64 = 1_000_000_000;
 fn shaping(mode: &str, sources: u16) -> Shaping {
     let sources = u64::from(sources);
     match mode {
-        "credit" => Shaping::credit_for(PORT),
+        "credit" => Shaping::credit_for(PORT, &PacketCost::tcp(1500, CELL)),
         // Nine tenths, as for credit.
         "window" => {
             Shaping::Window { window: PacketCost::tcp(1500, CELL).affordable(PORT * 9 / 10 / sources) }

@@ -50,7 +50,7 @@ fn sizes(dice: &mut Dice) -> FragmentSize {
 fn shaping(dice: &mut Dice, sources: u16, network: &NetworkModel) -> Shaping {
     let port = network.port_buffer;
     match dice.between(0, 9) {
-        0..=3 => Shaping::credit_for(port),
+        0..=3 => Shaping::credit_for(port, &PacketCost::tcp(network.mtu, CELL)),
         4 => Shaping::Credit {
             budget: port * 9 / 10,
             chunk: Bytes::new(dice.between(500, 20_000)),
