@@ -2,7 +2,7 @@
 //! in the kernel by `SO_TXTIME`, `SO_MAX_PACING_RATE` or a provisioned token bucket.
 //!
 //! That the system accepts an option proves nothing: without the `fq` queueing discipline `SO_TXTIME` succeeds, and the
-//! datagram leaves at once. So [`choose`] takes only what [`prove`] has seen to work, by sending and timing.
+//! datagram leaves at once. So [`choose()`] takes only what [`prove`] has seen to work, by sending and timing.
 
 mod offload;
 mod spin;

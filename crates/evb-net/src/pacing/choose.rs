@@ -10,7 +10,7 @@ use evb_core::units::{Bytes, Rate};
 use super::{
     executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime},
     offload::{Offload, Transport},
-    proof::{Proof, Trial, UNSENT, device_of, is_provisioned, prove, tso_train},
+    proof::{Proof, Trial, UNSENT, device_of, is_provisioned, prove_by, tso_train},
 };
 use crate::{sys_txtime::DepartureClock, timer::Timer};
 
@@ -52,7 +52,7 @@ const MOST_TRIALS: usize = 4;
 /// # Errors
 /// [`NotProved`]: the one asked for does not work on one of the paths.
 pub fn choose(requested: Option<Offload>, software: Software, trials: &[Trial]) -> Result<Choice, NotProved> {
-    choose_by(requested, software, trials, &prove)
+    choose_by(requested, software, trials, &|offload, trial| prove_by(offload, trial, software))
 }
 
 /// The paths to try: of each device and priority one, and of token buckets, which know destinations, the first few.
@@ -138,7 +138,7 @@ fn by_software(
     let kind = if software.spins() { "software, spinning" } else { "software, by timer" };
     let mut reason = kind.to_owned();
     let mut executor = software;
-    if let Some(trial) = trials.first().filter(|_| !software.spins()) {
+    if let Some(trial) = trials.first() {
         let proof = prove(Offload::Software, trial);
         reason = format!("{kind}: {}", proof.why);
         if let Some(p99) = proof.p99 {

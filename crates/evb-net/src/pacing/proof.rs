@@ -166,6 +166,11 @@ pub(super) const UNSENT: Bytes = Bytes::kib(16);
 /// Tries an offload by sending and timing: 30 to 170 ms, on a host that disturbs it three times as long. It blocks: not for an
 /// async task.
 pub fn prove(offload: Offload, trial: &Trial) -> Proof {
+    prove_by(offload, trial, Software::timer())
+}
+
+/// The same with another software than a timer.
+pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> Proof {
     let device = Device::of(trial);
     let by_fq =
         offload == Offload::Txtime || (offload == Offload::PacingRate && trial.transport == Transport::Udp);
@@ -173,7 +178,7 @@ pub fn prove(offload: Offload, trial: &Trial) -> Proof {
         Finding::failed(format!("some queues of the device have fq, others {other}"))
     } else if offload.fits(trial.transport) {
         let found = match offload {
-            Offload::Software => departures::by_timer(&Software::timer(), trial),
+            Offload::Software => departures::by_timer(&software, trial),
             Offload::Txtime => departures::by_kernel(&Txtime, trial, Duration::ZERO),
             Offload::Etf => departures::by_kernel(&Etf, trial, device.etf_delta()),
             Offload::PacingRate => match trial.transport {

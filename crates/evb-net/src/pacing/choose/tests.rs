@@ -102,13 +102,15 @@ fn one_device_is_proved_once() {
 
 #[test]
 fn software_asked_for_is_software_and_spins_if_told() {
-    let trials = [trial(Transport::Tcp, None)];
+    let trials = [trial(Transport::Tcp, Some(10_000_000))];
     let choice = choose_by(Some(Offload::Software), Software::spinning(), &trials, &|offload, _| {
-        panic!("{offload} was tried")
+        assert_eq!(offload, Offload::Software, "nothing else was asked for");
+        proof(offload, true)
     })
     .unwrap();
     assert_eq!(choice.executor.offload(), Offload::Software);
     assert!(choice.reason.contains("spinning"));
+    assert_eq!(choice.executor.precision(), Duration::from_micros(250), "as measured");
 }
 
 #[test]

@@ -44,13 +44,20 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    /// Compares departures `gap` apart with the times at which they were seen; up to `delta` early is meant so.
+    /// Compares departures `gap` apart with the times at which they were seen: then, or as much as `delta` earlier, where it is
+    /// meant so.
     pub(super) fn of(asked: &[Instant], seen: &[Option<Instant>], gap: Duration, delta: Duration) -> Self {
         let pairs: Vec<(Instant, Instant)> =
             asked.iter().zip(seen).filter_map(|(asked, seen)| Some((*asked, (*seen)?))).collect();
         let early = pairs.iter().filter(|(asked, seen)| *seen + EARLY + delta < *asked).count();
-        let mut off: Vec<Duration> =
-            pairs.iter().map(|(asked, seen)| asked.since(*seen).max(seen.since(*asked))).collect();
+        let distance = |from: Instant, to: Instant| from.since(to).max(to.since(from));
+        let mut off: Vec<Duration> = pairs
+            .iter()
+            .map(|(asked, seen)| {
+                let handed = asked.shifted(-i64::try_from(delta.as_nanos()).unwrap_or(0));
+                distance(*asked, *seen).min(distance(handed, *seen))
+            })
+            .collect();
         off.sort_unstable();
         let times: Vec<Instant> = pairs.iter().map(|(_, seen)| *seen).collect();
         Self {

@@ -107,11 +107,6 @@ impl Observed {
         self.seen.get(1..).unwrap_or_default()
     }
 
-    /// When those seen in the kernel came to the queueing discipline, without the one sent ahead.
-    pub(super) fn queued(&self) -> Vec<Instant> {
-        self.sender.departed().filter(|entry| entry.train > 0).filter_map(|entry| entry.queued).collect()
-    }
-
     /// Who saw them.
     pub(super) fn witness(&self) -> &'static str {
         if self.receiver.is_some() { "at the peer" } else { "in the kernel" }

@@ -30,19 +30,6 @@ const FASTER: f64 = 1.1;
 /// Why nothing was proved and nothing disproved.
 const TOO_SLOW: &str = "too slow to tell on this host";
 
-/// What a burst showed.
-pub(super) struct Shown {
-    pub(super) finding: Finding,
-    /// The rate that was seen, in bytes per second.
-    rate: Option<f64>,
-}
-
-impl Shown {
-    fn failed(why: String) -> Self {
-        Self { finding: Finding::failed(why), rate: None }
-    }
-}
-
 /// Sends a burst and takes the rate at which its end departs.
 pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
     let Some(rate) = trial.rate else {
@@ -55,60 +42,62 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
     if count < 12 {
         return Ok(Finding::failed(format!("{rate} is too slow for a proof of {LONGEST:?}")));
     }
-    let mut last = Shown::failed("nothing was sent".into());
+    let mut last = Finding::failed("nothing was sent");
     for _ in 0..ATTEMPTS {
         let mut observed = Observed::open(trial, &TokenBucketFilter, None)?;
-        send_burst(&mut observed, trial, count)?;
+        let offered = send_burst(&mut observed, trial, count)?;
         observed.wait(count + 1, clock::now() + LONGEST)?;
         let seen: Vec<Instant> = observed.departures().iter().flatten().copied().collect();
-        last = judge(&seen, count, skipped, rate, observed.witness());
+        let (finding, found) = judge(&offered, &seen, skipped, rate);
+        last = Finding { why: format!("{}, seen {}", finding.why, observed.witness()), ..finding };
         // A busy host makes it slower now and then, never faster.
-        let faster = last.rate.is_some_and(|found| found > rate.bytes_per_second());
-        if last.finding.held || faster {
+        if last.held || found > rate.bytes_per_second() * (1.0 + TOLERANCE) {
             break;
         }
-        let offered = rate_of(&observed.queued());
-        if offered.is_some_and(|offered| offered < rate.bytes_per_second() * FASTER) {
-            let offered = offered.unwrap_or_default() * 8e-6;
-            last.finding.why =
-                format!("{}; only {offered:.0} Mbit/s were offered, {TOO_SLOW}", last.finding.why);
-        }
     }
-    Ok(last.finding)
+    Ok(last)
 }
 
-fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Result<()> {
+/// When each was handed over.
+fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Result<Vec<Instant>> {
+    let mut times = Vec::with_capacity(count);
     for _ in 0..count {
         match observed.send(PAYLOAD - if trial.to.is_ipv4() { 0 } else { 20 }, None) {
-            Ok(()) => {}
+            Ok(()) => times.push(clock::now()),
             Err(SendError::Full) => break,
             Err(error) => return Err(io::Error::other(error)),
         }
     }
-    Ok(())
+    Ok(times)
 }
 
-/// The rate of full packets that departed at these times, the first `skipped` left out.
-pub(super) fn judge(seen: &[Instant], count: usize, skipped: usize, rate: Rate, witness: &str) -> Shown {
-    let lost = count - seen.len().min(count);
-    if seen.len() < skipped + 2 {
-        return Shown::failed(format!("{} of {count} datagrams were seen to leave", seen.len()));
-    }
-    let found = rate_of(&seen[skipped..]).unwrap_or_default();
-    let error = (found - rate.bytes_per_second()).abs() / rate.bytes_per_second();
-    let dropped = if lost > 0 { format!(", {lost} of {count} lost") } else { String::new() };
-    let finding = Finding {
-        held: error <= TOLERANCE,
-        median_error: Some(error),
-        p99: None,
-        why: format!("{:.2} Mbit/s departed of {rate} asked{dropped}, seen {witness}", found * 8e-6),
+/// Compares full packets that were handed over and departed at these times with a rate, the first `skipped` left out; and the
+/// rate found, in bytes per second.
+pub(super) fn judge(offered: &[Instant], seen: &[Instant], skipped: usize, rate: Rate) -> (Finding, f64) {
+    let lost = offered.len().saturating_sub(seen.len());
+    let rest = seen.get(skipped..).unwrap_or_default();
+    let (Some(found), Some(offer)) = (rate_of(rest), rate_of(offered)) else {
+        return (
+            Finding::failed(format!("{} of {} datagrams were seen to leave", seen.len(), offered.len())),
+            0.0,
+        );
     };
-    Shown { finding, rate: Some(found) }
+    let asked = rate.bytes_per_second();
+    let error = (found - asked).abs() / asked;
+    let slow = offer < asked * FASTER;
+    let mut why = format!("{:.2} Mbit/s departed of {rate} asked", found * 8e-6);
+    if lost > 0 {
+        why = format!("{why}, {lost} of {} lost", offered.len());
+    }
+    if slow {
+        why = format!("{why}, only {:.0} Mbit/s were offered: {TOO_SLOW}", offer * 8e-6);
+    }
+    (Finding { held: error <= TOLERANCE && !slow, median_error: Some(error), p99: None, why }, found)
 }
 
 /// The rate of full packets at these times, in bytes per second.
 fn rate_of(times: &[Instant]) -> Option<f64> {
-    let (first, last) = (times.first()?, times.last()?);
+    let [first, .., last] = times else { return None };
     let bytes = (times.len() as u64 - 1) * LAYER_2;
     Some(bytes as f64 / last.since(*first).as_secs_f64().max(1e-9))
 }

@@ -50,6 +50,15 @@ fn regular_but_before_their_times_does_not_hold() {
 }
 
 #[test]
+fn those_that_are_meant_to_be_early_hold_and_are_precise() {
+    let delta = Duration::from_millis(3);
+    let seen: Vec<_> = times(8, 7_050_000, GAP).into_iter().map(Some).collect();
+    let timing = Timing::of(&times(8, 10_000_000, GAP), &seen, GAP, delta);
+    assert!(timing.holds(8));
+    assert_eq!(timing.p99, Some(Duration::from_micros(50)));
+}
+
+#[test]
 fn regular_with_another_gap_does_not_hold() {
     let seen: Vec<_> = times(8, 10_000_000, Duration::from_micros(2_300)).into_iter().map(Some).collect();
     assert!(!timing(&seen).holds(8));
@@ -69,10 +78,13 @@ fn a_shaped_burst_is_known_by_the_rate_of_its_end() {
     // 40 pass with the bucket's depth, then one every 120 us.
     let mut seen = times(40, 0, Duration::from_micros(2));
     seen.extend(times(80, 200_000, Duration::from_micros(120)));
-    assert!(shaped::judge(&seen, 120, 40, rate, "here").finding.held);
-    let unshaped = times(120, 0, Duration::from_micros(2));
-    assert!(!shaped::judge(&unshaped, 120, 40, rate, "here").finding.held);
-    assert!(!shaped::judge(&seen[..30], 120, 40, rate, "here").finding.held);
+    let offered = times(120, 0, Duration::from_micros(5));
+    let holds = |offered: &[Instant], seen: &[Instant]| shaped::judge(offered, seen, 40, rate).0.held;
+    assert!(holds(&offered, &seen));
+    assert!(!holds(&offered, &offered), "nothing held it back");
+    assert!(!holds(&offered, &seen[..30]));
+    let slow = times(120, 0, Duration::from_micros(121));
+    assert!(!holds(&slow, &slow), "the host itself was that slow");
 }
 
 #[test]
