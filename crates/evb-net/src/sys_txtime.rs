@@ -13,15 +13,6 @@ pub enum DepartureClock {
     Tai,
 }
 
-/// Where a datagram was when its time stamp was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// About to enter the queueing discipline.
-    Queued,
-    /// Handed to the device.
-    Departed,
-}
-
 /// One entry of a socket's error queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
@@ -29,8 +20,8 @@ pub(crate) enum Report {
     Missed,
     /// The queueing discipline does not accept its departure time (already past, or another clock); it was dropped.
     Invalid,
-    /// When the `id`-th datagram of this socket was at `stage`, in nanoseconds of `CLOCK_REALTIME`.
-    Stamp { id: u32, stage: Stage, realtime: u64 },
+    /// When the `id`-th datagram of this socket was handed to the device, in nanoseconds of `CLOCK_REALTIME`.
+    Departed { id: u32, realtime: u64 },
     /// Something else, such as an ICMP error.
     Other,
 }
@@ -115,7 +106,7 @@ mod platform {
         os::fd::{AsRawFd as _, BorrowedFd},
     };
 
-    use super::{Ancillary, DepartureClock, Received, Report, Stage, timespec_nanos};
+    use super::{Ancillary, DepartureClock, Received, Report, timespec_nanos};
 
     /// `linux/udp.h`, `linux/errqueue.h`, `linux/tcp.h`: not in libc.
     const UDP_SEGMENT: c_int = 103;
@@ -123,7 +114,6 @@ mod platform {
     const CODE_INVALID: u8 = 1;
     const CODE_MISSED: u8 = 2;
     const STAMP_SOFTWARE: u32 = 0;
-    const STAMP_SCHED: u32 = 1;
 
     fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
         // SAFETY: the descriptor is open while it is borrowed; `value` is plain and as long as said.
@@ -176,10 +166,9 @@ mod platform {
         set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
     }
 
-    /// Reports by the error queue when each datagram enters its queueing discipline and when it leaves it.
+    /// Reports by the error queue when each datagram leaves its queueing discipline for the device.
     pub(crate) fn set_departure_stamps(socket: BorrowedFd<'_>) -> io::Result<()> {
-        let flags = libc::SOF_TIMESTAMPING_TX_SCHED
-            | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+        let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
             | libc::SOF_TIMESTAMPING_SOFTWARE
             | libc::SOF_TIMESTAMPING_OPT_ID
             | libc::SOF_TIMESTAMPING_OPT_TSONLY;
@@ -260,7 +249,7 @@ mod platform {
             (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => report = judge(data),
             _ => {}
         });
-        if let (Report::Stamp { realtime: at, .. }, Some(nanos)) = (&mut report, realtime) {
+        if let (Report::Departed { realtime: at, .. }, Some(nanos)) = (&mut report, realtime) {
             *at = nanos;
         }
         Ok(Some(report))
@@ -275,11 +264,9 @@ mod platform {
         match (origin, code) {
             (Some(ORIGIN_TXTIME), Some(CODE_MISSED)) => Report::Missed,
             (Some(ORIGIN_TXTIME), Some(CODE_INVALID)) => Report::Invalid,
-            (Some(libc::SO_EE_ORIGIN_TIMESTAMPING), _) => match word(8) {
-                STAMP_SOFTWARE => Report::Stamp { id: word(12), stage: Stage::Departed, realtime: 0 },
-                STAMP_SCHED => Report::Stamp { id: word(12), stage: Stage::Queued, realtime: 0 },
-                _ => Report::Other,
-            },
+            (Some(libc::SO_EE_ORIGIN_TIMESTAMPING), _) if word(8) == STAMP_SOFTWARE => {
+                Report::Departed { id: word(12), realtime: 0 }
+            }
             _ => Report::Other,
         }
     }

@@ -20,7 +20,7 @@ use socket2::SockRef;
 use super::executor::Executor;
 use crate::{
     clock,
-    sys_txtime::{self, DepartureClock, Report, Stage},
+    sys_txtime::{self, DepartureClock, Report},
 };
 
 /// How many trains may wait in the kernel for their departure: `fq` drops beyond 100 of one flow (`flow_limit`), in our own
@@ -37,7 +37,7 @@ pub const MAX_TRAIN: usize = 65_487;
 /// How far ahead a departure may lie: `fq` drops beyond 10 s (`horizon`).
 const HORIZON: Duration = Duration::from_secs(5);
 
-/// How many entries of the error queue are kept when departures are stamped.
+/// How many departures are kept.
 const MAX_DEPARTED: usize = 4096;
 
 /// Why a train was not sent.
@@ -75,10 +75,8 @@ pub struct SenderCounts {
 pub struct Departed {
     /// Which: the first train of the sender is 0.
     pub train: u64,
-    /// When it reached the queueing discipline.
-    pub queued: Option<Instant>,
-    /// When it left that for the device.
-    pub departed: Option<Instant>,
+    /// When it left the queueing discipline for the device.
+    pub at: Instant,
 }
 
 /// A connected UDP socket, never blocking. Connected, because `fq` takes an unconnected one for a flow per destination, so
@@ -133,7 +131,7 @@ impl DatagramSender {
     }
 
     /// From now on, notes when each train leaves this host's queueing discipline, for [`departed`](Self::departed). It
-    /// costs two reports a train: for proofs, not for production.
+    /// costs a report a train: for proofs, not for production.
     ///
     /// # Errors
     /// The system's: it knows no such time stamps. Ask before the first train.
@@ -203,31 +201,21 @@ impl DatagramSender {
                 Some(Report::Missed) => self.counts.missed += 1,
                 Some(Report::Invalid) => self.counts.invalid += 1,
                 Some(Report::Other) => self.counts.other += 1,
-                Some(Report::Stamp { id, stage, realtime }) => self.note(id, stage, realtime),
+                Some(Report::Departed { id, realtime }) => self.note(id, realtime),
             }
         }
         Ok(self.counts)
     }
 
-    /// The trains whose departure has been noted, in the order of sending, as far as [`collect`](Self::collect) has read.
+    /// The trains whose departure has been noted, in the order of leaving, as far as [`collect`](Self::collect) has read.
     pub fn departed(&self) -> impl Iterator<Item = Departed> + '_ {
         self.departed.iter().flatten().copied()
     }
 
-    fn note(&mut self, id: u32, stage: Stage, realtime: u64) {
+    fn note(&mut self, id: u32, realtime: u64) {
         let Some(departed) = &mut self.departed else { return };
-        let train = u64::from(id);
-        let at = Some(Instant::from_nanos(realtime).shifted(self.from_realtime));
-        let index = departed.iter().rposition(|entry| entry.train == train).unwrap_or_else(|| {
-            departed.push_back(Departed { train, queued: None, departed: None });
-            departed.len() - 1
-        });
-        if let Some(entry) = departed.get_mut(index) {
-            match stage {
-                Stage::Queued => entry.queued = at,
-                Stage::Departed => entry.departed = at,
-            }
-        }
+        let at = Instant::from_nanos(realtime).shifted(self.from_realtime);
+        departed.push_back(Departed { train: id.into(), at });
         if departed.len() > MAX_DEPARTED {
             departed.pop_front();
         }

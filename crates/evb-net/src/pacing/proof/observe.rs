@@ -87,7 +87,7 @@ impl Observed {
             for entry in self.sender.departed() {
                 let slot = usize::try_from(entry.train).ok().and_then(|number| self.seen.get_mut(number));
                 if let Some(slot) = slot {
-                    *slot = entry.departed;
+                    *slot = Some(entry.at);
                 }
             }
             std::thread::sleep(patience);
