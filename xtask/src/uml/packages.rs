@@ -83,15 +83,12 @@ pub(super) fn lacks() -> Option<String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Some("User-Mode Linux runs on Linux on x86-64 only".into());
     }
-    if (Kernel { folder: folder() }).is_complete() {
-        return None;
-    }
-    let missing = |tool: &&str| Command::new(tool).arg("--version").output().is_err();
-    let tools = ["apt-get", "dpkg", "nice", "timeout"];
-    tools
-        .iter()
-        .find(|tool| missing(tool))
-        .map(|tool| format!("{tool} is not here to fetch Debian's packages"))
+    let missing = |tool: &&&str| Command::new(**tool).arg("--version").output().is_err();
+    let to_fetch: &[&str] =
+        if (Kernel { folder: folder() }).is_complete() { &[] } else { &["apt-get", "dpkg"] };
+    let to_run = ["nice", "timeout", "ip", "tc"];
+    let tool = to_run.iter().chain(to_fetch).find(missing)?;
+    Some(format!("{tool} is not here, which User-Mode Linux is fetched or begun with"))
 }
 
 /// The kernel, fetched where it is not in the cache.
