@@ -5,6 +5,7 @@ mod cpu;
 mod builder;
 pub mod modes;
 pub mod regularity;
+pub mod shaping;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,8 @@ pub enum BenchCommand {
     Builder(builder::BuilderArguments),
     /// Credit, window, token bucket and no shaping side by side, on the simulated switch: goodput, drops, build latency.
     Modes(modes::ModesArguments),
+    /// The rate of each destination, asked against got, by executor, and its cost: with real roles over loopback.
+    Shaping(shaping::ShapingArguments),
     /// How regular shaping makes messages with random triggers (the study of Yasu et al. for ATLAS), by executor, at the receiver.
     Regularity(regularity::RegularityArguments),
 }
@@ -29,6 +32,14 @@ pub fn main(command: &BenchCommand) -> ExitCode {
     match command {
         BenchCommand::Builder(arguments) => builder::main(arguments),
         BenchCommand::Modes(arguments) => modes::main(arguments),
+        BenchCommand::Shaping(arguments) => shaping::main(arguments),
         BenchCommand::Regularity(arguments) => regularity::main(arguments),
     }
+}
+
+/// Ports of loopback that are free now.
+fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
+    let listeners: Vec<_> =
+        (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }

@@ -1,14 +1,19 @@
 //! `evbd bench builder`: event rate over event size and slots.
 
-use std::{fmt::Write as _, path::PathBuf, process::ExitCode, time::Duration};
+use std::{fmt::Write as _, process::ExitCode, time::Duration};
 
 use evb_core::units::{Bytes, parse_duration};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
+use super::{
+    free_ports,
+    output::{BenchError, OutputArguments},
+};
 use crate::{
     check::BAD_CONFIGURATION,
     config,
+    figure::{Axis, Chart, Curve, Figure},
     run::{self, RunError},
 };
 
@@ -33,9 +38,8 @@ pub struct BuilderArguments {
     /// How long each point is measured.
     #[arg(long, default_value = "1 s", value_parser = parse_duration)]
     duration: Duration,
-    /// Write the figures as JSON to this file; `-`: print them instead of the table.
-    #[arg(long)]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 /// One point of the measurement.
@@ -64,11 +68,16 @@ struct Measurement<'a> {
 
 /// Runs the measurement; all roles in this process, over loopback.
 pub(super) fn main(arguments: &BuilderArguments) -> ExitCode {
-    match measure(arguments).and_then(|points| publish(arguments, &points).map(|()| points)) {
+    let measured = measure(arguments).map_err(BenchError::from);
+    match measured.and_then(|points| publish(arguments, &points).map(|()| points)) {
         Ok(points) => ExitCode::from(points.iter().map(|point| point.exit_code).max().unwrap_or(0)),
         Err(error) => {
             eprintln!("error: {error}");
-            if matches!(error, RunError::Operator(_)) { BAD_CONFIGURATION.into() } else { ExitCode::FAILURE }
+            if matches!(error, BenchError::Run(RunError::Operator(_))) {
+                BAD_CONFIGURATION.into()
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }
@@ -132,14 +141,7 @@ fn configuration(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Resul
     Ok(text)
 }
 
-/// Ports of loopback that are free now.
-fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
-    let listeners: Vec<_> =
-        (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
-}
-
-fn publish(arguments: &BuilderArguments, points: &[Point]) -> Result<(), RunError> {
+fn publish(arguments: &BuilderArguments, points: &[Point]) -> Result<(), BenchError> {
     let measurement = Measurement {
         bench: "builder",
         sources: arguments.sources,
@@ -147,26 +149,47 @@ fn publish(arguments: &BuilderArguments, points: &[Point]) -> Result<(), RunErro
         duration_s: arguments.duration.as_secs_f64(),
         points,
     };
-    let json = serde_json::to_string_pretty(&measurement).map_err(std::io::Error::from)?;
-    match &arguments.json {
-        Some(path) if path.as_os_str() == "-" => println!("{json}"),
-        Some(path) => {
-            std::fs::write(path, json + "\n")?;
-            print!("{}", table(arguments, points));
-        }
-        None => print!("{}", table(arguments, points)),
+    arguments.output.publish(&measurement, &table(arguments, points), || figure(arguments, points).svg())
+}
+
+fn figure(arguments: &BuilderArguments, points: &[Point]) -> Figure {
+    let curve = |slots: &u32| {
+        let of_slots = points.iter().filter(|point| point.slots == *slots);
+        Curve::joined(
+            format!("{slots} slots"),
+            of_slots.map(|point| (point.event_bytes as f64, point.events_per_s)),
+        )
+    };
+    let curves = arguments.slots.iter().map(curve).collect();
+    let chart = Chart::curves(Axis::log("Event size (B)"), Axis::log("Event rate (events/s)"), curves);
+    Figure::new(format!("{} × {} event builder over loopback", arguments.sources, arguments.builders))
+        .with(chart)
+        .note(format!(
+            "Events as fast as possible, {}, {:.1} s a point, all roles in one process.",
+            at_once(arguments),
+            arguments.duration.as_secs_f64()
+        ))
+}
+
+fn at_once(arguments: &BuilderArguments) -> String {
+    match arguments.sources_at_once {
+        0 => "all sources at once".to_owned(),
+        count => format!("{count} source(s) at a time"),
     }
-    Ok(())
 }
 
 fn table(arguments: &BuilderArguments, points: &[Point]) -> String {
-    let at_once = match arguments.sources_at_once {
-        0 => "all sources at once".to_owned(),
-        count => format!("{count} source(s) at a time"),
-    };
     let mut text = format!(
-        "{} sources, {} builders, {at_once}, over loopback\n\n{:>10}  {:>6}  {:>12}  {:>12}  {:>10}  {:>10}\n",
-        arguments.sources, arguments.builders, "event", "slots", "events/s", "MB/s", "p50 µs", "p99 µs"
+        "{} sources, {} builders, {}, over loopback\n\n{:>10}  {:>6}  {:>12}  {:>12}  {:>10}  {:>10}\n",
+        arguments.sources,
+        arguments.builders,
+        at_once(arguments),
+        "event",
+        "slots",
+        "events/s",
+        "MB/s",
+        "p50 µs",
+        "p99 µs"
     );
     for point in points {
         let _ = writeln!(

@@ -108,8 +108,10 @@ pub(super) fn main(arguments: &RegularityArguments) -> ExitCode {
 }
 
 fn listen(at: SocketAddr) -> Result<std::convert::Infallible, BenchError> {
-    let receiver = Receiver::bind(at).map_err(BenchError::system(format!("cannot listen at {at}")))?;
-    println!("receiving at {}; start the sender with --send-to", at);
+    let fault = || BenchError::system(format!("cannot listen at {at}"));
+    let receiver = Receiver::bind(at).map_err(fault())?;
+    let at = receiver.address().map_err(fault())?;
+    println!("receiving at {at}; start the sender with --send-to {at}");
     loop {
         match receiver.serve() {
             Ok(peer) => println!("{peer} is done"),

@@ -1,0 +1,198 @@
+//! The systems to measure, as a user would write them.
+
+use std::{fmt, fmt::Write as _, str::FromStr, time::Duration};
+
+use evb_core::{
+    ledger::RunReport,
+    units::{Bytes, Rate},
+    wire::record::{ANNOUNCEMENT, FRAGMENT_HEADER, RECORD_HEADER},
+};
+use evb_shaper::{
+    ByteMeasure, Clusters, Pace, Pacing,
+    cost::{CELL, PacketCost},
+};
+
+use crate::{
+    bench::{cpu, free_ports},
+    config,
+    run::{self, RunError},
+};
+
+/// An event of one lane takes so long at its rate.
+const EVENT: Duration = Duration::from_millis(5);
+const SMALLEST: Bytes = Bytes::new(1000);
+/// The largest fragment.
+pub(super) const LARGEST: Bytes = Bytes::new(1_000_000);
+/// Events outstanding per builder: the next one waits when one ends.
+const SLOTS: u32 = 4;
+const MTU: u32 = 1500;
+/// Of one send with segmentation offload, headers aside.
+const LONGEST_TRAIN: Bytes = Bytes::new(64_000);
+
+/// Sources × builders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) sources: u16,
+    pub(super) builders: u16,
+}
+
+impl Shape {
+    /// Each source has a lane to each builder; one of both numbers is 1.
+    pub(super) fn lanes(self) -> u16 {
+        self.sources.max(self.builders)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}×{}", self.sources, self.builders)
+    }
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || format!("`{text}` is no system of one source or one builder, such as 1x3 or 3x1");
+        let (sources, builders) = text.split_once(['x', '×']).ok_or_else(fault)?;
+        let number =
+            |text: &str| text.trim().parse().ok().filter(|count| (1..=64).contains(count)).ok_or_else(fault);
+        let shape = Self { sources: number(sources)?, builders: number(builders)? };
+        if shape.sources.min(shape.builders) == 1 { Ok(shape) } else { Err(fault()) }
+    }
+}
+
+/// Who keeps a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeper {
+    /// evb, by timerfd.
+    Timer,
+    /// evb, spinning.
+    Spin,
+    /// The kernel, socket by socket.
+    PacingRate,
+    /// The kernel, by token buckets that `evbd provision` has put there.
+    Tbf,
+}
+
+const KEEPERS: [(&str, Keeper, &str); 4] = [
+    ("timerfd", Keeper::Timer, "offload = \"software\""),
+    ("spin", Keeper::Spin, "offload = \"software\"\nspin = \"force\""),
+    ("pacing-rate", Keeper::PacingRate, "offload = \"pacing-rate\""),
+    ("tbf", Keeper::Tbf, "offload = \"tbf\""),
+];
+
+impl Keeper {
+    fn lines(self) -> &'static str {
+        KEEPERS.iter().find(|(_, keeper, _)| *keeper == self).map_or("", |(_, _, lines)| lines)
+    }
+}
+
+impl fmt::Display for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(KEEPERS.iter().find(|(_, keeper, _)| keeper == self).map_or("", |(word, _, _)| word))
+    }
+}
+
+impl FromStr for Keeper {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = KEEPERS.iter().map(|(word, _, _)| *word).collect();
+        let fault = || format!("there is no executor `{text}`; choose from {}", words.join(", "));
+        KEEPERS.iter().find(|(word, _, _)| *word == text).map(|(_, keeper, _)| *keeper).ok_or_else(fault)
+    }
+}
+
+/// What flows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Load {
+    /// Each lane as fast as its rate permits.
+    Shaped { fragment: Bytes, keeper: Keeper, rate: Rate },
+    /// As fast as it goes, or so many events per second.
+    Unshaped { fragment: Bytes, events_per_s: Option<f64> },
+}
+
+impl Load {
+    pub(super) fn fragment(self) -> Bytes {
+        match self {
+            Self::Shaped { fragment, .. } | Self::Unshaped { fragment, .. } => fragment,
+        }
+    }
+}
+
+/// The fragment for a lane of that rate.
+pub(super) fn fragment(rate: Rate) -> Bytes {
+    (rate * EVENT).clamp(SMALLEST, LARGEST)
+}
+
+/// What a run left.
+#[derive(Clone, Debug)]
+pub(super) struct Ran {
+    pub(super) load: Load,
+    pub(super) report: RunReport,
+    /// Processor time of all roles.
+    pub(super) cpu: Option<Duration>,
+}
+
+/// Runs all roles in this process, over loopback.
+pub(super) fn run(shape: Shape, load: Load, duration: Duration) -> Result<Ran, RunError> {
+    let text = configuration(shape, load, duration)?;
+    let loaded =
+        config::read(&text, "bench shaping").map_err(|problems| RunError::Operator(problems.to_string()))?;
+    let before = cpu::of_process();
+    let report = run::here(loaded.config)?;
+    let cpu = before.zip(cpu::of_process()).map(|(before, after)| after.saturating_sub(before));
+    Ok(Ran { load, report, cpu })
+}
+
+pub(super) fn configuration(shape: Shape, load: Load, duration: Duration) -> Result<String, RunError> {
+    let ports = free_ports(usize::from(shape.builders) + 1)?;
+    let (trigger, shaping, rate) = match load {
+        Load::Shaped { keeper, rate, .. } => (
+            "\"as-fast-as-possible\"".to_owned(),
+            format!("rate_counts = \"buffer\"\n{}\n", keeper.lines()),
+            format!("rate = \"{} bit/s\"\n", rate.bits_per_second()),
+        ),
+        Load::Unshaped { events_per_s: Some(rate), .. } if rate > 0.0 => {
+            (format!("{{ kind = \"periodic\", rate = \"{rate} Hz\" }}"), String::new(), String::new())
+        }
+        Load::Unshaped { .. } => ("\"as-fast-as-possible\"".to_owned(), String::new(), String::new()),
+    };
+    let mut text = format!(
+        "[run]\nduration = \"{} ms\"\n[supervisor]\nlisten = \"127.0.0.1:{}\"\nslots = {SLOTS}\ntrigger = {trigger}\n\
+         [network]\nmtu = {MTU}\n[shaping]\nmode = \"none\"\n{shaping}\
+         [[source]]\nids = \"1-{}\"\nbind = \"127.0.0.1\"\ninput = {{ kind = \"generator\", size = \"{} B\" }}\n",
+        duration.as_millis(),
+        ports[0],
+        shape.sources,
+        load.fragment().count(),
+    );
+    for (id, port) in (1..=shape.builders).zip(&ports[1..]) {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\n{rate}sink = {{ kind = \"null\" }}\n"
+        );
+    }
+    Ok(text)
+}
+
+/// Payload that came in fragments of that size, as the bits of L2 frames that the shaper reckons it in: lane and record headers,
+/// announcements, packets of an MTU of 1500. Loopback itself cuts no such packets.
+pub(super) fn buffer_bits(payload: f64, fragment: Bytes, rate: Option<Rate>) -> f64 {
+    let cost = PacketCost::tcp(MTU, CELL);
+    let train = rate.map_or(LONGEST_TRAIN, |rate| train(rate, &cost)).count() as f64;
+    let lane = (fragment.count() + FRAGMENT_HEADER) as f64;
+    let records = lane / train + 1.0;
+    let stream = lane + records * RECORD_HEADER as f64 + ANNOUNCEMENT as f64;
+    let frames = stream * cost.packet_buffer().count() as f64 / cost.packet_payload().count() as f64;
+    payload / fragment.count() as f64 * frames * 8.0
+}
+
+/// The lane bytes that leave together at that rate.
+fn train(rate: Rate, cost: &PacketCost) -> Bytes {
+    let pace = Pace::usual(rate, ByteMeasure::Buffer, cost, None);
+    let cluster = Clusters::of(&pace, Pacing::TIMER_PRECISION, cost).lane;
+    cluster.min(cost.train(pace.burst / 2, pace.measure)).min(LONGEST_TRAIN)
+}

@@ -1,0 +1,204 @@
+//! `evbd bench` and `evbd plan` as a user meets them.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+fn evbd(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_evbd")).args(arguments).output().expect("evbd starts")
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).expect("written")).expect("JSON")
+}
+
+/// Runs a bench with `--json` and `--svg`; what it printed, its JSON and its figure.
+fn bench(arguments: &[&str]) -> (Output, Value, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (json, svg) = (folder.path().join("bench.json"), folder.path().join("bench.svg"));
+    let files = ["--json", json.to_str().expect("plain"), "--svg", svg.to_str().expect("plain")];
+    let output = evbd(&[&["bench"], arguments, &files].concat());
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}", String::from_utf8_lossy(&output.stderr));
+    let figure = std::fs::read_to_string(&svg).expect("written");
+    roxmltree::Document::parse(&figure).expect("well-formed");
+    (output, read(&json), figure)
+}
+
+#[test]
+fn modes_are_compared_in_table_json_and_figure() {
+    let line = ["modes", "--sources", "4,8", "--events", "10", "--fragment", "20 kB"];
+    let (output, json, figure) = bench(&line);
+    assert_eq!(output.status.code(), Some(0));
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("simulated switch") && table.contains("token-bucket"), "{table}");
+    assert_eq!(json["points"].as_array().map(Vec::len), Some(8));
+    assert!(json["points"].as_array().into_iter().flatten().all(|point| point["complete"] == 10));
+    assert!(figure.contains("Goodput"));
+}
+
+#[test]
+fn regularity_accounts_for_every_message() {
+    let line = [
+        "regularity",
+        "--executors",
+        "timerfd",
+        "--rounds",
+        "1",
+        "--messages",
+        "60",
+        "--underload-messages",
+        "40",
+        "--loads",
+        "0.5",
+    ];
+    let (output, json, figure) = bench(&line);
+    let table = String::from_utf8_lossy(&output.stdout);
+    // Two unshaped runs, a bare one and two shaped ones of 60, at least one of 40 below the rate.
+    assert!(table.contains("messages sent in all: 0 lost"), "{table}");
+    let runs = json["runs"].as_array().expect("runs");
+    assert!(runs.iter().all(|run| run["lost"] == 0 && run["sent"] == run["received"]), "{runs:?}");
+    assert!(figure.contains("HZ no longer matters"));
+}
+
+/// Ends with the test, however that ends.
+struct Receiver(std::process::Child);
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn regularity_works_between_two_processes() {
+    let mut receiver = Receiver(
+        Command::new(env!("CARGO_BIN_EXE_evbd"))
+            .args(["bench", "regularity", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("evbd starts"),
+    );
+    let mut lines = BufReader::new(receiver.0.stdout.take().expect("a pipe")).lines();
+    let line = lines.next().expect("a line").expect("text");
+    let at = line
+        .split_whitespace()
+        .find_map(|word| word.trim_end_matches(';').parse::<std::net::SocketAddr>().ok());
+    let at = at.unwrap_or_else(|| panic!("no address in {line:?}")).to_string();
+    let arguments = ["regularity", "--send-to", &at, "--executors", "timerfd", "--rounds", "1"];
+    let few = ["--messages", "40", "--underload-messages", "40", "--loads", "0.5"];
+    let (_, json, _) = bench(&[&arguments[..], &few].concat());
+    assert!(json["setting"].as_str().is_some_and(|setting| setting.contains(&at)), "{json}");
+    assert!(
+        json["runs"].as_array().is_some_and(|runs| runs.iter().all(|run| run["received"] == 40)),
+        "{json}"
+    );
+}
+
+#[test]
+fn shaping_shows_asked_and_got() {
+    let line = [
+        "shaping",
+        "--shapes",
+        "1x1",
+        "--rates",
+        "20 Mbit/s",
+        "--executors",
+        "timerfd,tbf",
+        "--duration",
+        "300 ms",
+    ];
+    let (output, json, figure) = bench(&line);
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("20 Mbit/s") && table.contains("tbf is left out"), "{table}");
+    assert_eq!(json["points"][0]["asked_bits_per_s"], 20_000_000);
+    assert!(figure.contains("Off, worst lane"));
+}
+
+#[test]
+fn builder_draws_its_figure() {
+    let line = [
+        "builder",
+        "--sources",
+        "2",
+        "--builders",
+        "1",
+        "--slots",
+        "2",
+        "--sizes",
+        "1 KiB,4 KiB",
+        "--duration",
+        "100 ms",
+    ];
+    let (output, json, figure) = bench(&line);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(json["points"].as_array().map(Vec::len), Some(2));
+    assert!(figure.contains("2 slots"));
+}
+
+#[test]
+fn nonsense_exits_with_2() {
+    for line in [
+        ["bench", "regularity", "--rate", "8 Mbit/s"],
+        ["bench", "modes", "--load", "2"],
+        ["bench", "shaping", "--shapes", "2x2"],
+        ["bench", "shaping", "--runs", "0"],
+    ] {
+        assert_eq!(evbd(&line).status.code(), Some(2), "{line:?}");
+    }
+}
+
+#[test]
+fn a_plan_is_a_configuration_that_check_admits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("plan.toml");
+    for numbers in [
+        "--sources 8 --builders 1 --event-size 512kB --trigger-rate 150Hz --link-rate 1Gbit/s --port-buffer 128KiB",
+        "--sources 32 --builders 4 --event-size 2MB --trigger-rate 1kHz --link-rate 10Gbit/s --port-buffer 128KiB",
+        "--sources 1 --builders 3 --event-size 100B --link-rate 100Mbit/s --rtt 60us --mtu 9000",
+    ] {
+        let line: Vec<&str> = ["plan"].into_iter().chain(numbers.split_whitespace()).collect();
+        let output = evbd(&[&line[..], &["--config"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::write(&path, &output.stdout).expect("written");
+        let checked = evbd(&["check", path.to_str().expect("plain")]);
+        let page = String::from_utf8_lossy(&checked.stdout);
+        assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stderr));
+        assert!(page.contains("admitted") && page.contains("Planning"), "{page}");
+        let json: Value =
+            serde_json::from_slice(&evbd(&[&line[..], &["--json"]].concat()).stdout).expect("JSON");
+        assert_eq!(json["config"].as_str().map(str::as_bytes), Some(output.stdout.as_slice()));
+        assert_eq!(json["check"]["admitted"], true);
+    }
+}
+
+#[test]
+fn too_much_for_the_links_is_refused_with_what_would_do() {
+    let line = "plan --sources 8 --builders 1 --event-size 512kB --trigger-rate 500Hz --link-rate 1Gbit/s";
+    let output = evbd(&line.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("3 builders or more"), "{output:?}");
+}
+
+#[test]
+fn check_takes_a_measured_round_trip() {
+    let numbers =
+        "plan --sources 8 --builders 1 --event-size 512kB --link-rate 1Gbit/s --port-buffer 128KiB --config";
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), evbd(&numbers.split_whitespace().collect::<Vec<_>>()).stdout)
+        .expect("written");
+    let output = evbd(&["check", file.path().to_str().expect("plain"), "--json", "--rtt", "2 ms"]);
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let trips = json["planning"][0]["round_trips"].as_array().expect("trips");
+    // 118 kB of budget fill 1 Gbit/s up to 0.96 ms.
+    let part = trips[0]["utilisation"].as_f64().expect("a part");
+    assert!(
+        trips.len() == 1 && trips[0]["round_trip_us"] == 2000.0 && (part - 0.479).abs() < 0.002,
+        "{trips:?}"
+    );
+}
