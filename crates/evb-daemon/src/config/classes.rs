@@ -98,7 +98,7 @@ impl Given {
             let given = self.0[index].unwrap_or_default();
             let default = Rate::from_bits_per_second((link.bits_per_second() / 100 * percent).max(1));
             let ceiling = given.ceiling.unwrap_or(link).min(link);
-            let guaranteed = given.guaranteed.unwrap_or(default.min(ceiling));
+            let guaranteed = given.guaranteed.unwrap_or_else(|| default.min(ceiling));
             if guaranteed > ceiling {
                 let reason = format!(
                     "class `{}` is guaranteed {guaranteed}, above its ceiling of {ceiling}",
