@@ -146,7 +146,7 @@ impl ShapingTable {
             .collect();
         format!(
             "{:.1} s a point, median of {}; rates count buffer bytes (L2 frames of an MTU of 1500, as the shaper reckons them: loopback \
-             cuts no such packets); all roles in one process; unshaped this host carries {}; `cores` is processor time over time, \
+             cuts no such packets); all roles in one thread, which spinning blocks; unshaped this host carries {}; `cores` is processor time over time, \
              `unshaped` the same with the same events and no rate",
             self.duration_s,
             self.runs,

@@ -179,15 +179,16 @@ pub(super) fn configuration(shape: Shape, load: Load, duration: Duration) -> Res
 }
 
 /// Payload that came in fragments of that size, as the bits of L2 frames that the shaper reckons it in: lane and record headers,
-/// announcements, packets of an MTU of 1500. Loopback itself cuts no such packets.
+/// packets of an MTU of 1500, and the announcement, which leaves in a packet of its own when a lane waits for its time. Loopback
+/// itself cuts no such packets.
 pub(super) fn buffer_bits(payload: f64, fragment: Bytes, rate: Option<Rate>) -> f64 {
     let cost = PacketCost::tcp(MTU, CELL);
     let train = rate.map_or(LONGEST_TRAIN, |rate| train(rate, &cost)).count() as f64;
     let lane = (fragment.count() + FRAGMENT_HEADER) as f64;
-    let records = lane / train + 1.0;
-    let stream = lane + records * RECORD_HEADER as f64 + ANNOUNCEMENT as f64;
+    let stream = lane + lane / train * RECORD_HEADER as f64;
     let frames = stream * cost.packet_buffer().count() as f64 / cost.packet_payload().count() as f64;
-    payload / fragment.count() as f64 * frames * 8.0
+    let announcement = cost.wire(Bytes::new((RECORD_HEADER + ANNOUNCEMENT) as u64)).buffer.count() as f64;
+    payload / fragment.count() as f64 * (frames + announcement) * 8.0
 }
 
 /// The lane bytes that leave together at that rate.
