@@ -136,6 +136,7 @@ fn plane<'a, B: DrawingBackend>(
     let widest = y.labelled.iter().map(|place| Lettering::AXIS.width(&y.text(*place))).max().unwrap_or(0);
     let mut plane = ChartBuilder::on(area)
         .margin(MARGIN)
+        .margin_right(MARGIN + 14)
         .x_label_area_size(46)
         .y_label_area_size(widest + 34)
         .build_cartesian_2d(across, y.clone())
