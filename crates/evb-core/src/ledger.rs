@@ -6,6 +6,8 @@ mod tests;
 
 use serde::Serialize;
 
+use crate::wire::control::SourceReport;
+
 pub use percentiles::{Latency, Percentiles};
 
 /// What became of the run's triggers. Closed, triggered = inhibited + complete + incomplete + rejected + lost.
@@ -109,10 +111,52 @@ pub struct SourceSummary {
     pub reconnects: u64,
     /// The most that its backlog held.
     pub backlog_peak_bytes: u64,
+    /// How well it kept its rates.
+    pub pacing: PacingSummary,
     /// How long it was down.
     pub down_s: f64,
     /// Events that were assigned while it was down.
     pub events_without: u64,
+}
+
+/// How well a source kept the rates of its lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PacingSummary {
+    /// Trains of bytes that it sent.
+    pub departures: u64,
+    /// How late those left that had to wait for their time, µs: the median.
+    pub late_p50_us: f64,
+    /// The 99th percentile.
+    pub late_p99_us: f64,
+    /// The latest.
+    pub late_max_us: f64,
+    /// Lateness beyond what bursts pay for, s: for so long a lane's rate was lost.
+    pub forfeited_s: f64,
+}
+
+impl PacingSummary {
+    /// As a source reports it.
+    pub fn of(own: &SourceReport) -> Self {
+        Self {
+            departures: own.departures,
+            late_p50_us: own.late_p50_ns as f64 / 1e3,
+            late_p99_us: own.late_p99_ns as f64 / 1e3,
+            late_max_us: own.late_max_ns as f64 / 1e3,
+            forfeited_s: own.forfeited_ns as f64 / 1e9,
+        }
+    }
+
+    /// Of two sources, the worse in everything.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        Self {
+            departures: self.departures.max(other.departures),
+            late_p50_us: self.late_p50_us.max(other.late_p50_us),
+            late_p99_us: self.late_p99_us.max(other.late_p99_us),
+            late_max_us: self.late_max_us.max(other.late_max_us),
+            forfeited_s: self.forfeited_s.max(other.forfeited_s),
+        }
+    }
 }
 
 /// One builder's part, by its own report, and as the supervisor counted.

@@ -10,7 +10,10 @@ use evb_core::{
     source::SourceCore,
     time::{Instant, earlier},
     units::Bytes,
-    wire::record::RECORD_HEADER,
+    wire::{
+        control::{Control, Report, control::Message, report},
+        record::RECORD_HEADER,
+    },
 };
 
 use crate::{cost::WireBytes, lateness::Lateness, pace::Pace, pacing::Pacing, tree::ClassTree};
@@ -124,6 +127,23 @@ impl PacedSource {
     /// When there is something to do without further input.
     pub fn next_timeout(&self) -> Option<Instant> {
         earlier(self.core.next_timeout(), self.held_until)
+    }
+
+    /// The final counters, for the supervisor: the machine's, and how well paces were kept.
+    pub fn report(&self, tcp_retransmits: u64) -> Control {
+        let mut control = self.core.report(tcp_retransmits);
+        if let Some(Message::Report(Report { report: Some(report::Report::Source(own)) })) =
+            &mut control.message
+        {
+            let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            let late = &self.counters.lateness;
+            own.departures = self.counters.departures;
+            own.late_p50_ns = nanos(late.quantile(0.5));
+            own.late_p99_ns = nanos(late.quantile(0.99));
+            own.late_max_ns = nanos(late.max());
+            own.forfeited_ns = nanos(self.counters.forfeited);
+        }
+        control
     }
 
     /// What was counted so far.

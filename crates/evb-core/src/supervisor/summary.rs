@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     ledger::{
-        BuilderSummary, ByteCounts, ClockSummary, NetworkCounts, Percentiles, Rates, RunReport,
-        SourceSummary, fraction,
+        BuilderSummary, ByteCounts, ClockSummary, NetworkCounts, PacingSummary, Percentiles, Rates,
+        RunReport, SourceSummary, fraction,
     },
     time::Instant,
     wire::control::{BuilderReport, LaneReport},
@@ -101,6 +101,7 @@ impl SupervisorCore {
             stalls: sum(|lane| lane.stalls),
             reconnects: sum(|lane| lane.reconnects).max(own.reconnects),
             backlog_peak_bytes: own.backlog_peak_bytes,
+            pacing: PacingSummary::of(&own),
             down_s: seat.down_time.as_secs_f64(),
             events_without: seat.events_without,
         }

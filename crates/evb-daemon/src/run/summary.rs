@@ -5,7 +5,7 @@ mod part;
 use std::{fmt::Write as _, path::Path};
 
 use evb_core::{
-    ledger::RunReport,
+    ledger::{PacingSummary, RunReport},
     units::{Bytes, Rate},
 };
 
@@ -92,6 +92,19 @@ fn table(report: &RunReport) -> String {
             network.tcp_retransmits, network.duplicates, network.late, network.crc_errors
         ),
     );
+    if let Some(late) = report.sources.iter().map(|source| source.pacing).reduce(PacingSummary::worse)
+        && late.late_max_us > 0.0
+    {
+        let times = [late.late_p50_us, late.late_p99_us, late.late_max_us].map(micros);
+        let [p50, p99, max] = times;
+        let lost = late.forfeited_s;
+        row(
+            "pacing",
+            format!(
+                "departures late by {p50} (p50), {p99} (p99), {max} (max) at worst; {lost:.3} s of rate lost"
+            ),
+        );
+    }
     if let Some(last) =
         report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0)
     {

@@ -3,7 +3,7 @@
 use evb::role::RunOutcome;
 use evb_core::{
     id::Peer,
-    ledger::{BuilderSummary, Percentiles, RunReport, SourceSummary},
+    ledger::{BuilderSummary, PacingSummary, Percentiles, RunReport, SourceSummary},
     wire::control::{BuilderReport, SourceReport, report},
 };
 
@@ -66,6 +66,7 @@ fn source(id: u16, own: &SourceReport) -> SourceSummary {
         resends: own.resends,
         reconnects: own.reconnects,
         backlog_peak_bytes: own.backlog_peak_bytes,
+        pacing: PacingSummary::of(own),
         ..SourceSummary::default()
     }
 }
