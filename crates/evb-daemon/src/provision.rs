@@ -47,8 +47,8 @@ pub(crate) struct ProvisionArguments {
     /// here.
     #[arg(long = "rate", value_name = "BUILDER=RATE")]
     rates: Vec<BuilderRate>,
-    /// The most that leaves towards a builder back to back; without it, `[shaping] burst`, else what the kernel's timers
-    /// need to keep the rate.
+    /// The most that leaves towards a builder back to back; without it, `[shaping] burst`, else ten milliseconds of the
+    /// rate, within the lanes' part of `port_buffer`.
     #[arg(long, value_name = "BYTES")]
     burst: Option<Bytes>,
     /// Changes a class (repeatable): `control`, `monitoring` or `other`, then any of `rate=`, `ceiling=`, `prio=`,

@@ -32,6 +32,9 @@ pub(crate) const DATA: u16 = 2;
 pub(crate) const FIRST_DESTINATION: u16 = 0x100;
 /// What a bucket must hold because the kernel's timers are late: measured 50 to 100 µs, twice that for a busy host.
 const LATENESS: Duration = Duration::from_micros(200);
+/// What classes with classes in them make up for: deep enough never to cost the rate of those within, whose own buckets bound
+/// what reaches a port.
+const INNER: Duration = Duration::from_millis(2);
 /// Packets that a class queues.
 const QUEUE_PACKETS: u64 = 1_000;
 /// How long a token bucket's own queue may be.
@@ -213,9 +216,9 @@ fn classes(request: &Request) -> Result<(Vec<Class>, Vec<String>), PlanError> {
     Ok((classes, notes))
 }
 
-/// A class whose bucket covers the kernel's lateness, and nothing more.
+/// A class that makes up for lateness only.
 fn inner(name: &str, minor: u16, parent: u16, rate: Rate, ceiling: Rate, frame: Bytes) -> Class {
-    let burst = least_burst(ceiling, frame).saturating_sub(frame);
+    let burst = (ceiling * INNER).max(least_burst(ceiling, frame).saturating_sub(frame));
     Class { name: name.into(), minor, parent, rate, ceiling, burst, priority: None, bucket: None }
 }
 

@@ -164,24 +164,7 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
         };
         own.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
     };
-    // A depth that somebody has chosen is kept, even where a deeper one would keep the rate better.
-    let chosen = wishes.burst.or(config.shaping.burst);
-    let mut destinations = Vec::new();
-    for builder in &config.builders {
-        let rate = rate(builder);
-        let needed = rate.map(|rate| least_burst(rate, frame));
-        if let (Some(asked), Some(needed)) = (chosen, needed)
-            && asked < needed
-        {
-            notes.push(format!(
-                "builder {}: a burst of {asked} may not hold the rate, as the kernel's timers are late: {needed} would",
-                builder.id
-            ));
-        }
-        let burst = needed.map(|needed| chosen.unwrap_or(needed));
-        let addresses = resolve(&format!("builder {}", builder.id), &builder.listen)?;
-        destinations.push(Destination { builder: builder.id, addresses, rate, burst });
-    }
+    let destinations = destinations(config, wishes, sources.len() as u64, frame, rate, &mut notes)?;
     let supervisor = resolve("the supervisor", &config.supervisor.listen)?;
     let control = supervisor
         .iter()
@@ -205,6 +188,41 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
         control,
     };
     Ok(Wanted { request, sources, notes })
+}
+
+/// Every builder, with its rate in the bytes that tc counts. A depth that somebody has chosen is kept, even where a deeper
+/// one would keep the rate better; else the bucket makes up for as much lateness as evb's own pace does, within the lanes'
+/// part of the port.
+fn destinations(
+    config: &Config,
+    wishes: &Wishes<'_>,
+    lanes: u64,
+    frame: Bytes,
+    rate: impl Fn(&BuilderEntry) -> Option<Rate>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Destination>, RequestError> {
+    let chosen = wishes.burst.or(config.shaping.burst);
+    let mut destinations = Vec::new();
+    for builder in &config.builders {
+        let rate = rate(builder);
+        let needed = rate.map(|rate| least_burst(rate, frame));
+        if let (Some(asked), Some(needed)) = (chosen, needed)
+            && asked < needed
+        {
+            notes.push(format!(
+                "builder {}: a burst of {asked} may not hold the rate, as the kernel's timers are late: {needed} would",
+                builder.id
+            ));
+        }
+        let usual = rate.map(|rate| {
+            let lane = Rate::from_bits_per_second(rate.bits_per_second() / lanes.max(1));
+            config.pace(lane).burst * lanes
+        });
+        let burst = chosen.filter(|_| rate.is_some()).or_else(|| needed.max(usual));
+        let addresses = resolve(&format!("builder {}", builder.id), &builder.listen)?;
+        destinations.push(Destination { builder: builder.id, addresses, rate, burst });
+    }
+    Ok(destinations)
 }
 
 fn link_rate(config: &Config, wishes: &Wishes<'_>) -> Result<(Rate, &'static str), RequestError> {

@@ -354,8 +354,11 @@ fn rates_of_lanes_become_those_of_destinations() {
             wanted.notes.iter().any(|note| note.contains("may not hold the rate")),
         )
     };
-    let needed = plan::least_burst(Rate::from_bits_per_second(30_280_000), Bytes::new(1_514));
-    assert_eq!(depths(&line, &wishes()), (Some(needed), false));
+    // Ten milliseconds of either lane's 15.14 Mbit/s.
+    assert_eq!(depths(&line, &wishes()), (Some(Bytes::new(2 * 18_925)), false));
+    let mut shallow = line.clone();
+    shallow.network.port_buffer = Some(Bytes::new(20_000));
+    assert_eq!(depths(&shallow, &wishes()), (Some(Bytes::new(18_000)), false));
     assert_eq!(
         depths(&configured("rate = \"1 Gbit/s\"\nburst = \"4 kB\""), &wishes()),
         (Some(Bytes::new(4_000)), true)
