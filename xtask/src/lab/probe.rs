@@ -58,7 +58,11 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     if bench.wants(alone) {
         let network = Network::up(shape(1, 100, 128))?;
         let found = probe(bench, &network)?;
-        println!("{alone:<28} {:>9} {:>9}", bytes(Some(131_072.0)), bytes(found["port_buffer_bytes"].as_f64()));
+        println!(
+            "{alone:<28} {:>9} {:>9}",
+            bytes(Some(131_072.0)),
+            bytes(found["port_buffer_bytes"].as_f64())
+        );
         report.yes(&format!("{alone}: not reached"), found["reached"] == false);
     }
     Ok(report)

@@ -50,8 +50,8 @@ pub(super) fn text(finding: &Finding) -> String {
         \x20           by delay: how long those waited that came through the full port, times its rate",
         finding.counting().len()
     );
-    if let Some(blur) = blur(finding) {
-        let _ = writeln!(text, "            {blur}");
+    for doubt in blur(finding).into_iter().chain(discord(finding)) {
+        let _ = writeln!(text, "            {doubt}");
     }
     let _ = writeln!(
         text,
@@ -88,6 +88,16 @@ fn blur(finding: &Finding) -> Option<String> {
     })
 }
 
+/// Two ways to measure one thing.
+fn discord(finding: &Finding) -> Option<String> {
+    let [_, counted, _] = finding.spread(|estimate| estimate.counted)?;
+    let [_, delayed, _] = finding.by_delay()?;
+    let apart = counted.max(delayed) / counted.min(delayed).max(1.0);
+    (apart > 1.25).then(|| {
+        "the two differ: the hosts or the port are busy with something else, or the port's rate changes; repeat it".into()
+    })
+}
+
 /// For machines.
 pub(super) fn json(finding: &Finding) -> Value {
     let bits = |rate: &Rate| rate.bits_per_second();
@@ -121,7 +131,7 @@ pub(super) fn json(finding: &Finding) -> Value {
         "offered_bit_s": bits(&finding.offered),
         "sender_rates_bit_s": finding.links.iter().map(bits).collect::<Vec<_>>(),
         "spoilt_bursts": finding.spoilt,
-        "blur": blur(finding),
+        "doubts": blur(finding).into_iter().chain(discord(finding)).collect::<Vec<_>>(),
         "estimates": estimates,
     })
 }
