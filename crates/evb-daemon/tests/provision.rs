@@ -1,6 +1,8 @@
 //! `evbd provision` for real: in a network namespace, as root, with bytes counted on the other side. Without root, or on a
 //! kernel without HTB, it says so and does nothing.
 
+#![allow(clippy::unwrap_used)] // a test's helpers may panic
+
 use std::{
     net::{SocketAddr, UdpSocket},
     process::{Command, Output},

@@ -162,15 +162,13 @@ impl<'p> Listener<'p> {
     fn greet(&mut self, mut control: TcpStream, address: SocketAddr) -> io::Result<()> {
         control.set_nonblocking(false)?;
         control.set_nodelay(true)?;
-        control.set_read_timeout(Some(HELLO))?;
         control.set_write_timeout(Some(HELLO))?;
-        if read(&mut control)? != Some(Message::Hello) {
+        if read(&mut control, HELLO)? != Some(Message::Hello) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let sender = u16::try_from(self.senders.len()).map_err(|_| io::ErrorKind::QuotaExceeded)?;
         let (port, payload, token) = (self.local.port(), self.payload, self.token);
         control.write_all(&Message::Welcome { sender, port, payload, token }.encode())?;
-        control.set_read_timeout(Some(ANSWER))?;
         self.senders.push(Sender { control, address, offset: 0 });
         Ok(())
     }
@@ -206,7 +204,7 @@ impl<'p> Listener<'p> {
 
     fn hear(&mut self, sender: usize) -> Result<Message, ListenError> {
         let from = &mut self.senders[sender];
-        let heard = read(&mut from.control);
+        let heard = read(&mut from.control, ANSWER);
         let heard = heard.map_err(|reason| ListenError::Gone {
             sender: sender + 1,
             address: from.address,
@@ -273,7 +271,7 @@ impl<'p> Listener<'p> {
         }
         let mut bytes = vec![0; order.total() as usize * 4];
         let from = &mut self.senders[sender];
-        let heard = from.control.read_exact(&mut bytes);
+        let heard = fill(&mut from.control, &mut bytes, ANSWER);
         heard.map_err(|reason| ListenError::Gone { sender: sender + 1, address: from.address, reason })?;
         let (words, _) = bytes.as_chunks::<4>();
         train.sent =
@@ -366,10 +364,30 @@ impl Rig for Listener<'_> {
     }
 }
 
-fn read(control: &mut TcpStream) -> io::Result<Option<Message>> {
+fn read(control: &mut TcpStream, patience: Duration) -> io::Result<Option<Message>> {
     let mut record = [0; RECORD];
-    control.read_exact(&mut record)?;
+    fill(control, &mut record, patience)?;
     Ok(Message::decode(&record))
+}
+
+/// Reads so many bytes in that time: who lets them drip gains none.
+fn fill(control: &mut TcpStream, room: &mut [u8], patience: Duration) -> io::Result<()> {
+    let until = Wall::now() + patience;
+    let mut filled = 0;
+    while let Some(rest) = room.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        let left = until.saturating_duration_since(Wall::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        control.set_read_timeout(Some(left))?;
+        match control.read(rest) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Datagrams that the kernel had no room for in the socket of that port: the last column of /proc/net/udp.

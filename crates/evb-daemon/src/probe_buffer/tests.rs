@@ -345,6 +345,32 @@ fn a_sender_that_lies_ends_it_with_its_name() {
 }
 
 #[test]
+fn who_lets_bytes_drip_holds_nobody_up() {
+    let address = free_port();
+    let drip = thread::spawn(move || {
+        let mut control = loop {
+            if let Ok(control) = TcpStream::connect(address) {
+                break control;
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        let began = std::time::Instant::now();
+        for byte in Message::Hello.encode() {
+            if control.write_all(&[byte]).is_err() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+        began.elapsed()
+    });
+    let wanted = Gathering { patience: Duration::from_millis(100), ..gathering(address, 1) };
+    let began = std::time::Instant::now();
+    assert!(matches!(Listener::gather(wanted, None), Err(ListenError::Alone { came: 0, .. })));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(drip.join().unwrap() < Duration::from_secs(8));
+}
+
+#[test]
 fn nobody_comes() {
     let wanted = Gathering { patience: Duration::from_millis(50), ..gathering(free_port(), 2) };
     assert!(matches!(Listener::gather(wanted, None), Err(ListenError::Alone { came: 0, wanted: 2, .. })));
