@@ -11,6 +11,7 @@ use std::{io, net::SocketAddr};
 
 use evb_core::{id::Epoch, supervisor::SupervisorCore};
 use evb_net::{
+    class::TrafficClass,
     clock,
     resolve::{ResolveError, resolve},
 };
@@ -44,6 +45,8 @@ pub struct SupervisorConfig {
     pub seed: u64,
     /// Where external triggers come from, beside the handle; only with [`TriggerKind::External`].
     pub trigger_input: Option<TriggerInput>,
+    /// How its packets to sources and builders are marked.
+    pub control: TrafficClass,
 }
 
 /// Why a supervisor cannot work.
@@ -107,7 +110,7 @@ pub struct RunOver;
 impl SupervisorConfig {
     /// With seed 1 and no trigger input.
     pub fn new(listen: impl Into<String>, plan: RunPlan) -> Self {
-        Self { listen: listen.into(), plan, seed: 1, trigger_input: None }
+        Self { listen: listen.into(), plan, seed: 1, trigger_input: None, control: TrafficClass::default() }
     }
 
     /// An epoch that no earlier start of a supervisor had, as long as the host's clock is not turned back.
@@ -141,8 +144,14 @@ impl Supervisor {
         let (progress_sender, progress) = watch::channel(Progress::default());
         let roster = (config.plan.sources.clone(), config.plan.builders.clone());
         let core = SupervisorCore::new(config.plan, config.seed, clock::now())?;
-        let driver =
-            Driver::new(core, roster, Door::new(listener), triggers, command_queue, progress_sender)?;
+        let driver = Driver::new(
+            core,
+            roster,
+            Door::new(listener, config.control),
+            triggers,
+            command_queue,
+            progress_sender,
+        )?;
         Ok(Self { driver, address, trigger_address, handle: SupervisorHandle { commands, progress } })
     }
 

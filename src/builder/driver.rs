@@ -330,9 +330,7 @@ impl Driver {
     fn drop_lane(&mut self, lane: usize, reason: &dyn Display) {
         let source = self.core.config().sources[lane];
         let is_ending = self.finish.is_some() || self.report.is_some() || self.outcome.is_some();
-        if !is_ending
-            && let Some(unsaid) = self.log.next_line()
-        {
+        if !is_ending && let Some(unsaid) = self.log.next_line() {
             tracing::warn!(source_id = source.number(), %reason, unsaid, "lane is down");
         }
         self.lanes[lane] = None;

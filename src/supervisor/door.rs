@@ -10,6 +10,7 @@ use std::{
 
 use evb_core::{time::Instant, wire::control::Refusal};
 use evb_net::{
+    class::TrafficClass,
     clock,
     control::Incoming,
     handshake::{HandshakeError, RefusalLog, words},
@@ -25,11 +26,17 @@ pub(super) struct Door {
     listener: TcpListener,
     greetings: Vec<(Instant, SocketAddr, Greeting)>,
     log: RefusalLog,
+    class: TrafficClass,
 }
 
 impl Door {
-    pub(super) fn new(listener: TcpListener) -> Self {
-        Self { listener, greetings: Vec::new(), log: RefusalLog::new("supervisor") }
+    pub(super) fn new(listener: TcpListener, class: TrafficClass) -> Self {
+        Self { listener, greetings: Vec::new(), log: RefusalLog::new("supervisor"), class }
+    }
+
+    /// How the connections of those let in are marked.
+    pub(super) fn class(&self) -> TrafficClass {
+        self.class
     }
 
     /// The next peer that has said hello.

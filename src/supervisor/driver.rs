@@ -18,6 +18,7 @@ use evb_net::{clock, control::Incoming, timer::Timer};
 use tokio::sync::{mpsc, watch};
 
 use super::{door::Door, links::Links, trigger_port::TriggerPort};
+use crate::role;
 
 /// How often onlookers see new counters.
 const PROGRESS_EVERY: Duration = Duration::from_millis(20);
@@ -129,7 +130,9 @@ impl Driver {
         match (registered, incoming.hello.from_peer()) {
             (Ok(welcome), Some(peer)) => {
                 tracing::debug!(%peer, address = %incoming.peer(), "connected");
-                self.links.connect(peer, incoming.welcome(welcome));
+                let link = incoming.welcome(welcome);
+                role::classify(&link, self.door.class());
+                self.links.connect(peer, link);
             }
             // The machine registers nobody without a name.
             (Ok(_), None) => {}

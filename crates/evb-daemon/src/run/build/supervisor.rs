@@ -7,7 +7,7 @@ use evb_core::{
     trigger::TriggerKind,
 };
 
-use super::{FIRST_RUN, supervisor_address};
+use super::{FIRST_RUN, control_class, supervisor_address};
 use crate::config::{self, Config, TriggerConfig, TriggerProtocol};
 
 /// What the supervisor is to do, and where it listens.
@@ -36,6 +36,7 @@ pub(in crate::run) fn supervisor(config: &Config, number: Option<RunNumber>) -> 
     SupervisorConfig {
         seed: config.run.seed,
         trigger_input,
+        control: control_class(config),
         ..SupervisorConfig::new(supervisor_address(config), plan)
     }
 }
