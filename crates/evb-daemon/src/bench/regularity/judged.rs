@@ -6,7 +6,8 @@ use super::outcome::RunOutcome;
 
 /// Overload: so many of the gaps must be regular.
 pub(super) const REGULAR: f64 = 0.98;
-/// Shaped may be so much below the bare loop: twice the scatter of a difference of two shares of 99 % of 3000 gaps.
+/// Shaped may be so much below the bare loop, round by round in the median: twice the scatter of a difference of two shares of
+/// 99 % of 3000 gaps.
 const NO_WORSE: f64 = 0.005;
 /// Underload: the coefficient of variation may be so far from the theory's.
 pub(super) const AGREEMENT: f64 = 0.10;
@@ -43,7 +44,10 @@ pub struct OverloadVerdict {
     pub bare: Vec<f64>,
     /// The best round has 98 % or more.
     pub regular: bool,
-    /// The best round is no worse than the bare loop's best; `None`: there was none.
+    /// Shaped − bare of the same round, between which the machine's other work changes little: the median of all rounds. `None`:
+    /// there was no bare loop.
+    pub difference: Option<f64>,
+    /// That is not below zero by more than its scatter.
     pub no_worse: Option<bool>,
 }
 
@@ -112,6 +116,7 @@ fn note_overload(verdicts: &mut Vec<OverloadVerdict>, run: &RunOutcome, runs: &[
         shaped: run.within_5_percent.into_iter().collect(),
         bare: if own.is_empty() { bare(runs, "timerfd") } else { own },
         regular: false,
+        difference: None,
         no_worse: None,
     });
 }
@@ -139,6 +144,15 @@ fn bare(runs: &[RunOutcome], executor: &str) -> Vec<f64> {
 
 fn best(shares: &[f64]) -> Option<f64> {
     shares.iter().copied().reduce(f64::max)
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        1 => values.get(middle).copied(),
+        _ => Some(f64::midpoint(*values.get(middle.checked_sub(1)?)?, *values.get(middle)?)),
+    }
 }
 
 impl Study {

@@ -129,10 +129,12 @@ fn the_best_round_counts_and_is_held_against_the_bare_loop() {
     let over = |share| run("shaped", "poisson", Some(1.67), share, 0.1);
     let bare = |share| run("bare", "-", None, share, 0.1);
     let verdict = |runs: Vec<RunOutcome>| judge(&runs).0[0].clone();
-    let good = verdict(vec![bare(0.99), over(0.90), over(0.985)]);
+    let good = verdict(vec![bare(0.99), over(0.90), bare(0.97), over(0.985), bare(0.98), over(0.979)]);
     assert!(good.regular && good.no_worse == Some(true), "{good:?}");
-    assert_eq!((good.shaped, good.bare), (vec![0.90, 0.985], vec![0.99]));
-    let worse = verdict(vec![bare(1.0), over(0.985)]);
+    assert_eq!((good.shaped, good.bare), (vec![0.90, 0.985, 0.979], vec![0.99, 0.97, 0.98]));
+    assert!(good.difference.is_some_and(|difference| (difference + 0.001).abs() < 1e-12));
+    // One lucky round does not hide that most were worse.
+    let worse = verdict(vec![bare(1.0), over(0.985), bare(1.0), over(1.0), bare(0.99), over(0.98)]);
     assert!(worse.regular && worse.no_worse == Some(false), "{worse:?}");
     let irregular = verdict(vec![bare(0.97), over(0.979)]);
     assert!(!irregular.regular && irregular.no_worse == Some(true), "{irregular:?}");

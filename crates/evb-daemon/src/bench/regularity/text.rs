@@ -62,11 +62,12 @@ fn overload(verdicts: &[OverloadVerdict]) -> String {
     let mut text = String::new();
     for verdict in verdicts {
         let best = |shares: &[f64]| shares.iter().copied().fold(f64::NAN, f64::max) * 100.0;
-        let bare = match verdict.no_worse {
+        let bare = match verdict.difference.zip(verdict.no_worse) {
             None => "no bare loop to compare with".to_owned(),
-            Some(no_worse) => format!(
-                "bare loop {:.2} %: {}",
+            Some((difference, no_worse)) => format!(
+                "bare loop {:.2} %, round by round {:+.2} points: {}",
                 best(&verdict.bare),
+                difference * 100.0,
                 if no_worse { "no worse" } else { "WORSE" }
             ),
         };
