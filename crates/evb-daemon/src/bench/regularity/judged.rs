@@ -92,10 +92,10 @@ pub(super) fn judge(runs: &[RunOutcome]) -> (Vec<OverloadVerdict>, Vec<Underload
         }
     }
     for verdict in &mut overload {
-        let best = best(&verdict.shaped);
-        verdict.regular = best.is_some_and(|best| best >= REGULAR);
-        verdict.no_worse =
-            best.zip(self::best(&verdict.bare)).map(|(shaped, bare)| shaped >= bare - NO_WORSE);
+        verdict.regular = verdict.shaped.iter().any(|share| *share >= REGULAR);
+        let pairs = verdict.shaped.iter().zip(&verdict.bare);
+        verdict.difference = median(pairs.map(|(shaped, bare)| shaped - bare).collect());
+        verdict.no_worse = verdict.difference.map(|difference| difference >= -NO_WORSE);
     }
     for verdict in &mut underload {
         verdict.agrees = verdict.variation.iter().any(|found| agree(*found, verdict.load));
@@ -140,10 +140,6 @@ fn note_underload(verdicts: &mut Vec<UnderloadVerdict>, run: &RunOutcome, load: 
 fn bare(runs: &[RunOutcome], executor: &str) -> Vec<f64> {
     let loops = runs.iter().filter(|run| run.way == "bare" && run.executor == executor);
     loops.filter_map(|run| run.within_5_percent).collect()
-}
-
-fn best(shares: &[f64]) -> Option<f64> {
-    shares.iter().copied().reduce(f64::max)
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
