@@ -72,7 +72,7 @@ pub struct RegularityArguments {
     /// Send to a receiver on another host, started there with --listen.
     #[arg(long)]
     send_to: Option<SocketAddr>,
-    /// Send at the priority of other programs, not in real time.
+    /// Send and receive at the priority of other programs, not in real time.
     #[arg(long)]
     ordinary_priority: bool,
     #[command(flatten)]
@@ -86,7 +86,7 @@ fn frequency(text: &str) -> Result<Frequency, String> {
 /// Runs the measurement.
 pub(super) fn main(arguments: &RegularityArguments) -> ExitCode {
     if let Some(at) = arguments.listen {
-        let Err(error) = listen(at);
+        let Err(error) = listen(at, arguments.ordinary_priority);
         eprintln!("error: {error}");
         return ExitCode::FAILURE;
     }
@@ -107,16 +107,24 @@ pub(super) fn main(arguments: &RegularityArguments) -> ExitCode {
     }
 }
 
-fn listen(at: SocketAddr) -> Result<std::convert::Infallible, BenchError> {
+fn listen(at: SocketAddr, ordinary: bool) -> Result<std::convert::Infallible, BenchError> {
     let fault = || BenchError::system(format!("cannot listen at {at}"));
     let receiver = Receiver::bind(at).map_err(fault())?;
     let at = receiver.address().map_err(fault())?;
     println!("receiving at {at}; start the sender with --send-to {at}");
+    read_in_time(ordinary);
     loop {
         match receiver.serve() {
             Ok(peer) => println!("{peer} is done"),
             Err(error) => eprintln!("a sender failed: {error}"),
         }
+    }
+}
+
+/// The kernel's time stamps do not depend on when we read, but its socket buffer must not overflow meanwhile.
+fn read_in_time(ordinary: bool) {
+    if !ordinary && let Err(error) = evb_net::host::run_in_real_time() {
+        tracing::info!(%error, "the receiver does not run in real time");
     }
 }
 
@@ -130,7 +138,11 @@ pub(super) fn measure(arguments: &RegularityArguments) -> Result<Study, BenchErr
     let receiver = Receiver::bind(loopback).map_err(BenchError::system("cannot listen on loopback"))?;
     let to = receiver.address().map_err(BenchError::system("cannot listen on loopback"))?;
     std::thread::scope(|scope| {
-        let serving = scope.spawn(move || receiver.serve());
+        let ordinary = arguments.ordinary_priority;
+        let serving = scope.spawn(move || {
+            read_in_time(ordinary);
+            receiver.serve()
+        });
         let study = Course::open(arguments, to)?.study();
         match serving.join() {
             Ok(Ok(_)) => study,
