@@ -92,33 +92,35 @@ fn table(report: &RunReport) -> String {
             network.tcp_retransmits, network.duplicates, network.late, network.crc_errors
         ),
     );
-    if let Some(late) = report.sources.iter().map(|source| source.pacing).reduce(PacingSummary::worse)
-        && late.late_max_us > 0.0
-    {
-        let times = [late.late_p50_us, late.late_p99_us, late.late_max_us].map(micros);
-        let [p50, p99, max] = times;
-        let lost = late.forfeited_s;
-        row(
-            "pacing",
-            format!(
-                "departures late by {p50} (p50), {p99} (p99), {max} (max) at worst; {lost:.3} s of rate lost"
-            ),
-        );
+    if let Some(pacing) = pacing(report) {
+        row("pacing", pacing);
     }
-    if let Some(last) =
-        report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0)
-    {
-        let share = 100.0 * last.last as f64 / events.complete.max(1) as f64;
-        let by = micros(last.last_by_mean_us);
-        row(
-            "last source",
-            format!("source {} completed {share:.1} % of the events, by {by} on average", last.id),
-        );
+    if let Some(last) = last_source(report) {
+        row("last source", last);
     }
     for problem in &report.problems {
         row("problem", problem.clone());
     }
     format!("run {} (epoch {}): {}\n{text}", report.run, report.epoch, report.verdict)
+}
+
+/// How well rates were kept, if any were.
+fn pacing(report: &RunReport) -> Option<String> {
+    let late = report.sources.iter().map(|source| source.pacing).reduce(PacingSummary::worse)?;
+    let [p50, p99, max] = [late.late_p50_us, late.late_p99_us, late.late_max_us].map(micros);
+    let lost = late.forfeited_s;
+    let told = format!(
+        "departures late by {p50} (p50), {p99} (p99), {max} (max) at worst; {lost:.3} s of rate lost"
+    );
+    (late.late_max_us > 0.0).then_some(told)
+}
+
+/// Who completed most events.
+fn last_source(report: &RunReport) -> Option<String> {
+    let last = report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0)?;
+    let share = 100.0 * last.last as f64 / report.events.complete.max(1) as f64;
+    let by = micros(last.last_by_mean_us);
+    Some(format!("source {} completed {share:.1} % of the events, by {by} on average", last.id))
 }
 
 fn micros(micros: impl Into<f64>) -> String {
