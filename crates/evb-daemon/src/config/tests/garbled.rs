@@ -41,7 +41,10 @@ fn holds(text: &str) {
         Ok(loaded) => {
             let (sums, problems) = admission::admit(&loaded, None);
             assert!(!check::text(&loaded.config, &sums, &admission::ROUND_TRIPS).is_empty());
-            assert!(check::json(Some((&loaded.config, &sums, &admission::ROUND_TRIPS)), Some(&problems)).is_object());
+            assert!(
+                check::json(Some((&loaded.config, &sums, &admission::ROUND_TRIPS)), Some(&problems))
+                    .is_object()
+            );
         }
         Err(problems) => {
             assert!(problems.are_fatal());
