@@ -81,10 +81,10 @@ fn measure(bench: &Bench, report: &mut Report, case: &Case, shape: Shape, name: 
         let error = found["port_buffer_bytes"].as_f64().map_or(f64::NAN, |buffer| buffer / truth - 1.0);
         let shown = |key: &str| bytes(found[key]["median"].as_f64());
         println!(
-            "{name:<28} {:>9} {:>9} {:>8.1}% {:>8} {:>9} {:>9}",
+            "{name:<28} {:>9} {:>9} {:>9} {:>8} {:>9} {:>9}",
             bytes(Some(truth)),
             bytes(found["port_buffer_bytes"].as_f64()),
-            error * 100.0,
+            if error.is_finite() { format!("{:+.1} %", error * 100.0) } else { "-".into() },
             found["estimates"].as_array().map_or(0, Vec::len),
             shown("counted_bytes"),
             shown("delay_bytes"),
@@ -95,11 +95,10 @@ fn measure(bench: &Bench, report: &mut Report, case: &Case, shape: Shape, name: 
         errors.push(error);
     }
     let reached = errors.iter().filter(|error| error.is_finite()).count();
-    report.note(format!(
-        "{name}: found in {reached} of {} runs, median error {:+.1} %",
-        errors.len(),
-        median(errors.into_iter().filter(|error| error.is_finite())) * 100.0
-    ));
+    let runs = errors.len();
+    let off = median(errors.into_iter().filter(|error| error.is_finite()));
+    let off = if off.is_finite() { format!(", median error {:+.1} %", off * 100.0) } else { String::new() };
+    report.note(format!("{name}: found in {reached} of {runs} runs{off}"));
     Ok(())
 }
 

@@ -191,16 +191,19 @@ fn left_by(passages: &[Passage], at: i64, rate: f64, frame: f64) -> Option<f64> 
     most.is_finite().then(|| (most - frame / 2.0).max(0.0))
 }
 
-/// How long those waited that came through from the first loss on, in order.
+/// How long those waited that came through at about the time of the first loss, in order: an eighth of the longest wait
+/// around it, for later the senders may have paused and the port be less than full.
 fn waits_when_full(passages: &[Passage], full: i64) -> Vec<i64> {
-    let behind = passages.iter().filter(|passage| passage.entered >= full);
-    let mut waits: Vec<i64> = behind.filter_map(|passage| Some(passage.left? - passage.entered)).collect();
-    if waits.is_empty() {
-        // Nothing came after it: then the one before it.
-        let before = passages.iter().filter(|passage| passage.entered < full);
-        let last = before.filter(|passage| passage.left.is_some()).max_by_key(|passage| passage.entered);
-        waits.extend(last.and_then(|passage| Some(passage.left? - passage.entered)));
-    }
+    let waited = |passage: &Passage| Some((passage.entered, passage.left? - passage.entered));
+    let mut through: Vec<(i64, i64)> = passages.iter().filter_map(waited).collect();
+    through.sort_unstable_by_key(|(entered, _)| (entered - full).abs());
+    let longest = through.iter().map(|(_, wait)| *wait).max().unwrap_or(0);
+    let near = through.iter().take_while(|(entered, _)| (entered - full).abs() <= longest / 8).count();
+    through.truncate(near.max(NEAREST));
+    let mut waits: Vec<i64> = through.into_iter().map(|(_, wait)| wait).collect();
     waits.sort_unstable();
     waits
 }
+
+/// Datagrams around the first loss that are looked at in any case.
+const NEAREST: usize = 4;
