@@ -37,7 +37,7 @@ pub use network::{Admission, NetworkConfig, Transport};
 pub use problem::{Origin, Problem, Problems, Severity};
 pub use run::RunConfig;
 pub use security::SecurityMode;
-pub use shaping::{OffloadChoice, Spin, ShapingConfig, ShapingMode, nine_tenths};
+pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin, nine_tenths};
 pub use shared::SharedBuffer;
 pub use source::SourceEntry;
 pub use supervisor::{AssignmentPolicy, SupervisorConfig};
@@ -105,7 +105,8 @@ impl Config {
 
     /// Whether anything keeps to a rate.
     pub fn is_paced(&self) -> bool {
-        self.shaping.classes.is_some() || self.builders.iter().any(|builder| self.lane_pace(builder).is_some())
+        self.shaping.classes.is_some()
+            || self.builders.iter().any(|builder| self.lane_pace(builder).is_some())
     }
 }
 

@@ -18,6 +18,8 @@ use super::{
 
 const FRAGMENT: u64 = 64_000;
 const LINK: u64 = 1_000_000_000;
+/// Enough that no lane runs empty while a busy host sleeps: 34 ms of the link.
+const SLOTS: u32 = 64;
 /// Of the link, what all rates together may take.
 const FULL: f64 = 0.95;
 /// How far a rate may be off.
@@ -81,7 +83,7 @@ fn case(
     if !bench.wants(&name) {
         return Ok(());
     }
-    let system = System::new(Mode::None, FRAGMENT).rates(rates, offload).warn();
+    let system = System::new(Mode::None, FRAGMENT).slots(SLOTS).rates(rates, offload).warn();
     let provisioned = match offload {
         "tbf" => Some(Provisioned::apply(network, bench, &system)?),
         _ => None,

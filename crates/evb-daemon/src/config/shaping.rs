@@ -181,6 +181,7 @@ impl Given {
         let sources = u64::try_from(sources).unwrap_or(u64::MAX).max(1);
         let stated = self.budget.or_else(|| network.port_buffer.map(nine_tenths));
         let budget = stated.unwrap_or(FREE_BUDGET);
+        let builder_count = builders.len() as u64;
         let sharing = builders_per_port(builders);
         let most_sharing = sharing.values().copied().max().unwrap_or(1);
         let budgets = match stated {
@@ -213,9 +214,11 @@ impl Given {
             let remedy = "add the pace of a lane, for example rate = \"100 Mbit/s\", or [network] link_rate";
             section.refuse("rate", "mode = \"token-bucket\" needs a rate", remedy);
         }
+        // A source's own link carries a lane to every builder, as a port does one from every source.
+        let lanes = (sources * most_sharing).max(builder_count);
         let lane_rate = || {
             let link = network.link_rate?.bits_per_second();
-            Some(Rate::from_bits_per_second((link / 100 * 95 / (sources * most_sharing)).max(1)))
+            Some(Rate::from_bits_per_second((link / 100 * 95 / lanes).max(1)))
         };
         ShapingConfig {
             mode: self.mode,

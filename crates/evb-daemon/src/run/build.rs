@@ -19,8 +19,8 @@ use evb_core::{
 use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
 use evb_shaper::Shaping;
 
-pub(crate) use pacing::in_frames;
 pub(super) use pacing::executor;
+pub(crate) use pacing::in_frames;
 pub(super) use sink::run_number;
 pub(super) use supervisor::supervisor;
 

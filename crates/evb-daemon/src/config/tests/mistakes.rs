@@ -18,7 +18,7 @@ const MISTAKES: [(&str, usize, &[&str]); 38] = [
     ("[network]\nsend_buffer = \"4 GiB\"\n", 2, &["more than a socket can have"]),
     ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),
     ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
-    ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1066 B"]),
+    ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1082 B"]),
     ("[shaping]\nmode = \"none\"\nsources_at_once = 1\n", 3, &["belongs to mode = \"credit\""]),
     ("[shaping]\noffload = \"txtime\"\n", 2, &["gives each datagram its departure time", "\"pacing-rate\""]),
     ("[shaping]\noffload = \"hardware\"\n", 2, &["\"software\""]),

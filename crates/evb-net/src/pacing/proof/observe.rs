@@ -37,7 +37,7 @@ pub(super) struct Observed {
 impl Observed {
     /// Opens both ends and sends one datagram ahead, which finds the way.
     pub(super) fn open(trial: &Trial, executor: &dyn Executor, rate: Option<Rate>) -> io::Result<Self> {
-        let buffer = Some(Bytes::mib(1));
+        let buffer = Some(Bytes::mib(2));
         let receiver = GapReceiver::bind((trial.to, trial.port.unwrap_or(0)).into(), buffer).ok();
         let peer: SocketAddr = match &receiver {
             Some(receiver) => receiver.local_addr()?,

@@ -13,10 +13,14 @@ use crate::{
 /// Payload of a full packet at an MTU of 1500, and its size on layer 2.
 const PAYLOAD: usize = 1458;
 const LAYER_2: u64 = 1500;
-/// How many are sent: more than the depth of a bucket that is meant to shape.
-const COUNT: usize = 120;
-/// Those of the bucket's depth, which pass at once.
-const SKIPPED: usize = 40;
+/// How many show the rate, after those that pass at once.
+const SHOWN: usize = 80;
+/// The depth of a bucket that is meant to shape: what `evbd provision` gives it is 10 ms of the rate at most.
+const DEPTH: Duration = Duration::from_millis(12);
+/// Passed over in any case: small buckets hold a few packets more.
+const LEAST_SKIPPED: usize = 40;
+/// What a socket's buffer and a class's queue of 1000 packets take.
+const MOST_SKIPPED: usize = 750;
 /// The longest that a proof takes.
 const LONGEST: Duration = Duration::from_millis(240);
 /// The rate may be this far from the asked one, as a fraction of it.
@@ -35,10 +39,11 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
     let Some(rate) = trial.rate else {
         return Ok(Finding::failed("no rate was given to compare with"));
     };
-    // As many as depart within the time, a third of them for the depth of the bucket.
-    let possible = (rate * LONGEST).count() / LAYER_2;
-    let count = COUNT.min(usize::try_from(possible).unwrap_or(COUNT));
-    let skipped = SKIPPED.min(count / 3);
+    let packets = |time: Duration| usize::try_from((rate * time).count() / LAYER_2).unwrap_or(usize::MAX);
+    let skipped = packets(DEPTH).clamp(LEAST_SKIPPED, MOST_SKIPPED);
+    // As many as depart within the time, of a slow rate a third of them for the depth of the bucket.
+    let count = (skipped + SHOWN).min(packets(LONGEST));
+    let skipped = skipped.min(count.saturating_sub(SHOWN).max(count / 3));
     if count < 12 {
         return Ok(Finding::failed(format!("{rate} is too slow for a proof of {LONGEST:?}")));
     }
