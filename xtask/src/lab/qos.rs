@@ -18,8 +18,8 @@ use super::{
 
 const FRAGMENT: u64 = 64_000;
 const LINK: u64 = 1_000_000_000;
-/// Enough that no lane runs empty while a busy host sleeps: 34 ms of the link.
-const SLOTS: u32 = 64;
+/// So much of a lane's data is to be outstanding that it does not run empty while a busy host sleeps.
+const AHEAD: f64 = 0.05;
 /// Of the link, what all rates together may take.
 const FULL: f64 = 0.95;
 /// How far a rate may be off.
@@ -64,6 +64,12 @@ fn rates(shape: Shape) -> Vec<Vec<u64>> {
     all
 }
 
+/// Few enough that none waits for its deadline, and enough for the fastest lane.
+fn slots(rates: &[u64]) -> u32 {
+    let fastest = rates.iter().max().copied().unwrap_or_default() as f64;
+    ((fastest * AHEAD / 8.0 / FRAGMENT as f64) as u32).clamp(8, 128)
+}
+
 fn name(shape: Shape, offload: &str, rates: &[u64]) -> String {
     let mut mbit: Vec<String> = rates.iter().map(|rate| (rate / 1_000_000).to_string()).collect();
     mbit.dedup();
@@ -83,7 +89,7 @@ fn case(
     if !bench.wants(&name) {
         return Ok(());
     }
-    let system = System::new(Mode::None, FRAGMENT).slots(SLOTS).rates(rates, offload).warn();
+    let system = System::new(Mode::None, FRAGMENT).slots(slots(rates)).rates(rates, offload).warn();
     let provisioned = match offload {
         "tbf" => Some(Provisioned::apply(network, bench, &system)?),
         _ => None,

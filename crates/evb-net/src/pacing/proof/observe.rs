@@ -81,7 +81,7 @@ impl Observed {
     }
 
     /// Notes what is there, and waits for one more at most that long.
-    fn look(&mut self, patience: Duration) -> io::Result<()> {
+    pub(super) fn look(&mut self, patience: Duration) -> io::Result<()> {
         self.sender.collect()?;
         let Some(receiver) = &mut self.receiver else {
             for entry in self.sender.departed() {
