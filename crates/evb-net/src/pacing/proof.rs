@@ -50,6 +50,8 @@ pub struct Proof {
     pub device: Option<String>,
     /// Whether the offload works.
     pub held: bool,
+    /// Whether it could not be told: this host is too slow for the proof. Then it does not count as working.
+    pub undecided: bool,
     /// How far the median gap (for rates, the rate) was from the asked one, as a fraction of it.
     pub median_error: Option<f64>,
     /// How far from its departure time a datagram was, at the 99th percentile.
@@ -63,7 +65,11 @@ pub struct Proof {
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let device = self.device.as_deref().unwrap_or("an unknown device");
-        let verdict = if self.held { "works" } else { "does not work" };
+        let verdict = match (self.held, self.undecided) {
+            (true, _) => "works",
+            (false, true) => "could not be judged",
+            (false, false) => "does not work",
+        };
         write!(f, "{} {verdict} on {device}: {}", self.offload, self.why)
     }
 }
@@ -77,6 +83,7 @@ fn rounded(time: Duration) -> Duration {
 #[derive(Clone, Debug, PartialEq)]
 struct Finding {
     held: bool,
+    undecided: bool,
     median_error: Option<f64>,
     p99: Option<Duration>,
     why: String,
@@ -84,7 +91,7 @@ struct Finding {
 
 impl Finding {
     fn failed(why: impl fmt::Display) -> Self {
-        Self { held: false, median_error: None, p99: None, why: why.to_string() }
+        Self { held: false, undecided: false, median_error: None, p99: None, why: why.to_string() }
     }
 }
 
@@ -200,6 +207,7 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
     Proof {
         offload,
         held: finding.held,
+        undecided: finding.undecided,
         median_error: finding.median_error,
         p99: finding.p99,
         why,

@@ -21,6 +21,7 @@ fn proof(offload: Offload, held: bool) -> Proof {
         offload,
         device: Some("eth7".into()),
         held,
+        undecided: false,
         median_error: Some(0.001),
         p99: Some(Duration::from_micros(250)),
         why: "seen".into(),

@@ -95,6 +95,7 @@ impl Timing {
     fn finding(&self, count: usize, gap: Duration, witness: &str) -> Finding {
         Finding {
             held: self.holds(count),
+            undecided: false,
             median_error: self.error,
             p99: self.p99,
             why: self.words(count, gap, witness),
@@ -173,6 +174,7 @@ pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<Finding
     let waits = if executor.spins() { "spinning" } else { "a timer" };
     Ok(Finding {
         held: true,
+        undecided: false,
         median_error: timing.error,
         p99: timing.p99,
         why: match (timing.median, timing.p99) {

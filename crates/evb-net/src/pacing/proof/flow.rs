@@ -47,6 +47,7 @@ pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<Finding> {
         let burst = tso.length(rate, UNSENT, Bytes::new(u64::MAX));
         last = Finding {
             held: error <= TOLERANCE && free > FASTER * seen,
+            undecided: false,
             median_error: Some(error),
             p99: None,
             why: format!(

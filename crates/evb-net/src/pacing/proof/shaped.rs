@@ -13,16 +13,18 @@ use crate::{
 /// Payload of a full packet at an MTU of 1500, and its size on layer 2.
 const PAYLOAD: usize = 1458;
 const LAYER_2: u64 = 1500;
-/// How many show the rate, after those that pass at once.
+/// How many are sent beyond the depth of a bucket that is meant to shape.
 const SHOWN: usize = 80;
-/// The depth of a bucket that is meant to shape: what `evbd provision` gives it is 10 ms of the rate at most.
+/// That depth: `evbd provision` gives 10 ms of the rate at most.
 const DEPTH: Duration = Duration::from_millis(12);
-/// Passed over in any case: small buckets hold a few packets more.
-const LEAST_SKIPPED: usize = 40;
+/// Small buckets hold a few packets more.
+const LEAST_DEPTH: usize = 40;
+/// So many must depart after the last was handed over: they had to wait.
+const WAITED: usize = 8;
 /// How many departures a socket keeps for us to look at, with a margin: its receive buffer of 208 KiB holds about 270.
 const BETWEEN_LOOKS: usize = 64;
 /// What a socket's buffer and a class's queue of 1000 packets take.
-const MOST_SKIPPED: usize = 750;
+const MOST: usize = 830;
 /// The longest that a proof takes.
 const LONGEST: Duration = Duration::from_millis(240);
 /// The rate may be this far from the asked one, as a fraction of it.
@@ -42,10 +44,9 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
         return Ok(Finding::failed("no rate was given to compare with"));
     };
     let packets = |time: Duration| usize::try_from((rate * time).count() / LAYER_2).unwrap_or(usize::MAX);
-    let skipped = packets(DEPTH).clamp(LEAST_SKIPPED, MOST_SKIPPED);
-    // As many as depart within the time, of a slow rate a third of them for the depth of the bucket.
-    let count = (skipped + SHOWN).min(packets(LONGEST));
-    let skipped = skipped.min(count.saturating_sub(SHOWN).max(count / 3));
+    // The bucket fills again while the burst is sent: twice its depth empties one of half the speed at which it is sent.
+    let depth = packets(DEPTH).max(LEAST_DEPTH);
+    let count = (depth.saturating_mul(2) + SHOWN).min(MOST).min(packets(LONGEST));
     if count < 12 {
         return Ok(Finding::failed(format!("{rate} is too slow for a proof of {LONGEST:?}")));
     }
@@ -55,7 +56,7 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
         let offered = send_burst(&mut observed, trial, count)?;
         observed.wait(count + 1, clock::now() + LONGEST)?;
         let seen: Vec<Instant> = observed.departures().iter().flatten().copied().collect();
-        let (finding, found) = judge(&offered, &seen, skipped, rate);
+        let (finding, found) = judge(&offered, &seen, rate);
         last = Finding { why: format!("{}, seen {}", finding.why, observed.witness()), ..finding };
         // A busy host makes it slower now and then, never faster.
         if last.held || found > rate.bytes_per_second() * (1.0 + TOLERANCE) {
@@ -81,28 +82,48 @@ fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Resul
     Ok(times)
 }
 
-/// Compares full packets that were handed over and departed at these times with a rate, the first `skipped` left out; and the
-/// rate found, in bytes per second.
-pub(super) fn judge(offered: &[Instant], seen: &[Instant], skipped: usize, rate: Rate) -> (Finding, f64) {
-    let lost = offered.len().saturating_sub(seen.len());
-    let rest = seen.get(skipped..).unwrap_or_default();
-    let (Some(found), Some(offer)) = (rate_of(rest), rate_of(offered)) else {
-        return (
-            Finding::failed(format!("{} of {} datagrams were seen to leave", seen.len(), offered.len())),
-            0.0,
-        );
+/// Compares full packets that were handed over and departed at these times with a rate; and the rate found, in bytes per second.
+///
+/// What departs after the last was handed over had to wait, and shows what holds it back. Where nothing had to wait, either
+/// nothing holds it back, or the bucket was never empty.
+pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (Finding, f64) {
+    let (Some(end), Some(offer)) = (offered.last(), rate_of(offered)) else {
+        return (Finding::failed("hardly anything could be sent"), 0.0);
     };
     let asked = rate.bytes_per_second();
+    let waited = seen.get(seen.partition_point(|at| at <= end)..).unwrap_or_default();
+    let shown = if waited.len() >= WAITED { waited } else { seen };
+    let Some(found) = rate_of(shown) else {
+        let why = format!("{} of {} datagrams were seen to leave", seen.len(), offered.len());
+        return (Finding::failed(why), 0.0);
+    };
     let error = (found - asked).abs() / asked;
-    let slow = offer < asked * FASTER;
+    let lost = offered.len().saturating_sub(seen.len());
     let mut why = format!("{:.2} Mbit/s departed of {rate} asked", found * 8e-6);
     if lost > 0 {
         why = format!("{why}, {lost} of {} lost", offered.len());
     }
-    if slow {
-        why = format!("{why}, only {:.0} Mbit/s were offered: {TOO_SLOW}", offer * 8e-6);
+    let undecided =
+        offer < asked * FASTER || (waited.len() < WAITED && !is_emptied(offered.len(), offer, rate));
+    if undecided {
+        why = format!("{why}, {:.0} Mbit/s were offered: {TOO_SLOW}", offer * 8e-6);
     }
-    (Finding { held: error <= TOLERANCE && !slow, median_error: Some(error), p99: None, why }, found)
+    (
+        Finding {
+            held: error <= TOLERANCE && !undecided,
+            undecided,
+            median_error: Some(error),
+            p99: None,
+            why,
+        },
+        found,
+    )
+}
+
+/// Whether so many, offered so fast, empty a bucket of that rate, which fills again meanwhile.
+fn is_emptied(count: usize, offer: f64, rate: Rate) -> bool {
+    let depth = (rate * DEPTH).count().max(LEAST_DEPTH as u64 * LAYER_2) as f64;
+    count as f64 * LAYER_2 as f64 * (1.0 - rate.bytes_per_second() / offer) > depth
 }
 
 /// The rate of full packets at these times, in bytes per second.

@@ -79,12 +79,17 @@ fn a_shaped_burst_is_known_by_the_rate_of_its_end() {
     let mut seen = times(40, 0, Duration::from_micros(2));
     seen.extend(times(80, 200_000, Duration::from_micros(120)));
     let offered = times(120, 0, Duration::from_micros(5));
-    let holds = |offered: &[Instant], seen: &[Instant]| shaped::judge(offered, seen, 40, rate).0.held;
+    let holds = |offered: &[Instant], seen: &[Instant]| shaped::judge(offered, seen, rate).0.held;
     assert!(holds(&offered, &seen));
     assert!(!holds(&offered, &offered), "nothing held it back");
     assert!(!holds(&offered, &seen[..30]));
     let slow = times(120, 0, Duration::from_micros(121));
     assert!(!holds(&slow, &slow), "the host itself was that slow");
+    assert!(shaped::judge(&slow, &slow, rate).0.undecided);
+    let few = times(60, 0, Duration::from_micros(20));
+    let (few, many) = (shaped::judge(&few, &few, rate).0, shaped::judge(&offered, &offered, rate).0);
+    assert!(few.undecided, "a bucket of 12 ms was not emptied");
+    assert!(!many.undecided && !many.held, "one of 12 ms would have been");
 }
 
 #[test]

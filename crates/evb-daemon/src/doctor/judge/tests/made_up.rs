@@ -145,6 +145,7 @@ pub(super) fn proved(offload: Offload, held: bool) -> Proved {
         offload,
         device: Some("eth0".into()),
         held,
+        undecided: false,
         median_error: Some(0.01),
         p99: Some(Duration::from_micros(40)),
         why: "as seen".into(),
