@@ -35,6 +35,9 @@ const LATENESS: Duration = Duration::from_micros(200);
 /// What classes with classes in them make up for: deep enough never to cost the rate of those within, whose own buckets bound
 /// what reaches a port.
 const INNER: Duration = Duration::from_millis(2);
+/// The same where no destination has a rate, and what leaves at once is the queue in which control waits: with 2 ms a control
+/// message waited 4.3 ms at the 99th percentile.
+const SHARED: Duration = Duration::from_micros(500);
 /// Packets that a class queues.
 const QUEUE_PACKETS: u64 = 1_000;
 /// How long a token bucket's own queue may be.
@@ -195,7 +198,7 @@ fn check(request: &Request) -> Result<(), PlanError> {
 }
 
 fn classes(request: &Request) -> Result<(Vec<Class>, Vec<String>), PlanError> {
-    let (link, frame) = (request.link, request.frame);
+    let link = request.link;
     let all_data = request.data.ceiling.min(link);
     let bits = |rate: Rate| rate.bits_per_second();
     let guaranteed = request.classes.iter().map(|class| bits(class.share.guaranteed));
@@ -206,19 +209,22 @@ fn classes(request: &Request) -> Result<(Vec<Class>, Vec<String>), PlanError> {
     }
     let left = Rate::from_bits_per_second(left);
     let mut classes =
-        vec![inner("link", LINK, 0, link, link, frame), inner("data", DATA, LINK, left, all_data, frame)];
+        vec![inner(request, "link", LINK, 0, link, link), inner(request, "data", DATA, LINK, left, all_data)];
     let notes = push_destinations(&mut classes, request, left, all_data);
     for class in &request.classes {
         let (share, kind) = (class.share, class.kind);
-        let own = inner(kind.word(), kind.minor(), LINK, share.guaranteed, share.ceiling.min(link), frame);
+        let own = inner(request, kind.word(), kind.minor(), LINK, share.guaranteed, share.ceiling.min(link));
         classes.push(Class { priority: Some(share.priority), ..own });
     }
     Ok((classes, notes))
 }
 
 /// A class that makes up for lateness only.
-fn inner(name: &str, minor: u16, parent: u16, rate: Rate, ceiling: Rate, frame: Bytes) -> Class {
-    let burst = (ceiling * INNER).max(least_burst(ceiling, frame).saturating_sub(frame));
+fn inner(request: &Request, name: &str, minor: u16, parent: u16, rate: Rate, ceiling: Rate) -> Class {
+    let frame = request.frame;
+    let has_rates = request.destinations.iter().any(|destination| destination.rate.is_some());
+    let depth = if has_rates { INNER } else { SHARED };
+    let burst = (ceiling * depth).max(least_burst(ceiling, frame).saturating_sub(frame));
     Class { name: name.into(), minor, parent, rate, ceiling, burst, priority: None, bucket: None }
 }
 
@@ -250,7 +256,7 @@ fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, al
         // The tbf's queue must never wait for the class around it.
         let name = format!("builder {}", destination.builder);
         let around = if in_tbf { all_data } else { most };
-        let own = inner(&name, minor, DATA, share(most), around, frame);
+        let own = inner(request, &name, minor, DATA, share(most), around);
         let burst = match limited && !in_tbf {
             // HTB sends while tokens are not negative: one packet beyond what it saves up.
             true => depth.saturating_sub(frame).max(Bytes::new(1)),
