@@ -34,6 +34,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         let events = DATA / bare.wire_time(network.shape());
         bare.trigger(Trigger::Periodic(events))
     };
+    let idle = Traffic::start(&network, ("s1", "b1"), bench.seconds / 2.0, false)?.finish()?.1;
     let with = {
         let _provisioned = Provisioned::apply(&network, bench, &system())?;
         case(bench, &network, &mut report, "1x1 with classes", system())?
@@ -46,6 +47,11 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     report.holds("with classes: control messages lost", with.lost, Bound::AtMost(0.0));
     let spoilt = without.control_ms > CONTROL_MS || without.rate / asked < KEPT;
     report.yes("without classes: control is late, or data is slower", spoilt);
+    report.note(format!(
+        "nothing else in the network: control p50 {:.2} p99 {:.2} ms, which is the machine",
+        number(&idle, "p50_us") / 1e3,
+        number(&idle, "p99_us") / 1e3
+    ));
     for (name, case) in [("with", &with), ("without", &without)] {
         report.note(format!(
             "{name} classes: {:.1} of {asked:.1} events/s, control p50 {:.2} p99 {:.2} ms, bulk {:.2} Mbit/s",
@@ -64,13 +70,16 @@ struct Case {
     bulk_mbit: f64,
 }
 
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or(f64::NAN)
+}
+
 fn case(bench: &Bench, network: &Network, report: &mut Report, name: &str, system: System) -> Result<Case> {
     // The other traffic lasts as long as the run, so that data never has the link to itself.
-    let traffic = Traffic::start(network, "s1", "b1", bench.seconds + 1.0)?;
+    let traffic = Traffic::start(network, ("s1", "b1"), bench.seconds + 1.0, true)?;
     let outcome = bench.run(network, name, system)?;
     report.add(&outcome);
     let (bulk, control) = traffic.finish()?;
-    let number = |value: &Value, key: &str| value[key].as_f64().unwrap_or(f64::NAN);
     Ok(Case {
         rate: outcome.number("rates.events_per_s"),
         outcome,

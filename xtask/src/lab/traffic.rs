@@ -117,15 +117,22 @@ pub(crate) struct Traffic<'n> {
 }
 
 impl<'n> Traffic<'n> {
-    /// Bulk and control from `from` to `to`, for so long.
-    pub(crate) fn start(network: &'n Network, from: &str, to: &str, seconds: f64) -> Result<Self> {
+    /// Control from `from` to `to`, and bulk if asked for, for so long.
+    pub(crate) fn start(
+        network: &'n Network,
+        (from, to): (&str, &str),
+        seconds: f64,
+        with_bulk: bool,
+    ) -> Result<Self> {
         let mut traffic = Self { network, running: Vec::new() };
         let (bulk, control) = (format!("{}:9001", address(to)?), format!("{}:9002", address(to)?));
         let seconds = seconds.to_string();
         traffic.spawn("serve", to, &["serve", &bulk, &control])?;
         // The server has to listen before the others connect.
         thread::sleep(Duration::from_millis(300));
-        traffic.spawn("bulk", from, &["bulk", &bulk, &seconds])?;
+        if with_bulk {
+            traffic.spawn("bulk", from, &["bulk", &bulk, &seconds])?;
+        }
         traffic.spawn("ask", from, &["ask", &control, &seconds])?;
         Ok(traffic)
     }
@@ -139,14 +146,17 @@ impl<'n> Traffic<'n> {
         Ok(())
     }
 
-    /// What bulk and control have to say at their end.
+    /// What bulk (null without it) and control have to say at their end.
     pub(crate) fn finish(mut self) -> Result<(Value, Value)> {
-        let mut said = |what: &str| -> Result<Value> {
-            let place = self.running.iter().position(|(name, _)| *name == what).context("not started")?;
+        let mut said = |what: &str| -> Result<Option<Value>> {
+            let Some(place) = self.running.iter().position(|(name, _)| *name == what) else {
+                return Ok(None);
+            };
             let output = self.running.swap_remove(place).1.wait_with_output()?;
-            serde_json::from_slice(&output.stdout).with_context(|| format!("{what} has said nothing"))
+            let value = serde_json::from_slice(&output.stdout);
+            value.map(Some).with_context(|| format!("{what} has said nothing"))
         };
-        Ok((said("bulk")?, said("ask")?))
+        Ok((said("bulk")?.unwrap_or_default(), said("ask")?.context("control was not asked")?))
     }
 }
 
