@@ -297,7 +297,9 @@ proptest! {
         prop_assert!(total >= wanted.min(100.0) * 0.98 - 0.5, "{total} of {wanted}: {rates:?} {:?}", drawn.lanes);
         // Who lacks something while a class of lower priority borrows: never.
         for class in 0..classes.len() {
-            let lacks = asked(&drawn, class).min(200.0) - rates[class] > 1.0 + rates[class] * 0.02;
+            // Trains are not interrupted: what falls due just then waits for the one that leaves, and a pace whose burst is one
+            // or two trains cannot make up for all of it.
+            let lacks = asked(&drawn, class).min(200.0) - rates[class] > 1.0 + rates[class] * 0.06;
             for other in 0..classes.len() {
                 if lacks && drawn.priorities[other] > drawn.priorities[class] {
                     let borrowed = rates[other] - drawn.guarantees[other] as f64;
