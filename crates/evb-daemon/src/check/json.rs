@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// One object with the system, the sums and the problems found. `found` is `None` where the file could not be read to its end.
-/// The round trips are those of [`super::text`].
+/// The round trips are those of [`super::text()`].
 pub fn json(found: Option<(&Config, &Sums, &[Duration])>, problems: Option<&Problems>) -> Value {
     let list: Vec<Value> = problems
         .into_iter()

@@ -35,7 +35,7 @@ pub struct ShapingConfig {
     pub rate: Option<Rate>,
     /// Which bytes `rate` counts.
     pub counts: ByteMeasure,
-    /// What a pace may catch up, and so the most that leaves at once; `None`: [`Pace::usual`].
+    /// What a pace may catch up, and so the most that leaves at once; `None`: [`Pace::usual`](evb_shaper::Pace::usual).
     pub burst: Option<Bytes>,
     /// Who keeps the pace.
     pub offload: OffloadChoice,
