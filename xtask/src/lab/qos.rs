@@ -99,11 +99,8 @@ fn case(
     for run in 1..=bench.runs {
         let (outcome, got) = measure(bench, network, &format!("{name} run {run}"), system.clone())?;
         report.add(&outcome);
-        // The kernel's buckets let more go at once than evb's own paces do, and nothing holds the host's link back beneath them.
-        match offload {
-            "software" => report.clean(&outcome),
-            _ => report.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete()),
-        }
+        // Rates are judged here. At 95 % of a port late lanes catch up together, and a few packets may not find room: it is told.
+        report.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete());
         drops += outcome.drops();
         measured.push(got);
     }

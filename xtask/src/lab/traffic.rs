@@ -139,8 +139,15 @@ impl<'n> Traffic<'n> {
 
     fn spawn(&mut self, what: &'static str, host: &str, arguments: &[&str]) -> Result<()> {
         let program = std::env::current_exe()?;
-        let mut command: Command = self.network.command(host, &program.to_string_lossy());
-        command.arg("lab-traffic").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        // In real time, so that the wait in the network is measured and not that for a core.
+        let mut command: Command = self.network.command(host, "chrt");
+        command
+            .args(["--fifo", "10"])
+            .arg(program)
+            .arg("lab-traffic")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         let child = command.spawn().with_context(|| format!("starting {what} on {host}"))?;
         self.running.push((what, child));
         Ok(())
