@@ -64,7 +64,14 @@ impl Observed {
         if let Some(head) = room.first_chunk_mut::<8>() {
             *head = number.to_le_bytes();
         }
-        self.sender.send(&[IoSlice::new(room)], None, at)?;
+        let sent = match self.sender.send(&[IoSlice::new(room)], None, at) {
+            // Nobody listens for datagrams there, and the peer said so of an earlier one: this one has not left yet.
+            Err(SendError::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.sender.send(&[IoSlice::new(room)], None, at)
+            }
+            sent => sent,
+        };
+        sent?;
         self.seen.push(None);
         Ok(())
     }
