@@ -20,6 +20,8 @@ const FRAGMENT: u64 = 64_000;
 const LINK: u64 = 1_000_000_000;
 /// So much of a lane's data is to be outstanding that it does not run empty while a busy host sleeps.
 const AHEAD: f64 = 0.05;
+/// A lane's data may wait so long in the kernel, in seconds: less than an event's deadline, with the announcements behind it.
+const PATIENCE: f64 = 1.2;
 /// Of the link, what all rates together may take.
 const FULL: f64 = 0.95;
 /// How far a rate may be off.
@@ -67,7 +69,9 @@ fn rates(shape: Shape) -> Vec<Vec<u64>> {
 /// Few enough that none waits for its deadline, and enough for the fastest lane.
 fn slots(rates: &[u64]) -> u32 {
     let fastest = rates.iter().max().copied().unwrap_or_default() as f64;
-    ((fastest * AHEAD / 8.0 / FRAGMENT as f64) as u32).clamp(8, 128)
+    let slowest = rates.iter().min().copied().unwrap_or_default() as f64;
+    let fragments = |rate: f64, seconds: f64| (rate * seconds / 8.0 / FRAGMENT as f64) as u32;
+    fragments(fastest, AHEAD).min(fragments(slowest, PATIENCE)).clamp(8, 128)
 }
 
 fn name(shape: Shape, offload: &str, rates: &[u64]) -> String {
