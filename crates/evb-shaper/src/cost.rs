@@ -3,13 +3,32 @@
 //! Two measures, never mixed. **Buffer bytes** are what a port holds: whole L2 frames, each at least a buffer cell.
 //! **Line bytes** are what a link is busy with: L2 frames, check sequence, preamble and gap.
 
+use core::ops::Add;
+
 use evb_core::{units::Bytes, wire::record::RECORD_HEADER};
 
 /// Ethernet header (14), IPv4 (20), TCP with time stamps (32): RFC 894, RFC 791, RFC 7323.
 pub const TCP_FRAME_HEADERS: u64 = 14 + 20 + 32;
 
-/// IPv4 and TCP with time stamps, which count towards the MTU.
-const WITHIN_MTU: u64 = 20 + 32;
+/// Ethernet header (14), IPv4 (20), UDP (8: RFC 768), and the header of evb's own in front of each segment (40). Over IPv6
+/// they are 20 more, and a segment is so much shorter.
+pub const UDP_FRAME_HEADERS: u64 = 14 + 20 + 8 + SEGMENT_HEADER;
+
+/// What is in front of the lane bytes in each datagram.
+const SEGMENT_HEADER: u64 = 40;
+
+/// The Ethernet header, the only one that does not count towards the MTU.
+const OUTSIDE_MTU: u64 = 14;
+
+/// The longest payload of an IPv4 datagram, which bounds all segments of one send together.
+const LONGEST_DATAGRAM: u64 = 65_535 - 20 - 8;
+
+/// The most segments that any kernel with segmentation cuts one send into (`UDP_MAX_SEGMENTS`, include/linux/udp.h; newer
+/// ones 128).
+const MAX_SEGMENTS: u64 = 64;
+
+/// What one send of TCP with segmentation offload takes, headers aside.
+const LONGEST_TCP_TRAIN: u64 = 64_000;
 
 /// Check sequence 4, preamble and start delimiter 8, gap 12: IEEE 802.3 clause 4.
 pub const LINE_OVERHEAD: u64 = 24;
@@ -17,7 +36,7 @@ pub const LINE_OVERHEAD: u64 = 24;
 /// The least that a packet takes of a port's buffer: common switch chips hand memory out in cells of 80 to 256 bytes.
 pub const CELL: Bytes = Bytes::new(256);
 
-/// Each record's header, which goes in front of its lane bytes.
+/// Each record's header, which goes in front of its lane bytes on a TCP connection.
 const RECORD: u64 = RECORD_HEADER as u64;
 
 /// Which bytes a rate counts.
@@ -50,32 +69,81 @@ impl WireBytes {
     }
 }
 
+impl Add for WireBytes {
+    type Output = Self;
+
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Self { line: self.line + other.line, buffer: self.buffer + other.buffer }
+    }
+}
+
 /// How the bytes of one grant become packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketCost {
     payload: u64,
+    /// L2 header and all others of a packet.
+    headers: u64,
+    /// The header in front of the lane bytes of a train.
+    record: u64,
     cell: u64,
 }
 
 impl PacketCost {
-    /// For links of that MTU (at least 576) and switches of that cell size.
+    /// Over TCP, for links of that MTU (at least 576) and switches of that cell size.
     pub fn tcp(mtu: u32, cell: Bytes) -> Self {
-        Self { payload: u64::from(mtu.max(576)) - WITHIN_MTU, cell: cell.count() }
+        Self::new(mtu, TCP_FRAME_HEADERS, RECORD, cell)
     }
 
-    /// Stream bytes that fill one packet.
+    /// Over UDP on IPv4: every segment has its header in its datagram, so that a train has none of its own.
+    pub fn udp(mtu: u32, cell: Bytes) -> Self {
+        Self::new(mtu, UDP_FRAME_HEADERS, 0, cell)
+    }
+
+    fn new(mtu: u32, headers: u64, record: u64, cell: Bytes) -> Self {
+        let payload = u64::from(mtu.max(576)) + OUTSIDE_MTU - headers;
+        Self { payload, headers, record, cell: cell.count() }
+    }
+
+    /// The same links and switches for what goes over TCP anyway: the supervisor's connection.
+    pub fn over_tcp(&self) -> Self {
+        let payload = self.payload + self.headers - TCP_FRAME_HEADERS;
+        Self { payload, headers: TCP_FRAME_HEADERS, record: RECORD, cell: self.cell }
+    }
+
+    /// Bytes that fill one packet: over TCP of the stream; over UDP of the lane, the longest segment.
     pub fn packet_payload(&self) -> Bytes {
         Bytes::new(self.payload)
     }
 
+    /// Bytes that go in front of a train's lane bytes, in its packets: none over UDP.
+    pub fn record_header(&self) -> Bytes {
+        Bytes::new(self.record)
+    }
+
+    /// Whether announcements go in the packets of the train behind them, as they do in a stream; else in datagrams of their
+    /// own.
+    pub fn announcements_join(&self) -> bool {
+        self.record > 0
+    }
+
+    /// The most lane bytes that one send with segmentation offload takes.
+    pub fn longest_train(&self) -> Bytes {
+        if self.announcements_join() {
+            return Bytes::new(LONGEST_TCP_TRAIN);
+        }
+        let datagram = self.payload + SEGMENT_HEADER;
+        Bytes::new((LONGEST_DATAGRAM / datagram).clamp(1, MAX_SEGMENTS) * self.payload)
+    }
+
     /// Buffer bytes of a full packet.
     pub fn packet_buffer(&self) -> Bytes {
-        Bytes::new(self.payload + TCP_FRAME_HEADERS)
+        Bytes::new(self.payload + self.headers)
     }
 
     /// Line bytes of a full packet.
     pub fn packet_line(&self) -> Bytes {
-        Bytes::new(self.payload + TCP_FRAME_HEADERS + LINE_OVERHEAD)
+        Bytes::new(self.payload + self.headers + LINE_OVERHEAD)
     }
 
     /// A full packet by that measure.
@@ -91,23 +159,31 @@ impl PacketCost {
         self.packet_line().count() as f64 / self.payload as f64
     }
 
-    /// Buffer bytes of one grant: `lane` bytes behind their record header, in full packets and a last one.
+    /// Buffer bytes of one grant: `lane` bytes behind their record header, if any, in full packets and a last one.
     pub fn buffer(&self, lane: Bytes) -> Bytes {
-        let stream = lane.count().saturating_add(RECORD);
+        let stream = lane.count().saturating_add(self.record);
         let (full, rest) = (stream / self.payload, stream % self.payload);
-        let last = if rest == 0 { 0 } else { (rest + TCP_FRAME_HEADERS).max(self.cell) };
+        let last = if rest == 0 { 0 } else { (rest + self.headers).max(self.cell) };
         self.packet_buffer() * full + Bytes::new(last)
     }
 
     /// Line bytes of the same.
     pub fn line(&self, lane: Bytes) -> Bytes {
-        self.wire(lane + Bytes::new(RECORD)).line
+        self.wire(lane + Bytes::new(self.record)).line
+    }
+
+    /// A train of that many lane bytes, and the announcements that leave with it.
+    pub fn train_wire(&self, announced: Bytes, lane: Bytes) -> WireBytes {
+        if self.announcements_join() {
+            return self.wire(announced + Bytes::new(self.record) + lane);
+        }
+        self.wire(announced) + self.wire(lane)
     }
 
     /// One write of that many stream bytes, record headers among them, in full packets and a last one.
     pub fn wire(&self, stream: Bytes) -> WireBytes {
         let packets = stream.count().div_ceil(self.payload);
-        let buffer = stream + Bytes::new(TCP_FRAME_HEADERS) * packets;
+        let buffer = stream + Bytes::new(self.headers) * packets;
         WireBytes { line: buffer + Bytes::new(LINE_OVERHEAD) * packets, buffer }
     }
 
@@ -134,13 +210,13 @@ impl PacketCost {
     pub fn affordable(&self, buffer: Bytes) -> Bytes {
         let frame = self.packet_buffer().count();
         let (full, rest) = (buffer.count() / frame, buffer.count() % frame);
-        let last = if rest >= self.cell.max(TCP_FRAME_HEADERS + 1) { rest - TCP_FRAME_HEADERS } else { 0 };
-        Bytes::new((full * self.payload + last).saturating_sub(RECORD))
+        let last = if rest >= self.cell.max(self.headers + 1) { rest - self.headers } else { 0 };
+        Bytes::new((full * self.payload + last).saturating_sub(self.record))
     }
 
-    /// Lane bytes that fill so many packets, behind one record header.
+    /// Lane bytes that fill so many packets, behind one record header, if there is any.
     pub fn full_packets(&self, count: u64) -> Bytes {
-        Bytes::new(count.saturating_mul(self.payload).saturating_sub(RECORD))
+        Bytes::new(count.saturating_mul(self.payload).saturating_sub(self.record))
     }
 }
 

@@ -10,13 +10,16 @@ use evb_core::{
     source::SourceCore,
     time::{Instant, earlier},
     units::Bytes,
-    wire::{
-        control::{Control, Report, control::Message, report},
-        record::RECORD_HEADER,
-    },
+    wire::control::{Control, Report, control::Message, report},
 };
 
-use crate::{cost::WireBytes, lateness::Lateness, pace::Pace, pacing::Pacing, tree::ClassTree};
+use crate::{
+    cost::{PacketCost, WireBytes},
+    lateness::Lateness,
+    pace::Pace,
+    pacing::Pacing,
+    tree::ClassTree,
+};
 
 /// Lane bytes that depart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +83,8 @@ impl PacedSource {
     pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
         let (core, lanes, cost) = (&self.core, &self.lanes, &self.pacing.cost);
         let demand = |lane: usize| {
-            let length = lanes[lane].next(core.sendable(lane));
-            (length > 0).then(|| cost.wire(lanes[lane].stream(length)))
+            let length = lanes[lane].next(core.sendable(lane), cost);
+            (length > 0).then(|| lanes[lane].wire(length, cost))
         };
         let permit = match self.tree.poll(now, self.pacing.lead, demand) {
             Ok(permit) => permit,
@@ -93,9 +96,9 @@ impl PacedSource {
         };
         self.held_until = None;
         let lane = &mut self.lanes[permit.lane];
-        let length = lane.next(self.core.sendable(permit.lane));
+        let length = lane.next(self.core.sendable(permit.lane), &self.pacing.cost);
         let range = self.core.take(permit.lane, length)?;
-        self.counters.count(self.pacing.cost.wire(lane.stream(length)));
+        self.counters.count(lane.wire(length, &self.pacing.cost));
         lane.announced = 0;
         self.counters.departures += 1;
         self.counters.forfeited += permit.forfeited;
@@ -112,9 +115,9 @@ impl PacedSource {
         self.lanes[lane].announced += (into.len() - before) as u64;
     }
 
-    /// That many bytes of another class of the link leave now, in one write; see [`Pacing::link`].
+    /// That many bytes of another class of the link leave now, in one write to a TCP connection; see [`Pacing::link`].
     pub fn charge(&mut self, class: usize, stream: Bytes, now: Instant) {
-        self.tree.charge(class, self.pacing.cost.wire(stream), now);
+        self.tree.charge(class, self.pacing.cost.over_tcp().wire(stream), now);
     }
 
     /// Gives a lane another pace; `None` frees it.
@@ -170,22 +173,23 @@ impl PacedSource {
 const DATA: usize = 0;
 
 impl Lane {
-    /// Lane bytes of its next train, of those that it may send. What is announced goes in front, in the same packets.
-    fn next(&self, sendable: u64) -> u64 {
-        let train = self.train.checked_sub(self.announced).filter(|rest| *rest > 0);
+    /// Lane bytes of its next train, of those that it may send. What is announced goes in front, in a stream in the same
+    /// packets.
+    fn next(&self, sendable: u64, cost: &PacketCost) -> u64 {
+        let in_front = if cost.announcements_join() { self.announced } else { 0 };
+        let train = self.train.checked_sub(in_front).filter(|rest| *rest > 0);
         sendable.min(train.unwrap_or(self.train))
     }
 
-    /// Stream bytes of a train: announcements, the record's header, lane bytes.
-    fn stream(&self, length: u64) -> Bytes {
-        Bytes::new(self.announced + RECORD_HEADER as u64 + length)
+    /// A train of so many lane bytes, with what is announced.
+    fn wire(&self, length: u64, cost: &PacketCost) -> WireBytes {
+        cost.train_wire(Bytes::new(self.announced), Bytes::new(length))
     }
 }
 
 impl PacingCounters {
     fn count(&mut self, wire: WireBytes) {
-        self.wire.line += wire.line;
-        self.wire.buffer += wire.buffer;
+        self.wire = self.wire + wire;
     }
 }
 

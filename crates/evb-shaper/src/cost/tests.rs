@@ -3,6 +3,10 @@ use proptest::prelude::*;
 
 use super::{ByteMeasure, CELL, PacketCost};
 
+fn cost(mtu: u32, udp: bool) -> PacketCost {
+    if udp { PacketCost::udp(mtu, CELL) } else { PacketCost::tcp(mtu, CELL) }
+}
+
 #[test]
 fn eight_kilobytes_are_six_packets() {
     let cost = PacketCost::tcp(1500, CELL);
@@ -46,13 +50,49 @@ fn a_window_is_full_packets_within_its_share() {
     assert_eq!(cost.window(Bytes::ZERO), Bytes::new(1448 - 16));
 }
 
+#[test]
+fn a_lane_over_udp_has_its_header_in_each_segment_and_none_in_front() {
+    let cost = PacketCost::udp(1500, CELL);
+    assert_eq!((cost.packet_payload(), cost.record_header()), (Bytes::new(1432), Bytes::ZERO));
+    // Ethernet 14, IPv4 20, UDP 8, ours 40; on the line the check sequence, preamble and gap.
+    assert_eq!((cost.packet_buffer(), cost.packet_line()), (Bytes::new(1514), Bytes::new(1538)));
+    assert_eq!(cost.full_packets(3), Bytes::new(3 * 1432));
+    assert_eq!(cost.buffer(Bytes::new(1432)), Bytes::new(1514));
+    assert_eq!(cost.buffer(Bytes::new(1433)), Bytes::new(1514) + CELL);
+    assert_eq!(cost.line(Bytes::new(1433)), Bytes::new(1538 + 83 + 24));
+    assert_eq!(PacketCost::udp(9000, CELL).packet_payload(), Bytes::new(8932));
+    assert_eq!(PacketCost::udp(0, CELL).packet_payload(), Bytes::new(576 - 68));
+    assert_eq!(cost.over_tcp(), PacketCost::tcp(1500, CELL));
+}
+
+#[test]
+fn announcements_have_packets_of_their_own_over_udp_only() {
+    let (announced, lane) = (Bytes::new(40), Bytes::new(1432 - 40));
+    assert_eq!(PacketCost::tcp(1500, CELL).train_wire(announced, lane).buffer, Bytes::new(1448 + 66));
+    let wire = PacketCost::udp(1500, CELL).train_wire(announced, lane);
+    assert_eq!((wire.buffer, wire.line), (Bytes::new(1432 + 2 * 82), Bytes::new(1432 + 2 * 106)));
+    let alone = PacketCost::udp(1500, CELL).train_wire(Bytes::ZERO, lane);
+    assert_eq!(alone.line, Bytes::new(1392 + 106));
+}
+
 proptest! {
+    /// The kernel takes the longest train in one send, and would not take a segment more.
+    #[test]
+    fn one_send_takes_the_longest_train(mtu in 576u32..65_536) {
+        let cost = PacketCost::udp(mtu, CELL);
+        let segment = cost.packet_payload().count();
+        prop_assert!(cost.longest_train().count().is_multiple_of(segment));
+        let segments = cost.longest_train().count() / segment;
+        let takes = |segments: u64| segments <= 64 && segments * (segment + 40) <= 65_507;
+        prop_assert!(takes(segments) && !takes(segments + 1));
+    }
+
     /// A train is as long as it may be, and its packets are full.
     #[test]
-    fn trains_are_full_packets(bytes in 2000u64..400_000, mtu in 576u32..9001) {
-        let cost = PacketCost::tcp(mtu, CELL);
+    fn trains_are_full_packets(bytes in 2000u64..400_000, mtu in 576u32..9001, udp: bool) {
+        let cost = cost(mtu, udp);
         for measure in [ByteMeasure::Line, ByteMeasure::Buffer] {
-            let stream = cost.train(Bytes::new(bytes), measure) + Bytes::new(16);
+            let stream = cost.train(Bytes::new(bytes), measure) + cost.record_header();
             prop_assert!(stream.count().is_multiple_of(cost.packet_payload().count()));
             let more = cost.wire(stream + cost.packet_payload()).by(measure);
             prop_assert!(more > Bytes::new(bytes));
@@ -62,8 +102,8 @@ proptest! {
     }
 
     #[test]
-    fn affordable_is_the_most_that_fits(buffer in 0u64..400_000, mtu in 576u32..9001) {
-        let cost = PacketCost::tcp(mtu, CELL);
+    fn affordable_is_the_most_that_fits(buffer in 0u64..400_000, mtu in 576u32..9001, udp: bool) {
+        let cost = cost(mtu, udp);
         let lane = cost.affordable(Bytes::new(buffer));
         if lane > Bytes::ZERO {
             prop_assert!(cost.buffer(lane) <= Bytes::new(buffer));
@@ -73,8 +113,8 @@ proptest! {
     }
 
     #[test]
-    fn more_bytes_never_cost_less(lane in 0u64..100_000) {
-        let cost = PacketCost::tcp(1500, CELL);
+    fn more_bytes_never_cost_less(lane in 0u64..100_000, udp: bool) {
+        let cost = cost(1500, udp);
         prop_assert!(cost.buffer(Bytes::new(lane)) <= cost.buffer(Bytes::new(lane + 1)));
     }
 }

@@ -1,4 +1,4 @@
-use core::time::Duration;
+use core::{ops::RangeInclusive, time::Duration};
 
 use bytes::BytesMut;
 use evb_core::{
@@ -129,8 +129,16 @@ fn the_rate_counts_what_it_says() {
 /// Small fragments that come one by one, each with an announcement and a packet of its own: all of it is paid for.
 #[test]
 fn announcements_are_paid_for() {
+    // Announcement: 16 + 24 bytes and 66, or none where it shares the packet; data: 16 + 16 + 1000 and 66.
+    pay_for_announcements(cost(), 16 + 24 + 32 + 1000 + 66..=16 + 24 + 66 + 32 + 1000 + 66);
+    // In datagrams: 16 + 24 and 82; 16 + 1000 and 82.
+    let each = 16 + 24 + 82 + 16 + 1000 + 82;
+    pay_for_announcements(PacketCost::udp(1500, CELL), each..=each);
+}
+
+fn pay_for_announcements(cost: PacketCost, expected: RangeInclusive<u64>) {
     let rate = 8 * MEGABIT;
-    let pacing = Pacing::uniform(Some(pace(rate, 60_000, ByteMeasure::Buffer)), 1, cost());
+    let pacing = Pacing::uniform(Some(pace(rate, 60_000, ByteMeasure::Buffer)), 1, cost);
     let mut source = empty(pacing, 1);
     let (mut now, mut event) = (START, 1);
     while now < START + Duration::from_secs(1) {
@@ -145,9 +153,8 @@ fn announcements_are_paid_for() {
         now += Duration::from_micros(500);
     }
     let wire = source.counters().wire.buffer.count() as f64;
-    // Announcement: 16 + 24 bytes and 66; data: 16 + 16 + 1000 and 66.
     let each = source.counters().wire.buffer.count() / source.counters().departures;
-    assert!((16 + 24 + 32 + 1000 + 66..=16 + 24 + 66 + 32 + 1000 + 66).contains(&each), "{each}");
+    assert!(expected.contains(&each), "{each}");
     assert!(wire * 8.0 <= rate as f64 * 1.001 + 8.0 * 2000.0, "{wire} bytes in a second");
 }
 
@@ -162,6 +169,9 @@ fn trains_are_short_at_low_rates_and_long_at_high_ones() {
     assert_eq!(train(950 * MEGABIT, 1_000_000), 8 * 1448 - 16);
     assert_eq!(train(950 * MEGABIT, 3 * 1538), 1448 - 16, "half a burst");
     assert_eq!(train(100_000 * MEGABIT, 10_000_000), 64_000);
+    let pace = pace(100_000 * MEGABIT, 10_000_000, ByteMeasure::Line);
+    let udp = Pacing::uniform(Some(pace), 1, PacketCost::udp(1500, CELL));
+    assert_eq!(udp.train(Some(&pace)), 44 * 1432);
 }
 
 #[test]
