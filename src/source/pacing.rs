@@ -54,10 +54,7 @@ impl PacingConfig {
 /// A pace as the rate of a TCP socket, of which the kernel counts the payload (`tcp_update_skb_after_send`,
 /// net/ipv4/tcp_output.c), of full packets.
 pub(super) fn socket_rate(pace: Pace, cost: PacketCost) -> Rate {
-    let payload = cost.packet_payload();
-    let wire = cost.wire(payload).by(pace.measure).count().max(1);
-    let bits = u128::from(pace.rate.bits_per_second()) * u128::from(payload.count()) / u128::from(wire);
-    Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
+    cost.payload_rate(pace.rate, pace.measure)
 }
 
 #[cfg(test)]

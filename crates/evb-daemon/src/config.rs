@@ -26,7 +26,7 @@ mod tests;
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use evb_core::{id::Peer, units::Rate};
-use evb_shaper::{Pace, cost::PacketCost};
+use evb_shaper::{ByteMeasure, Pace, cost::PacketCost};
 use toml::de::DeTable;
 
 pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
@@ -93,11 +93,8 @@ impl Config {
 
     /// What one source's lanes to these builders let through together, in line bytes; `None` if one of them has no pace.
     pub fn paced_line_rate<'a>(&self, builders: impl IntoIterator<Item = &'a BuilderEntry>) -> Option<Rate> {
-        let packet = self.cost().wire(self.cost().packet_payload());
-        let line = |pace: Pace| {
-            let bits = u128::from(pace.rate.bits_per_second()) * u128::from(packet.line.count());
-            u64::try_from(bits / u128::from(packet.by(pace.measure).count().max(1))).unwrap_or(u64::MAX)
-        };
+        let line =
+            |pace: Pace| self.cost().rate_in(pace.rate, pace.measure, ByteMeasure::Line).bits_per_second();
         let rates: Option<Vec<u64>> =
             builders.into_iter().map(|builder| self.lane_pace(builder).map(line)).collect();
         Some(Rate::from_bits_per_second(rates?.into_iter().fold(0, u64::saturating_add)))

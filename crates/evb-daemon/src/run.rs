@@ -20,7 +20,7 @@ use tokio::{
     task::JoinSet,
 };
 
-pub(crate) use build::{in_frames, shaping};
+pub(crate) use build::{lane_frames, shaping};
 pub use roles::RoleArgument;
 
 use crate::{

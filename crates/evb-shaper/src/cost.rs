@@ -5,7 +5,10 @@
 
 use core::ops::Add;
 
-use evb_core::{units::Bytes, wire::record::RECORD_HEADER};
+use evb_core::{
+    units::{Bytes, Rate},
+    wire::record::RECORD_HEADER,
+};
 
 /// Ethernet header (14), IPv4 (20), TCP with time stamps (32): RFC 894, RFC 791, RFC 7323.
 pub const TCP_FRAME_HEADERS: u64 = 14 + 20 + 32;
@@ -154,6 +157,16 @@ impl PacketCost {
         }
     }
 
+    /// A rate that counts bytes by one measure, as the rate by another of the same full packets; rounded down.
+    pub fn rate_in(&self, rate: Rate, from: ByteMeasure, to: ByteMeasure) -> Rate {
+        part(rate, self.packet(to), self.packet(from))
+    }
+
+    /// The same as the rate of what full packets carry.
+    pub fn payload_rate(&self, rate: Rate, from: ByteMeasure) -> Rate {
+        part(rate, self.packet_payload(), self.packet(from))
+    }
+
     /// Line bytes per byte of a lane whose packets are full: what fragments pay that share packets.
     pub fn line_factor(&self) -> f64 {
         self.packet_line().count() as f64 / self.payload as f64
@@ -218,6 +231,12 @@ impl PacketCost {
     pub fn full_packets(&self, count: u64) -> Bytes {
         Bytes::new(count.saturating_mul(self.payload).saturating_sub(self.record))
     }
+}
+
+/// `of` parts in `whole`, which is not zero, of a rate.
+fn part(rate: Rate, of: Bytes, whole: Bytes) -> Rate {
+    let bits = u128::from(rate.bits_per_second()) * u128::from(of.count()) / u128::from(whole.count());
+    Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -6,8 +6,11 @@
 use std::time::Duration;
 
 use evb_core::units::{Bytes, Rate};
-use evb_shaper::sums::{
-    drain_time, full_budget, incast_buffer, largest_window, most_windows, overload_buffer, utilisation,
+use evb_shaper::{
+    ByteMeasure,
+    sums::{
+        drain_time, full_budget, incast_buffer, largest_window, most_windows, overload_buffer, utilisation,
+    },
 };
 
 use super::sums::{PortSum, Sums, line_of};
@@ -81,11 +84,7 @@ pub fn planning(config: &Config, sums: &Sums, round_trips: &[Duration]) -> Plann
 
 /// A line rate as the rate of the L2 frames in it, when packets are full.
 fn in_frames(config: &Config, rate: Rate) -> Rate {
-    let cost = config.cost();
-    let bits = u128::from(rate.bits_per_second()) * u128::from(cost.packet_buffer().count());
-    Rate::from_bits_per_second(
-        u64::try_from(bits / u128::from(cost.packet_line().count())).unwrap_or(u64::MAX),
-    )
+    config.cost().rate_in(rate, ByteMeasure::Line, ByteMeasure::Buffer)
 }
 
 fn port_planning(

@@ -6,7 +6,7 @@ use evb_shaper::sums::windows_buffer;
 use super::facts::Demand;
 use crate::{
     config::{BuilderEntry, Config, OffloadChoice, ShapingMode, Transport},
-    run::in_frames,
+    run::lane_frames,
 };
 
 /// What `config` asks for of a host that has the roles `here`.
@@ -26,10 +26,8 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         ShapingMode::Window => Some(shaping.window),
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };
-    let lane = |builder: &BuilderEntry| {
-        let rate = in_frames(config.lane_pace(builder)?, config.cost());
-        Some((builder.id, (builder.listen.port, rate)))
-    };
+    let lane =
+        |builder: &BuilderEntry| Some((builder.id, (builder.listen.port, lane_frames(config, builder)?)));
     let paces = config.builders.iter().filter_map(|builder| config.lane_pace(builder));
     Demand {
         link_rate: network.link_rate,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use evb_core::units::{Bytes, Rate};
 use evb_shaper::{
-    Pace,
+    ByteMeasure, Pace,
     cost::{CELL, PacketCost},
     sums::{drain_time, full_budget, utilisation},
 };
@@ -65,8 +65,7 @@ struct Measures {
 
 pub(super) fn advise(arguments: &PlanArguments) -> Advice {
     let cost = PacketCost::tcp(arguments.mtu, CELL);
-    let bits = u128::from(arguments.link_rate.bits_per_second()) * u128::from(cost.packet_buffer().count());
-    let frames = Rate::from_bits_per_second((bits / u128::from(cost.packet_line().count())) as u64);
+    let frames = cost.rate_in(arguments.link_rate, ByteMeasure::Line, ByteMeasure::Buffer);
     let fragment = Bytes::new(arguments.event_size.count().div_ceil(u64::from(arguments.sources)));
     let event = cost.buffer(fragment) * u64::from(arguments.sources);
     let measures = Measures { cost, frames, trip: arguments.longest_trip(), event };

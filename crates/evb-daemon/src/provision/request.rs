@@ -10,7 +10,7 @@ use evb_core::{
     id::{BuilderId, SourceId},
     units::{Bytes, Rate, UnitError},
 };
-use evb_shaper::{ByteMeasure, Pace};
+use evb_shaper::{ByteMeasure, Pace, cost::LINE_OVERHEAD};
 
 use super::{
     filter::Match,
@@ -18,10 +18,6 @@ use super::{
     traffic::{ClassOption, Sharing},
 };
 use crate::config::{BuilderEntry, Config, Endpoint};
-
-/// Preamble, check sequence and gap of a frame, which the wire carries and tc does not count.
-const LINE_EXTRA: u64 = 24;
-const ETHERNET: u64 = 14;
 
 /// Which bytes a rate counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -121,36 +117,31 @@ pub(crate) enum RequestError {
     },
 }
 
-/// A line rate in the bytes that tc counts, if all packets are full: frames without preamble, check sequence and gap.
-pub(crate) fn in_frames(rate: Rate, mtu: Bytes) -> Rate {
-    let frame = u128::from(mtu.count() + ETHERNET);
-    let bits = u128::from(rate.bits_per_second()) * frame / (frame + u128::from(LINE_EXTRA));
-    Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
-}
-
 /// Puts together what is wanted.
 ///
 /// # Errors
 /// [`RequestError`]: something is not known.
 pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, RequestError> {
-    let mtu = config.network.mtu;
+    let cost = config.cost();
+    // In the bytes that tc counts: frames without preamble, check sequence and gap.
+    let in_frames = |rate: Rate, measure| cost.rate_in(rate, measure, ByteMeasure::Buffer);
     let convert = |rate: Rate| match wishes.counted {
-        Counted::Line => in_frames(rate, mtu),
+        Counted::Line => in_frames(rate, ByteMeasure::Line),
         Counted::Buffer => rate,
     };
     let mut notes = Vec::new();
     let (given, origin) = link_rate(config, wishes)?;
     let link = match (wishes.counted, wishes.link_rate) {
         (Counted::Buffer, Some(rate)) => rate,
-        _ => in_frames(given, mtu),
+        _ => in_frames(given, ByteMeasure::Line),
     };
     notes.push(format!(
         "tc counts L2 frames, evb's rates count the line unless they say otherwise: these are given to tc less the \
-         {LINE_EXTRA} bytes that every full packet has on the wire alone. The link ({origin}, {given}) carries {link} of \
+         {LINE_OVERHEAD} bytes that every full packet has on the wire alone. The link ({origin}, {given}) carries {link} of \
          frames. Small packets take more of the wire than tc sees"
     ));
     let sources = sources(config, wishes.sources)?;
-    let frame = Bytes::new(mtu.count() + ETHERNET);
+    let frame = cost.packet_buffer();
     let unknown = wishes.rates.iter().find(|given| config.builders.iter().all(|b| b.id != given.builder));
     if let Some(given) = unknown {
         return Err(RequestError::UnknownBuilder(given.builder));
@@ -158,10 +149,7 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
     let rate = |builder: &BuilderEntry| {
         let own = wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
         // The configuration has the pace of a lane, and every source here has one to that builder.
-        let lanes = |pace: Pace| match pace.measure {
-            ByteMeasure::Line => in_frames(pace.rate, mtu) * sources.len() as u64,
-            ByteMeasure::Buffer => pace.rate * sources.len() as u64,
-        };
+        let lanes = |pace: Pace| in_frames(pace.rate, pace.measure) * sources.len() as u64;
         own.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
     };
     let destinations = destinations(config, wishes, sources.len() as u64, frame, rate, &mut notes)?;
@@ -172,7 +160,7 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
         .chain(destinations.iter().flat_map(|d| d.addresses.iter().copied().map(Match::From)))
         .collect();
     let mut sharing = match &config.shaping.classes {
-        Some(classes) => Sharing::of_config(classes, |rate| in_frames(rate, mtu)),
+        Some(classes) => Sharing::of_config(classes, |rate| in_frames(rate, ByteMeasure::Line)),
         None => Sharing::of_link(link),
     };
     sharing.change(wishes.classes, convert);

@@ -1,12 +1,16 @@
 use std::collections::VecDeque;
 
+use evb_shaper::{
+    ByteMeasure,
+    cost::{CELL, PacketCost},
+};
+
 use super::{
     executor::{Root, TcError, TrafficControl, apply, remove, root, spelled},
     filter::{Key, Match},
     nic::tc_offload,
     plan::{Destination, PlanError, Request, quoted},
     readback::{classes, compare, filters},
-    request::in_frames,
     traffic::Sharing,
     *,
 };
@@ -155,11 +159,9 @@ fn addresses_as_the_kernel_holds_them() {
     assert_eq!(Match::Dscp6(46).keys(), [key(0x0b80_0000, 0x0fc0_0000, 0)]);
 }
 
-#[test]
-fn line_rates_become_frame_rates() {
-    // A full packet: 1514 of 1538 bytes.
-    assert_eq!(in_frames(mbit(1_538), Bytes::new(1_500)), mbit(1_514));
-    assert_eq!(in_frames(mbit(9_038), Bytes::new(9_000)), mbit(9_014));
+/// A line rate as that of the frames: 1514 of 1538 bytes of a full packet.
+fn in_frames(rate: Rate) -> Rate {
+    PacketCost::tcp(1500, CELL).rate_in(rate, ByteMeasure::Line, ByteMeasure::Buffer)
 }
 
 #[test]
@@ -167,9 +169,9 @@ fn classes_on_the_command_line() {
     let option: ClassOption =
         "control,rate=10 Mbit/s,ceiling=50 Mbit/s,prio=1,dscp=46+34,priority=6".parse().unwrap();
     let mut sharing = Sharing::of_link(mbit(1_000));
-    sharing.change(&[option], |rate| in_frames(rate, Bytes::new(1_500)));
+    sharing.change(&[option], in_frames);
     let control = &sharing.classes[0];
-    assert_eq!(control.share.guaranteed, in_frames(mbit(10), Bytes::new(1_500)));
+    assert_eq!(control.share.guaranteed, in_frames(mbit(10)));
     assert_eq!((control.share.priority, control.socket_priority), (1, Some(6)));
     assert_eq!(control.dscp, [46, 34]);
     for bad in ["", "data", "control,rate", "control,rate=5", "other,dscp=64", "other,prio=8", "other,size=1"]
@@ -293,7 +295,7 @@ fn the_configurations_classes_are_the_kernels() {
         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
     let config = config::read(text, "test.toml").expect("a configuration").config;
     let classes = config.shaping.classes.expect("classes");
-    let sharing = Sharing::of_config(&classes, |rate| in_frames(rate, Bytes::new(1500)));
+    let sharing = Sharing::of_config(&classes, in_frames);
     // 1514 of 1538 bytes are the frame.
     assert_eq!(sharing.data.guaranteed, Rate::from_bits_per_second(75_700_000));
     assert_eq!(

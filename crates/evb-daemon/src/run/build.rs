@@ -20,7 +20,7 @@ use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
 use evb_shaper::Shaping;
 
 pub(super) use pacing::executor;
-pub(crate) use pacing::in_frames;
+pub(crate) use pacing::lane_frames;
 pub(super) use sink::run_number;
 pub(super) use supervisor::supervisor;
 

@@ -1,4 +1,4 @@
-use evb_core::units::Bytes;
+use evb_core::units::{Bytes, Rate};
 use proptest::prelude::*;
 
 use super::{ByteMeasure, CELL, PacketCost};
@@ -63,6 +63,23 @@ fn a_lane_over_udp_has_its_header_in_each_segment_and_none_in_front() {
     assert_eq!(PacketCost::udp(9000, CELL).packet_payload(), Bytes::new(8932));
     assert_eq!(PacketCost::udp(0, CELL).packet_payload(), Bytes::new(576 - 68));
     assert_eq!(cost.over_tcp(), PacketCost::tcp(1500, CELL));
+}
+
+#[test]
+fn rates_of_full_packets_by_other_measures() {
+    use ByteMeasure::{Buffer, Line};
+    let mbit = |rate: u64| Rate::from_bits_per_second(rate * 1_000_000);
+    let (tcp, udp) = (PacketCost::tcp(1500, CELL), PacketCost::udp(1500, CELL));
+    assert_eq!(tcp.rate_in(mbit(1538), Line, Buffer), mbit(1514));
+    assert_eq!(tcp.rate_in(mbit(1514), Buffer, Line), mbit(1538));
+    assert_eq!(tcp.rate_in(mbit(1514), Buffer, Buffer), mbit(1514));
+    assert_eq!(PacketCost::tcp(9000, CELL).rate_in(mbit(9038), Line, Buffer), mbit(9014));
+    assert_eq!(
+        (tcp.payload_rate(mbit(1538), Line), tcp.payload_rate(mbit(1514), Buffer)),
+        (mbit(1448), mbit(1448))
+    );
+    assert_eq!(udp.payload_rate(mbit(1538), Line), mbit(1432));
+    assert_eq!(tcp.rate_in(Rate::from_bits_per_second(u64::MAX), Buffer, Line).bits_per_second(), u64::MAX);
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! One message is one datagram is one packet.
 
 use evb_core::units::Bytes;
+use evb_shaper::cost::LINE_OVERHEAD;
 
 /// Ethernet, IPv4 and UDP headers in front of a payload (RFC 894, 791, 768).
 const HEADERS_V4: u64 = 14 + 20 + 8;
 /// The same with IPv6 (RFC 8200).
 const HEADERS_V6: u64 = 14 + 40 + 8;
-/// Check sequence, preamble and gap (IEEE 802.3).
-const LINE_EXTRA: u64 = 24;
 
 /// The least that a message must hold: what finds it again.
 pub(super) const LEAST: usize = 20;
@@ -32,7 +31,7 @@ impl MessageSize {
 
     /// With what only the wire sees.
     pub(super) fn line(self) -> Bytes {
-        self.buffer() + Bytes::new(LINE_EXTRA)
+        self.buffer() + Bytes::new(LINE_OVERHEAD)
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use evb::source::PacingConfig;
 use evb_core::{id::Peer, units::Rate};
 use evb_net::pacing::{Choice, Offload, Software, Transport, Trial, choose, cores, spin_allowed};
-use evb_shaper::{ByteMeasure, Class, LinkPlan, Pace, cost::PacketCost};
+use evb_shaper::{ByteMeasure, Class, LinkPlan, Pace};
 
 use super::super::RunError;
 use crate::config::{BuilderEntry, Config, OffloadChoice, SourceEntry, Spin};
@@ -50,7 +50,7 @@ fn trial(config: &Config, source: &SourceEntry, builder: &BuilderEntry) -> Optio
     let to = (builder.listen.host.as_str(), builder.listen.port).to_socket_addrs().ok()?.next()?.ip();
     let bound = source.bind.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
     let from = bound.filter(|from| from.is_ipv4() == to.is_ipv4()).or_else(|| local_towards(to))?;
-    let rate = config.lane_pace(builder).map(|pace| in_frames(pace, config.cost()));
+    let rate = lane_frames(config, builder);
     Some(Trial { transport: Transport::Tcp, from, to, port: Some(builder.listen.port), priority: None, rate })
 }
 
@@ -62,12 +62,10 @@ fn local_towards(to: IpAddr) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// A pace in L2 frames, which the kernel counts.
-pub(crate) fn in_frames(pace: Pace, cost: PacketCost) -> Rate {
-    let packet = cost.wire(cost.packet_payload());
-    let frames = u128::from(pace.rate.bits_per_second()) * u128::from(packet.buffer.count());
-    let bits = frames / u128::from(packet.by(pace.measure).count().max(1));
-    Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
+/// The pace of the lanes to a builder, in L2 frames, which the kernel counts.
+pub(crate) fn lane_frames(config: &Config, builder: &BuilderEntry) -> Option<Rate> {
+    let pace = config.lane_pace(builder)?;
+    Some(config.cost().rate_in(pace.rate, pace.measure, ByteMeasure::Buffer))
 }
 
 /// The paces of one source's lanes, its classes, and who keeps them.
