@@ -8,10 +8,9 @@ use serde::Serialize;
 
 use super::{
     free_ports,
-    output::{BenchError, OutputArguments},
+    output::{BenchError, OutputArguments, failed},
 };
 use crate::{
-    check::BAD_CONFIGURATION,
     config,
     figure::{Axis, Chart, Curve, Figure},
     run::{self, RunError},
@@ -71,14 +70,7 @@ pub(super) fn main(arguments: &BuilderArguments) -> ExitCode {
     let measured = measure(arguments).map_err(BenchError::from);
     match measured.and_then(|points| publish(arguments, &points).map(|()| points)) {
         Ok(points) => ExitCode::from(points.iter().map(|point| point.exit_code).max().unwrap_or(0)),
-        Err(error) => {
-            eprintln!("error: {error}");
-            if matches!(error, BenchError::Run(RunError::Operator(_))) {
-                BAD_CONFIGURATION.into()
-            } else {
-                ExitCode::FAILURE
-            }
-        }
+        Err(error) => failed(&error, matches!(error, BenchError::Run(RunError::Operator(_)))),
     }
 }
 

@@ -15,8 +15,8 @@ use indicatif::ProgressBar;
 
 pub use point::{ModePoint, ModeTable};
 
-use super::output::{BenchError, OutputArguments};
-use crate::{check::BAD_CONFIGURATION, config, run::shaping};
+use super::output::{BenchError, OutputArguments, failed};
+use crate::{config, run::shaping};
 
 /// What to simulate.
 #[derive(clap::Args, Debug)]
@@ -61,14 +61,7 @@ pub(super) fn main(arguments: &ModesArguments) -> ExitCode {
         .and_then(|table| arguments.output.publish(&table, &table.text(), || table.figure().svg()));
     match published {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            if matches!(error, BenchError::Operator(_)) {
-                BAD_CONFIGURATION.into()
-            } else {
-                ExitCode::FAILURE
-            }
-        }
+        Err(error) => failed(&error, matches!(error, BenchError::Operator(_))),
     }
 }
 

@@ -1,10 +1,13 @@
 //! Where a measurement goes: a table on the terminal, JSON and a figure into files.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use serde::Serialize;
 
-use crate::figure::FigureError;
+use crate::{check::BAD_CONFIGURATION, figure::FigureError};
 
 /// Why a measurement has no result.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +39,12 @@ impl BenchError {
         let what = what.into();
         |error| Self::System { what, error }
     }
+}
+
+/// Tells why there is no result; the exit code says whether that is the operator's fault.
+pub(super) fn failed(error: &BenchError, is_operators: bool) -> ExitCode {
+    eprintln!("error: {error}");
+    if is_operators { BAD_CONFIGURATION.into() } else { ExitCode::FAILURE }
 }
 
 /// Files that a measurement writes.

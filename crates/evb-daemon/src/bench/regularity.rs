@@ -30,8 +30,7 @@ use self::{
     message::MessageSize,
     receiver::{MOST_MESSAGES, Receiver},
 };
-use super::output::{BenchError, OutputArguments};
-use crate::check::BAD_CONFIGURATION;
+use super::output::{BenchError, OutputArguments, failed};
 
 /// What to measure.
 #[derive(clap::Args, Clone, Debug)]
@@ -96,14 +95,7 @@ pub(super) fn main(arguments: &RegularityArguments) -> ExitCode {
     match published {
         Ok(study) if study.holds() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            if matches!(error, BenchError::Operator(_)) {
-                BAD_CONFIGURATION.into()
-            } else {
-                ExitCode::FAILURE
-            }
-        }
+        Err(error) => failed(&error, matches!(error, BenchError::Operator(_))),
     }
 }
 

@@ -20,8 +20,8 @@ use self::{
     point::point,
     system::{Keeper, Load, Shape, run},
 };
-use super::output::{BenchError, OutputArguments};
-use crate::{check::BAD_CONFIGURATION, run::RunError};
+use super::output::{BenchError, OutputArguments, failed};
+use crate::run::RunError;
 
 /// What to measure.
 #[derive(clap::Args, Clone, Debug)]
@@ -60,14 +60,7 @@ pub(super) fn main(arguments: &ShapingArguments) -> ExitCode {
     match published {
         Ok(table) if table.points.iter().all(|point| point.exit_code == 0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            if matches!(error, BenchError::Operator(_)) {
-                BAD_CONFIGURATION.into()
-            } else {
-                ExitCode::FAILURE
-            }
-        }
+        Err(error) => failed(&error, matches!(error, BenchError::Operator(_))),
     }
 }
 
