@@ -182,7 +182,7 @@ fn proofs(
         .map(|(transport, offload)| {
             // Nobody is bothered at the lanes' own port where the discard port will do.
             let port = port.filter(|_| *offload == Offload::Tbf);
-            let trial = Trial { transport: *transport, from, to, port, priority: None, rate };
+            let trial = Trial { port, rate, ..Trial::new(*transport, from, to) };
             Proved { transport: *transport, proof: prove(*offload, &trial) }
         })
         .collect();

@@ -41,6 +41,19 @@ pub struct Trial {
     pub rate: Option<Rate>,
 }
 
+impl Trial {
+    /// Of lanes without priority and rate.
+    pub fn new(transport: Transport, from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> Self {
+        Self { transport, from: from.into(), to: to.into(), port: None, priority: None, rate: None }
+    }
+
+    /// Within this host, over loopback.
+    #[cfg(test)]
+    pub(crate) fn loopback(transport: Transport) -> Self {
+        Self::new(transport, [127, 0, 0, 1], [127, 0, 0, 1])
+    }
+}
+
 /// What was seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {

@@ -10,14 +10,7 @@ use evb_net::{
 use crate::place::{OURS, Place, THEIRS, run, skip};
 
 fn trial(from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> Trial {
-    Trial {
-        transport: Transport::Udp,
-        from: from.into(),
-        to: to.into(),
-        port: None,
-        priority: None,
-        rate: None,
-    }
+    Trial::new(Transport::Udp, from, to)
 }
 
 fn loopback() -> Trial {

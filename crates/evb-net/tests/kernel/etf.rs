@@ -33,14 +33,7 @@ fn laid(test: &str, delta: Duration) -> Option<Place> {
 }
 
 fn trial() -> Trial {
-    Trial {
-        transport: Transport::Udp,
-        from: OURS.into(),
-        to: THEIRS.into(),
-        port: None,
-        priority: Some(PRIORITY),
-        rate: None,
-    }
+    Trial { priority: Some(PRIORITY), ..Trial::new(Transport::Udp, OURS, THEIRS) }
 }
 
 fn sender() -> DatagramSender {

@@ -6,25 +6,12 @@ use evb_net::pacing::{Offload, Software, Transport, Trial, choose, prove};
 use crate::place::{OURS, Place, THEIRS, run, skip};
 
 fn loopback(transport: Transport) -> Trial {
-    Trial {
-        transport,
-        from: [127, 0, 0, 1].into(),
-        to: [127, 0, 0, 1].into(),
-        port: None,
-        priority: None,
-        rate: None,
-    }
+    Trial::new(transport, [127, 0, 0, 1], [127, 0, 0, 1])
 }
 
 fn cable(rate: u64) -> Trial {
-    Trial {
-        transport: Transport::Udp,
-        from: OURS.into(),
-        to: THEIRS.into(),
-        port: None,
-        priority: None,
-        rate: Some(Rate::from_bits_per_second(rate)),
-    }
+    let rate = Some(Rate::from_bits_per_second(rate));
+    Trial { rate, ..Trial::new(Transport::Udp, OURS, THEIRS) }
 }
 
 #[test]

@@ -107,8 +107,7 @@ impl<'a> Course<'a> {
                 "txtime" => {
                     let from = self.connection.local().map_err(BenchError::system("the connection"))?.ip();
                     let to = self.connection.peer().ip();
-                    let trial =
-                        Trial { transport: Transport::Udp, from, to, port: None, priority: None, rate: None };
+                    let trial = Trial::new(Transport::Udp, from, to);
                     let proof = prove(Offload::Txtime, &trial);
                     if !proof.held {
                         self.remarks.push(format!("txtime is left out: {proof}"));

@@ -6,14 +6,8 @@ use super::choose_by;
 use crate::pacing::{Offload, Proof, Software, Transport, Trial};
 
 fn trial(transport: Transport, rate: Option<u64>) -> Trial {
-    Trial {
-        transport,
-        from: [127, 0, 0, 1].into(),
-        to: [127, 0, 0, 1].into(),
-        port: None,
-        priority: None,
-        rate: rate.map(Rate::from_bits_per_second),
-    }
+    let rate = rate.map(Rate::from_bits_per_second);
+    Trial { rate, ..Trial::loopback(transport) }
 }
 
 fn proof(offload: Offload, held: bool) -> Proof {

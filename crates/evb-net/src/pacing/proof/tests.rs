@@ -10,17 +10,6 @@ use crate::{
 
 const GAP: Duration = Duration::from_millis(2);
 
-fn loopback(transport: Transport) -> Trial {
-    Trial {
-        transport,
-        from: [127, 0, 0, 1].into(),
-        to: [127, 0, 0, 1].into(),
-        port: None,
-        priority: None,
-        rate: None,
-    }
-}
-
 fn times(count: u32, first: u64, gap: Duration) -> Vec<Instant> {
     (0..count).map(|index| Instant::from_nanos(first) + gap * index).collect()
 }
@@ -109,7 +98,7 @@ fn the_rate_of_bursts_is_that_of_the_line_through_them() {
 
 #[test]
 fn what_does_not_fit_the_transport_is_refused() {
-    let proof = prove(Offload::Txtime, &loopback(Transport::Tcp));
+    let proof = prove(Offload::Txtime, &Trial::loopback(Transport::Tcp));
     assert!(!proof.held);
     assert!(proof.why.contains("nothing for TCP"));
 }
@@ -118,14 +107,14 @@ fn what_does_not_fit_the_transport_is_refused() {
 #[cfg(target_os = "linux")]
 fn loopback_without_queueing_discipline_proves_nothing_and_quickly() {
     // Its own queueing discipline decides; tests must not change that of the host.
-    let proof = prove(Offload::Txtime, &loopback(Transport::Udp));
-    if super::Device::of(&loopback(Transport::Udp)).has("fq") {
+    let proof = prove(Offload::Txtime, &Trial::loopback(Transport::Udp));
+    if super::Device::of(&Trial::loopback(Transport::Udp)).has("fq") {
         assert!(proof.held, "{proof}");
         return;
     }
     let began = now();
     for offload in [Offload::Txtime, Offload::Etf, Offload::PacingRate] {
-        let proof = prove(offload, &loopback(Transport::Udp));
+        let proof = prove(offload, &Trial::loopback(Transport::Udp));
         assert!(!proof.held, "{proof}");
         assert!(proof.remedy.as_ref().is_some_and(|remedy| remedy.contains("dev lo")), "{proof:?}");
     }
@@ -135,7 +124,7 @@ fn loopback_without_queueing_discipline_proves_nothing_and_quickly() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_tcp_flow_keeps_its_rate_on_loopback() {
-    let proof = prove(Offload::PacingRate, &loopback(Transport::Tcp));
+    let proof = prove(Offload::PacingRate, &Trial::loopback(Transport::Tcp));
     assert!(proof.held, "{proof}");
     assert!(proof.why.contains("trains of up to"), "{proof}");
 }
@@ -143,7 +132,7 @@ fn a_tcp_flow_keeps_its_rate_on_loopback() {
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn a_timer_is_measured_even_from_within_a_runtime() {
-    let proof = prove(Offload::Software, &loopback(Transport::Udp));
+    let proof = prove(Offload::Software, &Trial::loopback(Transport::Udp));
     assert!(proof.held, "{proof}");
     assert!(proof.p99.is_some(), "{proof}");
 }
