@@ -15,12 +15,13 @@ mod tests;
 use std::{path::PathBuf, process::ExitCode};
 
 use evb_core::units::{Bytes, Rate};
+use evb_shaper::ByteMeasure;
 
 use self::{
     executor::{Iproute, ProvisionError, Root},
     nic::{Means, Nic},
     plan::{Bucket, Plan},
-    request::{BuilderRate, Counted, Wanted, Wishes},
+    request::{BuilderRate, Wanted, Wishes},
     traffic::ClassOption,
 };
 use crate::{check::BAD_CONFIGURATION, config};
@@ -56,8 +57,8 @@ pub(crate) struct ProvisionArguments {
     #[arg(long = "class", value_name = "CLASS")]
     classes: Vec<ClassOption>,
     /// Which bytes the rates given here count: `line` ones are converted to what tc counts.
-    #[arg(long, value_enum, default_value = "line")]
-    bytes: Counted,
+    #[arg(long, value_parser = request::measure(), default_value = "line")]
+    bytes: ByteMeasure,
     /// Who keeps a builder's rate.
     #[arg(long, value_enum, default_value = "htb")]
     bucket: Bucket,

@@ -52,6 +52,24 @@ pub enum ByteMeasure {
     Buffer,
 }
 
+impl ByteMeasure {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Line, Self::Buffer];
+
+    /// The word that configurations and command lines use.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Buffer => "buffer",
+        }
+    }
+
+    /// The one of that word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|measure| measure.word() == word)
+    }
+}
+
 /// What one write to a connection is on the wire, by both measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireBytes {

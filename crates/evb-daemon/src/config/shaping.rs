@@ -113,17 +113,6 @@ pub(super) struct Given {
     classes: Option<classes::Given>,
 }
 
-const OFFLOADS: [(&str, OffloadChoice); 6] = [
-    ("auto", OffloadChoice::Auto),
-    ("software", OffloadChoice::Only(Offload::Software)),
-    ("pacing-rate", OffloadChoice::Only(Offload::PacingRate)),
-    ("txtime", OffloadChoice::Only(Offload::Txtime)),
-    ("etf", OffloadChoice::Only(Offload::Etf)),
-    ("tbf", OffloadChoice::Only(Offload::Tbf)),
-];
-
-const MEASURES: [(&str, ByteMeasure); 2] = [("line", ByteMeasure::Line), ("buffer", ByteMeasure::Buffer)];
-
 const MODES: [(&str, ShapingMode); 4] = [
     ("credit", ShapingMode::Credit),
     ("window", ShapingMode::Window),
@@ -140,10 +129,12 @@ pub(super) fn read(section: &mut Section<'_>) -> Given {
         sources_at_once: section.count("sources_at_once", 65_535),
         window: section.some_bytes("window"),
         rate: section.rate("rate"),
-        counts: section.choice("rate_counts", &MEASURES).unwrap_or(ByteMeasure::Line),
+        counts: section
+            .choice("rate_counts", &ByteMeasure::ALL.map(|measure| (measure.word(), measure)))
+            .unwrap_or_default(),
         burst: section.some_bytes("burst"),
         cell: section.bytes("cell").unwrap_or(CELL),
-        offload: section.choice("offload", &OFFLOADS).unwrap_or(OffloadChoice::Auto),
+        offload: offload(section),
         spin: spin(section),
         classes: classes::read(section),
     };
@@ -158,6 +149,13 @@ pub(super) fn read(section: &mut Section<'_>) -> Given {
         section.refuse("offload", reason, remedy);
     }
     given
+}
+
+/// `auto`, or the word of an [`Offload`].
+fn offload(section: &mut Section<'_>) -> OffloadChoice {
+    let mut choices = vec![("auto", OffloadChoice::Auto)];
+    choices.extend(Offload::ALL.map(|offload| (offload.word(), OffloadChoice::Only(offload))));
+    section.choice("offload", &choices).unwrap_or(OffloadChoice::Auto)
 }
 
 /// `spin = true`, `false` or `"force"`.

@@ -6,6 +6,7 @@ use std::{
     str::FromStr,
 };
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evb_core::{
     id::{BuilderId, SourceId},
     units::{Bytes, Rate, UnitError},
@@ -19,13 +20,16 @@ use super::{
 };
 use crate::config::{BuilderEntry, Config, Endpoint};
 
-/// Which bytes a rate counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Counted {
-    /// Line bytes, as everywhere in evb: converted for full packets.
-    Line,
-    /// L2 frames, as tc counts: taken as they are.
-    Buffer,
+/// Reads which bytes the rates of the command line count.
+pub(crate) fn measure() -> impl TypedValueParser<Value = ByteMeasure> {
+    let value = |measure: ByteMeasure| {
+        PossibleValue::new(measure.word()).help(match measure {
+            ByteMeasure::Line => "Line bytes, as everywhere in evb: converted for full packets",
+            ByteMeasure::Buffer => "L2 frames, as tc counts: taken as they are",
+        })
+    };
+    PossibleValuesParser::new(ByteMeasure::ALL.map(value))
+        .try_map(|word| ByteMeasure::from_word(&word).ok_or("line or buffer"))
 }
 
 /// `BUILDER=RATE` on the command line.
@@ -72,7 +76,7 @@ pub(crate) struct Wishes<'a> {
     /// Changes of the classes.
     pub(crate) classes: &'a [ClassOption],
     /// Which bytes the rates of the command line count.
-    pub(crate) counted: Counted,
+    pub(crate) counted: ByteMeasure,
     /// Who keeps the rates.
     pub(crate) bucket: Bucket,
     /// Whether the device is to do it.
@@ -125,16 +129,11 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
     let cost = config.cost();
     // In the bytes that tc counts: frames without preamble, check sequence and gap.
     let in_frames = |rate: Rate, measure| cost.rate_in(rate, measure, ByteMeasure::Buffer);
-    let convert = |rate: Rate| match wishes.counted {
-        Counted::Line => in_frames(rate, ByteMeasure::Line),
-        Counted::Buffer => rate,
-    };
+    let convert = |rate: Rate| in_frames(rate, wishes.counted);
     let mut notes = Vec::new();
     let (given, origin) = link_rate(config, wishes)?;
-    let link = match (wishes.counted, wishes.link_rate) {
-        (Counted::Buffer, Some(rate)) => rate,
-        _ => in_frames(given, ByteMeasure::Line),
-    };
+    // The configuration's, and the driver's, is that of the line.
+    let link = wishes.link_rate.map_or_else(|| in_frames(given, ByteMeasure::Line), convert);
     notes.push(format!(
         "tc counts L2 frames, evb's rates count the line unless they say otherwise: these are given to tc less the \
          {LINE_OVERHEAD} bytes that every full packet has on the wire alone. The link ({origin}, {given}) carries {link} of \

@@ -1,9 +1,6 @@
 use std::collections::VecDeque;
 
-use evb_shaper::{
-    ByteMeasure,
-    cost::{CELL, PacketCost},
-};
+use evb_shaper::cost::{CELL, PacketCost};
 
 use super::{
     executor::{Root, TcError, TrafficControl, apply, remove, root, spelled},
@@ -328,7 +325,7 @@ fn wishes() -> Wishes<'static> {
         rates: &[],
         burst: None,
         classes: &[],
-        counted: Counted::Line,
+        counted: ByteMeasure::Line,
         bucket: Bucket::Htb,
         offload: false,
     }
@@ -347,7 +344,7 @@ fn rates_of_lanes_become_those_of_destinations() {
     let line = configured("rate = \"15380 kbit/s\"");
     assert_eq!(rates(&line, &wishes())[0], 30_280_000);
     let given = ["1=100 Mbit/s".parse().unwrap()];
-    let counted = Counted::Buffer;
+    let counted = ByteMeasure::Buffer;
     assert_eq!(rates(&line, &Wishes { rates: &given, counted, ..wishes() })[0], 100 * MBIT);
     let depths = |config: &config::Config, wishes: &Wishes<'_>| {
         let wanted = request::request(config, wishes).unwrap();

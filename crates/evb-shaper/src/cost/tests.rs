@@ -66,6 +66,15 @@ fn a_lane_over_udp_has_its_header_in_each_segment_and_none_in_front() {
 }
 
 #[test]
+fn measures_have_words() {
+    assert_eq!(ByteMeasure::ALL.map(ByteMeasure::word), ["line", "buffer"]);
+    for measure in ByteMeasure::ALL {
+        assert_eq!(ByteMeasure::from_word(measure.word()), Some(measure));
+    }
+    assert_eq!(ByteMeasure::from_word("wire"), None);
+}
+
+#[test]
 fn rates_of_full_packets_by_other_measures() {
     use ByteMeasure::{Buffer, Line};
     let mbit = |rate: u64| Rate::from_bits_per_second(rate * 1_000_000);
