@@ -1,11 +1,15 @@
 //! Sockets, the clock and timers of the evb event builder: **how** bytes move. The only crate with `unsafe` code.
 
+mod ancillary;
 mod sys_time;
 mod sys_tcp;
 mod sys_cpu;
 mod sys_ethtool;
 mod sys_path;
+#[cfg(target_os = "linux")]
+mod sys_option;
 mod sys_txtime;
+mod sys_udp;
 pub mod clock;
 pub mod timer;
 pub mod host;
@@ -16,3 +20,4 @@ pub mod control;
 pub mod multicast;
 pub mod lane;
 pub mod pacing;
+pub mod udp;

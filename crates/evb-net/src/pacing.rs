@@ -21,6 +21,10 @@ pub use gaps::Gaps;
 pub use offload::{Offload, Transport};
 pub use proof::{Proof, Trial, prove};
 pub use receiver::{GapReceiver, Receipt};
-pub use sender::{DatagramSender, Departed, MAX_AHEAD, MAX_DATAGRAMS, MAX_TRAIN, SendError, SenderCounts};
+pub(crate) use sender::is_icmp;
+pub use sender::{
+    DatagramSender, Departed, GsoState, MAX_AHEAD, MAX_DATAGRAMS, MAX_SLICES, MAX_TRAIN, SendError,
+    SenderCounts,
+};
 pub use spin::{SPIN_CORES, SPIN_MARGIN, TooFewCores, cores, spin_allowed};
 pub use tso::TsoTrain;

@@ -1,8 +1,7 @@
 //! Departure times, pacing rates and time stamps of sockets: `SO_TXTIME`, `SO_MAX_PACING_RATE`, `UDP_SEGMENT`,
 //! `SO_TIMESTAMPNS`, `SO_TIMESTAMPING` and the error queue (Linux, `include/uapi/linux/{net_tstamp,errqueue}.h`).
 //!
-//! Ancillary data is written and read as bytes here, in safe code; what is unsafe is one call each of `sendmsg`,
-//! `recvmsg`, `setsockopt` and `getsockopt`.
+//! What is unsafe is one call each of `sendmsg` and `recvmsg`.
 
 /// Which clock the departure time of a datagram is read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,57 +34,6 @@ pub(crate) struct Received {
     pub(crate) realtime: Option<u64>,
 }
 
-/// `cmsghdr`: a `size_t` of length, then level and type, each an `int`.
-const HEADER: usize = size_of::<usize>() + 2 * size_of::<i32>();
-
-/// `CMSG_ALIGN`.
-const fn aligned(length: usize) -> usize {
-    length.next_multiple_of(size_of::<usize>())
-}
-
-/// A buffer for ancillary data, aligned as `cmsghdr` wants it.
-#[repr(C, align(8))]
-struct Ancillary<const N: usize> {
-    bytes: [u8; N],
-    length: usize,
-}
-
-impl<const N: usize> Ancillary<N> {
-    const fn new() -> Self {
-        Self { bytes: [0; N], length: 0 }
-    }
-
-    /// Appends one control message; false if there is no room.
-    fn push(&mut self, level: i32, kind: i32, data: &[u8]) -> bool {
-        let end = self.length + HEADER + aligned(data.len());
-        let Some(room) = self.bytes.get_mut(self.length..end) else { return false };
-        let (header, body) = room.split_at_mut(HEADER);
-        let (length, rest) = header.split_at_mut(size_of::<usize>());
-        length.copy_from_slice(&(HEADER + data.len()).to_ne_bytes());
-        let (first, second) = rest.split_at_mut(size_of::<i32>());
-        first.copy_from_slice(&level.to_ne_bytes());
-        second.copy_from_slice(&kind.to_ne_bytes());
-        body[..data.len()].copy_from_slice(data);
-        self.length = end;
-        true
-    }
-
-    /// Calls `see` for each control message; ends at the first that is malformed.
-    fn each(&self, mut see: impl FnMut(i32, i32, &[u8])) {
-        let mut rest = self.bytes.get(..self.length).unwrap_or_default();
-        while let Some((length, after)) = rest.split_first_chunk::<{ size_of::<usize>() }>() {
-            let length = usize::from_ne_bytes(*length);
-            let Some((level, after)) = after.split_first_chunk::<4>() else { return };
-            let Some((kind, after)) = after.split_first_chunk::<4>() else { return };
-            let Some(data) = length.checked_sub(HEADER).and_then(|length| after.get(..length)) else {
-                return;
-            };
-            see(i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind), data);
-            rest = rest.get(aligned(length)..).unwrap_or_default();
-        }
-    }
-}
-
 /// Three `timespec`s, of which the first is the software's; `None` if malformed.
 fn timespec_nanos(data: &[u8]) -> Option<u64> {
     const LONG: usize = size_of::<std::ffi::c_long>();
@@ -106,7 +54,11 @@ mod platform {
         os::fd::{AsRawFd as _, BorrowedFd},
     };
 
-    use super::{Ancillary, DepartureClock, Received, Report, timespec_nanos};
+    use super::{DepartureClock, Received, Report, timespec_nanos};
+    use crate::{
+        ancillary::Ancillary,
+        sys_option::{get, set},
+    };
 
     /// `linux/udp.h`, `linux/errqueue.h`, `linux/tcp.h`: not in libc.
     const UDP_SEGMENT: c_int = 103;
@@ -114,20 +66,6 @@ mod platform {
     const CODE_INVALID: u8 = 1;
     const CODE_MISSED: u8 = 2;
     const STAMP_SOFTWARE: u32 = 0;
-
-    fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-        // SAFETY: the descriptor is open while it is borrowed; `value` is plain and as long as said.
-        let result = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                level,
-                name,
-                std::ptr::from_ref(value).cast(),
-                size_of::<T>() as libc::socklen_t,
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
 
     /// Lets datagrams carry departure times of that clock, and asks for a report of each that was dropped for its time.
     pub(crate) fn set_txtime(socket: BorrowedFd<'_>, clock: DepartureClock) -> io::Result<()> {
@@ -146,19 +84,7 @@ mod platform {
 
     /// Reads the ceiling back.
     pub(crate) fn max_pacing_rate(socket: BorrowedFd<'_>) -> io::Result<u64> {
-        let mut value = 0u64;
-        let mut length = size_of::<u64>() as libc::socklen_t;
-        // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes to `value`.
-        let result = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MAX_PACING_RATE,
-                (&raw mut value).cast(),
-                &raw mut length,
-            )
-        };
-        if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+        get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)
     }
 
     /// Stamps every arriving datagram with `CLOCK_REALTIME`.

@@ -1,5 +1,9 @@
 //! [`DatagramSender`]: trains of datagrams to one peer, each train with its departure time.
 
+mod gso;
+mod outcome;
+mod train;
+
 #[cfg(test)]
 mod tests;
 
@@ -17,10 +21,16 @@ use evb_core::{
 };
 use socket2::SockRef;
 
+pub use gso::GsoState;
+pub use outcome::{Departed, SendError, SenderCounts};
+
+pub(crate) use outcome::is_icmp;
+
+use self::gso::Gso;
 use super::executor::Executor;
 use crate::{
     clock,
-    sys_txtime::{self, DepartureClock, Report},
+    sys_txtime::{self, DepartureClock},
 };
 
 /// How many trains may wait in the kernel for their departure: `fq` drops beyond 100 of one flow (`flow_limit`), in our own
@@ -34,50 +44,11 @@ pub const MAX_DATAGRAMS: usize = 64;
 /// the train like one.
 pub const MAX_TRAIN: usize = 65_487;
 
+/// How many slices one train may consist of (`UIO_MAXIOV`).
+pub const MAX_SLICES: usize = 1024;
+
 /// How far ahead a departure may lie: `fq` drops beyond 10 s (`horizon`).
 const HORIZON: Duration = Duration::from_secs(5);
-
-/// How many departures are kept.
-const MAX_DEPARTED: usize = 4096;
-
-/// Why a train was not sent.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// As many trains wait in the kernel as it holds without dropping, or this one departs too far in the future.
-    #[error("too many trains wait in the kernel, or one would wait too long; send it at {until}")]
-    TooFarAhead {
-        /// From then on there is room.
-        until: Instant,
-    },
-    /// The socket's buffer is full; wait until it is writable.
-    #[error("the socket's send buffer is full")]
-    Full,
-    /// The network or the system failed.
-    #[error("sending failed: {0}")]
-    Io(#[from] io::Error),
-}
-
-/// What became of trains, as far as the kernel tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SenderCounts {
-    /// Trains handed to the kernel.
-    pub sent: u64,
-    /// Dropped by `etf` because their time passed while they waited.
-    pub missed: u64,
-    /// Dropped by `etf` because it did not accept their time: past when it arrived there, or another clock.
-    pub invalid: u64,
-    /// Other reports, such as a port where nobody listens.
-    pub other: u64,
-}
-
-/// When a train left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departed {
-    /// Which: the first train of the sender is 0.
-    pub train: u64,
-    /// When it left the queueing discipline for the device.
-    pub at: Instant,
-}
 
 /// A connected UDP socket, never blocking. Connected, because `fq` takes an unconnected one for a flow per destination, so
 /// that it escapes its rate.
@@ -91,6 +62,9 @@ pub struct DatagramSender {
     departed: Option<VecDeque<Departed>>,
     /// What to add to a time of `CLOCK_REALTIME` so as to have the monotonic clock's.
     from_realtime: i64,
+    gso: Gso,
+    /// One datagram, gathered where trains go one by one.
+    gathered: Vec<u8>,
 }
 
 impl DatagramSender {
@@ -111,15 +85,33 @@ impl DatagramSender {
             SockRef::from(&socket).set_send_buffer_size(buffer.as_usize())?;
         }
         socket.connect(peer)?;
-        executor.prepare(socket.as_fd(), rate)?;
-        Ok(Self {
+        let mut sender = Self::over(socket);
+        sender.prepare(executor, rate)?;
+        Ok(sender)
+    }
+
+    /// Over a socket that does not block.
+    pub(crate) fn over(socket: UdpSocket) -> Self {
+        Self {
             socket,
-            clock: executor.clock(),
+            clock: None,
             ahead: VecDeque::with_capacity(MAX_AHEAD),
             counts: SenderCounts::default(),
             departed: None,
             from_realtime: 0,
-        })
+            gso: Gso::default(),
+            gathered: Vec::new(),
+        }
+    }
+
+    /// Has `executor` prepare the socket for at most `rate`, so that trains may have departure times.
+    ///
+    /// # Errors
+    /// The system's: the executor's options are not permitted.
+    pub fn prepare(&mut self, executor: &dyn Executor, rate: Option<Rate>) -> io::Result<()> {
+        executor.prepare(self.socket.as_fd(), rate)?;
+        self.clock = executor.clock();
+        Ok(())
     }
 
     /// The address that it sends from.
@@ -128,18 +120,6 @@ impl DatagramSender {
     /// The system's, on a socket that is broken already.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
-    }
-
-    /// From now on, notes when each train leaves this host's queueing discipline, for [`departed`](Self::departed). It
-    /// costs a report a train: for proofs, not for production.
-    ///
-    /// # Errors
-    /// The system's: it knows no such time stamps. Ask before the first train.
-    pub fn stamp_departures(&mut self) -> io::Result<()> {
-        sys_txtime::set_departure_stamps(self.socket.as_fd())?;
-        self.from_realtime = clock::from_realtime();
-        self.departed = Some(VecDeque::new());
-        Ok(())
     }
 
     /// Sends one train: the bytes of all slices, cut into datagrams of `segment` bytes if given. With an executor of the kernel
@@ -153,12 +133,21 @@ impl DatagramSender {
         segment: Option<u16>,
         at: Option<Instant>,
     ) -> Result<usize, SendError> {
-        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
-        if bytes > MAX_TRAIN || segment.is_some_and(|segment| bytes > usize::from(segment) * MAX_DATAGRAMS) {
-            let what =
-                format!("a train of {bytes} bytes: at most {MAX_DATAGRAMS} datagrams and {MAX_TRAIN} bytes");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what).into());
+        checked_length(slices, segment)?;
+        match self.attempt(slices, segment, at) {
+            // The device's queue is full; it drains as the socket's buffer does.
+            Err(SendError::Io(error)) if no_room(&error) => Err(SendError::Full),
+            outcome => outcome,
         }
+    }
+
+    /// Hands one message to the kernel if it takes one more until then.
+    fn attempt(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        segment: Option<u16>,
+        at: Option<Instant>,
+    ) -> Result<usize, SendError> {
         let at = at.filter(|_| self.clock.is_some());
         if let Some(at) = at {
             self.admit(at, clock::now())?;
@@ -167,58 +156,19 @@ impl DatagramSender {
             Some(DepartureClock::Tai) => at.shifted(clock::to_tai()).as_nanos(),
             Some(DepartureClock::Monotonic) | None => at.as_nanos(),
         });
-        let attempt = || sys_txtime::send(self.socket.as_fd(), slices, segment, txtime);
-        // A refusal is the answer to an earlier datagram, and this one was not sent.
-        let outcome = match attempt() {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                self.counts.other += 1;
-                attempt()
-            }
-            outcome => outcome,
-        };
-        match outcome {
-            Ok(sent) => {
-                self.counts.sent += 1;
-                self.ahead.extend(at);
-                Ok(sent)
-            }
-            // ENOBUFS: the device's queue is full; it drains as the socket's buffer does.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock || no_room(&error) => {
-                Err(SendError::Full)
-            }
-            Err(error) => Err(error.into()),
+        let mut outcome = sys_txtime::send(self.socket.as_fd(), slices, segment, txtime);
+        // What the network said of an earlier datagram is told at the next, which is not sent. Its own error comes again.
+        if let Err(error) = &outcome
+            && is_icmp(error)
+        {
+            let report = outcome;
+            outcome = sys_txtime::send(self.socket.as_fd(), slices, segment, txtime);
+            self.counts.note_icmp(report.err(), outcome.as_ref().err());
         }
-    }
-
-    /// Reads the error queue, a bounded number of entries, and returns the counts so far.
-    ///
-    /// # Errors
-    /// The system's, on a socket that is broken already.
-    pub fn collect(&mut self) -> io::Result<SenderCounts> {
-        for _ in 0..4 * MAX_AHEAD {
-            match sys_txtime::take_report(self.socket.as_fd())? {
-                None => break,
-                Some(Report::Missed) => self.counts.missed += 1,
-                Some(Report::Invalid) => self.counts.invalid += 1,
-                Some(Report::Other) => self.counts.other += 1,
-                Some(Report::Departed { id, realtime }) => self.note(id, realtime),
-            }
-        }
-        Ok(self.counts)
-    }
-
-    /// The trains whose departure has been noted, in the order of leaving, as far as [`collect`](Self::collect) has read.
-    pub fn departed(&self) -> impl Iterator<Item = Departed> + '_ {
-        self.departed.iter().flatten().copied()
-    }
-
-    fn note(&mut self, id: u32, realtime: u64) {
-        let Some(departed) = &mut self.departed else { return };
-        let at = Instant::from_nanos(realtime).shifted(self.from_realtime);
-        departed.push_back(Departed { train: id.into(), at });
-        if departed.len() > MAX_DEPARTED {
-            departed.pop_front();
-        }
+        let sent = outcome.map_err(SendError::from_system)?;
+        self.counts.sent += 1;
+        self.ahead.extend(at);
+        Ok(sent)
     }
 
     /// Whether the kernel holds one more train until `at`.
@@ -235,7 +185,20 @@ impl DatagramSender {
     }
 }
 
-#[cfg(unix)]
+/// How many bytes the train has.
+fn checked_length(slices: &[IoSlice<'_>], segment: Option<u16>) -> Result<usize, SendError> {
+    let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+    let too_many = segment.is_some_and(|segment| bytes > usize::from(segment) * MAX_DATAGRAMS);
+    if bytes <= MAX_TRAIN && !too_many && slices.len() <= MAX_SLICES {
+        return Ok(bytes);
+    }
+    let what = format!(
+        "a train of {bytes} bytes in {} slices: at most {MAX_DATAGRAMS} datagrams, {MAX_TRAIN} bytes and {MAX_SLICES} slices",
+        slices.len()
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what).into())
+}
+
 fn no_room(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }

@@ -229,6 +229,7 @@ impl Line {
             let until = match self.socket.send(&[IoSlice::new(&self.room)], None, at) {
                 Ok(_) => return Ok(()),
                 Err(SendError::Io(error)) => return Err(error),
+                Err(error @ SendError::TooLarge) => return Err(io::Error::other(error)),
                 Err(SendError::Full) => clock::now() + RETRY,
                 Err(SendError::TooFarAhead { until }) => until,
             };

@@ -1,0 +1,155 @@
+//! What becomes of a train: [`SendError`], [`SenderCounts`], [`Departed`].
+
+use std::{collections::VecDeque, io, os::fd::AsFd as _};
+
+use evb_core::time::Instant;
+
+use super::{DatagramSender, MAX_AHEAD};
+use crate::{
+    clock,
+    sys_txtime::{self, Report},
+};
+
+/// How many departures are kept.
+const MAX_DEPARTED: usize = 4096;
+
+/// Why a train was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// As many trains wait in the kernel as it holds without dropping, or this one departs too far in the future.
+    #[error("too many trains wait in the kernel, or one would wait too long; send it at {until}")]
+    TooFarAhead {
+        /// From then on there is room.
+        until: Instant,
+    },
+    /// The socket's buffer is full; wait until it is writable.
+    #[error("the socket's send buffer is full")]
+    Full,
+    /// A datagram is larger than the device takes: its MTU has shrunk, or it never took that much.
+    #[error("a datagram is larger than the device's MTU, less the headers; send smaller ones")]
+    TooLarge,
+    /// The network or the system failed.
+    #[error("sending failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What became of trains, as far as the kernel tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounts {
+    /// Trains handed to the kernel.
+    pub sent: u64,
+    /// Dropped by `etf` because their time passed while they waited.
+    pub missed: u64,
+    /// Dropped by `etf` because it did not accept their time: past when it arrived there, or another clock.
+    pub invalid: u64,
+    /// Other reports, such as a port where nobody listens.
+    pub other: u64,
+    /// Reports that a router had to drop a datagram for its size: the path's MTU is below the device's.
+    pub too_large_for_path: u64,
+    /// Trains that this host dropped for want of memory or of room in the device's queue.
+    pub dropped_here: u64,
+    /// Trains that the kernel refused to cut (`UDP_SEGMENT`).
+    pub gso_refused: u64,
+    /// Datagrams that were sent one by one because it refuses.
+    pub uncut: u64,
+}
+
+/// When a train left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departed {
+    /// Which: the first train of the sender is 0.
+    pub train: u64,
+    /// When it left the queueing discipline for the device.
+    pub at: Instant,
+}
+
+impl SendError {
+    pub(super) fn from_system(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            _ if error.kind() == io::ErrorKind::WouldBlock => Self::Full,
+            Some(libc::EMSGSIZE) => Self::TooLarge,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+impl SenderCounts {
+    /// Counts what the network said, unless the system says it again of the datagram itself.
+    pub(super) fn note_icmp(&mut self, report: Option<io::Error>, again: Option<&io::Error>) {
+        let code = report.and_then(|report| report.raw_os_error());
+        match code {
+            Some(libc::EMSGSIZE) if again.and_then(io::Error::raw_os_error) == code => {}
+            Some(libc::EMSGSIZE) => self.too_large_for_path += 1,
+            _ => self.other += 1,
+        }
+    }
+}
+
+impl DatagramSender {
+    /// From now on, notes when each train leaves this host's queueing discipline, for [`departed`](Self::departed). It
+    /// costs a report a train: for proofs, not for production.
+    ///
+    /// # Errors
+    /// The system's: it knows no such time stamps. Ask before the first train.
+    pub fn stamp_departures(&mut self) -> io::Result<()> {
+        sys_txtime::set_departure_stamps(self.socket.as_fd())?;
+        self.from_realtime = clock::from_realtime();
+        self.departed = Some(VecDeque::new());
+        Ok(())
+    }
+
+    /// Reads the error queue, a bounded number of entries, and returns the counts so far.
+    ///
+    /// # Errors
+    /// The system's, on a socket that is broken already.
+    pub fn collect(&mut self) -> io::Result<SenderCounts> {
+        for _ in 0..4 * MAX_AHEAD {
+            match sys_txtime::take_report(self.socket.as_fd())? {
+                None => break,
+                Some(Report::Missed) => self.counts.missed += 1,
+                Some(Report::Invalid) => self.counts.invalid += 1,
+                Some(Report::Other) => self.counts.other += 1,
+                Some(Report::Departed { id, realtime }) => self.note(id, realtime),
+            }
+        }
+        Ok(self.counts)
+    }
+
+    /// What became of trains, as far as [`collect`](Self::collect) has read.
+    pub fn counts(&self) -> SenderCounts {
+        self.counts
+    }
+
+    /// The trains whose departure has been noted, in the order of leaving, as far as [`collect`](Self::collect) has read.
+    pub fn departed(&self) -> impl Iterator<Item = Departed> + '_ {
+        self.departed.iter().flatten().copied()
+    }
+
+    fn note(&mut self, id: u32, realtime: u64) {
+        let Some(departed) = &mut self.departed else { return };
+        let at = Instant::from_nanos(realtime).shifted(self.from_realtime);
+        departed.push_back(Departed { train: id.into(), at });
+        if departed.len() > MAX_DEPARTED {
+            departed.pop_front();
+        }
+    }
+}
+
+/// Whether it may be what the network says of an earlier datagram, by ICMP: `icmp_err_convert` (`net/ipv4/icmp.c`),
+/// `icmpv6_err_convert` (`net/ipv6/icmp.c`), and `EMSGSIZE` for a router's "fragmentation needed" (`__udp4_lib_err`).
+pub(crate) fn is_icmp(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENOPROTOOPT
+                | libc::EOPNOTSUPP
+                | libc::EPROTO
+                | libc::EACCES
+                | libc::EMSGSIZE
+        )
+    )
+}

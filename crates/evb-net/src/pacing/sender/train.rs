@@ -1,0 +1,159 @@
+//! Trains that go out whatever the device can do: whole where the kernel cuts them (`UDP_SEGMENT`), else datagram by datagram.
+//!
+//! `udp_send_skb` (`net/ipv4/udp.c`) and `udp_v6_send_skb` (`net/ipv6/udp.c`) refuse to cut with `EIO` where a transform such as
+//! IPsec or, until Linux 6.11, a device without checksum offload is on the way, and with `EINVAL` on sockets without
+//! checksums. Before Linux 6.14 they also say `EINVAL` where a datagram exceeds the MTU, which later kernels report as `EMSGSIZE`.
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+};
+
+use evb_core::time::Instant;
+
+use super::{
+    DatagramSender, SendError, checked_length,
+    gso::{Gso, GsoState},
+    no_room,
+};
+use crate::clock;
+
+impl DatagramSender {
+    /// Sends one train of datagrams of `segment` bytes each, the last perhaps shorter, as [`send`](Self::send) does. Where the
+    /// kernel refuses to cut trains, its datagrams go one by one, for a second, then for doubled times up to a minute.
+    ///
+    /// Returns the bytes sent: all, or with datagrams that go one by one perhaps fewer, a multiple of `segment`. What this host
+    /// drops for want of room is counted and taken for sent, like anything that the network loses.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn send_train(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        segment: u16,
+        at: Option<Instant>,
+    ) -> Result<usize, SendError> {
+        let bytes = checked_length(slices, Some(segment))?;
+        if bytes <= usize::from(segment) {
+            return self.attempt_or_drop(slices, None, at, bytes);
+        }
+        if !self.gso.is_worth_trying(clock::now) {
+            return self.send_one_by_one(slices, segment, at);
+        }
+        match self.attempt_or_drop(slices, Some(segment), at, bytes) {
+            Err(SendError::Io(error)) if is_refusal(&error) => {
+                // If the datagrams themselves are at fault, that is what this says.
+                let sent = self.send_one_by_one(slices, segment, at)?;
+                self.pause_gso(&error);
+                Ok(sent)
+            }
+            Ok(sent) => {
+                if !self.gso.state().is_on() {
+                    tracing::info!("the kernel cuts trains into datagrams again");
+                    self.gso.worked();
+                }
+                Ok(sent)
+            }
+            other => other,
+        }
+    }
+
+    /// Sends one datagram at once, to a peer or, on a socket without one, to anybody.
+    pub(crate) fn send_to(&mut self, peer: SocketAddr, datagram: &[u8]) -> Result<usize, SendError> {
+        match self.socket.send_to(datagram, peer).map_err(SendError::from_system) {
+            Err(SendError::Io(error)) if no_room(&error) => Err(SendError::Full),
+            outcome => outcome,
+        }
+    }
+
+    /// Whether the kernel cuts trains into datagrams.
+    pub fn gso(&self) -> GsoState {
+        self.gso.state()
+    }
+
+    /// Never asks the kernel to cut trains.
+    pub(crate) fn without_gso(&mut self) {
+        self.gso = Gso::off();
+    }
+
+    fn pause_gso(&mut self, error: &io::Error) {
+        self.counts.gso_refused += 1;
+        self.gso.refused(clock::now());
+        if self.counts.gso_refused == 1 {
+            tracing::warn!(%error, "the kernel does not cut trains into datagrams: throughput falls to a tenth");
+        }
+    }
+
+    fn attempt_or_drop(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        segment: Option<u16>,
+        at: Option<Instant>,
+        bytes: usize,
+    ) -> Result<usize, SendError> {
+        match self.attempt(slices, segment, at) {
+            Err(SendError::Io(error)) if no_room(&error) => {
+                self.counts.dropped_here += 1;
+                Ok(bytes)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn send_one_by_one(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        segment: u16,
+        at: Option<Instant>,
+    ) -> Result<usize, SendError> {
+        let mut rest = Cursor { slices, offset: 0 };
+        let mut datagram = std::mem::take(&mut self.gathered);
+        let mut sent = 0;
+        let outcome = loop {
+            rest.gather(usize::from(segment), &mut datagram);
+            if datagram.is_empty() {
+                break Ok(());
+            }
+            match self.attempt_or_drop(&[IoSlice::new(&datagram)], None, at, datagram.len()) {
+                Ok(bytes) => sent += bytes,
+                Err(error) => break Err(error),
+            }
+            self.counts.uncut += 1;
+        };
+        self.gathered = datagram;
+        match outcome {
+            // The next call meets the same error, with nothing sent.
+            Err(error) if sent == 0 => Err(error),
+            _ => Ok(sent),
+        }
+    }
+}
+
+/// Whether it means that the kernel does not cut this train.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
+}
+
+/// What of the slices is still to be sent.
+struct Cursor<'a> {
+    slices: &'a [IoSlice<'a>],
+    /// How much of the first is gone.
+    offset: usize,
+}
+
+impl Cursor<'_> {
+    /// Puts the next `size` bytes into `datagram`, or what is left.
+    fn gather(&mut self, size: usize, datagram: &mut Vec<u8>) {
+        datagram.clear();
+        while let Some((first, others)) = self.slices.split_first() {
+            let rest = first.get(self.offset..).unwrap_or_default();
+            let piece = rest.len().min(size - datagram.len());
+            datagram.extend_from_slice(&rest[..piece]);
+            if piece < rest.len() {
+                self.offset += piece;
+                return;
+            }
+            (self.slices, self.offset) = (others, 0);
+        }
+    }
+}

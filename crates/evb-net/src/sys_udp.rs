@@ -1,0 +1,251 @@
+//! What the kernel does for datagrams in bulk: batches of received runs (`recvmmsg`, `UDP_GRO`), the counters of a socket
+//! (`SO_MEMINFO`), checksums (`SO_NO_CHECK`, `UDP_NO_CHECK6_*`) and buffers beyond the system's limit (`SO_RCVBUFFORCE`).
+//! Linux: `include/uapi/linux/udp.h`, `include/uapi/asm-generic/socket.h`, `net/ipv4/udp.c`.
+//!
+//! What is unsafe is one call of `recvmmsg`, and a promise to tokio.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
+};
+
+use tokio::io::unix::AsyncFd;
+
+use crate::{ancillary::Ancillary, pacing::DatagramSender};
+
+/// How many messages one call takes at most.
+pub(crate) const MAX_BATCH: usize = 32;
+
+/// What `sockaddr_in6` needs, the larger of the two.
+const ADDRESS: usize = 28;
+
+/// Where an address is written by the kernel, aligned as `sockaddr` wants it.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(8))]
+struct RawAddress([u8; ADDRESS]);
+
+impl RawAddress {
+    /// `sockaddr_in`: family, port, address; `sockaddr_in6`: family, port, flow, address, scope.
+    fn read(&self, length: usize) -> Option<SocketAddr> {
+        let bytes = self.0.get(..length)?;
+        let (family, rest) = bytes.split_first_chunk::<2>()?;
+        let (port, rest) = rest.split_first_chunk::<2>()?;
+        let port = u16::from_be_bytes(*port);
+        let (word, rest) = rest.split_first_chunk::<4>()?;
+        match i32::from(u16::from_ne_bytes(*family)) {
+            libc::AF_INET => Some(SocketAddrV4::new(Ipv4Addr::from(*word), port).into()),
+            libc::AF_INET6 => {
+                let (address, rest) = rest.split_first_chunk::<16>()?;
+                let scope = u32::from_ne_bytes(*rest.first_chunk::<4>()?);
+                // The flow label is kept out: it is no part of who the peer is.
+                Some(SocketAddrV6::new(Ipv6Addr::from(*address), port, 0, scope).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What the kernel says of one received message.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    from: RawAddress,
+    from_length: usize,
+    ancillary: Ancillary<32>,
+    /// Its bytes of payload, as far as there was room.
+    pub(crate) length: usize,
+    /// It was longer than the room.
+    pub(crate) truncated: bool,
+}
+
+impl Arrival {
+    pub(crate) const fn new() -> Self {
+        Self {
+            from: RawAddress([0; ADDRESS]),
+            from_length: 0,
+            ancillary: Ancillary::new(),
+            length: 0,
+            truncated: false,
+        }
+    }
+
+    /// Who sent it.
+    pub(crate) fn from(&self) -> Option<SocketAddr> {
+        self.from.read(self.from_length)
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod platform {
+    use std::{
+        ffi::c_int,
+        io,
+        os::fd::{AsRawFd as _, BorrowedFd},
+        ptr,
+    };
+
+    use super::{ADDRESS, Arrival, MAX_BATCH};
+    use crate::sys_option::{get, set};
+
+    // `linux/udp.h`: libc lacks them.
+    const UDP_NO_CHECK6_TX: c_int = 101;
+    const UDP_NO_CHECK6_RX: c_int = 102;
+    const UDP_GRO: c_int = 104;
+
+    /// `linux/sock_diag.h`.
+    const SK_MEMINFO_VARS: usize = 9;
+    const SK_MEMINFO_DROPS: usize = 8;
+
+    impl Arrival {
+        /// How long each datagram of the run is; `None` if it is a single one. `udp_cmsg_recv` (`include/linux/udp.h`).
+        pub(crate) fn stride(&self) -> Option<usize> {
+            let mut stride = None;
+            self.ancillary.each(|level, kind, data| {
+                if (level, kind) == (libc::SOL_UDP, UDP_GRO) {
+                    stride = data.try_into().ok().map(i32::from_ne_bytes);
+                }
+            });
+            stride.and_then(|stride| usize::try_from(stride).ok()).filter(|stride| *stride > 0)
+        }
+    }
+
+    /// Takes messages that are here, each into `room` bytes of `rooms`, at most one per arrival; how many.
+    pub(crate) fn receive_batch(
+        socket: BorrowedFd<'_>,
+        rooms: &mut [u8],
+        room: usize,
+        arrivals: &mut [Arrival],
+    ) -> io::Result<usize> {
+        let mut slices = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MAX_BATCH];
+        // SAFETY: `mmsghdr` is plain numbers and pointers, for which zero is a value.
+        let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { std::mem::zeroed() };
+        let mut count = 0;
+        let parts = messages.iter_mut().zip(&mut slices);
+        for ((message, slice), (arrival, room)) in
+            parts.zip(arrivals.iter_mut().zip(rooms.chunks_exact_mut(room)))
+        {
+            *slice = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+            let header = &mut message.msg_hdr;
+            header.msg_iov = slice;
+            header.msg_iovlen = 1;
+            header.msg_name = (&raw mut arrival.from.0).cast();
+            header.msg_namelen = ADDRESS as libc::socklen_t;
+            header.msg_control = arrival.ancillary.bytes.as_mut_ptr().cast();
+            header.msg_controllen = arrival.ancillary.bytes.len() as _;
+            count += 1;
+        }
+        // SAFETY: the first `count` messages point to slices, addresses and ancillary data that live through the call and are
+        // exclusively ours; the kernel writes within the lengths given.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT,
+                ptr::null_mut(),
+            )
+        };
+        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        for (message, arrival) in messages.iter().zip(arrivals.iter_mut()).take(received) {
+            let header = &message.msg_hdr;
+            arrival.from_length = (header.msg_namelen as usize).min(ADDRESS);
+            #[allow(clippy::unnecessary_cast, reason = "not a usize with every C library")]
+            let ancillary = header.msg_controllen as usize;
+            arrival.ancillary.length = ancillary.min(arrival.ancillary.bytes.len());
+            arrival.length = (message.msg_len as usize).min(room);
+            arrival.truncated = header.msg_flags & libc::MSG_TRUNC != 0;
+        }
+        Ok(received)
+    }
+
+    /// Lets the kernel hand over runs of datagrams of one sender as one message.
+    pub(crate) fn set_gro(socket: BorrowedFd<'_>) -> io::Result<()> {
+        set(socket, libc::SOL_UDP, UDP_GRO, &1i32)
+    }
+
+    /// Sends without checksums, and takes what has none.
+    pub(crate) fn set_no_checksum(socket: BorrowedFd<'_>, is_v4: bool) -> io::Result<()> {
+        if is_v4 {
+            return set(socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, &1i32);
+        }
+        set(socket, libc::SOL_UDP, UDP_NO_CHECK6_TX, &1i32)?;
+        set(socket, libc::SOL_UDP, UDP_NO_CHECK6_RX, &1i32)
+    }
+
+    /// Sets the receive buffer beyond the system's limit; needs CAP_NET_ADMIN.
+    pub(crate) fn force_receive_buffer(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+        set(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+    }
+
+    /// Sets the send buffer beyond the system's limit; needs CAP_NET_ADMIN.
+    pub(crate) fn force_send_buffer(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+        set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
+    }
+
+    /// How many messages the socket has dropped, modulo 2^32: its buffer was full, or a checksum wrong.
+    pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+        let counters: [u32; SK_MEMINFO_VARS] = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO)?;
+        Ok(counters[SK_MEMINFO_DROPS])
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod platform {
+    use std::{io, os::fd::BorrowedFd};
+
+    use super::Arrival;
+
+    fn no<T>() -> io::Result<T> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "lanes over UDP need Linux"))
+    }
+
+    impl Arrival {
+        pub(crate) fn stride(&self) -> Option<usize> {
+            None
+        }
+    }
+
+    pub(crate) fn receive_batch(
+        _: BorrowedFd<'_>,
+        _: &mut [u8],
+        _: usize,
+        _: &mut [Arrival],
+    ) -> io::Result<usize> {
+        no()
+    }
+
+    pub(crate) fn set_gro(_: BorrowedFd<'_>) -> io::Result<()> {
+        no()
+    }
+
+    pub(crate) fn set_no_checksum(_: BorrowedFd<'_>, _: bool) -> io::Result<()> {
+        no()
+    }
+
+    pub(crate) fn force_receive_buffer(_: BorrowedFd<'_>, _: i32) -> io::Result<()> {
+        no()
+    }
+
+    pub(crate) fn force_send_buffer(_: BorrowedFd<'_>, _: i32) -> io::Result<()> {
+        no()
+    }
+
+    pub(crate) fn receive_drops(_: BorrowedFd<'_>) -> io::Result<u32> {
+        no()
+    }
+}
+
+/// Lets the tokio runtime watch a socket in both directions.
+#[allow(unsafe_code)]
+pub(crate) fn watched(socket: DatagramSender) -> io::Result<AsyncFd<DatagramSender>> {
+    // SAFETY: `as_raw_fd` always gives the one descriptor that the sender owns, and it closes only when dropped.
+    let watched = unsafe { AsyncFd::register(socket) };
+    watched.map_err(|error| error.into_parts().1)
+}
+
+pub(crate) use platform::{
+    force_receive_buffer, force_send_buffer, receive_batch, receive_drops, set_gro, set_no_checksum,
+};

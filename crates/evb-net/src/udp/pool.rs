@@ -1,0 +1,73 @@
+//! [`Pool`]: where messages are received, and how runs are split into datagrams.
+
+use std::{io, net::SocketAddr, os::fd::BorrowedFd};
+
+use super::UdpCounts;
+use crate::sys_udp::{self, Arrival, MAX_BATCH};
+
+/// How long a message may be: runs are merged up to what an IP packet holds.
+const ROOM: usize = 64 << 10;
+
+/// How many messages are taken at once.
+const BATCH: usize = 8;
+
+const _: () = assert!(BATCH <= MAX_BATCH);
+
+/// Room for one batch. Memory that no message has reached yet is not taken from the system.
+#[derive(Debug)]
+pub(super) struct Pool {
+    rooms: Box<[u8]>,
+    arrivals: Box<[Arrival]>,
+}
+
+impl Pool {
+    pub(super) fn new() -> Self {
+        Self {
+            rooms: vec![0; BATCH * ROOM].into_boxed_slice(),
+            arrivals: (0..BATCH).map(|_| Arrival::new()).collect(),
+        }
+    }
+
+    /// Takes messages that are here; how many. The socket has no more if they are fewer than [`BATCH`](Self::is_whole).
+    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        sys_udp::receive_batch(socket, &mut self.rooms, ROOM, &mut self.arrivals)
+    }
+
+    /// Whether so many are a whole batch, after which there may be more.
+    pub(super) fn is_whole(&self, messages: usize) -> bool {
+        messages == self.arrivals.len()
+    }
+
+    /// Hands on the datagrams of the first messages, in order; how many there were, empty ones included.
+    pub(super) fn hand_on(
+        &self,
+        messages: usize,
+        counts: &mut UdpCounts,
+        each: &mut impl FnMut(SocketAddr, &[u8]),
+    ) -> usize {
+        let mut datagrams = 0;
+        for (arrival, room) in self.arrivals.iter().zip(self.rooms.chunks_exact(ROOM)).take(messages) {
+            counts.runs += 1;
+            let Some(from) = arrival.from().filter(|_| !arrival.truncated) else {
+                counts.unusable += 1;
+                datagrams += 1;
+                continue;
+            };
+            let run = room.get(..arrival.length).unwrap_or_default();
+            let before = datagrams;
+            for datagram in split(run, arrival.stride()) {
+                datagrams += 1;
+                each(from, datagram);
+            }
+            counts.received += (datagrams - before) as u64;
+        }
+        datagrams
+    }
+}
+
+/// A run's datagrams: all as long as the first, the last perhaps shorter. An empty one is a datagram, too.
+fn split(run: &[u8], stride: Option<usize>) -> impl Iterator<Item = &[u8]> {
+    let stride = stride.unwrap_or(run.len()).max(1);
+    let empty = run.is_empty().then_some(run);
+    run.chunks(stride).chain(empty)
+}

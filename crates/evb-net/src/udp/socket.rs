@@ -1,0 +1,201 @@
+//! [`DatagramSocket`]: both directions of one socket.
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd},
+    task::{Context, Poll, ready},
+};
+
+use evb_core::{time::Instant, units::Rate};
+use socket2::SockRef;
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::{Buffers, Progress, UdpCounts, pool::Pool};
+use crate::{
+    pacing::{DatagramSender, Executor, GsoState, SendError, is_icmp},
+    sys_path, sys_udp,
+};
+
+/// A UDP socket of a lane's source, or of a builder, that never blocks. One task owns it: the one that polls it last is woken.
+#[derive(Debug)]
+pub struct DatagramSocket {
+    io: AsyncFd<DatagramSender>,
+    is_v4: bool,
+    buffers: Buffers,
+    pool: Pool,
+    counts: UdpCounts,
+    /// What the kernel's counter of drops said last, and how many they are in all.
+    dropped: (u32, u64),
+}
+
+impl DatagramSocket {
+    pub(super) fn over(sender: DatagramSender, is_v4: bool, buffers: Buffers) -> io::Result<Self> {
+        Ok(Self {
+            io: sys_udp::watched(sender)?,
+            is_v4,
+            buffers,
+            pool: Pool::new(),
+            counts: UdpCounts::default(),
+            dropped: (0, 0),
+        })
+    }
+
+    /// Takes what is here and calls `each` with every datagram and who sent it, in the order of arrival, until nothing is here
+    /// or at least `budget` datagrams were taken; then there may be more.
+    ///
+    /// Errors that ICMP reports of datagrams sent earlier are counted. Allocates nothing.
+    ///
+    /// # Errors
+    /// The system's, on a socket that is broken.
+    pub fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        budget: usize,
+        mut each: impl FnMut(SocketAddr, &[u8]),
+    ) -> io::Result<Progress> {
+        let mut taken = 0;
+        while taken < budget {
+            let Poll::Ready(ready) = self.io.poll_read_ready(cx) else { return Ok(Progress::Drained) };
+            let mut ready = ready?;
+            match self.pool.receive(ready.get_inner().as_fd()) {
+                Ok(messages) => {
+                    // Fewer: the kernel had no more when it looked, and tells tokio of the next that comes.
+                    if !self.pool.is_whole(messages) {
+                        ready.clear_ready();
+                    }
+                    taken += self.pool.hand_on(messages, &mut self.counts, &mut each);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_icmp(&error) => {
+                    self.counts.icmp += 1;
+                    self.counts.too_large_for_path += u64::from(error.raw_os_error() == Some(libc::EMSGSIZE));
+                    taken += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Progress::More)
+    }
+
+    /// Sends one train to the peer that the socket is connected to, as [`DatagramSender::send_train`]. After
+    /// [`SendError::Full`] wait by [`poll_writable`](Self::poll_writable).
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was sent.
+    pub fn send_train(
+        &mut self,
+        slices: &[IoSlice<'_>],
+        segment: u16,
+        at: Option<Instant>,
+    ) -> Result<usize, SendError> {
+        match self.io.get_mut().send_train(slices, segment, at) {
+            Err(SendError::Full) => {}
+            outcome => return outcome,
+        }
+        // Once more, so that tokio forgets the readiness that it had noted before, and none that comes meanwhile.
+        let mut again = Err(SendError::Full);
+        let attempt = self.io.try_io_mut(Interest::WRITABLE, |sender| {
+            again = sender.send_train(slices, segment, at);
+            match again {
+                Err(SendError::Full) => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        });
+        match attempt {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error.into()),
+            _ => again,
+        }
+    }
+
+    /// Ready when a train is worth trying after [`SendError::Full`].
+    ///
+    /// # Errors
+    /// The runtime is shutting down.
+    pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.io.poll_write_ready(cx))?.retain_ready();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends one datagram to `peer`; false if this host has no room for it now: that is counted, and whoever needs the
+    /// datagram to come repeats it.
+    ///
+    /// # Errors
+    /// [`SendError::TooLarge`], or the system's: there is no way to that peer.
+    pub fn send_to(&mut self, peer: SocketAddr, datagram: &[u8]) -> Result<bool, SendError> {
+        match self.io.get_mut().send_to(peer, datagram) {
+            Ok(_) => {
+                self.counts.sent_to += 1;
+                Ok(true)
+            }
+            Err(SendError::Full) => {
+                self.counts.dropped_to += 1;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has `executor` prepare the socket for at most `rate`, so that trains leave at their departure times; for a connected
+    /// one.
+    ///
+    /// # Errors
+    /// The system's: the executor's options are not permitted.
+    pub fn prepare(&mut self, executor: &dyn Executor, rate: Option<Rate>) -> io::Result<()> {
+        self.io.get_mut().prepare(executor, rate)
+    }
+
+    /// What it has seen so far. Reads the reports of trains whose departure time was missed, too.
+    ///
+    /// # Errors
+    /// The system's, on a socket that is broken.
+    pub fn counts(&mut self) -> io::Result<UdpCounts> {
+        Ok(UdpCounts { trains: self.io.get_mut().collect()?, ..self.counts })
+    }
+
+    /// How many messages the kernel has dropped on their way to the reader, which did not come in time, or for a wrong
+    /// checksum (`SO_MEMINFO`). A run of merged datagrams counts as one.
+    ///
+    /// # Errors
+    /// The system's: it does not count them.
+    pub fn receive_drops(&mut self) -> io::Result<u64> {
+        let now = sys_udp::receive_drops(self.as_fd())?;
+        let (before, total) = self.dropped;
+        self.dropped = (now, total + u64::from(now.wrapping_sub(before)));
+        Ok(self.dropped.1)
+    }
+
+    /// Whether the kernel cuts trains into datagrams.
+    pub fn gso(&self) -> GsoState {
+        self.io.get_ref().gso()
+    }
+
+    /// What its buffers hold.
+    pub fn buffers(&self) -> Buffers {
+        self.buffers
+    }
+
+    /// The largest IP packet that the kernel believes to reach the peer of a connected socket: the device's MTU, or the smaller
+    /// one that a route or a router told it. Headers are 28 B of it (IPv6: 48 B).
+    ///
+    /// # Errors
+    /// The system's: the socket is not connected.
+    pub fn mtu(&self) -> io::Result<u32> {
+        sys_path::path_mtu(&SockRef::from(self.io.get_ref()), self.is_v4)
+    }
+
+    /// Where it listens, and what it sends from.
+    ///
+    /// # Errors
+    /// The system's, on a socket that is broken.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get_ref().local_addr()
+    }
+}
+
+impl AsFd for DatagramSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.get_ref().as_fd()
+    }
+}
