@@ -12,6 +12,7 @@ use evb_core::{
     event::Event,
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    lane::Taken,
     set::SourceSet,
     source::{self, SourceConfig, SourceCore},
     time::Instant,
@@ -19,7 +20,7 @@ use evb_core::{
     wire::{
         control::{Assignments, Completions, Decisions, Verdict},
         record::{
-            ANNOUNCEMENT, Announcement, COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_commit_range,
+            ANNOUNCEMENT, Announcement, COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_range,
             encode_commit, encode_fragment_header,
         },
     },
@@ -62,7 +63,7 @@ fn wire(criterion: &mut Criterion) {
             into.clear();
             encode_commit(7, black_box(&ranges), &mut into);
             let ranges = into[RECORD_HEADER..].as_chunks::<COMMIT_RANGE>().0;
-            ranges.iter().map(|range| decode_commit_range(range).unwrap().end).sum::<u64>()
+            ranges.iter().map(|range| decode_range(range).unwrap().end).sum::<u64>()
         });
     });
     group.bench_function("decisions", |bench| {
@@ -189,7 +190,7 @@ impl Lanes {
                 self.builder.handle_announcements(lane, offset, items, NOW).unwrap();
             }
         }
-        while let Some(mut range) = source.take(0, 1 << 20) {
+        while let Some(Taken { mut range, .. }) = source.take(0, 1 << 20) {
             self.builder.check_data(lane, range.start, (range.end - range.start) as u32).unwrap();
             while !range.is_empty() {
                 let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(64);
@@ -228,10 +229,10 @@ impl Lanes {
                 RecordHeader::Grant { end } => self.sources[lane].handle_grant(0, end).unwrap(),
                 RecordHeader::Commit { offset, .. } => {
                     let ranges = body.as_chunks::<COMMIT_RANGE>().0;
-                    let ranges: Vec<_> = ranges.iter().map(|r| decode_commit_range(r).unwrap()).collect();
+                    let ranges: Vec<_> = ranges.iter().map(|r| decode_range(r).unwrap()).collect();
                     self.sources[lane].handle_commit(0, offset, &ranges, drop).unwrap();
                 }
-                RecordHeader::Announce { .. } | RecordHeader::Data { .. } => panic!("not a builder's"),
+                _ => panic!("not a builder's"),
             }
             records = rest;
         }

@@ -10,6 +10,7 @@ mod assembly;
 mod clock;
 mod counters;
 mod lanes;
+mod datagrams;
 mod roster;
 mod table;
 
@@ -20,6 +21,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 pub use assembly::LARGE_FRAGMENT;
+pub use datagrams::DatagramCounters;
 pub use roster::RosterError;
 
 use assembly::{Assembly, Pool, State};
@@ -70,7 +72,8 @@ pub struct BuilderConfig {
 pub enum Output {
     /// An event is over: filter it, write it, and say so by `handle_written`, `handle_rejected` or `handle_failed`.
     Event(Event),
-    /// The lane of that source index has records to be sent: call [`BuilderCore::write_records`].
+    /// The lane of that source index has records to be sent: call [`BuilderCore::write_records`], or over datagrams
+    /// [`BuilderCore::write_datagram`].
     Lane(usize),
     /// To the supervisor.
     Supervisor(Control),
@@ -215,6 +218,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.policy.handle_timeout(now);
         self.grants_due = true;
+        self.expire_datagrams(now);
         while let Some((deadline, event)) = self.deadlines.front().copied() {
             if deadline > now {
                 break;
@@ -241,7 +245,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn next_timeout(&self) -> Option<Instant> {
         let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
         let regular = Some(self.next_heartbeat.min(self.next_sweep));
-        earlier(earlier(deadline, self.policy.next_timeout()), earlier(self.lanes.commit_at(), regular))
+        let lanes = earlier(self.lanes.commit_at(), self.lanes.next_datagram());
+        earlier(earlier(deadline, self.policy.next_timeout()), earlier(lanes, regular))
     }
 
     /// What is to be done next.
@@ -251,7 +256,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
         if core::mem::take(&mut self.grants_due) {
             while let Some(grant) = self.policy.poll(self.lanes.demands(), now) {
-                self.lanes.grant(grant);
+                self.lanes.grant(grant, now);
             }
         }
         if let Some(lane) = self.lanes.take_dirty(now) {

@@ -1,8 +1,8 @@
 //! [`GrantPolicy`]: when a builder lets which source send how much. Core says what a policy is; evb-shaper has them.
 
-use core::time::Duration;
+use core::{ops::Range, time::Duration};
 
-use crate::{id::EventId, time::Instant, units::Bytes};
+use crate::{id::EventId, lane::Request, time::Instant, units::Bytes};
 
 /// What a policy sees of a lane: the cumulative counters (lane offsets in bytes) and the event that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,15 +19,41 @@ pub struct LaneDemand {
     pub oldest_end: u64,
     /// Whether the source is connected; a lane that is not gets no grants.
     pub connected: bool,
+    /// Bytes below `granted` that were lost on the way and have to be sent again.
+    pub lost: Option<Lost>,
 }
 
-/// Permission for one lane to send up to `end`.
+/// Lane bytes to be asked for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Lane offset of the first.
+    pub start: u64,
+    /// Where they end.
+    pub end: u64,
+    /// The number under which they would be asked for now.
+    pub request: Request,
+}
+
+/// Permission for one lane to send the bytes from `start` to `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Index of the lane.
     pub lane: usize,
-    /// New value of the lane's `granted`.
+    /// Lane offset of the first byte.
+    pub start: u64,
+    /// Where they end; for a first transmission, the new value of the lane's `granted`.
     pub end: u64,
+    /// 0 for a first transmission, else the number of the request.
+    pub request: Request,
+}
+
+/// How a transmission ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is here.
+    Arrived,
+    /// It was declared lost; if it comes nevertheless, it does not count.
+    Lost,
 }
 
 /// How long a grant took until its last byte was there, and other facts that a policy counts.
@@ -45,14 +71,26 @@ pub struct GrantCounters {
 
 /// A machine that decides the next grant from what the lanes demand.
 ///
-/// Inputs: `handle_received`, `handle_reset`, `handle_timeout`; output: `poll`, until `None`. After each grant the caller
+/// Inputs: `handle_received`, `handle_accounted`, `handle_reset`, `handle_timeout`; output: `poll`, until `None`. After each grant the caller
 /// raises the lane's `granted` before it polls again.
 pub trait GrantPolicy {
     /// The next grant that may be given now.
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
 
-    /// Bytes arrived: `lane` has received up to `received`.
+    /// Bytes arrived: `lane` has received up to `received`, without gap. Over a stream, that accounts for all permitted
+    /// bytes below it.
     fn handle_received(&mut self, lane: usize, received: u64, now: Instant);
+
+    /// Over datagrams, where bytes are permitted and lost in pieces: a transmission of `range`, permitted under that
+    /// number, has ended. Each byte of a grant ends once.
+    fn handle_accounted(
+        &mut self,
+        lane: usize,
+        range: Range<u64>,
+        request: Request,
+        fate: Fate,
+        now: Instant,
+    );
 
     /// The lane's connection is new: what was granted beyond `received` is void.
     fn handle_reset(&mut self, lane: usize, received: u64, now: Instant);

@@ -3,15 +3,48 @@
 //!
 //! [`OutgoingLane`] is the source's end, [`IncomingLane`] the builder's. Both are pure bookkeeping: bytes enter and leave
 //! as slices, and every record is idempotent, so that control records may be batched, repeated or lost.
+//!
+//! Over datagrams, each end has a companion that knows what was lost, what to ask for again and what to repeat; the lanes
+//! themselves are the same.
 
 mod outgoing;
 mod incoming;
+mod round_trip;
+mod reassembly;
+mod recovery;
+mod incoming_datagrams;
+mod outgoing_datagrams;
 
 #[cfg(test)]
 mod tests;
 
+use crate::wire::record::RecordError;
+
+pub(crate) use incoming_datagrams::IncomingDatagrams;
+pub(crate) use outgoing_datagrams::OutgoingDatagrams;
+
 pub use incoming::{Arrival, IncomingFragment, IncomingLane};
-pub use outgoing::OutgoingLane;
+pub use outgoing::{OutgoingLane, Taken};
+pub use outgoing_datagrams::Sealing;
+pub use recovery::{RecoveryCounters, Request};
+pub use round_trip::RoundTrip;
+
+/// Why a datagram was not taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DatagramFault {
+    /// Of another epoch, or of a connection that is gone: drop it, and count it.
+    #[error("a datagram of another epoch, or of a connection that is gone")]
+    Stale,
+    /// The peer sent bytes that are no record: the end of the connection.
+    #[error("the peer broke the protocol: {0}")]
+    Record(#[from] RecordError),
+    /// The peer's records contradict each other: the end of the connection.
+    #[error("the peer broke the protocol: {0}")]
+    Lane(#[from] LaneError),
+    /// A record or datagram that only the other side may send: the end of the connection.
+    #[error("the peer broke the protocol: it sent what is not its to send")]
+    WrongDirection,
+}
 
 /// A record that contradicts what the lane knows: the peer's fault, and the end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

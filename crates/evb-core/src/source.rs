@@ -8,6 +8,7 @@
 //! ```
 
 mod backlog;
+mod datagrams;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ use backlog::{Backlog, Placed};
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
-    lane::{LaneError, OutgoingLane},
+    lane::{LaneError, OutgoingDatagrams, OutgoingLane, Taken},
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
@@ -58,7 +59,8 @@ pub struct SourceConfig {
 /// What a source wants done.
 #[derive(Debug)]
 pub enum Output {
-    /// The lane of that builder index has announcements: call [`SourceCore::announce`].
+    /// The lane of that builder index has announcements: call [`SourceCore::announce`], or over datagrams
+    /// [`SourceCore::write_datagram`].
     Announce(usize),
     /// An event is assigned and its fragment is not here: make it and push it. Only with `on_demand`.
     Wanted(EventId),
@@ -104,6 +106,9 @@ pub struct SourceCore {
     config: SourceConfig,
     backlog: Backlog,
     lanes: Vec<OutgoingLane>,
+    /// Of lanes whose records go by datagrams.
+    datagrams: Vec<Option<OutgoingDatagrams>>,
+    ranges: Vec<Range<u64>>,
     /// Which lanes have a connection.
     connected: SourceSet,
     wanted: VecDeque<EventId>,
@@ -121,6 +126,8 @@ impl SourceCore {
         Self {
             backlog: Backlog::new(config.decided, config.orphan_timeout),
             lanes: config.builders.iter().map(|_| OutgoingLane::default()).collect(),
+            datagrams: config.builders.iter().map(|_| None).collect(),
+            ranges: Vec::new(),
             connected: SourceSet::default(),
             wanted: VecDeque::new(),
             announce: SourceSet::default(),
@@ -234,6 +241,7 @@ impl SourceCore {
     /// A builder's connection is gone.
     pub fn handle_lane_disconnected(&mut self, lane: usize) {
         self.connected.remove(lane);
+        self.datagrams[lane] = None;
     }
 
     /// Whether every builder can be reached.
@@ -264,11 +272,12 @@ impl SourceCore {
     /// Time passed: fragments that nobody decided about.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.counters.unexpected += self.backlog.expire(now);
+        self.expire_datagrams(now);
     }
 
     /// When `handle_timeout` or `poll` has something to do without further input.
     pub fn next_timeout(&self) -> Option<Instant> {
-        earlier(Some(self.next_heartbeat), self.backlog.next_expiry())
+        earlier(earlier(Some(self.next_heartbeat), self.backlog.next_expiry()), self.next_datagram())
     }
 
     /// What is to be done next; permitted data is taken from the lanes beside it.
@@ -278,7 +287,7 @@ impl SourceCore {
         }
         while let Some(lane) = self.announce.iter().next() {
             self.announce.remove(lane);
-            if self.connected.contains(lane) && self.lanes[lane].has_announcements() {
+            if self.connected.contains(lane) && self.is_announcement_due(lane, now) {
                 return Some(Output::Announce(lane));
             }
         }
@@ -308,13 +317,13 @@ impl SourceCore {
     }
 
     /// Hands out at most `limit` permitted bytes of a lane.
-    pub fn take(&mut self, lane: usize, limit: u64) -> Option<Range<u64>> {
+    pub fn take(&mut self, lane: usize, limit: u64) -> Option<Taken> {
         if !self.connected.contains(lane) {
             return None;
         }
-        let range = self.lanes[lane].take(limit)?;
-        self.counters.sent_bytes += range.end - range.start;
-        Some(range)
+        let taken = self.lanes[lane].take(limit)?;
+        self.counters.sent_bytes += taken.range.end - taken.range.start;
+        Some(taken)
     }
 
     /// The memory behind a range that was handed out: see [`OutgoingLane::gather`].

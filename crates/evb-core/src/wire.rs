@@ -3,10 +3,12 @@
 //! * [`preamble`]: the first bytes of every connection, which tell us from foreign protocols.
 //! * [`control`]: handshakes and control messages (prost).
 //! * [`record`]: lane records (fixed binary): announcements, grants, commits, data headers.
+//! * [`datagram`]: what carries lane records and lane bytes over UDP.
 
 pub mod preamble;
 pub mod control;
 pub mod record;
+pub mod datagram;
 
 #[cfg(test)]
 mod tests;

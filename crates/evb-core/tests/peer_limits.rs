@@ -8,8 +8,9 @@ use evb_core::{
     builder::{BuilderConfig, BuilderCore, Output},
     event::Event,
     fragment::{Fragment, Timestamp},
-    grant::{Grant, GrantCounters, GrantPolicy, LaneDemand},
+    grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    lane::Request,
     set::SourceSet,
     source::{PushError, SourceConfig, SourceCore},
     supervisor::{PlanError, RunPlan},
@@ -98,6 +99,7 @@ impl GrantPolicy for Never {
         None
     }
     fn handle_received(&mut self, _: usize, _: u64, _: Instant) {}
+    fn handle_accounted(&mut self, _: usize, _: core::ops::Range<u64>, _: Request, _: Fate, _: Instant) {}
     fn handle_reset(&mut self, _: usize, _: u64, _: Instant) {}
     fn handle_gone(&mut self, _: usize, _: Instant) {}
     fn handle_timeout(&mut self, _: Instant) {}

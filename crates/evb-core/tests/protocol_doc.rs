@@ -15,8 +15,8 @@ use evb_core::{
         },
         preamble::{ConnectionKind, PREAMBLE_LENGTH, check_preamble, preamble},
         record::{
-            ANNOUNCEMENT, Announcement, COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_commit_range,
-            decode_fragment_header, encode_commit,
+            ANNOUNCEMENT, Announcement, COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_fragment_header,
+            decode_range, encode_commit,
         },
     },
 };
@@ -108,7 +108,7 @@ fn data() -> Vec<u8> {
     let mut lane = lane();
     lane.announce(&mut BytesMut::new());
     lane.handle_grant(41).unwrap();
-    let range = lane.take(41).unwrap();
+    let range = lane.take(41).unwrap().range;
     let mut bytes = RecordHeader::Data { length: 41, offset: 0 }.encode().to_vec();
     let mut slices = Vec::with_capacity(8);
     assert_eq!(lane.gather(range, &mut slices), 41);
@@ -221,7 +221,6 @@ fn lane_records_of_the_page_are_understood() {
     assert_eq!(decode_fragment_header(next), (EventId::new(43), Checksum::of(b"")));
     let (header, body) = record(&page["commit"]);
     assert_eq!(header, RecordHeader::Commit { count: 2, offset: 25 });
-    let ranges: Result<Vec<_>, _> =
-        body.as_chunks::<COMMIT_RANGE>().0.iter().map(decode_commit_range).collect();
+    let ranges: Result<Vec<_>, _> = body.as_chunks::<COMMIT_RANGE>().0.iter().map(decode_range).collect();
     assert_eq!(ranges, Ok(vec![41..141, 300..400]));
 }

@@ -1,13 +1,16 @@
 //! What was granted and has not arrived, grant by grant.
 
-use core::time::Duration;
+use core::{ops::Range, time::Duration};
 use std::collections::VecDeque;
 
 use evb_core::{
-    grant::{Grant, GrantCounters, LaneDemand},
+    grant::{Fate, Grant, GrantCounters, LaneDemand},
+    lane::Request,
     time::Instant,
     units::Bytes,
 };
+
+use crate::cost::PacketCost;
 
 /// A lane from which no byte came for so long, with a grant outstanding, is stalled.
 pub(crate) const STALL: Duration = Duration::from_millis(50);
@@ -20,6 +23,15 @@ pub(crate) trait Rule {
     /// The next grant that may be given now; charged.
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
 
+    /// Whether so much more may be outstanding on that lane: asked before lost bytes are sent again, which go in front of all
+    /// new grants.
+    fn allows(&self, _charges: &Charges, _lane: usize, _cost: Bytes) -> bool {
+        true
+    }
+
+    /// What bytes cost in the port.
+    fn cost(&self) -> &PacketCost;
+
     /// The lane has received so much, on the connection that it has or on a new one.
     fn handle_received(&mut self, _lane: usize, _received: u64) {}
 
@@ -27,7 +39,8 @@ pub(crate) trait Rule {
     fn handle_reset(&mut self, _lane: usize) {}
 }
 
-/// The charges of all lanes. A grant is charged when given, and released whole when its last byte has arrived.
+/// The charges of all lanes. A grant is charged when given, and released whole when the last of its bytes has arrived or is
+/// declared lost.
 #[derive(Debug)]
 pub(crate) struct Charges {
     lanes: Vec<LaneCharges>,
@@ -47,7 +60,12 @@ struct LaneCharges {
 
 #[derive(Debug)]
 struct Charge {
+    /// The lane bytes.
+    start: u64,
     end: u64,
+    request: Request,
+    /// How many of them have neither arrived nor been declared lost.
+    left: u64,
     cost: Bytes,
     given: Instant,
 }
@@ -74,26 +92,79 @@ impl Charges {
         self.lanes[lane].stalled
     }
 
-    pub(crate) fn give(&mut self, lane: usize, end: u64, cost: Bytes, now: Instant) {
-        let charges = &mut self.lanes[lane];
+    /// Charges a grant.
+    pub(crate) fn give(&mut self, grant: Grant, cost: Bytes, now: Instant) -> Grant {
+        let charges = &mut self.lanes[grant.lane];
         if charges.grants.is_empty() {
             charges.last_byte = now;
         }
-        charges.grants.push_back(Charge { end, cost, given: now });
+        let Grant { start, end, request, .. } = grant;
+        charges.grants.push_back(Charge { start, end, request, left: end - start, cost, given: now });
         charges.outstanding += cost;
         self.outstanding += cost;
         self.counters.grants += 1;
         self.counters.outstanding_peak = self.counters.outstanding_peak.max(self.outstanding);
+        grant
+    }
+
+    /// The first transmission of the next bytes of a lane, up to `end`, is granted and charged.
+    pub(crate) fn give_next(
+        &mut self,
+        lane: usize,
+        demand: &LaneDemand,
+        end: u64,
+        cost: Bytes,
+        now: Instant,
+    ) -> Grant {
+        self.give(Grant { lane, start: demand.granted, end, request: 0 }, cost, now)
     }
 
     pub(crate) fn handle_received(&mut self, lane: usize, received: u64, now: Instant) {
         let charges = &mut self.lanes[lane];
         charges.last_byte = now;
         charges.stalled = false;
-        while let Some(charge) = charges.grants.pop_front_if(|charge| charge.end <= received) {
+        // Repetitions end by `handle_accounted` alone.
+        let is_here = |charge: &mut Charge| charge.request == 0 && charge.end <= received;
+        while let Some(charge) = charges.grants.pop_front_if(is_here) {
             charges.outstanding -= charge.cost;
             self.outstanding -= charge.cost;
             self.counters.grant_delay += now.since(charge.given);
+        }
+    }
+
+    /// A transmission, or a part of one, has ended.
+    pub(crate) fn handle_accounted(
+        &mut self,
+        lane: usize,
+        range: &Range<u64>,
+        request: Request,
+        fate: Fate,
+        now: Instant,
+    ) {
+        let charges = &mut self.lanes[lane];
+        if fate == Fate::Arrived {
+            charges.last_byte = now;
+            charges.stalled = false;
+        }
+        let mut index = 0;
+        while let Some(charge) = charges.grants.get_mut(index) {
+            let overlap = range.end.min(charge.end).saturating_sub(range.start.max(charge.start));
+            if charge.request != request || overlap == 0 {
+                index += 1;
+                continue;
+            }
+            debug_assert!(overlap <= charge.left, "accounted twice: {range:?} of {charge:?}");
+            charge.left = charge.left.saturating_sub(overlap);
+            if charge.left > 0 {
+                index += 1;
+                continue;
+            }
+            charges.outstanding -= charge.cost;
+            self.outstanding -= charge.cost;
+            if fate == Fate::Arrived {
+                self.counters.grant_delay += now.since(charge.given);
+            }
+            charges.grants.remove(index);
         }
     }
 

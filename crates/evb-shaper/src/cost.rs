@@ -7,7 +7,7 @@ use core::ops::Add;
 
 use evb_core::{
     units::{Bytes, Rate},
-    wire::record::RECORD_HEADER,
+    wire::{datagram::DATAGRAM_HEADER, record::RECORD_HEADER},
 };
 
 /// Ethernet header (14), IPv4 (20), TCP with time stamps (32): RFC 894, RFC 791, RFC 7323.
@@ -18,7 +18,7 @@ pub const TCP_FRAME_HEADERS: u64 = 14 + 20 + 32;
 pub const UDP_FRAME_HEADERS: u64 = 14 + 20 + 8 + SEGMENT_HEADER;
 
 /// What is in front of the lane bytes in each datagram.
-const SEGMENT_HEADER: u64 = 40;
+const SEGMENT_HEADER: u64 = DATAGRAM_HEADER as u64;
 
 /// The Ethernet header, the only one that does not count towards the MTU.
 const OUTSIDE_MTU: u64 = 14;

@@ -87,17 +87,14 @@ impl Credit {
     /// The end of the lane's next chunk and its charge, if the budget carries them.
     fn affordable(&self, charges: &Charges, lane: usize, demand: &LaneDemand) -> Option<(u64, Bytes)> {
         let (end, cost) = self.next_chunk(demand);
-        let fits =
-            charges.outstanding() + cost <= self.config.budget && self.within_lane_limit(charges, lane, cost);
-        fits.then_some((end, cost))
+        self.allows(charges, lane, cost).then_some((end, cost))
     }
 
     fn poll_all(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         let lane = self.pick(charges, lanes)?;
         let (end, cost) = self.affordable(charges, lane, &lanes[lane])?;
-        charges.give(lane, end, cost, now);
         self.next = (lane + 1) % lanes.len();
-        Some(Grant { lane, end })
+        Some(charges.give_next(lane, &lanes[lane], end, cost, now))
     }
 
     fn poll_turns(
@@ -127,8 +124,7 @@ impl Credit {
             if demand.ready > demand.granted
                 && let Some((end, cost)) = self.affordable(charges, *lane, &demand)
             {
-                charges.give(*lane, end, cost, now);
-                return Some(Grant { lane: *lane, end });
+                return Some(charges.give_next(*lane, &demand, end, cost, now));
             }
         }
         None
@@ -143,6 +139,14 @@ impl Rule for Credit {
         };
         debug_assert!(charges.outstanding() <= self.config.budget, "budget exceeded");
         grant
+    }
+
+    fn allows(&self, charges: &Charges, lane: usize, cost: Bytes) -> bool {
+        charges.outstanding() + cost <= self.config.budget && self.within_lane_limit(charges, lane, cost)
+    }
+
+    fn cost(&self) -> &PacketCost {
+        &self.config.cost
     }
 
     fn handle_received(&mut self, lane: usize, received: u64) {

@@ -29,7 +29,10 @@ impl Rule for Open {
         let lane = lanes.iter().position(wants)?;
         let end = lanes[lane].ready;
         let length = Bytes::new(end - lanes[lane].granted);
-        charges.give(lane, end, self.cost.buffer(length), now);
-        Some(Grant { lane, end })
+        Some(charges.give_next(lane, &lanes[lane], end, self.cost.buffer(length), now))
+    }
+
+    fn cost(&self) -> &PacketCost {
+        &self.cost
     }
 }

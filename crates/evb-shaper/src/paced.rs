@@ -7,10 +7,14 @@ use core::{
 
 use bytes::BytesMut;
 use evb_core::{
+    lane::{Request, Taken},
     source::SourceCore,
     time::{Instant, earlier},
     units::Bytes,
-    wire::control::{Control, Report, control::Message, report},
+    wire::{
+        control::{Control, Report, control::Message, report},
+        datagram::DATAGRAM_HEADER,
+    },
 };
 
 use crate::{
@@ -28,6 +32,8 @@ pub struct Departure {
     pub lane: usize,
     /// Lane offsets.
     pub range: Range<u64>,
+    /// 0 if these bytes depart for the first time, else the number of the builder's request.
+    pub request: Request,
     /// When: now, or up to [`Pacing::lead`] later.
     pub at: Instant,
 }
@@ -97,7 +103,7 @@ impl PacedSource {
         self.held_until = None;
         let lane = &mut self.lanes[permit.lane];
         let length = lane.next(self.core.sendable(permit.lane), &self.pacing.cost);
-        let range = self.core.take(permit.lane, length)?;
+        let Taken { range, request } = self.core.take(permit.lane, length)?;
         self.counters.count(lane.wire(length, &self.pacing.cost));
         lane.announced = 0;
         self.counters.departures += 1;
@@ -105,7 +111,7 @@ impl PacedSource {
         if let Some(late) = permit.late {
             self.counters.lateness.record(late);
         }
-        Some(Departure { lane: permit.lane, range, at: permit.at })
+        Some(Departure { lane: permit.lane, range, request, at: permit.at })
     }
 
     /// Appends all announcements that wait on a lane: [`SourceCore::announce`], paid for by the lane.
@@ -113,6 +119,13 @@ impl PacedSource {
         let before = into.len();
         self.core.announce(lane, into);
         self.lanes[lane].announced += (into.len() - before) as u64;
+    }
+
+    /// Appends one datagram of records of a lane: [`SourceCore::write_datagram`], paid for by the lane.
+    pub fn write_datagram(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+        let before = into.len();
+        self.core.write_datagram(lane, now, into);
+        self.lanes[lane].announced += ((into.len() - before) as u64).saturating_sub(DATAGRAM_HEADER as u64);
     }
 
     /// That many bytes of another class of the link leave now, in one write to a TCP connection; see [`Pacing::link`].

@@ -1,7 +1,10 @@
 //! From `shaping.mode` to a policy.
 
+use core::ops::Range;
+
 use evb_core::{
-    grant::{Grant, GrantCounters, GrantPolicy, LaneDemand},
+    grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
+    lane::Request,
     time::Instant,
     units::Bytes,
 };
@@ -104,6 +107,29 @@ impl Policy {
         Self { rule, charges: Charges::new(lanes) }
     }
 
+    /// Lets lost bytes be sent again: whole packets of them, as many as there is room for.
+    fn poll_lost(&mut self, lane: usize, demand: &LaneDemand, now: Instant) -> Option<Grant> {
+        let lost = demand.lost?;
+        let (rule, charges) = match &mut self.rule {
+            AnyRule::Credit(credit) => (credit as &dyn Rule, &mut self.charges),
+            AnyRule::Window(window) => (window as &dyn Rule, &mut self.charges),
+            AnyRule::Open(open) => (open as &dyn Rule, &mut self.charges),
+        };
+        let packet = rule.cost().packet_payload();
+        let mut length = Bytes::new(lost.end - lost.start);
+        let mut cost = rule.cost().buffer(length);
+        if !rule.allows(charges, lane, cost) && length > packet {
+            length = packet;
+            cost = rule.cost().buffer(length);
+        }
+        if !rule.allows(charges, lane, cost) {
+            return None;
+        }
+        let end = lost.start + length.count();
+        let grant = Grant { lane, start: lost.start, end, request: lost.request };
+        Some(charges.give(grant, cost, now))
+    }
+
     fn rule(&mut self) -> &mut dyn Rule {
         match &mut self.rule {
             AnyRule::Credit(credit) => credit,
@@ -113,8 +139,20 @@ impl Policy {
     }
 }
 
+/// The lane whose lost bytes hold up the oldest event.
+fn oldest_loss(lanes: &[LaneDemand]) -> Option<usize> {
+    let lossy = lanes.iter().enumerate().filter(|(_, lane)| lane.connected && lane.lost.is_some());
+    lossy
+        .min_by_key(|(_, lane)| lane.lost.map(|lost| lost.start.saturating_sub(lane.received)))
+        .map(|(lane, _)| lane)
+}
+
 impl GrantPolicy for Policy {
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
+        if let Some(lane) = oldest_loss(lanes) {
+            // What waits for room holds up new grants, or it would wait for ever.
+            return self.poll_lost(lane, &lanes[lane], now);
+        }
         let charges = &mut self.charges;
         match &mut self.rule {
             AnyRule::Credit(credit) => credit.poll(charges, lanes, now),
@@ -126,6 +164,17 @@ impl GrantPolicy for Policy {
     fn handle_received(&mut self, lane: usize, received: u64, now: Instant) {
         self.rule().handle_received(lane, received);
         self.charges.handle_received(lane, received, now);
+    }
+
+    fn handle_accounted(
+        &mut self,
+        lane: usize,
+        range: Range<u64>,
+        request: Request,
+        fate: Fate,
+        now: Instant,
+    ) {
+        self.charges.handle_accounted(lane, &range, request, fate, now);
     }
 
     fn handle_reset(&mut self, lane: usize, received: u64, now: Instant) {

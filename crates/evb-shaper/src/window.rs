@@ -51,11 +51,14 @@ impl Rule for Window {
                 continue;
             }
             let end = demand.granted + length;
-            charges.give(lane, end, self.cost.buffer(Bytes::new(length)), now);
             self.next = (lane + 1) % lanes.len();
-            return Some(Grant { lane, end });
+            return Some(charges.give_next(lane, demand, end, self.cost.buffer(Bytes::new(length)), now));
         }
         None
+    }
+
+    fn cost(&self) -> &PacketCost {
+        &self.cost
     }
 }
 

@@ -4,13 +4,13 @@ use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 
-use super::{BuilderCore, assembly::State};
+use super::{BuilderCore, DatagramCounters, assembly::State};
 use crate::{
     fragment::RunningChecksum,
     grant::{Grant, GrantPolicy, LaneDemand},
-    lane::{Arrival, IncomingLane, LaneError},
+    lane::{Arrival, IncomingDatagrams, IncomingLane, LaneError},
     set::SourceSet,
-    time::Instant,
+    time::{Instant, earlier},
     units::Bytes,
     wire::{
         control::LaneState,
@@ -30,19 +30,23 @@ const ASSIGNMENT_DELAY: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(super) struct Lanes {
-    lanes: Vec<Reception>,
-    demands: Vec<LaneDemand>,
-    dirty: SourceSet,
+    pub(super) lanes: Vec<Reception>,
+    pub(super) demands: Vec<LaneDemand>,
+    pub(super) dirty: SourceSet,
     /// Lanes with a commit to send, which waits for a grant to go along with, or until `commit_at`.
-    commits: SourceSet,
+    pub(super) commits: SourceSet,
     commit_at: Option<Instant>,
-    ranges: Vec<Range<u64>>,
+    pub(super) ranges: Vec<Range<u64>>,
 }
 
 /// A lane and what is known of the fragment that is coming in on it.
 #[derive(Debug)]
-struct Reception {
-    lane: IncomingLane,
+pub(super) struct Reception {
+    pub(super) lane: IncomingLane,
+    /// Where its records and bytes go by datagrams.
+    pub(super) datagrams: Option<Box<IncomingDatagrams>>,
+    /// What was counted of datagrams on connections that are gone.
+    pub(super) past: DatagramCounters,
     header: [u8; HEADER],
     running: RunningChecksum,
     granted_sent: u64,
@@ -54,6 +58,8 @@ impl Lanes {
     pub(super) fn new(max_fragment: &[Bytes]) -> Self {
         let reception = |limit: &Bytes| Reception {
             lane: IncomingLane::new(limit.count()),
+            datagrams: None,
+            past: DatagramCounters::default(),
             header: [0; HEADER],
             running: RunningChecksum::default(),
             granted_sent: 0,
@@ -75,8 +81,18 @@ impl Lanes {
         &self.demands
     }
 
-    pub(super) fn grant(&mut self, grant: Grant) {
-        self.lanes[grant.lane].lane.grant(grant.end);
+    pub(super) fn grant(&mut self, grant: Grant, now: Instant) {
+        let Reception { lane, datagrams, .. } = &mut self.lanes[grant.lane];
+        match (grant.request, datagrams) {
+            (0, datagrams) => {
+                lane.grant(grant.end);
+                if let Some(datagrams) = datagrams {
+                    datagrams.recovery.permit(grant.start..grant.end, now);
+                }
+            }
+            (_, Some(datagrams)) => datagrams.ask(grant.start..grant.end, now),
+            (_, None) => {}
+        }
         self.refresh(grant.lane);
         self.dirty.insert(grant.lane);
     }
@@ -89,6 +105,12 @@ impl Lanes {
     /// When commits that wait are to be sent.
     pub(super) fn commit_at(&self) -> Option<Instant> {
         self.commit_at
+    }
+
+    /// When a lane over datagrams has something to do.
+    pub(super) fn next_datagram(&self) -> Option<Instant> {
+        let datagrams = self.lanes.iter().filter_map(|reception| reception.datagrams.as_ref());
+        datagrams.map(|datagrams| datagrams.next_timeout()).fold(None, earlier)
     }
 
     /// The next lane with records to send.
@@ -104,8 +126,10 @@ impl Lanes {
         Some(lane)
     }
 
-    fn refresh(&mut self, lane: usize) {
-        self.demands[lane] = self.lanes[lane].lane.demand();
+    pub(super) fn refresh(&mut self, lane: usize) {
+        let Reception { lane: incoming, datagrams, .. } = &self.lanes[lane];
+        let lost = datagrams.as_ref().and_then(|datagrams| datagrams.lost());
+        self.demands[lane] = LaneDemand { lost, ..incoming.demand() };
     }
 }
 
@@ -132,6 +156,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn handle_lane_disconnected(&mut self, lane: usize, now: Instant) {
         let reception = &mut self.lanes.lanes[lane];
         reception.lane.handle_disconnected();
+        if let Some(datagrams) = reception.datagrams.take() {
+            reception.past = reception.past.and(&datagrams);
+        }
         reception.gone_since.get_or_insert(now);
         self.policy.handle_gone(lane, now);
         self.lanes.refresh(lane);

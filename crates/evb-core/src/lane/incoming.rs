@@ -28,6 +28,8 @@ pub struct IncomingLane {
     received: u64,
     committed: u64,
     max_fragment: u64,
+    /// How far beyond `received` may be granted.
+    window: u64,
     commit_due: bool,
     connected: bool,
 }
@@ -67,6 +69,7 @@ impl IncomingLane {
             received: 0,
             committed: 0,
             max_fragment,
+            window: u64::MAX,
             commit_due: false,
             connected: false,
         }
@@ -101,13 +104,24 @@ impl IncomingLane {
     pub fn demand(&self) -> LaneDemand {
         let next = self.at(self.granted);
         LaneDemand {
-            ready: self.ready,
+            ready: self.ready.min(self.received.saturating_add(self.window)).max(self.granted),
             granted: self.granted,
             received: self.received,
             oldest: next.map_or(EventId::FIRST, |held| held.announcement.event),
             oldest_end: next.map_or(self.ready, IncomingFragment::end),
             connected: self.connected,
+            lost: None,
         }
+    }
+
+    /// From now on, grants reach at most so far beyond the first byte that is missing: what a datagram lane can keep.
+    pub(crate) fn limit_window(&mut self, window: u64) {
+        self.window = window;
+    }
+
+    /// The next commit is to be sent even without news: the last one may have been lost.
+    pub(crate) fn repeat_commit(&mut self) {
+        self.commit_due = true;
     }
 
     /// The source connected, or connected anew: what was granted beyond `received` is void.

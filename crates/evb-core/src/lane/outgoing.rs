@@ -5,12 +5,15 @@ use std::{collections::VecDeque, io::IoSlice};
 
 use bytes::BytesMut;
 
-use super::LaneError;
+use super::{LaneError, recovery::Request};
 use crate::{
     fragment::{Checksum, Fragment},
     id::EventId,
     units::Bytes,
-    wire::record::{Announcement, FRAGMENT_HEADER, MAX_ANNOUNCEMENTS, RecordHeader, encode_fragment_header},
+    wire::record::{
+        Announcement, FRAGMENT_HEADER, MAX_ANNOUNCEMENTS, MAX_RESEND_RANGES, RecordHeader,
+        encode_fragment_header,
+    },
 };
 
 /// What one source sends to one builder, kept until committed.
@@ -22,13 +25,29 @@ pub struct OutgoingLane {
     /// Sequence number of the first that is not announced yet.
     next_announcement: u64,
     ready: u64,
+    /// The end of what was ever announced on this connection.
+    announced: u64,
     granted: u64,
     sent: u64,
     committed: u64,
+    /// What the builder asked for again, and is not handed out.
+    resends: VecDeque<(Range<u64>, Request)>,
     held_bytes: u64,
     /// How many of `held` have their payload.
     held_payloads: usize,
 }
+
+/// Permitted bytes that are to be sent now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Lane offsets.
+    pub range: Range<u64>,
+    /// 0 if they are sent for the first time, else the number of the builder's request.
+    pub request: Request,
+}
+
+/// How many ranges may wait to be sent again: what a builder asks for beyond, it will ask for once more.
+const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
 
 #[derive(Debug)]
 struct Held {
@@ -125,10 +144,20 @@ impl OutgoingLane {
         self.next_announcement < self.first + self.held.len() as u64
     }
 
+    /// How many fragments wait to be announced.
+    pub(crate) fn unannounced(&self) -> usize {
+        self.held.len() - self.index(self.next_announcement)
+    }
+
     /// Appends the next announcement record, of at most [`MAX_ANNOUNCEMENTS`]. Returns how many it holds.
     pub fn announce(&mut self, into: &mut BytesMut) -> usize {
+        self.announce_at_most(MAX_ANNOUNCEMENTS, into)
+    }
+
+    /// Appends the next announcement record, of at most `limit`. Returns how many it holds.
+    pub(crate) fn announce_at_most(&mut self, limit: usize, into: &mut BytesMut) -> usize {
         let from = self.index(self.next_announcement);
-        let count = (self.held.len() - from).min(MAX_ANNOUNCEMENTS);
+        let count = self.unannounced().min(limit).min(MAX_ANNOUNCEMENTS);
         if count == 0 {
             return 0;
         }
@@ -138,23 +167,100 @@ impl OutgoingLane {
             held.announcement.encode(into);
         }
         self.next_announcement += count as u64;
+        self.announced = self.announced.max(self.announced_next());
         count
     }
 
-    /// Bytes that are permitted and not sent.
-    pub fn sendable(&self) -> u64 {
-        self.granted.saturating_sub(self.sent)
+    /// Announcements from `offset` on are to be made again (docs/protocol.md UDP-9).
+    pub(crate) fn reannounce(&mut self, offset: u64) -> Result<(), LaneError> {
+        if offset > self.announced {
+            return Err(self.outside("announced", offset, self.committed));
+        }
+        let position = self.held.partition_point(|held| held.start < offset);
+        self.next_announcement = self.next_announcement.min(self.first + position as u64);
+        Ok(())
     }
 
-    /// Hands out at most `limit` permitted bytes for sending (docs/protocol.md LANE-11).
-    pub fn take(&mut self, limit: u64) -> Option<Range<u64>> {
+    /// Lane bytes announced.
+    pub(crate) fn announced(&self) -> u64 {
+        self.announced
+    }
+
+    /// Lane bytes permitted.
+    pub(crate) fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    /// How many permitted bytes [`Self::take`] hands out next, if it may: those of a request, else all that are not sent.
+    pub fn sendable(&self) -> u64 {
+        match self.resends.front() {
+            Some((range, _)) => range.end - range.start,
+            None => self.granted.saturating_sub(self.sent),
+        }
+    }
+
+    /// Hands out at most `limit` permitted bytes for sending, first those that were asked for again
+    /// (docs/protocol.md LANE-11, UDP-12).
+    pub fn take(&mut self, limit: u64) -> Option<Taken> {
         let length = self.sendable().min(limit);
         if length == 0 {
             return None;
         }
+        if let Some((range, request)) = self.resends.front_mut() {
+            let taken = Taken { range: range.start..range.start + length, request: *request };
+            range.start += length;
+            if range.is_empty() {
+                self.resends.pop_front();
+            }
+            return Some(taken);
+        }
         let start = self.sent;
         self.sent += length;
-        Some(start..self.sent)
+        Some(Taken { range: start..self.sent, request: 0 })
+    }
+
+    /// Whether bytes that were asked for again are not handed out yet.
+    pub(crate) fn has_resends(&self) -> bool {
+        !self.resends.is_empty()
+    }
+
+    /// How many ranges that were asked for again wait to be handed out.
+    pub(crate) fn resends(&self) -> usize {
+        self.resends.len()
+    }
+
+    /// The builder lacks `range` and permits that it is sent again. What was never sent goes in its turn, what is committed
+    /// is gone; a newer request for the same bytes replaces an older one (docs/protocol.md UDP-12).
+    pub(crate) fn handle_resend(&mut self, range: Range<u64>, request: Request) -> Result<(), LaneError> {
+        if range.end > self.granted.max(self.sent) {
+            return Err(self.outside("resend", range.end, self.committed));
+        }
+        self.resends.retain_mut(|(waiting, _)| {
+            if waiting.start < range.end && range.start < waiting.end {
+                // What is left of it beside the new one is asked for anew when it is missed again.
+                *waiting = if waiting.start < range.start {
+                    waiting.start..range.start
+                } else {
+                    range.end.min(waiting.end)..waiting.end
+                };
+            }
+            !waiting.is_empty()
+        });
+        let mut start = range.start.max(self.committed);
+        let end = range.end.min(self.sent);
+        let first = self.held.partition_point(|held| held.end() <= start);
+        for held in self.held.range(first..).take_while(|held| held.start < end) {
+            let (from, to) = (start.max(held.start), end.min(held.end()));
+            let has_room = self.resends.len() < MAX_RESENDS;
+            match self.resends.back_mut() {
+                _ if held.payload.is_none() => {}
+                Some((last, of)) if *of == request && last.end == from => last.end = to,
+                _ if has_room => self.resends.push_back((from..to, request)),
+                _ => {}
+            }
+            start = to;
+        }
+        Ok(())
     }
 
     /// The memory behind a range that was handed out, in at most `slices.capacity()` pieces; returns the bytes covered.
@@ -187,7 +293,7 @@ impl OutgoingLane {
 
     /// The builder permits up to `end`. Old grants are harmless (docs/protocol.md LANE-8).
     pub fn handle_grant(&mut self, end: u64) -> Result<(), LaneError> {
-        if end > self.announced() {
+        if end > self.announced {
             return Err(self.outside("grant", end, self.sent));
         }
         self.granted = self.granted.max(end);
@@ -233,7 +339,7 @@ impl OutgoingLane {
         if received < self.committed || received > announced || self.held.iter().any(is_gone) {
             return Err(self.outside("received", received, self.committed));
         }
-        if announced < lowest || announced > self.announced() {
+        if announced < lowest || announced > self.announced {
             return Err(self.outside("announced", announced, lowest));
         }
         let position = self.held.partition_point(|held| held.start < announced);
@@ -243,10 +349,13 @@ impl OutgoingLane {
         self.next_announcement = self.first + position as u64;
         self.sent = received;
         self.granted = received;
+        self.announced = announced;
+        self.resends.clear();
         Ok(())
     }
 
-    fn announced(&self) -> u64 {
+    /// Where the next announcement begins.
+    fn announced_next(&self) -> u64 {
         self.held.get(self.index(self.next_announcement)).map_or(self.ready, |held| held.start)
     }
 
@@ -255,7 +364,7 @@ impl OutgoingLane {
     }
 
     fn outside(&self, what: &'static str, offset: u64, from: u64) -> LaneError {
-        LaneError::Outside { what, offset, from, to: self.announced() }
+        LaneError::Outside { what, offset, from, to: self.announced }
     }
 }
 

@@ -6,12 +6,16 @@ use std::{collections::BTreeMap, io::IoSlice};
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{IncomingLane, LaneError, OutgoingLane};
+use super::{IncomingLane, LaneError, Taken, OutgoingLane};
 use crate::{
     fragment::{Checksum, Fragment, Timestamp},
     id::EventId,
     wire::record::{Announcement, decode_fragment_header},
 };
+
+fn range_of(taken: Option<Taken>) -> Option<Range<u64>> {
+    taken.map(|taken| taken.range)
+}
 
 fn fragment(event: u64, length: usize) -> Fragment {
     Fragment::new(EventId::new(event), Timestamp::new(event), vec![event as u8; length])
@@ -111,14 +115,14 @@ fn a_reconnect_voids_grants_and_repeats_announcements() {
     let mut records = BytesMut::new();
     assert_eq!(outgoing.announce(&mut records), 3);
     outgoing.handle_grant(250).unwrap();
-    assert_eq!(outgoing.take(1000), Some(0..250));
+    assert_eq!(range_of(outgoing.take(1000)), Some(0..250));
     assert_eq!(outgoing.take(1000), None);
     // The builder has 120 bytes, and knows of two fragments.
     outgoing.handle_reconnect(120, 200).unwrap();
     assert_eq!(outgoing.sendable(), 0);
     assert_eq!(outgoing.announce(&mut records), 1);
     outgoing.handle_grant(300).unwrap();
-    assert_eq!(outgoing.take(100), Some(120..220));
+    assert_eq!(range_of(outgoing.take(100)), Some(120..220));
     outgoing.handle_commit(100, &[], |_, _| {}).unwrap();
     assert!(outgoing.handle_reconnect(99, 300).is_err(), "those bytes are forgotten");
     assert!(outgoing.handle_reconnect(120, 250).is_err(), "that is within a fragment");
@@ -152,7 +156,7 @@ fn a_builder_that_asks_again_for_what_it_committed_is_refused() {
     (1..=2).for_each(|event| outgoing.append(fragment(event, 84)));
     outgoing.announce(&mut BytesMut::new());
     outgoing.handle_grant(200).unwrap();
-    let range = outgoing.take(200).unwrap();
+    let range = outgoing.take(200).unwrap().range;
     outgoing.handle_commit(0, &[100..200], |_, _| {}).unwrap();
     assert!(outgoing.handle_reconnect(50, 200).is_err());
     // Committed before it was even written: the range ends early, nothing panics.
@@ -201,7 +205,7 @@ proptest! {
         outgoing.handle_grant(expected.len() as u64).unwrap();
         let mut found = Vec::new();
         for (limit, capacity) in cuts.into_iter().cycle() {
-            let Some(mut range) = outgoing.take(limit) else { break };
+            let Some(Taken { mut range, .. }) = outgoing.take(limit) else { break };
             while !range.is_empty() {
                 let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(capacity);
                 let count = outgoing.gather(range.clone(), &mut slices);
@@ -274,7 +278,7 @@ fn a_promise_is_announced_and_kept_or_found_damaged() {
     assert_eq!(outgoing.announce(&mut BytesMut::new()), 3);
     outgoing.handle_reconnect(0, 300).expect("a promise can still be kept after a reconnect");
     outgoing.handle_grant(300).unwrap();
-    let range = outgoing.take(300).unwrap();
+    let range = outgoing.take(300).unwrap().range;
     assert_eq!(outgoing.unmade(&(0..100)), Some((0, EventId::new(1))));
     outgoing.fulfil(0, Some(kept.clone()));
     assert_eq!(outgoing.unmade(&(0..100)), None);

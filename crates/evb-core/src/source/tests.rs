@@ -7,6 +7,7 @@ use super::{MAX_AHEAD, Output, PushError, SourceConfig, SourceCore};
 use crate::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
+    lane::Taken,
     time::Instant,
     units::Bytes,
     wire::control::{Decisions, Heartbeat, SourceReport, Verdict, control, report},
@@ -156,7 +157,7 @@ fn nothing_is_taken_from_a_lane_that_is_not_connected() {
     assert_eq!((source.sendable(0), source.take(0, 100)), (0, None));
     source.handle_lane_connected(0, 30, 66).unwrap();
     source.handle_grant(0, 66).unwrap();
-    assert_eq!(source.take(0, 100), Some(30..66));
+    assert_eq!(source.take(0, 100).map(|taken| taken.range), Some(30..66));
     assert_eq!(report(&source).reconnects, 1);
 }
 
@@ -206,7 +207,7 @@ proptest! {
                 }
                 6 => {
                     let lane = (number % 2) as usize;
-                    if let Some(range) = source.take(lane, 1 + b) {
+                    if let Some(Taken { range, .. }) = source.take(lane, 1 + b) {
                         let length = range.end - range.start;
                         let mut slices = Vec::with_capacity(64);
                         prop_assert!(source.gather(lane, range, &mut slices) <= length);

@@ -10,6 +10,11 @@
 //! DATA      source → builder   length lane bytes from offset on
 //! GRANT     builder → source   no body; offset: the source may send up to here
 //! COMMIT    builder → source   offset: forget what lies below; count ranges above it, 16 bytes each: start u64, end u64
+//!
+//! only over datagrams:
+//! RESEND      builder → source   count ranges that were lost, 16 bytes each; offset: the request's number
+//! ANNOUNCED   builder → source   no body; offset: announcements are known up to here
+//! REANNOUNCE  builder → source   no body; offset: announcements from here on are missing
 //! ```
 
 use core::ops::Range;
@@ -28,6 +33,8 @@ pub const COMMIT_RANGE: usize = 16;
 pub const MAX_ANNOUNCEMENTS: usize = 1024;
 /// Most ranges in one commit.
 pub const MAX_COMMIT_RANGES: usize = 64;
+/// Most ranges in one request to send again.
+pub const MAX_RESEND_RANGES: usize = 32;
 /// Most lane bytes in one data record.
 pub const MAX_DATA: u32 = 4 << 20;
 /// What stands in the lane before each payload: event id and checksum.
@@ -37,6 +44,9 @@ const KIND_ANNOUNCE: u8 = 1;
 const KIND_DATA: u8 = 2;
 const KIND_GRANT: u8 = 3;
 const KIND_COMMIT: u8 = 4;
+const KIND_RESEND: u8 = 5;
+const KIND_ANNOUNCED: u8 = 6;
+const KIND_REANNOUNCE: u8 = 7;
 
 /// A fragment that is ready to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +88,23 @@ pub enum RecordHeader {
         /// Lane offset.
         offset: u64,
     },
+    /// The source is to send the ranges that follow again. Only over datagrams.
+    Resend {
+        /// How many ranges.
+        count: u16,
+        /// The number by which their datagrams say what they answer; not 0.
+        request: u16,
+    },
+    /// The builder knows the announcements up to `offset`. Only over datagrams.
+    Announced {
+        /// Lane offset.
+        offset: u64,
+    },
+    /// The builder lacks announcements from `offset` on. Only over datagrams.
+    Reannounce {
+        /// Lane offset.
+        offset: u64,
+    },
 }
 
 /// Bytes that are no record: the peer's fault, and the end of the connection.
@@ -99,8 +126,11 @@ pub enum RecordError {
         /// Claimed bytes.
         length: u32,
     },
-    /// A committed range that ends before it begins.
-    #[error("committed range {start}..{end} is not a range")]
+    /// A record that is longer than what carries it.
+    #[error("a lane record is cut off")]
+    Truncated,
+    /// A range that ends before it begins.
+    #[error("range {start}..{end} is not a range")]
     Range {
         /// Claimed start.
         start: u64,
@@ -130,6 +160,14 @@ impl RecordHeader {
                 Self::Commit { count, offset },
                 usize::from(count) <= MAX_COMMIT_RANGES && length == items(count, COMMIT_RANGE),
             ),
+            KIND_RESEND => (
+                Self::Resend { count, request: offset as u16 },
+                (1..=MAX_RESEND_RANGES).contains(&count.into())
+                    && length == items(count, COMMIT_RANGE)
+                    && (1..=u16::MAX.into()).contains(&offset),
+            ),
+            KIND_ANNOUNCED => (Self::Announced { offset }, count == 0 && length == 0),
+            KIND_REANNOUNCE => (Self::Reannounce { offset }, count == 0 && length == 0),
             _ => return Err(RecordError::Kind(kind)),
         };
         if consistent { Ok(header) } else { Err(RecordError::Length { kind, count, length }) }
@@ -142,6 +180,11 @@ impl RecordHeader {
             Self::Data { length, offset } => (KIND_DATA, 0, length, offset),
             Self::Grant { end } => (KIND_GRANT, 0, 0, end),
             Self::Commit { count, offset } => (KIND_COMMIT, count, items(count, COMMIT_RANGE), offset),
+            Self::Resend { count, request } => {
+                (KIND_RESEND, count, items(count, COMMIT_RANGE), request.into())
+            }
+            Self::Announced { offset } => (KIND_ANNOUNCED, 0, 0, offset),
+            Self::Reannounce { offset } => (KIND_REANNOUNCE, 0, 0, offset),
         };
         let mut bytes = [0; RECORD_HEADER];
         bytes[0] = kind;
@@ -155,8 +198,8 @@ impl RecordHeader {
     pub fn body(self) -> usize {
         match self {
             Self::Announce { count, .. } => usize::from(count) * ANNOUNCEMENT,
-            Self::Commit { count, .. } => usize::from(count) * COMMIT_RANGE,
-            Self::Data { .. } | Self::Grant { .. } => 0,
+            Self::Commit { count, .. } | Self::Resend { count, .. } => usize::from(count) * COMMIT_RANGE,
+            Self::Data { .. } | Self::Grant { .. } | Self::Announced { .. } | Self::Reannounce { .. } => 0,
         }
     }
 }
@@ -186,6 +229,18 @@ impl Announcement {
     }
 }
 
+/// Takes the next record, and its body, off the front of a datagram's body; `None` at the end.
+pub fn next_record<'a>(body: &mut &'a [u8]) -> Result<Option<(RecordHeader, &'a [u8])>, RecordError> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let (header, rest) = body.split_first_chunk::<RECORD_HEADER>().ok_or(RecordError::Truncated)?;
+    let header = RecordHeader::decode(*header)?;
+    let (items, rest) = rest.split_at_checked(header.body()).ok_or(RecordError::Truncated)?;
+    *body = rest;
+    Ok(Some((header, items)))
+}
+
 /// Appends a commit record; ranges beyond [`MAX_COMMIT_RANGES`] wait for the next one.
 pub fn encode_commit(offset: u64, ranges: &[Range<u64>], into: &mut BytesMut) {
     let ranges = &ranges[..ranges.len().min(MAX_COMMIT_RANGES)];
@@ -196,8 +251,18 @@ pub fn encode_commit(offset: u64, ranges: &[Range<u64>], into: &mut BytesMut) {
     }
 }
 
-/// Reads one committed range.
-pub fn decode_commit_range(bytes: &[u8; COMMIT_RANGE]) -> Result<Range<u64>, RecordError> {
+/// Appends a request to send `ranges` again; at most [`MAX_RESEND_RANGES`] of them.
+pub fn encode_resend(request: u16, ranges: &[Range<u64>], into: &mut BytesMut) {
+    let ranges = &ranges[..ranges.len().min(MAX_RESEND_RANGES)];
+    into.put_slice(&RecordHeader::Resend { count: ranges.len() as u16, request }.encode());
+    for range in ranges {
+        into.put_u64_le(range.start);
+        into.put_u64_le(range.end);
+    }
+}
+
+/// Reads one range of a commit or of a request.
+pub fn decode_range(bytes: &[u8; COMMIT_RANGE]) -> Result<Range<u64>, RecordError> {
     let (start, end) = two_u64(bytes);
     if start < end { Ok(start..end) } else { Err(RecordError::Range { start, end }) }
 }

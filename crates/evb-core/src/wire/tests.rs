@@ -6,7 +6,7 @@ use super::{
     preamble::{ConnectionKind, PreambleError, check_preamble, preamble},
     record::{
         ANNOUNCEMENT, Announcement, MAX_ANNOUNCEMENTS, MAX_COMMIT_RANGES, MAX_DATA, RECORD_HEADER,
-        RecordError, RecordHeader, decode_commit_range, encode_commit,
+        RecordError, RecordHeader, decode_range, encode_commit,
     },
 };
 use crate::{
@@ -83,7 +83,7 @@ proptest! {
         encode_commit(offset, &ranges, &mut bytes);
         let (items, rest) = bytes[RECORD_HEADER..].as_chunks();
         prop_assert!(rest.is_empty());
-        let read: Result<Vec<_>, _> = items.iter().map(decode_commit_range).collect();
+        let read: Result<Vec<_>, _> = items.iter().map(decode_range).collect();
         prop_assert_eq!(read.as_deref(), Ok(&ranges[..ranges.len().min(MAX_COMMIT_RANGES)]));
     }
 

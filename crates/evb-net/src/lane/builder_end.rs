@@ -162,7 +162,7 @@ impl BuilderEnd {
                     core.handle_announcements(lane, offset, announcements, now)?;
                     self.incoming.advance(RECORD_HEADER + header.body());
                 }
-                RecordHeader::Grant { .. } | RecordHeader::Commit { .. } => {
+                _ => {
                     return Err(LaneEnd::WrongDirection(header));
                 }
             }

@@ -11,7 +11,7 @@ use std::{
 use bytes::{Buf as _, BytesMut};
 use evb_core::{
     source::SourceCore,
-    wire::record::{COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_commit_range},
+    wire::record::{COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_range},
 };
 use tokio::{io::AsyncWrite as _, net::TcpStream};
 use tokio_util::io::poll_read_buf;
@@ -199,11 +199,12 @@ impl SourceEnd {
             RecordHeader::Commit { offset, .. } => {
                 ranges.clear();
                 for item in body.as_chunks::<COMMIT_RANGE>().0 {
-                    ranges.push(decode_commit_range(item)?);
+                    ranges.push(decode_range(item)?);
                 }
                 FromBuilder::Commit { offset }
             }
-            RecordHeader::Announce { .. } | RecordHeader::Data { .. } => {
+            // Those of datagrams are not for a stream.
+            _ => {
                 return Err(LaneEnd::WrongDirection(header));
             }
         };

@@ -41,6 +41,7 @@ impl Port {
             oldest: EventId::FIRST,
             oldest_end: 0,
             connected: true,
+            lost: None,
         };
         Self {
             credit: Policy::credit(config, lanes),

@@ -12,7 +12,15 @@ use crate::{
 };
 
 fn lane(ready: u64) -> LaneDemand {
-    LaneDemand { ready, granted: 0, received: 0, oldest: EventId::FIRST, oldest_end: ready, connected: true }
+    LaneDemand {
+        ready,
+        granted: 0,
+        received: 0,
+        oldest: EventId::FIRST,
+        oldest_end: ready,
+        connected: true,
+        lost: None,
+    }
 }
 
 proptest! {

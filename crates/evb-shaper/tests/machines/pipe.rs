@@ -7,9 +7,7 @@ use evb_core::{
     time::Instant,
     wire::{
         control::LaneState,
-        record::{
-            ANNOUNCEMENT, Announcement, COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_commit_range,
-        },
+        record::{ANNOUNCEMENT, Announcement, COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_range},
     },
 };
 use evb_shaper::Policy;
@@ -90,7 +88,7 @@ impl Pipe {
                     builder.handle_announcements(lane, offset, items, now).unwrap();
                     self.announced = self.announced.max(end);
                 }
-                RecordHeader::Grant { .. } | RecordHeader::Commit { .. } => panic!("not a source's record"),
+                _ => panic!("not a source's record"),
             }
         }
     }
@@ -106,11 +104,11 @@ impl Pipe {
                     assert!(offset >= self.committed, "committed goes back");
                     self.committed = offset;
                     for range in body.as_chunks::<COMMIT_RANGE>().0 {
-                        let range = decode_commit_range(range).unwrap();
+                        let range = decode_range(range).unwrap();
                         assert!(offset < range.start && range.end <= self.received, "{range:?}");
                     }
                 }
-                RecordHeader::Announce { .. } | RecordHeader::Data { .. } => panic!("not a builder's record"),
+                _ => panic!("not a builder's record"),
             }
             written = rest;
         }
@@ -135,10 +133,10 @@ impl Pipe {
                 RecordHeader::Grant { end } => source.handle_grant(0, end).unwrap(),
                 RecordHeader::Commit { offset, .. } => {
                     let ranges = record[RECORD_HEADER..].as_chunks::<COMMIT_RANGE>().0;
-                    let ranges: Vec<_> = ranges.iter().map(|r| decode_commit_range(r).unwrap()).collect();
+                    let ranges: Vec<_> = ranges.iter().map(|r| decode_range(r).unwrap()).collect();
                     source.handle_commit(0, offset, &ranges, |payload| released.push(payload)).unwrap();
                 }
-                RecordHeader::Announce { .. } | RecordHeader::Data { .. } => panic!("not a builder's record"),
+                _ => panic!("not a builder's record"),
             }
         }
         released

@@ -13,6 +13,7 @@ use evb_core::{
     fragment::{Fragment, Timestamp},
     grant::GrantPolicy,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    lane::Taken,
     rng::Rng,
     set::SourceSet,
     source::{self, SourceConfig, SourceCore},
@@ -377,7 +378,7 @@ impl World {
             }
         }
         let limit = 1 + self.rng.below(9000);
-        while let Some(range) = source.take(0, limit) {
+        while let Some(Taken { range, .. }) = source.take(0, limit) {
             let length = (range.end - range.start) as u32;
             up.put_slice(&RecordHeader::Data { length, offset: range.start }.encode());
             let mut at = range.start;

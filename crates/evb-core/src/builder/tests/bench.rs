@@ -8,9 +8,9 @@ use super::super::{BuilderConfig, BuilderCore, Output};
 use crate::{
     event::Event,
     fragment::{Checksum, Timestamp},
-    grant::{Grant, GrantCounters, GrantPolicy, LaneDemand},
+    grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
-    lane::LaneError,
+    lane::{LaneError, Request},
     set::SourceSet,
     time::Instant,
     units::Bytes,
@@ -28,10 +28,11 @@ pub(super) struct GrantAll(GrantCounters);
 impl GrantPolicy for GrantAll {
     fn poll(&mut self, lanes: &[LaneDemand], _now: Instant) -> Option<Grant> {
         let lane = lanes.iter().position(|lane| lane.connected && lane.ready > lane.granted)?;
-        Some(Grant { lane, end: lanes[lane].ready })
+        Some(Grant { lane, start: lanes[lane].granted, end: lanes[lane].ready, request: 0 })
     }
 
     fn handle_received(&mut self, _lane: usize, _received: u64, _now: Instant) {}
+    fn handle_accounted(&mut self, _: usize, _: core::ops::Range<u64>, _: Request, _: Fate, _: Instant) {}
     fn handle_reset(&mut self, _lane: usize, _received: u64, _now: Instant) {}
     fn handle_gone(&mut self, _lane: usize, _now: Instant) {}
     fn handle_timeout(&mut self, _now: Instant) {}

@@ -1,0 +1,210 @@
+//! Lanes over datagrams: what differs from a stream at the builder's end.
+
+use core::{ops::Range, time::Duration};
+
+use bytes::BytesMut;
+
+use super::{BuilderCore, lanes::Reception};
+use crate::{
+    grant::{Fate, GrantPolicy},
+    lane::{DatagramFault, IncomingDatagrams, LaneError, RecoveryCounters, Request},
+    time::Instant,
+    units::Bytes,
+    wire::{
+        datagram::{Association, DatagramHeader, DatagramKind},
+        record::{ANNOUNCEMENT, Announcement, RecordHeader, next_record},
+    },
+};
+
+/// What is counted of one lane's datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramCounters {
+    /// Datagrams of the source that came.
+    pub segments: u64,
+    /// Datagrams of the source that never came, by their sequence.
+    pub absent: u64,
+    /// What was declared lost, and what became of it.
+    pub recovery: RecoveryCounters,
+}
+
+impl<P: GrantPolicy> BuilderCore<P> {
+    /// From now on, the lane's records and bytes come and go by datagrams of this association: until
+    /// [`Self::handle_lane_disconnected`]. Call it after [`Self::handle_lane_connected`]. Bytes are kept up to `window` beyond
+    /// the first that is missing; `estimate` is a round trip to the source, if one is known.
+    pub fn associate(
+        &mut self,
+        lane: usize,
+        association: Association,
+        estimate: Option<Duration>,
+        window: Bytes,
+        now: Instant,
+    ) {
+        let reception = &mut self.lanes.lanes[lane];
+        reception.lane.limit_window(window.count());
+        reception.datagrams = Some(Box::new(IncomingDatagrams::new(association, estimate, window, now)));
+        self.lanes.refresh(lane);
+    }
+
+    /// The association of a lane, if it has one.
+    pub fn association(&self, lane: usize) -> Option<Association> {
+        self.lanes.lanes.get(lane)?.datagrams.as_ref().map(|datagrams| datagrams.association())
+    }
+
+    /// A datagram came in for that lane; probes are the driver's to answer.
+    ///
+    /// # Errors
+    /// [`DatagramFault`]: drop the datagram if it is stale, else the connection.
+    pub fn handle_datagram(
+        &mut self,
+        lane: usize,
+        header: &DatagramHeader,
+        body: &[u8],
+        now: Instant,
+    ) -> Result<(), DatagramFault> {
+        let datagrams = self.lanes.lanes[lane].datagrams.as_mut();
+        let datagrams = datagrams.filter(|known| known.association() == header.association);
+        let Some(datagrams) = datagrams else { return Err(DatagramFault::Stale) };
+        datagrams.handle_header(header, now);
+        match header.kind {
+            DatagramKind::Data => self.handle_segment(lane, header.offset, header.request, body, now)?,
+            DatagramKind::Records => self.handle_records(lane, body, now)?,
+            DatagramKind::Probe => {}
+            DatagramKind::ProbeReply => return Err(DatagramFault::WrongDirection),
+        }
+        Ok(())
+    }
+
+    /// Appends the datagram that the source of that lane is to get; nothing if the lane has no association.
+    pub fn write_datagram(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+        self.lanes.commits.remove(lane);
+        let Reception { lane: incoming, datagrams, .. } = &mut self.lanes.lanes[lane];
+        let Some(datagrams) = datagrams else { return };
+        datagrams.write(incoming, &mut self.lanes.ranges, now, into);
+        // There is room for more requests.
+        self.lanes.refresh(lane);
+        self.grants_due |= self.lanes.demands[lane].lost.is_some();
+    }
+
+    /// What was counted of a lane's datagrams, over all its associations.
+    pub fn datagram_counters(&self, lane: usize) -> DatagramCounters {
+        let reception = &self.lanes.lanes[lane];
+        reception.datagrams.as_ref().map_or(reception.past, |datagrams| reception.past.and(datagrams))
+    }
+
+    /// Losses that are due, and what has to be said again.
+    pub(super) fn expire_datagrams(&mut self, now: Instant) {
+        for lane in 0..self.lanes.lanes.len() {
+            let reception = &mut self.lanes.lanes[lane];
+            let Some(datagrams) = &mut reception.datagrams else { continue };
+            if datagrams.next_timeout().is_none_or(|due| due > now) {
+                continue;
+            }
+            let received = reception.lane.received();
+            let policy = &mut self.policy;
+            let IncomingDatagrams { recovery, reassembly, .. } = &mut **datagrams;
+            recovery.expire(received, reassembly.here(), now, |range, request| {
+                policy.handle_accounted(lane, range, request, Fate::Lost, now);
+            });
+            if datagrams.is_repeat_due(now) {
+                self.lanes.dirty.insert(lane);
+            }
+            self.lanes.refresh(lane);
+            self.grants_due = true;
+        }
+    }
+
+    /// A permitted range of the lane came. Each of its bytes is delivered once, in order (docs/protocol.md UDP-11).
+    fn handle_segment(
+        &mut self,
+        lane: usize,
+        offset: u64,
+        request: Request,
+        bytes: &[u8],
+        now: Instant,
+    ) -> Result<(), LaneError> {
+        let reception = &mut self.lanes.lanes[lane];
+        let Some(datagrams) = &mut reception.datagrams else { return Ok(()) };
+        let end = offset.saturating_add(bytes.len() as u64);
+        if end > reception.lane.granted() {
+            return Err(LaneError::NotGranted { end, granted: reception.lane.granted() });
+        }
+        let received = reception.lane.received();
+        let IncomingDatagrams { recovery, reassembly, .. } = &mut **datagrams;
+        let is_new =
+            end > received && reassembly.here().missing_in(offset.max(received)..end).next().is_some();
+        if is_new && offset > received && !reassembly.insert(offset, bytes, received) {
+            // No room: as if it had been lost.
+            return Ok(());
+        }
+        let policy = &mut self.policy;
+        let arrived = |part: Range<u64>| policy.handle_accounted(lane, part, request, Fate::Arrived, now);
+        recovery.handle_arrival(&(offset..end), request, is_new, now, arrived);
+        self.grants_due = true;
+        if is_new && offset <= received {
+            self.handle_data(lane, &bytes[(received - offset) as usize..], now)?;
+            self.drain_reassembly(lane, now)
+        } else {
+            self.lanes.refresh(lane);
+            Ok(())
+        }
+    }
+
+    /// Delivers what had to wait for bytes in front of it.
+    fn drain_reassembly(&mut self, lane: usize, now: Instant) -> Result<(), LaneError> {
+        loop {
+            let reception = &mut self.lanes.lanes[lane];
+            let received = reception.lane.received();
+            let Some(datagrams) = &mut reception.datagrams else { return Ok(()) };
+            datagrams.reassembly.release(received);
+            if datagrams.reassembly.next(received).is_empty() {
+                return Ok(());
+            }
+            let waiting = datagrams.reassembly.lend();
+            let outcome = self.handle_data(lane, waiting.next(received), now);
+            if let Some(datagrams) = &mut self.lanes.lanes[lane].datagrams {
+                datagrams.reassembly = waiting;
+            }
+            outcome?;
+        }
+    }
+
+    fn handle_records(&mut self, lane: usize, mut body: &[u8], now: Instant) -> Result<(), DatagramFault> {
+        while let Some((record, items)) = next_record(&mut body)? {
+            let RecordHeader::Announce { offset, .. } = record else {
+                return Err(DatagramFault::WrongDirection);
+            };
+            // To be acknowledged, with a grant or soon.
+            self.lanes.commits.insert(lane);
+            let items = items.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
+            match self.handle_announcements(lane, offset, items, now) {
+                Ok(()) => {}
+                Err(LaneError::AnnouncementGap { .. }) => {
+                    if let Some(datagrams) = &mut self.lanes.lanes[lane].datagrams {
+                        datagrams.announcements_missing = true;
+                        self.lanes.dirty.insert(lane);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DatagramCounters {
+    /// These and those of another association.
+    pub(super) fn and(self, datagrams: &IncomingDatagrams) -> Self {
+        let (sum, other) = (self.recovery, datagrams.recovery.counters());
+        Self {
+            segments: self.segments + datagrams.segments,
+            absent: self.absent + datagrams.absent,
+            recovery: RecoveryCounters {
+                lost_bytes: sum.lost_bytes + other.lost_bytes,
+                resends: sum.resends + other.resends,
+                timeouts: sum.timeouts + other.timeouts,
+                late_after_loss: sum.late_after_loss + other.late_after_loss,
+                duplicates: sum.duplicates + other.duplicates,
+            },
+        }
+    }
+}

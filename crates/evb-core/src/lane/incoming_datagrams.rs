@@ -1,0 +1,196 @@
+//! [`IncomingDatagrams`]: what a builder knows of one lane's datagrams, beside the lane itself.
+
+use core::{ops::Range, time::Duration};
+use std::collections::VecDeque;
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::{IncomingLane, reassembly::Reassembly, recovery::Recovery};
+use crate::{
+    grant::Lost,
+    time::{Instant, earlier},
+    units::Bytes,
+    wire::{
+        datagram::{Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind, is_after},
+        record::{MAX_RESEND_RANGES, RecordHeader, encode_commit, encode_resend},
+    },
+};
+
+/// Most ranges of a commit in one datagram: with those of a request, it fits into the smallest packet that every path
+/// carries.
+const COMMIT_RANGES: usize = 32;
+
+/// How many of our datagrams are remembered until they are heard of, to measure round trips.
+const REMEMBERED: usize = 64;
+
+/// How long a source may wait before it says what it heard, if it has nothing else to say.
+pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(1);
+
+/// The builder's side of one association.
+#[derive(Debug)]
+pub(crate) struct IncomingDatagrams {
+    association: Association,
+    /// Of our last datagram.
+    sequence: u32,
+    /// The highest of the source's.
+    heard: u32,
+    pub(crate) recovery: Recovery,
+    pub(crate) reassembly: Reassembly,
+    /// Lost ranges that may be sent again: for the next datagram to ask for.
+    asked: Vec<Range<u64>>,
+    /// When the datagrams left that permitted something, until the source has heard of them.
+    permits: VecDeque<(u32, Instant)>,
+    /// Our last datagram, if the source has not heard of it, and when to repeat what it said.
+    unheard: Option<(u32, Instant)>,
+    failures: u32,
+    /// The first datagram that said the present commit; all since repeat it.
+    commit_since: Option<u32>,
+    /// Something was announced behind announcements that are not here.
+    pub(crate) announcements_missing: bool,
+    /// Datagrams of the source, and how many of its sequence never came.
+    pub(crate) segments: u64,
+    pub(crate) absent: u64,
+}
+
+impl IncomingDatagrams {
+    pub(crate) fn new(
+        association: Association,
+        estimate: Option<Duration>,
+        window: Bytes,
+        now: Instant,
+    ) -> Self {
+        Self {
+            association,
+            sequence: 0,
+            heard: 0,
+            recovery: Recovery::new(estimate, now),
+            reassembly: Reassembly::new(window),
+            asked: Vec::new(),
+            permits: VecDeque::new(),
+            unheard: None,
+            failures: 0,
+            commit_since: None,
+            announcements_missing: false,
+            segments: 0,
+            absent: 0,
+        }
+    }
+
+    pub(crate) fn association(&self) -> Association {
+        self.association
+    }
+
+    /// The next loss that may be asked for, if the datagram under way has room for it.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        let Range { start, end } = self.recovery.lost();
+        let has_room = start < end && self.asked.len() < MAX_RESEND_RANGES;
+        has_room.then(|| Lost { start, end, request: self.next_sequence() as u16 })
+    }
+
+    /// The policy permits that a lost range is sent again.
+    pub(crate) fn ask(&mut self, range: Range<u64>, now: Instant) {
+        self.recovery.ask(range.clone(), self.next_sequence() as u16, now);
+        self.asked.push(range);
+    }
+
+    /// A datagram of this association came.
+    pub(crate) fn handle_header(&mut self, header: &DatagramHeader, now: Instant) {
+        self.segments += 1;
+        if is_after(header.sequence, self.heard) {
+            self.absent += u64::from(header.sequence.wrapping_sub(self.heard)) - 1;
+            self.heard = header.sequence;
+        } else {
+            // It was counted as absent, or is a copy.
+            self.absent = self.absent.saturating_sub(1);
+        }
+        let is_heard = |sequence: u32| !is_after(sequence, header.heard);
+        while let Some((sequence, sent)) = self.permits.pop_front_if(|(sequence, _)| is_heard(*sequence)) {
+            if sequence == header.heard && header.kind == DatagramKind::Data {
+                self.recovery.sample(now.since(sent));
+            }
+        }
+        if self.unheard.is_some_and(|(sequence, _)| is_heard(sequence)) {
+            self.unheard = None;
+            self.failures = 0;
+        }
+        if self.commit_since.is_some_and(is_heard) {
+            self.commit_since = None;
+        }
+        self.recovery.handle_heard(header.heard, now);
+    }
+
+    /// Whether what was said last is to be said again, as it seems lost.
+    pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
+        let due = self.unheard.is_some_and(|(_, repeat_at)| repeat_at <= now);
+        if due {
+            self.unheard = None;
+            self.failures += 1;
+        }
+        due
+    }
+
+    /// When something is overdue.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        earlier(self.recovery.next_timeout(), self.unheard.map(|(_, repeat_at)| repeat_at))
+    }
+
+    /// Appends one datagram with all that the source is to know.
+    pub(crate) fn write(
+        &mut self,
+        lane: &mut IncomingLane,
+        ranges: &mut Vec<Range<u64>>,
+        now: Instant,
+        into: &mut BytesMut,
+    ) {
+        let start = into.len();
+        into.put_bytes(0, DATAGRAM_HEADER);
+        self.sequence = self.next_sequence();
+        let granted = lane.granted();
+        into.extend_from_slice(&RecordHeader::Grant { end: granted }.encode());
+        let announced = match core::mem::take(&mut self.announcements_missing) {
+            true => RecordHeader::Reannounce { offset: lane.ready() },
+            false => RecordHeader::Announced { offset: lane.ready() },
+        };
+        into.extend_from_slice(&announced.encode());
+        if self.commit_since.is_some() {
+            lane.repeat_commit();
+        }
+        if let Some(offset) = lane.take_commit(ranges) {
+            ranges.truncate(COMMIT_RANGES);
+            encode_commit(offset, ranges, into);
+            self.commit_since.get_or_insert(self.sequence);
+        }
+        let permits = !self.asked.is_empty() || granted > lane.received();
+        if !self.asked.is_empty() {
+            encode_resend(self.sequence as u16, &self.asked, into);
+            self.asked.clear();
+        }
+        if permits {
+            if self.permits.len() == REMEMBERED {
+                self.permits.pop_front();
+            }
+            self.permits.push_back((self.sequence, now));
+        }
+        let patience = self.recovery.repeat_after(self.failures) + ACKNOWLEDGE_WITHIN;
+        self.unheard = Some((self.sequence, now + patience));
+        let header = self.header(DatagramKind::Records).seal([&into[start + DATAGRAM_HEADER..]]);
+        into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
+    }
+
+    fn header(&self, kind: DatagramKind) -> DatagramHeader {
+        DatagramHeader {
+            kind,
+            request: 0,
+            association: self.association,
+            sequence: self.sequence,
+            heard: self.heard,
+            offset: 0,
+        }
+    }
+
+    /// Its low half numbers a request, and so is not 0.
+    fn next_sequence(&self) -> u32 {
+        let next = self.sequence.wrapping_add(1);
+        if next as u16 == 0 { next.wrapping_add(1) } else { next }
+    }
+}

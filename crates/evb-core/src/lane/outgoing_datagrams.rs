@@ -1,0 +1,180 @@
+//! [`OutgoingDatagrams`]: what a source knows of one lane's datagrams, beside the lane itself.
+
+use core::time::Duration;
+
+use bytes::{BufMut as _, BytesMut};
+
+use super::{OutgoingLane, incoming_datagrams::ACKNOWLEDGE_WITHIN, round_trip::RoundTrip};
+use crate::{
+    time::{Instant, earlier},
+    wire::{
+        datagram::{Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind, is_after},
+        record::{ANNOUNCEMENT, RECORD_HEADER},
+    },
+};
+
+/// How long an announcement may wait for others, while the builder has enough announced bytes to grant.
+const ANNOUNCE_WITHIN: Duration = Duration::from_micros(500);
+
+/// How many announced bytes that are not granted are enough: a grant's worth or two.
+const ENOUGH: u64 = 32 << 10;
+
+/// A builder answers an announcement with a grant at once, or after so long.
+const ANSWER_WITHIN: Duration = Duration::from_millis(2);
+
+/// The source's side of one association.
+#[derive(Debug)]
+pub(crate) struct OutgoingDatagrams {
+    association: Association,
+    /// Of our last datagram.
+    sequence: u32,
+    /// The highest of the builder's that was taken in.
+    seen: u32,
+    /// The same, as far as all that it asked for has been handed out.
+    heard: u32,
+    /// The most announcements in one datagram.
+    batch: usize,
+    acknowledge_at: Option<Instant>,
+    /// Announcements are known to the builder up to here.
+    pub(crate) acknowledged: u64,
+    announce_at: Option<Instant>,
+    /// When to announce again what the builder has not acknowledged.
+    repeat_at: Option<Instant>,
+    failures: u32,
+    /// Announced up to there, then: to measure how long the answer takes.
+    timed: Option<(u64, Instant)>,
+    round_trip: RoundTrip,
+}
+
+/// Consecutive sequences for the segments of one train.
+#[derive(Clone, Copy, Debug)]
+pub struct Sealing {
+    header: DatagramHeader,
+}
+
+impl Sealing {
+    /// The header of the `index`th segment of the train: lane bytes from `offset` on.
+    pub fn header(&self, index: u32, offset: u64) -> DatagramHeader {
+        DatagramHeader { sequence: self.header.sequence.wrapping_add(index), offset, ..self.header }
+    }
+}
+
+impl OutgoingDatagrams {
+    /// `datagram`: the most bytes of one, header included.
+    pub(crate) fn new(
+        association: Association,
+        estimate: Option<Duration>,
+        datagram: usize,
+        announced: u64,
+    ) -> Self {
+        let batch = datagram.saturating_sub(DATAGRAM_HEADER + RECORD_HEADER) / ANNOUNCEMENT;
+        Self {
+            association,
+            sequence: 0,
+            seen: 0,
+            heard: 0,
+            batch: batch.max(1),
+            acknowledge_at: None,
+            acknowledged: announced,
+            announce_at: None,
+            repeat_at: None,
+            failures: 0,
+            timed: None,
+            round_trip: RoundTrip::new(estimate),
+        }
+    }
+
+    pub(crate) fn association(&self) -> Association {
+        self.association
+    }
+
+    /// A datagram of this association came; whether it is newer than all before.
+    pub(crate) fn handle_header(&mut self, header: &DatagramHeader, now: Instant) -> bool {
+        let is_newer = is_after(header.sequence, self.seen);
+        if is_newer {
+            self.seen = header.sequence;
+        }
+        self.acknowledge_at.get_or_insert(now + ACKNOWLEDGE_WITHIN);
+        is_newer
+    }
+
+    /// The builder knows the announcements up to `offset`.
+    pub(crate) fn handle_announced(&mut self, offset: u64, lane: &OutgoingLane, now: Instant) {
+        if self.timed.is_some_and(|(end, _)| end <= offset)
+            && let Some((_, sent)) = self.timed.take()
+        {
+            self.round_trip.sample(now.since(sent));
+        }
+        if offset > self.acknowledged {
+            self.acknowledged = offset;
+            self.failures = 0;
+            self.repeat_at =
+                (lane.announced() > offset).then(|| now + self.round_trip.timeout(0) + ANSWER_WITHIN);
+        }
+    }
+
+    /// Time passed: whether announcements are to be repeated.
+    pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
+        let due = self.repeat_at.is_some_and(|repeat_at| repeat_at <= now);
+        if due {
+            self.repeat_at = None;
+            self.timed = None;
+            self.failures += 1;
+        }
+        due
+    }
+
+    /// Whether a datagram of records is to be sent now.
+    pub(crate) fn is_due(&mut self, lane: &OutgoingLane, now: Instant) -> bool {
+        let waiting = lane.unannounced();
+        if waiting == 0 {
+            self.announce_at = None;
+            return self.acknowledge_at.is_some_and(|at| at <= now);
+        }
+        let is_short = lane.announced().saturating_sub(lane.granted()) < ENOUGH;
+        let announce_at = *self.announce_at.get_or_insert(now + ANNOUNCE_WITHIN);
+        let due = is_short || waiting >= self.batch || announce_at <= now;
+        due || self.acknowledge_at.is_some_and(|at| at <= now)
+    }
+
+    /// When something is to be said, or said again.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        earlier(earlier(self.acknowledge_at, self.announce_at), self.repeat_at)
+    }
+
+    /// Appends one datagram with announcements that wait, or none if there are none: it says what was heard. Returns how
+    /// many it announces.
+    pub(crate) fn write(&mut self, lane: &mut OutgoingLane, now: Instant, into: &mut BytesMut) -> usize {
+        let start = into.len();
+        into.put_bytes(0, DATAGRAM_HEADER);
+        let count = lane.announce_at_most(self.batch, into);
+        if count > 0 {
+            self.announce_at = None;
+            self.timed.get_or_insert((lane.announced(), now));
+            let patience = self.round_trip.timeout(self.failures) + ANSWER_WITHIN;
+            self.repeat_at.get_or_insert(now + patience);
+        }
+        let header = self.seal(DatagramKind::Records, 0, 1, lane).header(0, 0);
+        let header = header.seal([&into[start + DATAGRAM_HEADER..]]);
+        into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
+        count
+    }
+
+    /// Sequences for the next `count` datagrams, which say what was heard.
+    pub(crate) fn seal(
+        &mut self,
+        kind: DatagramKind,
+        request: u16,
+        count: u32,
+        lane: &OutgoingLane,
+    ) -> Sealing {
+        if !lane.has_resends() {
+            self.heard = self.seen;
+            self.acknowledge_at = None;
+        }
+        let sequence = self.sequence.wrapping_add(1);
+        self.sequence = self.sequence.wrapping_add(count);
+        let (association, heard) = (self.association, self.heard);
+        Sealing { header: DatagramHeader { kind, request, association, sequence, heard, offset: 0 } }
+    }
+}

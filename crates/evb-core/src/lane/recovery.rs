@@ -1,0 +1,337 @@
+//! [`Recovery`]: which permitted bytes are still to come, which are lost, and when one knows.
+
+use core::{ops::Range, time::Duration};
+use std::collections::VecDeque;
+
+use super::round_trip::RoundTrip;
+use crate::{
+    ranges::RangeSet,
+    time::{Instant, earlier},
+    wire::datagram::is_after,
+};
+
+/// What a transmission of lane bytes is called on the wire: 0 is the first, else the number of the request it answers.
+pub type Request = u16;
+
+/// The builder's account of one lane's transmissions, each of which ends once: it arrives, or it is declared lost.
+///
+/// Permitted bytes that do not come are lost when bytes that were sent later have arrived and a reordering window has
+/// passed (RFC 8985 §6.2), or when nothing came for a timer from measured round trips. Lost bytes are asked for again, as
+/// soon as the grant policy permits that transmission too.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    /// First transmissions that are to come, by lane offset.
+    first: VecDeque<Pending>,
+    /// Repetitions that are to come, in the order of asking.
+    again: VecDeque<Pending>,
+    /// Declared lost and not asked for again.
+    lost: RangeSet,
+    round_trip: RoundTrip,
+    last_arrival: Instant,
+    /// Timers in a row that went off before a byte came.
+    failures: u32,
+    /// The longest time between two arrivals of late, while bytes were to come: a source may be slow, or paced.
+    gap: Duration,
+    /// By how much the reordering window is wider than usual, as a power of two: what was declared lost came nevertheless.
+    patience: u32,
+    /// Losses since the window changed.
+    confirmed: u32,
+    /// What was declared lost last.
+    written_off: VecDeque<(Range<u64>, Request)>,
+    counters: RecoveryCounters,
+}
+
+/// What recovery counts, of one lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryCounters {
+    /// Transmissions declared lost, in lane bytes.
+    pub lost_bytes: u64,
+    /// Ranges that were asked for again.
+    pub resends: u64,
+    /// Timers that went off.
+    pub timeouts: u64,
+    /// Segments of transmissions that had been declared lost and arrived.
+    pub late_after_loss: u64,
+    /// Segments that brought nothing new.
+    pub duplicates: u64,
+}
+
+/// A transmission that was permitted and is not accounted for.
+#[derive(Clone, Debug)]
+struct Pending {
+    range: Range<u64>,
+    request: Request,
+    given: Instant,
+    /// Since when something is here that was sent later.
+    overtaken: Option<Instant>,
+}
+
+/// A reordering window is no shorter: packets of one train pass different queues of a host.
+const LEAST_WINDOW: Duration = Duration::from_micros(50);
+/// What the window may grow by, as a power of two.
+const MOST_PATIENCE: u32 = 10;
+/// After so many losses that were no mistakes, the window shrinks again (RFC 8985 §6.2 has 16 recoveries).
+const LOSSES_PER_PATIENCE: u32 = 16;
+/// So many of the last losses are remembered, to know a mistake when it arrives.
+const REMEMBERED: usize = 64;
+
+impl Recovery {
+    /// Nothing permitted. `estimate`: a round trip measured elsewhere.
+    pub(crate) fn new(estimate: Option<Duration>, now: Instant) -> Self {
+        Self {
+            first: VecDeque::new(),
+            again: VecDeque::new(),
+            lost: RangeSet::default(),
+            round_trip: RoundTrip::new(estimate),
+            last_arrival: now,
+            failures: 0,
+            gap: Duration::ZERO,
+            patience: 0,
+            confirmed: 0,
+            written_off: VecDeque::new(),
+            counters: RecoveryCounters::default(),
+        }
+    }
+
+    /// What was counted.
+    pub(crate) fn counters(&self) -> RecoveryCounters {
+        self.counters
+    }
+
+    /// The first lost range; empty if nothing is lost.
+    pub(crate) fn lost(&self) -> Range<u64> {
+        self.lost.first().unwrap_or(0..0)
+    }
+
+    /// How long an answer may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.round_trip.timeout(self.failures).max(self.gap * 2)
+    }
+
+    /// How long to wait before what was said is said again, after it was in vain `failures` times.
+    pub(crate) fn repeat_after(&self, failures: u32) -> Duration {
+        self.round_trip.timeout(failures)
+    }
+
+    /// An answer took so long.
+    pub(crate) fn sample(&mut self, took: Duration) {
+        self.round_trip.sample(took);
+    }
+
+    /// The source may send `range` for the first time.
+    pub(crate) fn permit(&mut self, range: Range<u64>, now: Instant) {
+        self.first.push_back(Pending { range, request: 0, given: now, overtaken: None });
+    }
+
+    /// The source is asked for a lost range again, as `request`.
+    pub(crate) fn ask(&mut self, range: Range<u64>, request: Request, now: Instant) {
+        self.lost.remove(&range);
+        self.counters.resends += 1;
+        self.again.push_back(Pending { range, request, given: now, overtaken: None });
+    }
+
+    /// A segment is here. Calls `accounted` for the parts of it that a transmission was waited for; `is_new` tells whether
+    /// any of its bytes were missing.
+    pub(crate) fn handle_arrival(
+        &mut self,
+        range: &Range<u64>,
+        request: Request,
+        is_new: bool,
+        now: Instant,
+        mut accounted: impl FnMut(Range<u64>),
+    ) {
+        self.note_gap(now);
+        self.lost.remove(range);
+        let waited_for = match request {
+            0 => self.account_first(range, now, &mut accounted),
+            _ => self.account_again(range, request, &mut accounted),
+        };
+        if !waited_for {
+            self.count_unawaited(range, request, is_new);
+        }
+    }
+
+    /// Of first transmissions, what lies in front of a segment was sent before it.
+    fn account_first(
+        &mut self,
+        range: &Range<u64>,
+        now: Instant,
+        accounted: &mut impl FnMut(Range<u64>),
+    ) -> bool {
+        let mut waited_for = false;
+        let mut index = 0;
+        while let Some(pending) = self.first.get_mut(index)
+            && pending.range.start < range.end
+        {
+            let part = pending.range.start.max(range.start)..pending.range.end.min(range.end);
+            let (front, rest) = (pending.range.start..part.start, part.end..pending.range.end);
+            if part.is_empty() {
+                pending.overtaken.get_or_insert(now);
+                index += 1;
+                continue;
+            }
+            waited_for = true;
+            accounted(part);
+            if front.is_empty() && rest.is_empty() {
+                self.first.remove(index);
+            } else if front.is_empty() {
+                pending.range = rest;
+                index += 1;
+            } else {
+                let behind = Pending { range: rest, ..pending.clone() };
+                pending.range = front;
+                pending.overtaken.get_or_insert(now);
+                index += 1;
+                if !behind.range.is_empty() {
+                    self.first.insert(index, behind);
+                    index += 1;
+                }
+            }
+        }
+        waited_for
+    }
+
+    fn account_again(
+        &mut self,
+        range: &Range<u64>,
+        request: Request,
+        accounted: &mut impl FnMut(Range<u64>),
+    ) -> bool {
+        let mut waited_for = false;
+        for index in (0..self.again.len()).rev() {
+            let pending = &mut self.again[index];
+            let part = pending.range.start.max(range.start)..pending.range.end.min(range.end);
+            if pending.request != request || part.is_empty() {
+                continue;
+            }
+            waited_for = true;
+            let (front, rest) = (pending.range.start..part.start, part.end..pending.range.end);
+            accounted(part);
+            if front.is_empty() && rest.is_empty() {
+                self.again.remove(index);
+            } else if front.is_empty() || rest.is_empty() {
+                pending.range = if front.is_empty() { rest } else { front };
+            } else {
+                let behind = Pending { range: rest, ..pending.clone() };
+                pending.range = front;
+                self.again.insert(index + 1, behind);
+            }
+        }
+        waited_for
+    }
+
+    /// The source has dealt with everything up to that request: what it was asked for before has been sent.
+    pub(crate) fn handle_heard(&mut self, heard: u32, now: Instant) {
+        for pending in &mut self.again {
+            if !is_after_request(pending.request, heard) {
+                pending.overtaken.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Declares lost what is overdue. Calls `accounted` with each such transmission; bytes that are `here` by another one
+    /// are not asked for again.
+    pub(crate) fn expire(
+        &mut self,
+        received: u64,
+        here: &RangeSet,
+        now: Instant,
+        mut accounted: impl FnMut(Range<u64>, Request),
+    ) {
+        let window = self.window();
+        let timeout = self.timeout();
+        let (last_arrival, lost, counters) = (self.last_arrival, &mut self.lost, &mut self.counters);
+        let (written_off, confirmed) = (&mut self.written_off, &mut self.confirmed);
+        let mut timed_out = false;
+        let mut is_lost = |pending: &Pending| {
+            let overtaken = pending.overtaken.is_some_and(|since| since + window <= now);
+            let overdue = pending.due(last_arrival, timeout) <= now;
+            timed_out |= overdue && !overtaken;
+            if overtaken || overdue {
+                counters.lost_bytes += pending.range.end - pending.range.start;
+                accounted(pending.range.clone(), pending.request);
+                if written_off.len() == REMEMBERED {
+                    written_off.pop_front();
+                }
+                written_off.push_back((pending.range.clone(), pending.request));
+                *confirmed += 1;
+                let wanted = pending.range.start.max(received)..pending.range.end;
+                if wanted.start < wanted.end {
+                    here.missing_in(wanted).for_each(|gap| lost.insert(gap));
+                }
+            }
+            overtaken || overdue
+        };
+        self.first.retain(|pending| !is_lost(pending));
+        self.again.retain(|pending| !is_lost(pending));
+        if timed_out {
+            self.failures += 1;
+            self.counters.timeouts += 1;
+        }
+        if self.confirmed >= LOSSES_PER_PATIENCE {
+            self.confirmed = 0;
+            self.patience = self.patience.saturating_sub(1);
+        }
+    }
+
+    /// When [`Self::expire`] has something to do.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let (window, timeout) = (self.window(), self.timeout());
+        let pending = self.first.iter().chain(&self.again);
+        pending.fold(None, |next, pending| {
+            let overtaken = pending.overtaken.map(|since| since + window);
+            earlier(next, earlier(overtaken, Some(pending.due(self.last_arrival, timeout))))
+        })
+    }
+
+    /// Requirements: docs/protocol.md UDP-14.
+    fn count_unawaited(&mut self, range: &Range<u64>, request: Request, is_new: bool) {
+        let overlaps = |(lost, of): &(Range<u64>, Request)| {
+            *of == request && lost.start < range.end && range.start < lost.end
+        };
+        if self.written_off.iter().any(overlaps) {
+            // It was declared lost too early: wait longer before the next is.
+            self.counters.late_after_loss += 1;
+            self.patience = (self.patience + 1).min(MOST_PATIENCE);
+            self.confirmed = 0;
+        } else if !is_new {
+            self.counters.duplicates += 1;
+        }
+    }
+
+    /// A byte came; how long did it take since the one before, or since it was permitted?
+    fn note_gap(&mut self, now: Instant) {
+        if let Some(front) = self.first.front().filter(|_| self.failures == 0) {
+            let gap = now.since(self.last_arrival.max(front.given));
+            self.gap = gap.max(self.gap - self.gap / 16);
+        }
+        self.last_arrival = now;
+        self.failures = 0;
+    }
+
+    /// How long to wait after something that was sent later.
+    fn window(&self) -> Duration {
+        let usual = (self.round_trip.least() / 4).max(LEAST_WINDOW);
+        let most = self.round_trip.smoothed().unwrap_or(usual).max(usual);
+        (usual * (1 << self.patience)).min(most)
+    }
+}
+
+impl Pending {
+    /// When it is lost unless it comes. A first transmission is one of a stream, which takes its time; a repetition goes in
+    /// front of everything.
+    fn due(&self, last_arrival: Instant, timeout: Duration) -> Instant {
+        match self.request {
+            0 => self.given.max(last_arrival) + timeout,
+            _ => self.given + timeout,
+        }
+    }
+}
+
+/// Whether a request came after the datagram of that sequence: its number is the low half of its own datagram's sequence.
+fn is_after_request(request: Request, heard: u32) -> bool {
+    is_after(u32::from(request) << 16, heard << 16)
+}
+
+#[cfg(test)]
+mod tests;

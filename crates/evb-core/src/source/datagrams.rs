@@ -1,0 +1,153 @@
+//! Lanes over datagrams: what differs from a stream at the source's end.
+
+use core::time::Duration;
+
+use bytes::BytesMut;
+
+use super::SourceCore;
+use crate::{
+    lane::{DatagramFault, OutgoingDatagrams, Request, Sealing},
+    time::{Instant, earlier},
+    wire::{
+        datagram::{Association, DatagramHeader, DatagramKind},
+        record::{COMMIT_RANGE, RecordHeader, decode_range, next_record},
+    },
+};
+
+impl SourceCore {
+    /// From now on, the lane's records and bytes come and go by datagrams of this association, of at most `datagram` bytes:
+    /// until [`Self::handle_lane_disconnected`]. Call it after [`Self::handle_lane_connected`]. `estimate` is a round trip to
+    /// the builder, if one is known.
+    pub fn associate(
+        &mut self,
+        lane: usize,
+        association: Association,
+        estimate: Option<Duration>,
+        datagram: usize,
+    ) {
+        let announced = self.lanes[lane].announced();
+        self.datagrams[lane] = Some(OutgoingDatagrams::new(association, estimate, datagram, announced));
+    }
+
+    /// A datagram came in for that lane; replies to probes are the driver's. `released` gets the memory of what was committed.
+    ///
+    /// # Errors
+    /// [`DatagramFault`]: drop the datagram if it is stale, else the connection.
+    pub fn handle_datagram(
+        &mut self,
+        lane: usize,
+        header: &DatagramHeader,
+        mut body: &[u8],
+        now: Instant,
+        mut released: impl FnMut(bytes::Bytes),
+    ) -> Result<(), DatagramFault> {
+        let datagrams = self.datagrams[lane].as_mut();
+        let datagrams = datagrams.filter(|known| known.association() == header.association);
+        let Some(datagrams) = datagrams else { return Err(DatagramFault::Stale) };
+        match header.kind {
+            DatagramKind::Records => {}
+            DatagramKind::ProbeReply => return Ok(()),
+            DatagramKind::Data | DatagramKind::Probe => return Err(DatagramFault::WrongDirection),
+        }
+        let is_newer = datagrams.handle_header(header, now);
+        self.announce.insert(lane);
+        while let Some((record, items)) = next_record(&mut body)? {
+            let items = items.as_chunks::<COMMIT_RANGE>().0.iter().map(decode_range);
+            match record {
+                RecordHeader::Grant { end } => self.lanes[lane].handle_grant(end)?,
+                RecordHeader::Commit { offset, .. } => {
+                    self.ranges.clear();
+                    for range in items {
+                        self.ranges.push(range?);
+                    }
+                    let ranges = core::mem::take(&mut self.ranges);
+                    let outcome = self.handle_commit(lane, offset, &ranges, &mut released);
+                    self.ranges = ranges;
+                    outcome?;
+                }
+                RecordHeader::Resend { request, .. } => {
+                    for range in items {
+                        self.resend(lane, range?, request)?;
+                    }
+                }
+                RecordHeader::Announced { offset } => self.handle_announced(lane, offset, now),
+                RecordHeader::Reannounce { offset } => {
+                    self.handle_announced(lane, offset, now);
+                    if is_newer {
+                        self.lanes[lane].reannounce(offset)?;
+                    }
+                }
+                RecordHeader::Announce { .. } | RecordHeader::Data { .. } => {
+                    return Err(DatagramFault::WrongDirection);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends one datagram of records, if the lane has an association: announcements that wait, and what was heard. When
+    /// [`Output::Announce`](super::Output::Announce) asks for it.
+    pub fn write_datagram(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+        let Some(datagrams) = &mut self.datagrams[lane] else { return };
+        self.counters.announced += datagrams.write(&mut self.lanes[lane], now, into) as u64;
+        self.announce.insert(lane);
+    }
+
+    /// Headers for the `count` segments of a train that was taken from a lane; `None` if it has no association any more.
+    pub fn seal(&mut self, lane: usize, request: Request, count: u32) -> Option<Sealing> {
+        let datagrams = self.datagrams[lane].as_mut()?;
+        Some(datagrams.seal(DatagramKind::Data, request, count, &self.lanes[lane]))
+    }
+
+    /// The association of a lane, if it has one.
+    pub fn association(&self, lane: usize) -> Option<Association> {
+        self.datagrams.get(lane)?.as_ref().map(OutgoingDatagrams::association)
+    }
+
+    /// Whether a lane over datagrams has something to say now; always, over a stream.
+    pub(super) fn is_announcement_due(&mut self, lane: usize, now: Instant) -> bool {
+        match &mut self.datagrams[lane] {
+            Some(datagrams) => datagrams.is_due(&self.lanes[lane], now),
+            None => self.lanes[lane].has_announcements(),
+        }
+    }
+
+    /// Time passed: announcements that the builder seems not to have, and what was put off.
+    pub(super) fn expire_datagrams(&mut self, now: Instant) {
+        for (index, datagrams) in self.datagrams.iter_mut().enumerate() {
+            let Some(datagrams) = datagrams else { continue };
+            if datagrams.next_timeout().is_some_and(|due| due <= now) {
+                self.announce.insert(index);
+                if datagrams.is_repeat_due(now) {
+                    // Within what was announced on this connection.
+                    let _ = self.lanes[index].reannounce(datagrams.acknowledged);
+                }
+            }
+        }
+    }
+
+    /// When a lane over datagrams has something to say.
+    pub(super) fn next_datagram(&self) -> Option<Instant> {
+        let timeouts = self.datagrams.iter().flatten().map(OutgoingDatagrams::next_timeout);
+        timeouts.fold(None, earlier)
+    }
+
+    fn resend(
+        &mut self,
+        lane: usize,
+        range: core::ops::Range<u64>,
+        request: Request,
+    ) -> Result<(), DatagramFault> {
+        let lane = &mut self.lanes[lane];
+        let before = lane.resends();
+        lane.handle_resend(range, request)?;
+        self.counters.resends += u64::from(lane.resends() > before);
+        Ok(())
+    }
+
+    fn handle_announced(&mut self, lane: usize, offset: u64, now: Instant) {
+        if let Some(datagrams) = &mut self.datagrams[lane] {
+            datagrams.handle_announced(offset, &self.lanes[lane], now);
+        }
+    }
+}
