@@ -3,7 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::{io, os::fd::BorrowedFd, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    os::fd::BorrowedFd,
+    sync::Arc,
+    time::Duration,
+};
 
 use evb_core::units::{Bytes, Rate};
 
@@ -55,35 +61,55 @@ pub fn choose(requested: Option<Offload>, software: Software, trials: &[Trial]) 
     choose_by(requested, software, trials, &|offload, trial| prove_by(offload, trial, software))
 }
 
-/// The paths to try: of each device and priority one, and of token buckets, which know destinations, the first few.
-fn paths(offload: Offload, trials: &[Trial]) -> Vec<Trial> {
-    let mut keys = Vec::new();
-    let mut found = Vec::new();
-    for trial in trials {
-        let key =
-            (device_of(trial), trial.priority, (offload == Offload::Tbf).then_some((trial.to, trial.port)));
-        if found.len() < MOST_TRIALS && !keys.contains(&key) {
-            keys.push(key);
-            found.push(*trial);
-        }
-    }
-    found
+/// All paths, each with the index of its device. The system is asked once for each pair of ends.
+struct Paths {
+    trials: Vec<(Trial, Option<u32>)>,
 }
 
-/// In the order of preference. `etf` is never chosen by itself, since it drops what is late.
-fn candidates(trials: &[Trial]) -> Vec<Offload> {
-    let transport = trials.first().map_or(Transport::Tcp, |trial| trial.transport);
-    let rated = trials.iter().all(|trial| trial.rate.is_some());
-    let mut found = Vec::new();
-    if rated && trials.iter().all(is_provisioned) {
-        found.push(Offload::Tbf);
+impl Paths {
+    fn new(trials: &[Trial]) -> Self {
+        let mut known = BTreeMap::new();
+        let mut device =
+            |trial: &Trial| *known.entry((trial.from, trial.to)).or_insert_with(|| device_of(trial));
+        Self { trials: trials.iter().map(|trial| (*trial, device(trial))).collect() }
     }
-    match transport {
-        Transport::Tcp if rated => found.push(Offload::PacingRate),
-        Transport::Tcp => {}
-        Transport::Udp => found.push(Offload::Txtime),
+
+    /// Those to try: of each device and priority one, and of token buckets, which know destinations, the first few.
+    fn to_try(&self, offload: Offload) -> Vec<Trial> {
+        let mut keys = Vec::new();
+        let mut found = Vec::new();
+        for (trial, device) in &self.trials {
+            let destination = (offload == Offload::Tbf).then_some((trial.to, trial.port));
+            let key = (*device, trial.priority, destination);
+            if found.len() < MOST_TRIALS && !keys.contains(&key) {
+                keys.push(key);
+                found.push(*trial);
+            }
+        }
+        found
     }
-    found
+
+    /// Whether token buckets stand on all devices.
+    fn are_provisioned(&self) -> bool {
+        let devices: BTreeSet<_> = self.trials.iter().map(|(_, device)| *device).collect();
+        devices.into_iter().all(is_provisioned)
+    }
+
+    /// What may do, in the order of preference. `etf` is never chosen by itself, since it drops what is late.
+    fn candidates(&self) -> Vec<Offload> {
+        let transport = self.trials.first().map_or(Transport::Tcp, |(trial, _)| trial.transport);
+        let rated = self.trials.iter().all(|(trial, _)| trial.rate.is_some());
+        let mut found = Vec::new();
+        if rated && self.are_provisioned() {
+            found.push(Offload::Tbf);
+        }
+        match transport {
+            Transport::Tcp if rated => found.push(Offload::PacingRate),
+            Transport::Tcp => {}
+            Transport::Udp => found.push(Offload::Txtime),
+        }
+        found
+    }
 }
 
 fn choose_by(
@@ -93,21 +119,19 @@ fn choose_by(
     prove: &dyn Fn(Offload, &Trial) -> Proof,
 ) -> Result<Choice, NotProved> {
     let mut proofs = Vec::new();
+    let paths = Paths::new(trials);
     let wanted = match requested {
         _ if trials.is_empty() => Vec::new(),
         Some(Offload::Software) => Vec::new(),
         Some(offload) => vec![offload],
-        None => candidates(trials),
+        None => paths.candidates(),
     };
     let mut against = Vec::new();
     for offload in wanted {
-        let seen: Vec<Proof> = paths(offload, trials).iter().map(|trial| prove(offload, trial)).collect();
+        let seen: Vec<Proof> = paths.to_try(offload).iter().map(|trial| prove(offload, trial)).collect();
         // A token bucket that was asked for and stands there is taken where this host is too slow to tell.
         let stands = |proof: &Proof| {
-            offload == Offload::Tbf
-                && proof.undecided
-                && requested.is_some()
-                && trials.iter().all(is_provisioned)
+            offload == Offload::Tbf && proof.undecided && requested.is_some() && paths.are_provisioned()
         };
         let failed = seen.iter().find(|proof| !proof.held && !stands(proof)).cloned();
         let objection = match &failed {

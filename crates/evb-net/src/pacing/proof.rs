@@ -115,8 +115,8 @@ struct Device {
 }
 
 impl Device {
-    fn of(trial: &Trial) -> Self {
-        let index = device_of(trial);
+    /// That of the index; nothing is known of a device that the system does not tell.
+    fn at(index: Option<u32>) -> Self {
         let link = index.and_then(|index| link::links().ok()?.into_iter().find(|link| link.index == index));
         let qdiscs = index.and_then(|index| qdisc::qdiscs(index).ok()).unwrap_or_default();
         Self { link, qdiscs }
@@ -165,9 +165,9 @@ impl Device {
     }
 }
 
-/// Whether a token bucket stands on the device of that path, so that it is worth a proof.
-pub(super) fn is_provisioned(trial: &Trial) -> bool {
-    Device::of(trial).holds_back()
+/// Whether a token bucket stands on that device, so that it is worth a proof.
+pub(super) fn is_provisioned(device: Option<u32>) -> bool {
+    Device::at(device).holds_back()
 }
 
 /// The index of the device of that path, if the system tells.
@@ -177,7 +177,7 @@ pub(super) fn device_of(trial: &Trial) -> Option<u32> {
 
 /// What TCP makes of what waits in a socket on that path.
 pub(super) fn tso_train(trial: &Trial) -> TsoTrain {
-    Device::of(trial).tso_train()
+    Device::at(device_of(trial)).tso_train()
 }
 
 /// The most that may wait unsent in a TCP socket that the kernel paces.
@@ -191,7 +191,7 @@ pub fn prove(offload: Offload, trial: &Trial) -> Proof {
 
 /// The same with another software than a timer.
 pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> Proof {
-    let device = Device::of(trial);
+    let device = Device::at(device_of(trial));
     let by_fq =
         offload == Offload::Txtime || (offload == Offload::PacingRate && trial.transport == Transport::Udp);
     let finding = if let Some(other) = device.beside_fq().filter(|_| by_fq) {

@@ -1,13 +1,16 @@
 //! From `[shaping]` to paces, classes and the executor that was proved here.
 
 use std::{
-    net::{IpAddr, ToSocketAddrs as _, UdpSocket},
+    net::{IpAddr, ToSocketAddrs as _},
     sync::Arc,
 };
 
 use evb::source::PacingConfig;
 use evb_core::{id::Peer, units::Rate};
-use evb_net::pacing::{Choice, Offload, Software, Transport, Trial, choose, cores, spin_allowed};
+use evb_net::{
+    host::route::route,
+    pacing::{Choice, Offload, Software, Transport, Trial, choose, cores, spin_allowed},
+};
 use evb_shaper::{ByteMeasure, Class, LinkPlan, Pace};
 
 use super::super::RunError;
@@ -27,13 +30,9 @@ pub(in crate::run) fn executor(config: &Config, hosted: &[Peer]) -> Result<Optio
     };
     // The whole link's classes cannot be kept by the rates of single sockets.
     let requested = requested.or_else(|| config.shaping.classes.is_some().then_some(Offload::Software));
-    let mut trials = Vec::new();
-    for source in sources {
-        for builder in &config.builders {
-            trials.extend(trial(config, source, builder));
-        }
-    }
-    choose(requested, software, &trials).map(Some).map_err(|error| RunError::Operator(error.to_string()))
+    choose(requested, software, &trials(config, &sources))
+        .map(Some)
+        .map_err(|error| RunError::Operator(error.to_string()))
 }
 
 fn software(spin: Spin) -> Result<Software, RunError> {
@@ -45,21 +44,43 @@ fn software(spin: Spin) -> Result<Software, RunError> {
         .map_err(|error| RunError::Operator(format!("shaping.spin: {error}")))
 }
 
-/// The path from a source to a builder, as far as names and routes give one.
-fn trial(config: &Config, source: &SourceEntry, builder: &BuilderEntry) -> Option<Trial> {
-    let to = (builder.listen.host.as_str(), builder.listen.port).to_socket_addrs().ok()?.next()?.ip();
-    let bound = source.bind.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
-    let from = bound.filter(|from| from.is_ipv4() == to.is_ipv4()).or_else(|| local_towards(to))?;
-    let rate = lane_frames(config, builder);
-    Some(Trial { transport: Transport::Tcp, from, to, port: Some(builder.listen.port), priority: None, rate })
+/// The paths from the sources to all builders, as far as names and routes give them; each once, although sources share
+/// addresses.
+fn trials(config: &Config, sources: &[&SourceEntry]) -> Vec<Trial> {
+    let ends: Vec<Ends<'_>> =
+        config.builders.iter().filter_map(|builder| Ends::of(config, builder)).collect();
+    let mut trials = Vec::new();
+    for source in sources {
+        let bound = source.bind.as_ref().and_then(|text| text.parse().ok());
+        for ends in &ends {
+            trials.extend(ends.trial(bound).filter(|trial| !trials.contains(trial)));
+        }
+    }
+    trials
 }
 
-/// The address that the kernel would send from; no packet is sent.
-fn local_towards(to: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((to, 9)).ok()?;
-    Some(socket.local_addr().ok()?.ip())
+/// Where the lanes to a builder lead, and from where they would.
+struct Ends<'a> {
+    builder: &'a BuilderEntry,
+    to: IpAddr,
+    /// The address that the kernel would send from.
+    usual: Option<IpAddr>,
+    rate: Option<Rate>,
+}
+
+impl<'a> Ends<'a> {
+    fn of(config: &Config, builder: &'a BuilderEntry) -> Option<Self> {
+        let to = (builder.listen.host.as_str(), builder.listen.port).to_socket_addrs().ok()?.next()?.ip();
+        let usual = route(to, None).ok().and_then(|route| route.from);
+        Some(Self { builder, to, usual, rate: lane_frames(config, builder) })
+    }
+
+    /// The path of a source that sends from `bound`, if that can be, or from where the kernel would.
+    fn trial(&self, bound: Option<IpAddr>) -> Option<Trial> {
+        let from = bound.filter(|from| from.is_ipv4() == self.to.is_ipv4()).or(self.usual)?;
+        let port = Some(self.builder.listen.port);
+        Some(Trial { port, rate: self.rate, ..Trial::new(Transport::Tcp, from, self.to) })
+    }
 }
 
 /// The pace of the lanes to a builder, in L2 frames, which the kernel counts.
@@ -98,3 +119,6 @@ fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
     // Admission has checked the guarantees; what is left to go wrong is rounding.
     LinkPlan::new(link, classes.all().map(class).into()).unwrap_or_else(|_| LinkPlan::unlimited())
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,7 +108,7 @@ fn what_does_not_fit_the_transport_is_refused() {
 fn loopback_without_queueing_discipline_proves_nothing_and_quickly() {
     // Its own queueing discipline decides; tests must not change that of the host.
     let proof = prove(Offload::Txtime, &Trial::loopback(Transport::Udp));
-    if super::Device::of(&Trial::loopback(Transport::Udp)).has("fq") {
+    if super::Device::at(super::device_of(&Trial::loopback(Transport::Udp))).has("fq") {
         assert!(proof.held, "{proof}");
         return;
     }

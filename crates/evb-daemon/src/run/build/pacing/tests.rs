@@ -1,0 +1,37 @@
+use std::net::IpAddr;
+
+use super::*;
+use crate::config;
+
+fn configured(sources: &str) -> Config {
+    let text = format!(
+        "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"periodic\", rate = \"10 Hz\" }}\n\
+         [shaping]\nrate = \"15380 kbit/s\"\n{sources}\
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n\
+         [[builder]]\nid = 2\nlisten = \"127.0.0.1:7102\"\nsink = \"null\"\nrate = \"30760 kbit/s\"\n"
+    );
+    config::read(&text, "test.toml").unwrap_or_else(|problems| panic!("{problems}")).config
+}
+
+fn found(sources: &str) -> Vec<(IpAddr, Option<u16>, Option<u64>)> {
+    let config = configured(sources);
+    let trials = trials(&config, &config.sources.iter().collect::<Vec<_>>());
+    let key = |trial: &Trial| (trial.from, trial.port, trial.rate.map(Rate::bits_per_second));
+    trials.iter().map(key).collect()
+}
+
+#[test]
+fn sources_of_one_address_share_their_paths() {
+    let (first, second) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
+    // 1514 of 1538 bytes are the frame.
+    let paths = |from| [(from, Some(7101), Some(15_140_000)), (from, Some(7102), Some(30_280_000))];
+    let shared = "[[source]]\nids = \"1-3\"\nbind = \"127.0.0.2\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n";
+    assert_eq!(found(shared), paths(second));
+    let free = "[[source]]\nids = \"4-5\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n";
+    let all = found(&(shared.to_owned() + free));
+    if all.len() < 4 {
+        eprintln!("skipped: this system does not tell its routes");
+        return;
+    }
+    assert_eq!(all, [paths(second), paths(first)].concat());
+}
