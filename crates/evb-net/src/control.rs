@@ -84,6 +84,23 @@ pub fn encode_into(message: &Control, bytes: &mut BytesMut) {
     message.encode_raw(bytes);
 }
 
+/// Takes one message off the front of what was read: the opposite of [`encode_into`]. `None`: its end is not here yet. A
+/// length allocates nothing, the buffer grows by what arrives.
+///
+/// # Errors
+/// [`LinkError::TooLong`] and [`LinkError::Malformed`]: the peer's fault, and nothing behind it makes sense.
+pub fn decode_from(bytes: &mut BytesMut) -> Result<Option<Control>, LinkError> {
+    let Some((prefix, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*prefix);
+    if length as usize > MAX_MESSAGE {
+        return Err(LinkError::TooLong { length });
+    }
+    let Some(message) = rest.get(..length as usize) else { return Ok(None) };
+    let message = Control::decode(message)?;
+    bytes.advance(4 + length as usize);
+    Ok(Some(message))
+}
+
 impl Incoming {
     /// Reads the greeting on a fresh control connection, in limited time and length.
     ///
@@ -145,7 +162,7 @@ impl ControlLink {
     /// [`LinkError`]; drop the link.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Control, LinkError>> {
         loop {
-            if let Some(message) = self.decode()? {
+            if let Some(message) = decode_from(&mut self.incoming)? {
                 return Poll::Ready(Ok(message));
             }
             ready!(self.stream.poll_read_ready(cx))?;
@@ -228,18 +245,5 @@ impl ControlLink {
         let fits = self.outgoing.is_empty() || self.outgoing.len() + length <= OUTGOING_LIMIT;
         self.outgoing_peak = self.outgoing_peak.max(self.outgoing.len() + length);
         if fits { Ok(()) } else { Err(LinkError::Overflow) }
-    }
-
-    /// Takes one message off the read buffer. A length allocates nothing: the buffer grows by what arrives.
-    fn decode(&mut self) -> Result<Option<Control>, LinkError> {
-        let Some((prefix, rest)) = self.incoming.split_first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*prefix);
-        if length as usize > MAX_MESSAGE {
-            return Err(LinkError::TooLong { length });
-        }
-        let Some(bytes) = rest.get(..length as usize) else { return Ok(None) };
-        let message = Control::decode(bytes)?;
-        self.incoming.advance(4 + length as usize);
-        Ok(Some(message))
     }
 }
