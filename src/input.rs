@@ -8,6 +8,8 @@ mod replay;
 mod taker;
 mod front_end;
 mod triggered;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 
 pub use check::{CheckContent, ContentCheck, WrongContent};
 pub use front_end::FrontEndListener;

@@ -4,6 +4,8 @@ mod door;
 mod links;
 mod trigger_port;
 mod driver;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 

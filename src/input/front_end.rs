@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a front-end's connection was closed.
 #[derive(Debug, thiserror::Error)]
-enum FrontEndError {
+pub(super) enum FrontEndError {
     #[error("a fragment of {length} B, more than max_fragment ({limit}): not a front-end, or out of step")]
     Length { length: u32, limit: Bytes },
     #[error("the connection ended inside a fragment")]
@@ -196,7 +196,7 @@ async fn connection(stream: Stream, peer: FrontEnd, limit: Bytes, taker: impl Ta
 }
 
 /// Takes fragments to the end of the stream; how many there were.
-async fn receive(
+pub(super) async fn receive(
     stream: impl AsyncRead + Unpin + Send,
     limit: Bytes,
     taker: &impl Taker,

@@ -2,13 +2,14 @@
 
 use std::{
     net::SocketAddr,
+    pin::Pin,
     task::{Context, Poll},
 };
 
 use evb_core::trigger::announcement::{Asked, MAX_LINE, parse_line};
 use evb_net::{handshake::RefusalLog, resolve::resolve};
 use tokio::{
-    io::ReadBuf,
+    io::{AsyncRead, ReadBuf},
     net::{TcpListener, TcpStream},
 };
 
@@ -42,8 +43,8 @@ pub(super) enum TriggerPort {
 }
 
 #[derive(Debug)]
-pub(super) struct Client {
-    stream: TcpStream,
+pub(super) struct Client<S = TcpStream> {
+    stream: S,
     address: SocketAddr,
     line: Vec<u8>,
     /// What was read and not yet looked at.
@@ -86,7 +87,7 @@ impl TriggerPort {
                 while clients.len() < CLIENTS
                     && let Poll::Ready(Ok((stream, address))) = listener.poll_accept(cx)
                 {
-                    clients.push(Client { stream, address, line: Vec::new(), input: Vec::new() });
+                    clients.push(Client::new(stream, address));
                 }
                 let mut index = 0;
                 while index < clients.len() {
@@ -107,9 +108,13 @@ impl TriggerPort {
     }
 }
 
-impl Client {
+impl<S: AsyncRead + Unpin> Client<S> {
+    pub(super) fn new(stream: S, address: SocketAddr) -> Self {
+        Self { stream, address, line: Vec::new(), input: Vec::new() }
+    }
+
     /// The next line's count; an error ends the client, without a reason if it just closed.
-    fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Option<String>>> {
+    pub(super) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Option<String>>> {
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
                 self.line.extend(self.input.drain(..=end));
@@ -123,8 +128,7 @@ impl Client {
             }
             let mut chunk = [0; 512];
             let mut buffer = ReadBuf::new(&mut chunk);
-            let read = std::pin::Pin::new(&mut self.stream);
-            match tokio::io::AsyncRead::poll_read(read, cx, &mut buffer) {
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => return Poll::Ready(Err(None)),
                 Poll::Ready(Ok(())) => self.input.extend_from_slice(buffer.filled()),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(error.to_string()))),

@@ -14,3 +14,6 @@ mod provision;
 mod probe_buffer;
 mod doctor;
 pub mod cli;
+
+#[cfg(feature = "fuzzing")]
+pub use probe_buffer::fuzzing;

@@ -7,6 +7,8 @@ mod search;
 mod sender;
 mod listener;
 mod report;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 

@@ -169,3 +169,10 @@ fn check(arguments: &RegularityArguments) -> Result<(), BenchError> {
     }
     Ok(())
 }
+
+/// Run and number of a message, as its receiver reads them: for the fuzz targets.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub fn read_label(bytes: &[u8]) -> Option<(u64, u32)> {
+    message::read(bytes)
+}

@@ -1,0 +1,33 @@
+//! What the fuzz targets reach of the inputs, with the feature `fuzzing` alone.
+
+use std::{
+    future::{Future, ready},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use evb_core::{fragment::Fragment, units::Bytes};
+use tokio::io::AsyncRead;
+
+use super::{front_end::receive, taker::Taker};
+use crate::source::PushError;
+
+/// Everything that one front-end's connection brings, and how it ended: how many fragments, or why it is closed.
+pub async fn front_end(
+    stream: impl AsyncRead + Unpin + Send,
+    max_fragment: Bytes,
+) -> (Vec<Fragment>, Result<u64, String>) {
+    let heap = Heap::default();
+    let ended = receive(stream, max_fragment, &heap).await;
+    let taken = std::mem::take(&mut *heap.0.lock().unwrap_or_else(PoisonError::into_inner));
+    (taken, ended.map_err(|error| error.to_string()))
+}
+
+#[derive(Clone, Default)]
+struct Heap(Arc<Mutex<Vec<Fragment>>>);
+
+impl Taker for Heap {
+    fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(fragment);
+        ready(Ok(()))
+    }
+}
