@@ -3,12 +3,14 @@
 //! - `tidy`: the rules of the house, each a small check that is itself tested on planted violations;
 //! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios that run on it;
 //! - `uml`: a command under another kernel, that has the queueing disciplines which this host may lack;
+//! - `fuzz`: arbitrary bytes for every decoder and machine;
 //! - `ci`: everything, step by step, with a table at the end.
 
 mod repo;
 mod tidy;
 mod lab;
 mod uml;
+mod fuzz;
 mod ci;
 
 use std::process::ExitCode;
@@ -40,6 +42,8 @@ enum Task {
     },
     /// Run a command under User-Mode Linux, whose kernel has fq, etf and netem; exit code 77 where there is none.
     Uml(uml::UmlArgs),
+    /// Run the fuzz targets, each for a time, and say how much was tried.
+    Fuzz(fuzz::FuzzArgs),
     /// Run every check, as CI does.
     Ci(ci::CiArgs),
 }
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Task::Tidy { bless } => tidy::run(bless),
         Task::Lab(args) => lab::run(&args),
         Task::LabTraffic { half } => lab::traffic::run(half).map(|()| true),
+        Task::Fuzz(args) => fuzz::run(&args),
         Task::Ci(args) => ci::run(&args),
     };
     match outcome {

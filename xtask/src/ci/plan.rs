@@ -6,14 +6,14 @@ use anyhow::{Context as _, Result};
 use toml::Table;
 
 use super::step::Step;
-use crate::{lab, repo, uml};
+use crate::{fuzz, lab, repo, uml};
 
 /// The command that the README tells a newcomer.
 const README_TEST: &str = "cargo test --workspace";
 /// And the one that builds the first events.
 const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quickstart.toml";
-/// Seconds for each fuzz target.
-const FUZZ_SECONDS: u64 = 30;
+/// Seconds for each fuzz target: enough to find what any input finds.
+const FUZZ_SECONDS: u64 = 10;
 
 /// All steps in their order: what a newcomer runs first, then the cheap ones, then those that need a release build.
 pub(crate) fn steps() -> Result<Vec<Step>> {
@@ -113,36 +113,18 @@ fn sink_paths(config: &Table) -> Vec<String> {
     paths
 }
 
+/// All fuzz targets in one step, which prints a table of its own; and the form of what stands apart from the workspace.
 fn fuzz(root: &Path) -> Vec<Step> {
-    let targets = fuzz_targets(root);
-    let skip = if targets.is_empty() {
-        Some("there is no fuzz/fuzz_targets".to_owned())
-    } else if said("cargo", &["+nightly", "fuzz", "--version"]).is_none() {
-        Some("cargo-fuzz with a nightly toolchain is not installed".to_owned())
-    } else {
-        None
-    };
-    if let Some(reason) = skip {
-        return vec![Step::new("fuzz", FUZZ_SECONDS, "cargo +nightly fuzz run").unless(Some(reason))];
-    }
-    let step = |target: &String| {
-        let line =
-            format!("cargo +nightly fuzz run {target} -- -max_total_time={FUZZ_SECONDS} -rss_limit_mb=2048");
-        Step::new(&format!("fuzz {target}"), FUZZ_SECONDS + 300, &line)
-    };
-    targets.iter().map(step).collect()
-}
-
-fn fuzz_targets(root: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(root.join("fuzz/fuzz_targets")) else { return Vec::new() };
-    let paths = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "rs"));
-    let mut names: Vec<String> =
-        paths.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
-    names.sort();
-    names
+    const MANIFEST: &str = "fuzz/Cargo.toml";
+    let count = fuzz::targets(root).len() as u64;
+    let skip = (count == 0).then(|| "there is no fuzz/fuzz_targets".to_owned());
+    vec![
+        Step::new("fuzz format", 60, &format!("cargo fmt --manifest-path {MANIFEST} --check"))
+            .unless(skip.clone()),
+        // The build takes minutes where nothing is built yet.
+        Step::xtask("fuzz", 600 + count * (FUZZ_SECONDS + 5), &format!("fuzz --seconds {FUZZ_SECONDS}"))
+            .unless(skip.or_else(fuzz::lacks)),
+    ]
 }
 
 /// The programs that evb is compared with: held to the same form, tested where a C++ compiler is; the comparison itself

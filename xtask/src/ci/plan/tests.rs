@@ -12,6 +12,7 @@ fn every_part_of_the_house_is_checked() {
         "tidy",
         "cargo package",
         "lab smoke",
+        "fuzz --seconds",
     ] {
         assert!(lines.iter().any(|line| line.contains(needed)), "{needed}: {lines:#?}");
     }

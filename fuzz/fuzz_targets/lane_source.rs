@@ -1,0 +1,10 @@
+#![no_main]
+#![allow(missing_docs)]
+
+use evb_fuzz::lane_source::{self, Step};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (bool, Vec<Step>)| {
+    let (on_demand, steps) = input;
+    lane_source::run(on_demand, &steps);
+});

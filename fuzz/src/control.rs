@@ -1,0 +1,190 @@
+//! Control messages and handshakes, their checked readings, and the framing of the control connection.
+
+use bytes::BytesMut;
+use evb_core::{
+    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
+    wire::control::{
+        Assignments, BuilderAddress, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat,
+        Hello, HelloReply, LaneReport, LaneState, MAX_BATCH, MAX_MESSAGE, Ready, Refusal, Report, Roster,
+        RunEnd, RunParameters, SourceReport, Stop, Triggers, Verdict, Welcome, control::Message, hello_reply,
+        refusal, report,
+    },
+};
+use evb_net::{
+    control::{decode_from, encode_into},
+    handshake::{refused, welcomed, words},
+};
+use prost::Message as _;
+
+/// Reads the bytes as each message and as a stream of them; what is understood must mean the same once written again.
+///
+/// # Panics
+/// It does not, or a reading exceeds its limit.
+pub fn check(data: &[u8]) {
+    if let Ok(control) = Control::decode(data) {
+        look_at(&control);
+    }
+    if let Ok(hello) = Hello::decode(data) {
+        look_at_hello(&hello);
+    }
+    if let Ok(reply) = HelloReply::decode(data) {
+        look_at_reply(&reply);
+    }
+    let mut stream = BytesMut::from(data);
+    while let Ok(Some(control)) = decode_from(&mut stream) {
+        let mut again = BytesMut::new();
+        encode_into(&control, &mut again);
+        assert_eq!(decode_from(&mut again).ok().flatten().as_ref(), Some(&control));
+        assert!(again.is_empty());
+        look_at(&control);
+    }
+    assert!(stream.len() <= data.len());
+}
+
+fn look_at(control: &Control) {
+    assert_eq!(Control::decode(&*control.encode_to_vec()).as_ref(), Ok(control));
+    match &control.message {
+        Some(Message::Decisions(decisions)) => look_at_decisions(decisions),
+        Some(Message::Assignments(assignments)) => {
+            if let Ok(events) = assignments.events() {
+                assert!(
+                    events.len() as u64 <= MAX_BATCH && events.iter().all(|(event, _)| event.number() > 0)
+                );
+                let mut again =
+                    Assignments { roster_version: assignments.roster_version, ..Assignments::default() };
+                let mut last = (EventId::default(), 0);
+                events.iter().for_each(|(event, triggered)| again.add(&mut last, *event, *triggered));
+                assert_eq!(again, *assignments);
+            }
+        }
+        Some(Message::Completions(completions)) => {
+            let (mut again, mut last) = (Completions::default(), EventId::default());
+            completions.events().for_each(|event| again.add(&mut last, event));
+            assert_eq!(again.complete, completions.complete);
+        }
+        _ => {}
+    }
+}
+
+fn look_at_decisions(decisions: &Decisions) {
+    let Ok(verdicts) = decisions.verdicts() else { return };
+    let mut next = decisions.first;
+    let mut again = Decisions::starting(EventId::new(decisions.first));
+    for (first, count, verdict) in &verdicts {
+        assert!(first.number() == next && *count > 0);
+        next += u64::from(*count);
+        again.extend(*count, *verdict);
+    }
+    assert!(next - decisions.first <= MAX_BATCH);
+    // Neighbours of one verdict became one run.
+    let total =
+        |verdicts: &[(EventId, u32, Verdict)]| verdicts.iter().map(|run| u64::from(run.1)).sum::<u64>();
+    assert_eq!(again.verdicts().map(|again| total(&again)), Ok(total(&verdicts)));
+}
+
+fn look_at_hello(hello: &Hello) {
+    assert_eq!(Hello::decode(&*hello.encode_to_vec()).as_ref(), Ok(hello));
+    if let (Some(from), Some(to)) = (hello.from_peer(), hello.to_peer()) {
+        let again = Hello::new(from, to);
+        assert_eq!((again.from_peer(), again.to_peer()), (Some(from), Some(to)));
+    }
+    assert_eq!(hello.known_epoch().is_some(), hello.epoch > 0);
+    assert_eq!(hello.known_run().is_some(), hello.run > 0);
+}
+
+fn look_at_reply(reply: &HelloReply) {
+    assert_eq!(HelloReply::decode(&*reply.encode_to_vec()).as_ref(), Ok(reply));
+    match &reply.reply {
+        Some(hello_reply::Reply::Welcome(welcome)) => {
+            if let Ok(parameters) = welcome.checked_parameters() {
+                assert!(parameters.slots > 0 && parameters.heartbeat_ns > 0 && welcome.epoch > 0);
+            }
+            let (run, epoch) = (RunNumber::new(welcome.run), Epoch::new(welcome.epoch));
+            assert_eq!(welcome.checked_lane(run, epoch).ok(), welcome.lane);
+        }
+        Some(hello_reply::Reply::Refusal(refusal)) => {
+            let words = words(refusal);
+            assert!(!words.is_empty() && words.chars().count() <= 400 && !words.contains(char::is_control));
+        }
+        None => {}
+    }
+}
+
+/// One of each, alone and in a stream.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let messages = messages();
+    let mut stream = BytesMut::new();
+    messages.iter().for_each(|message| encode_into(message, &mut stream));
+    let mut seeds: Vec<_> = messages.iter().map(|message| message.encode_to_vec()).collect();
+    seeds.push(stream.to_vec());
+    seeds.push((MAX_MESSAGE as u32 + 1).to_le_bytes().to_vec());
+    seeds.push(hello().encode_to_vec());
+    seeds.extend([welcomed(welcome()), refusal()].map(|reply| reply.encode_to_vec()));
+    seeds
+}
+
+/// Every message.
+pub fn messages() -> Vec<Control> {
+    let mut decisions = Decisions::starting(EventId::new(7));
+    for (count, verdict) in
+        [(1, Verdict::Inhibited), (2, Verdict::Assigned(BuilderId::new(1))), (9, Verdict::Closed)]
+    {
+        decisions.extend(count, verdict);
+    }
+    let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
+    let mut completions = Completions::default();
+    let (mut last, mut last_complete) = ((EventId::default(), 0), EventId::default());
+    for event in [8, 9, 4] {
+        assignments.add(&mut last, EventId::new(event), event * 1_000_000);
+        completions.add(&mut last_complete, EventId::new(event));
+    }
+    completions.exceptions =
+        vec![Exception { event: 5, outcome: 1, missing: vec![3], cause: "late".to_owned() }];
+    let roster = Roster {
+        version: 1,
+        sources: vec![3, 5],
+        up: vec![3],
+        builders: vec![BuilderAddress { id: 1, listen: "127.0.0.1:7101".to_owned() }],
+        max_fragment: vec![1000, 2000],
+    };
+    let builder = BuilderReport {
+        complete: 3,
+        lanes: vec![LaneReport { source: 3, ..LaneReport::default() }],
+        latency_us: vec![10, 3],
+        ..BuilderReport::default()
+    };
+    let of_source = report::Report::Source(SourceReport { pushed: 3, ..SourceReport::default() });
+    let messages = [
+        Message::Roster(roster),
+        Message::Decisions(decisions),
+        Message::Assignments(assignments),
+        Message::Completions(completions),
+        Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1, echo_delay_ns: 2 }),
+        Message::Stop(Stop { cause: "a person".to_owned() }),
+        Message::Finish(Default::default()),
+        Message::Report(Report { report: Some(report::Report::Builder(builder)) }),
+        Message::Report(Report { report: Some(of_source) }),
+        Message::RunEnd(RunEnd { exit_code: 0, verdict: "complete".to_owned() }),
+        Message::Triggers(Triggers { count: 3 }),
+        Message::Ready(Ready {}),
+    ];
+    messages.map(|message| Control { message: Some(message) }).to_vec()
+}
+
+/// A source's greeting.
+pub fn hello() -> Hello {
+    let hello = Hello::new(Peer::Source(SourceId::new(3)), Peer::Supervisor);
+    Hello { boot_id: "here".to_owned(), software: "evb".to_owned(), max_fragment: 1000, ..hello }
+}
+
+/// A supervisor's and a builder's answer in one.
+pub fn welcome() -> Welcome {
+    let parameters = RunParameters { slots: 2, heartbeat_ns: 250_000_000, ..RunParameters::default() };
+    let lane = LaneState { received: 32, announced: 64, committed: 16 };
+    Welcome { epoch: 99, run: 7, parameters: Some(parameters), lane: Some(lane) }
+}
+
+/// The answer no.
+pub fn refusal() -> HelloReply {
+    refused(Refusal::because(refusal::Reason::Epoch, "restart it"))
+}

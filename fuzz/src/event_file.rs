@@ -1,0 +1,170 @@
+//! Event files: any bytes, and any bytes whose checksums are right.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use evb::input::Replay;
+use evb_core::{
+    event::Event,
+    fragment::{Checksum, Timestamp},
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    units::Bytes,
+};
+use evb_file::{
+    EventFile, EventFileWriter, FileIdentity, FsyncPolicy, IndexState, VerifyOptions, WriterOptions, dump,
+    existing_files,
+    format::{FILE_MAGIC, INDEX_MAGIC, RECORD_MAGIC, TRAILER_MAGIC},
+    verify,
+};
+
+const RUN: RunNumber = RunNumber::new(1);
+
+/// Where the bytes become a file: in memory, where the system has a place for that.
+static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    folder.join(format!("evb-fuzz-{}.evb", std::process::id()))
+});
+
+/// Reads the bytes as a file in every way, as they are and with checksums that fit.
+///
+/// # Panics
+/// The ways contradict each other.
+pub fn check(data: &[u8]) {
+    read(data);
+    let mut mended = data.to_vec();
+    if mend(&mut mended).is_some() {
+        read(&mended);
+    }
+}
+
+fn read(bytes: &[u8]) {
+    fs::write(&*PLACE, bytes).expect("room for a small file");
+    if let Ok(file) = EventFile::open(&*PLACE) {
+        walk(&file, bytes.len());
+        let replayed = Replay::recorded(&PLACE, SourceId::new(1));
+        assert!(replayed.is_ok_and(|replay| replay.len() > 0) || file.path() == &*PLACE);
+    }
+    let report = verify(std::slice::from_ref(&PLACE), &VerifyOptions::default());
+    assert!(report.is_ok_and(|report| !report.to_string().is_empty()));
+    fs::remove_file(&*PLACE).expect("our own file");
+}
+
+fn walk(file: &EventFile, length: usize) {
+    let (mut intact, mut end) = (0, 0);
+    for record in file.records() {
+        match record {
+            Ok(record) => {
+                assert!(record.offset >= end && record.offset + record.length.count() <= length as u64);
+                end = record.offset + record.length.count();
+                intact += 1;
+                if let Ok(event) = file.read(&record) {
+                    look_at(&event);
+                    assert_eq!(event.fragments().len(), record.fragments.len());
+                }
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    file.events().flatten().for_each(|event| look_at(&event));
+    let entries = file.index_entries(0, 10).unwrap_or_default();
+    if file.index_state() != IndexState::Present {
+        assert_eq!(file.index_len().ok(), Some(intact));
+    }
+    for entry in entries {
+        if let Ok(event) = file.event_at(entry) {
+            assert_eq!((event.id, event.epoch), (entry.event, entry.epoch));
+        }
+        let _ = file.event(entry.event);
+        let _ = file.event_in_epoch(entry.event, entry.epoch);
+    }
+    dump::list(file, dump::ListOptions { fragments: true }, &mut std::io::sink()).expect("a file in memory");
+}
+
+fn look_at(event: &Event) {
+    event.fragments().for_each(|fragment| assert_eq!(Checksum::of(fragment.payload), fragment.checksum));
+    dump::hex(event, &mut std::io::sink()).expect("a sink takes all");
+}
+
+/// Makes the checksums of the header, the payloads, the heads and the index fit, as far as they can be found
+/// (`docs/file-format.md`). `None`: this is no file.
+fn mend(bytes: &mut [u8]) -> Option<()> {
+    bytes.get_mut(..8)?.copy_from_slice(&FILE_MAGIC);
+    let header = number(bytes, 12, 4)? as usize;
+    let tag = Checksum::of(bytes.get(..header.checked_sub(8)?)?).number();
+    bytes.get_mut(header - 8..header)?.copy_from_slice(&tag.to_le_bytes());
+    let mut at = header;
+    while bytes.get(at..at + 4) == Some(&RECORD_MAGIC) {
+        let Some(next) = mend_record(bytes, at, tag) else { break };
+        at = next;
+    }
+    let trailer = bytes.len().checked_sub(24)?;
+    if bytes.get(at..at + 4) == Some(&INDEX_MAGIC) && bytes.ends_with(&TRAILER_MAGIC) && at < trailer {
+        bytes[trailer..trailer + 8].copy_from_slice(&(at as u64).to_le_bytes());
+        let sealed = Checksum::of(&bytes[at..trailer + 8]).number() ^ tag;
+        bytes[trailer + 8..trailer + 16].copy_from_slice(&sealed.to_le_bytes());
+    }
+    Some(())
+}
+
+/// The record at `at`; where it ends.
+fn mend_record(bytes: &mut [u8], at: usize, tag: u64) -> Option<usize> {
+    let head = number(bytes, at + 4, 4)? as usize;
+    let end = at.checked_add(usize::try_from(number(bytes, at + 8, 8)?).ok()?)?;
+    let (seal, fragments) = (at + head.checked_sub(8)?, number(bytes, at + 48, 4)? as usize);
+    let mut payload = at + head;
+    for entry in (0..fragments).map(|index| at + 56 + 24 * index).take_while(|entry| *entry + 24 <= seal) {
+        let length = number(bytes, entry + 4, 4)? as usize;
+        let Some(piece) = bytes.get(payload..payload + length) else { break };
+        let checksum = Checksum::of(piece).number();
+        bytes.get_mut(entry + 16..entry + 24)?.copy_from_slice(&checksum.to_le_bytes());
+        payload += length;
+    }
+    let sealed = Checksum::of(bytes.get(at..seal)?).number() ^ tag;
+    bytes.get_mut(seal..seal + 8)?.copy_from_slice(&sealed.to_le_bytes());
+    (end > at && end <= bytes.len()).then_some(end)
+}
+
+fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
+    let mut number = [0; 8];
+    number[..length].copy_from_slice(bytes.get(at..at + length)?);
+    Some(u64::from_le_bytes(number))
+}
+
+/// A closed file, one without index, one that is torn, and one without events.
+///
+/// # Panics
+/// There is no room for a small file.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let folder = PLACE.with_extension("seeds");
+    let write = |events: u64| {
+        let sources = (1..=3).map(SourceId::new).collect();
+        let identity = FileIdentity { run: RUN, epoch: Epoch::new(3), builder: BuilderId::new(1), sources };
+        let options = WriterOptions { rotate_at: Bytes::mib(1), fsync: FsyncPolicy::None };
+        fs::create_dir_all(&folder).expect("room for a folder");
+        let mut writer = EventFileWriter::create(&folder, identity, options).expect("room for a file");
+        for id in 1..=events {
+            let mut event = Event::empty(EventId::new(id), RUN, Epoch::new(3), BuilderId::new(1));
+            for source in 1..=2 {
+                event.add(
+                    SourceId::new(source),
+                    Timestamp::new(id),
+                    vec![id as u8; 5 * usize::from(source)].into(),
+                );
+            }
+            event.missing = if id == 2 { vec![SourceId::new(3)] } else { Vec::new() };
+            writer.append(&event).expect("room for an event");
+        }
+        writer.close().expect("room for an index");
+        let path = existing_files(&folder, RUN).expect("our own folder").remove(0);
+        let bytes = fs::read(path).expect("our own file");
+        fs::remove_dir_all(&folder).expect("our own folder");
+        bytes
+    };
+    let closed = write(3);
+    let index = closed.len() - (16 + 3 * 24 + 24);
+    vec![closed[..index].to_vec(), closed[..index - 7].to_vec(), write(0), closed]
+}

@@ -1,0 +1,404 @@
+//! A builder's machine with a byte budget, and whatever its sources, its supervisor and its sink may do.
+
+use std::{collections::VecDeque, time::Duration};
+
+use arbitrary::Arbitrary;
+use bytes::{BufMut as _, BytesMut};
+use evb_core::{
+    builder::{BuilderConfig, BuilderCore, LARGE_FRAGMENT, Output},
+    event::Event,
+    fragment::{Checksum, Timestamp},
+    grant::GrantPolicy as _,
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    lane::LaneError,
+    set::SourceSet,
+    time::Instant,
+    units::Bytes,
+    wire::{
+        control::{Assignments, BuilderReport, Heartbeat, LaneState, control::Message, report},
+        record::{
+            ANNOUNCEMENT, Announcement, COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_range,
+            encode_fragment_header,
+        },
+    },
+};
+use evb_shaper::{
+    Policy, Shaping,
+    cost::{CELL, PacketCost},
+};
+
+const LANES: usize = 3;
+const SLOTS: usize = 3;
+/// Some fragments have memory of their own.
+const MAX_FRAGMENT: u64 = LARGE_FRAGMENT as u64 + 1000;
+const BUDGET: Bytes = Bytes::kib(64);
+const CHUNK: Bytes = Bytes::kib(8);
+const DEADLINE: Duration = Duration::from_secs(2);
+/// More only takes time.
+const STEPS: usize = 400;
+
+/// What may happen to a builder. Lanes, events and rosters are taken modulo the few that there are.
+#[derive(Arbitrary, Debug)]
+pub enum Step {
+    /// A source connects, or connects anew.
+    Connect(u8),
+    /// A source's connection breaks.
+    Disconnect(u8),
+    /// Fragments (event, length) are announced, from so far beside where they should.
+    Announce(u8, i8, Vec<(u8, u16)>),
+    /// A source sends so much of what it may, or so much from another offset; as it is or damaged; read as small
+    /// fragments are, or as large ones.
+    #[allow(missing_docs)] // just said
+    Data { lane: u8, shift: i8, length: u16, damage: Option<u16>, own_memory: bool },
+    /// Bytes of a source that means no good.
+    Bytes(u8, Vec<u8>),
+    /// Events are assigned to this builder.
+    Assign(u8, Vec<u8>),
+    /// The same, of a supervisor that means no good.
+    Assignments(u32, Vec<u64>, Vec<u64>),
+    /// Sources are up or down from that version on.
+    Roster(u8, u8),
+    /// The supervisor's clock.
+    Heartbeat(u64, u64, u64),
+    /// So many milliseconds go by.
+    Pass(u16),
+    /// The sink is done with an event: written, rejected or failed.
+    Sink(u8),
+}
+
+/// What an honest source of that lane would know.
+#[derive(Debug, Default)]
+struct Lane {
+    /// All bytes of the lane that are announced.
+    content: Vec<u8>,
+    received: u64,
+    granted: u64,
+    committed: u64,
+    connected: bool,
+    /// Some of its bytes were not those of `content`.
+    garbled: bool,
+}
+
+/// The machine and what surrounds it.
+#[derive(Debug)]
+pub struct Bench {
+    core: BuilderCore<Policy>,
+    bound: Bytes,
+    lanes: Vec<Lane>,
+    events: VecDeque<Event>,
+    now: Instant,
+}
+
+/// Does all that, and looks after every step whether the machine keeps its promises.
+///
+/// # Panics
+/// It does not.
+pub fn run(turns: bool, steps: &[Step]) {
+    let mut bench = Bench::new(turns.then_some(2));
+    for step in steps.iter().take(STEPS) {
+        bench.step(step);
+        bench.settle();
+    }
+    bench.end();
+}
+
+impl Bench {
+    fn new(sources_at_once: Option<usize>) -> Self {
+        let config = BuilderConfig {
+            id: BuilderId::new(1),
+            run: RunNumber::new(1),
+            epoch: Epoch::new(1),
+            slots: SLOTS,
+            deadline: DEADLINE,
+            heartbeat: Duration::from_secs(1),
+            shared_clock: false,
+            sources: (1..=LANES as u16).map(SourceId::new).collect(),
+            max_fragment: vec![Bytes::new(MAX_FRAGMENT); LANES],
+        };
+        let shaping = Shaping::Credit { budget: BUDGET, chunk: CHUNK, sources_at_once };
+        let policy = shaping.policy(LANES, PacketCost::tcp(1500, CELL), 1);
+        let now = Instant::from_nanos(1_000_000_000);
+        let bound = BuilderCore::<Policy>::memory_bound(&config);
+        let mut core = BuilderCore::new(config, policy, now);
+        core.handle_roster(1, SourceSet::first(LANES), now);
+        let lanes = (0..LANES).map(|_| Lane::default()).collect();
+        let mut bench = Self { core, bound, lanes, events: VecDeque::new(), now };
+        (0..LANES).for_each(|lane| bench.connect(lane));
+        bench
+    }
+
+    fn step(&mut self, step: &Step) {
+        let lane_of = |lane: &u8| usize::from(*lane) % LANES;
+        match step {
+            Step::Connect(lane) => self.connect(lane_of(lane)),
+            Step::Disconnect(lane) => self.disconnect(lane_of(lane)),
+            Step::Announce(lane, shift, fragments) => {
+                let ready = self.lanes[lane_of(lane)].content.len() as u64;
+                let announced =
+                    fragments.iter().take(32).map(|(event, length)| announcement(*event, *length));
+                self.announce(
+                    lane_of(lane),
+                    ready.saturating_add_signed((*shift).into()),
+                    announced.collect(),
+                );
+            }
+            Step::Data { lane, shift, length, damage, own_memory } => {
+                self.data(lane_of(lane), *shift, *length, *damage, *own_memory);
+            }
+            Step::Bytes(lane, bytes) => self.bytes(lane_of(lane), bytes),
+            Step::Assign(roster, events) => {
+                let mut assignments =
+                    Assignments { roster_version: u32::from(roster % 4), ..Assignments::default() };
+                let mut last = (EventId::default(), 0);
+                for event in events.iter().take(SLOTS + 1) {
+                    assignments.add(&mut last, EventId::new((event % 16).into()), self.now.as_nanos());
+                }
+                let _ = self.core.handle_assignments(&assignments, self.now);
+            }
+            Step::Assignments(roster_version, events, triggered_ns) => {
+                let (events, triggered_ns) = (events.clone(), triggered_ns.clone());
+                let assignments = Assignments { roster_version: roster_version % 4, events, triggered_ns };
+                let _ = self.core.handle_assignments(&assignments, self.now);
+            }
+            Step::Roster(version, up) => {
+                let up = (0..LANES).filter(|lane| up >> lane & 1 == 1).collect();
+                self.core.handle_roster(u32::from(version % 4), up, self.now);
+            }
+            Step::Heartbeat(sent_ns, echo_ns, echo_delay_ns) => {
+                let (sent_ns, echo_ns, echo_delay_ns) = (*sent_ns, *echo_ns, *echo_delay_ns);
+                self.core.handle_heartbeat(&Heartbeat { sent_ns, echo_ns, echo_delay_ns }, self.now);
+            }
+            Step::Pass(millis) => {
+                self.now += Duration::from_millis((*millis).into());
+                self.core.handle_timeout(self.now);
+            }
+            Step::Sink(verdict) => {
+                let Some(event) = self.events.pop_front() else { return };
+                match verdict % 3 {
+                    0 => self.core.handle_written(event, self.now),
+                    1 => self.core.handle_rejected(event, self.now),
+                    _ => self.core.handle_failed(event, "no space".to_owned(), self.now),
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, lane: usize) {
+        if self.lanes[lane].connected {
+            self.disconnect(lane);
+        }
+        let held: LaneState = self.core.handle_lane_connected(lane, self.now);
+        let lane = &mut self.lanes[lane];
+        lane.content.truncate(held.announced as usize);
+        assert_eq!(held.announced, lane.content.len() as u64);
+        assert!(held.committed <= held.received && held.received <= held.announced, "{held:?}");
+        assert!(
+            held.received >= lane.received && held.committed >= lane.committed,
+            "{held:?} after {lane:?}"
+        );
+        lane.received = held.received;
+        lane.granted = held.received;
+        lane.connected = true;
+    }
+
+    fn disconnect(&mut self, lane: usize) {
+        self.core.handle_lane_disconnected(lane, self.now);
+        self.lanes[lane].connected = false;
+        assert!(!self.core.is_lane_connected(lane));
+    }
+
+    /// What a driver does with a lane whose record was refused.
+    fn refuse(&mut self, lane: usize, result: Result<(), LaneError>) {
+        if let Err(error) = result {
+            assert!(!error.to_string().is_empty());
+            self.disconnect(lane);
+        }
+    }
+
+    fn announce(&mut self, lane: usize, offset: u64, announced: Vec<Announcement>) {
+        if !self.lanes[lane].connected {
+            return;
+        }
+        let result = self.core.handle_announcements(lane, offset, announced.iter().copied(), self.now);
+        let (mut start, content) = (offset, &mut self.lanes[lane].content);
+        for item in &announced {
+            let refused = item.event.number() == 0 || u64::from(item.length) > MAX_FRAGMENT;
+            if start == content.len() as u64 {
+                if refused {
+                    break;
+                }
+                append(content, lane, item);
+            }
+            start = start.saturating_add(item.lane_length());
+        }
+        self.refuse(lane, result);
+    }
+
+    fn data(&mut self, lane: usize, shift: i8, length: u16, damage: Option<u16>, own_memory: bool) {
+        let Lane { content, received, granted, connected, .. } = &self.lanes[lane];
+        if !connected {
+            return;
+        }
+        let offset = received.saturating_add_signed(shift.into());
+        let most = if shift == 0 { granted - received } else { u64::MAX };
+        let end = offset.saturating_add(most.min(length.into())).min(content.len() as u64);
+        let mut bytes = content.get(offset as usize..end as usize).unwrap_or_default().to_vec();
+        if let Some(place) = damage
+            && !bytes.is_empty()
+        {
+            let place = usize::from(place) % bytes.len();
+            bytes[place] ^= 0x10;
+            self.lanes[lane].garbled = true;
+        }
+        if !bytes.is_empty() {
+            self.record(lane, offset, &bytes, own_memory);
+        }
+    }
+
+    /// A data record, as `evb_net::lane::BuilderEnd` takes it.
+    fn record(&mut self, lane: usize, offset: u64, bytes: &[u8], own_memory: bool) {
+        let mut result = self.core.check_data(lane, offset, bytes.len() as u32);
+        let mut rest = if result.is_ok() { bytes } else { &[] };
+        assert!(result.is_err() || offset == self.lanes[lane].received);
+        while !rest.is_empty() && result.is_ok() {
+            let piece = rest.len().min(5000);
+            let count = match self.core.spare_memory(lane).filter(|_| own_memory) {
+                Some((memory, room)) => {
+                    let count = piece.min(room);
+                    memory.put_slice(&rest[..count]);
+                    result = self.core.handle_filled(lane, count, self.now);
+                    count
+                }
+                None => {
+                    result = self.core.handle_data(lane, &rest[..piece], self.now);
+                    piece
+                }
+            };
+            self.lanes[lane].received += if result.is_ok() { count as u64 } else { 0 };
+            rest = &rest[count..];
+        }
+        self.refuse(lane, result);
+    }
+
+    fn bytes(&mut self, lane: usize, mut bytes: &[u8]) {
+        while self.lanes[lane].connected {
+            let Some((head, rest)) = bytes.split_first_chunk::<RECORD_HEADER>() else { break };
+            let Ok(header) = RecordHeader::decode(*head) else { return self.disconnect(lane) };
+            let Some((body, mut rest)) = rest.split_at_checked(header.body()) else { break };
+            match header {
+                RecordHeader::Announce { offset, .. } => {
+                    let items = body.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
+                    // The model keeps the lane's bytes, so it wants few of them.
+                    let items: Vec<_> = items.take(32).collect();
+                    self.announce(lane, offset, items);
+                }
+                RecordHeader::Data { length, offset } => {
+                    let data = &rest[..rest.len().min(length as usize)];
+                    self.lanes[lane].garbled = true;
+                    self.record(lane, offset, data, length % 2 == 1);
+                    rest = &rest[data.len()..];
+                }
+                _ => return self.disconnect(lane),
+            }
+            bytes = rest;
+        }
+    }
+
+    /// Takes what the machine gives, and looks whether it may.
+    fn settle(&mut self) {
+        while let Some(output) = self.core.poll(self.now) {
+            match output {
+                Output::Event(event) => {
+                    self.look_at(&event);
+                    self.events.push_back(event);
+                }
+                Output::Lane(lane) => self.records(lane),
+                Output::Supervisor(_) => {}
+            }
+        }
+        assert!(self.core.policy().outstanding() <= BUDGET, "more than the budget is outstanding");
+        assert!(self.core.slots_used() <= SLOTS && self.events.len() <= self.core.slots_used());
+    }
+
+    /// Grants and commits to a source: monotone, and of what it has announced and sent.
+    fn records(&mut self, index: usize) {
+        let mut written = BytesMut::new();
+        self.core.write_records(index, &mut written);
+        let lane = &mut self.lanes[index];
+        let mut rest = &written[..];
+        while let Some((head, after)) = rest.split_first_chunk::<RECORD_HEADER>() {
+            let header = RecordHeader::decode(*head).expect("a record of our own");
+            let (body, after) = after.split_at(header.body());
+            match header {
+                RecordHeader::Grant { end } => {
+                    assert!(end > lane.granted && end <= lane.content.len() as u64, "granted up to {end}");
+                    lane.granted = end;
+                }
+                RecordHeader::Commit { offset, .. } => {
+                    assert!((lane.committed..=lane.received).contains(&offset), "committed {offset}");
+                    lane.committed = offset;
+                    let mut above = offset;
+                    for range in body.as_chunks::<COMMIT_RANGE>().0 {
+                        let range = decode_range(range).expect("a range of our own");
+                        assert!(above <= range.start && range.end <= lane.received, "committed {range:?}");
+                        above = range.end;
+                    }
+                }
+                other => assert!(!matches!(other, RecordHeader::Data { .. } | RecordHeader::Announce { .. })),
+            }
+            rest = after;
+        }
+        assert!(rest.is_empty());
+    }
+
+    fn look_at(&self, event: &Event) {
+        assert!(event.fragments().len() + event.missing.len() <= 2 * LANES);
+        for fragment in event.fragments() {
+            assert_eq!(Checksum::of(fragment.payload), fragment.checksum);
+            let lane = usize::from(fragment.source.number()) - 1;
+            assert!(!event.missing.contains(&fragment.source));
+            let written = payload(lane, event.id, fragment.payload.len());
+            assert!(self.lanes[lane].garbled || fragment.payload == written, "bytes of another fragment");
+        }
+    }
+
+    /// Everything that is open ends, and is counted.
+    fn end(mut self) {
+        for _ in 0..SLOTS + 4 {
+            self.now += 2 * DEADLINE;
+            (0..LANES).for_each(|lane| self.disconnect(lane));
+            self.core.handle_timeout(self.now);
+            self.settle();
+            while let Some(event) = self.events.pop_front() {
+                self.core.handle_written(event, self.now);
+            }
+            self.settle();
+        }
+        assert_eq!(self.core.slots_used(), 0, "a slot is never given back");
+        let report = self.core.report().message;
+        let Some(Message::Report(report)) = report else { panic!("no report: {report:?}") };
+        let Some(report::Report::Builder(report)) = report.report else { panic!("no builder's report") };
+        let BuilderReport { written, complete, incomplete, memory_peak_bytes, .. } = report;
+        assert_eq!(written, complete + incomplete);
+        assert!(memory_peak_bytes <= self.bound.count(), "{memory_peak_bytes} B of {}", self.bound);
+    }
+}
+
+const _: () = assert!(CHUNK.count() < MAX_DATA as u64);
+
+fn announcement(event: u8, length: u16) -> Announcement {
+    // Mostly what is allowed, now and then a little too much; event 0 too.
+    let length = u32::from(length) % (MAX_FRAGMENT as u32 + 2);
+    Announcement { event: EventId::new((event % 16).into()), timestamp: Timestamp::new(7), length }
+}
+
+fn append(content: &mut Vec<u8>, lane: usize, announced: &Announcement) {
+    let payload = payload(lane, announced.event, announced.length as usize);
+    content.extend_from_slice(&encode_fragment_header(announced.event, Checksum::of(&payload)));
+    content.extend_from_slice(&payload);
+}
+
+fn payload(lane: usize, event: EventId, length: usize) -> Vec<u8> {
+    let first = event.number().wrapping_mul(31).wrapping_add(lane as u64 * 7);
+    (0..length as u64).map(|place| first.wrapping_add(place.wrapping_mul(13)) as u8).collect()
+}

@@ -1,0 +1,339 @@
+//! A source's machine, and whatever readout, its supervisor and its builders may do.
+
+use std::{io::IoSlice, ops::Range, time::Duration};
+
+use arbitrary::Arbitrary;
+use bytes::BytesMut;
+use evb_core::{
+    fragment::{Checksum, Fragment, Timestamp},
+    id::{BuilderId, EventId, SourceId},
+    source::{Output, SourceConfig, SourceCore},
+    time::Instant,
+    units::Bytes,
+    wire::{
+        control::{Decisions, Heartbeat, SourceReport, control::Message, report},
+        record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader, encode_fragment_header},
+    },
+};
+
+const LANES: usize = 2;
+const MAX_FRAGMENT: u64 = 300;
+/// More only takes time.
+const STEPS: usize = 400;
+
+/// What may happen to a source. Lanes and events are taken modulo the few that there are.
+#[derive(Arbitrary, Debug)]
+pub enum Step {
+    /// Readout has a fragment of so many bytes.
+    Push(u8, u16),
+    /// Readout has a fragment of any event.
+    PushAny(u64),
+    /// Decisions on runs of events, from so far beside the first that is open.
+    Decide(i8, Vec<(u8, u8)>),
+    /// Decisions of a supervisor that means no good.
+    Decisions(u64, Vec<u32>),
+    /// The supervisor's clock.
+    Heartbeat(u64),
+    /// A builder accepts the connection, and has so much of what was sent, in 255ths.
+    Connect(u8, u8, u8),
+    /// A builder says that it holds anything.
+    ConnectAny(u8, u64, u64),
+    /// A connection breaks.
+    Disconnect(u8),
+    /// So many more bytes are granted, if they are announced.
+    Grant(u8, u16),
+    /// Anything is granted.
+    GrantAny(u8, u64),
+    /// A builder's sink took so much of what was sent, and ranges above it (gap, length).
+    Commit(u8, u16, Vec<(u8, u8)>),
+    /// Anything is committed.
+    CommitAny(u8, u64, Vec<(u64, u64)>),
+    /// The shaper lets so much go.
+    Take(u8, u16),
+    /// So many milliseconds go by.
+    Pass(u16),
+}
+
+/// What an honest builder of that lane would know.
+#[derive(Debug, Default)]
+struct Lane {
+    /// All bytes of the lane that are announced.
+    content: Vec<u8>,
+    /// Where announced fragments begin, and where the next one will.
+    bounds: Vec<u64>,
+    sent: u64,
+    granted: u64,
+    committed: u64,
+    /// The end of the highest committed range.
+    settled: u64,
+    connected: bool,
+}
+
+/// The machine and what surrounds it.
+#[derive(Debug)]
+pub struct Bench {
+    core: SourceCore,
+    lanes: Vec<Lane>,
+    now: Instant,
+    on_demand: bool,
+}
+
+/// Does all that, and looks after every step whether the machine keeps its promises.
+///
+/// # Panics
+/// It does not.
+pub fn run(on_demand: bool, steps: &[Step]) {
+    let now = Instant::from_nanos(1_000_000_000);
+    let config = SourceConfig {
+        id: SourceId::new(3),
+        max_fragment: Bytes::new(MAX_FRAGMENT),
+        orphan_timeout: Duration::from_secs(5),
+        heartbeat: Duration::from_millis(250),
+        builders: vec![BuilderId::new(1), BuilderId::new(4)],
+        on_demand,
+        decided: EventId::default(),
+    };
+    let lanes = (0..LANES).map(|_| Lane { bounds: vec![0], ..Lane::default() }).collect();
+    let mut bench = Bench { core: SourceCore::new(config, now), lanes, now, on_demand };
+    for step in steps.iter().take(STEPS) {
+        bench.step(step);
+        bench.settle();
+    }
+}
+
+impl Bench {
+    fn step(&mut self, step: &Step) {
+        let now = self.now;
+        match step {
+            Step::Push(event, length) => {
+                let fragment = fragment(EventId::new((event % 64).into()), u32::from(*length) % 310);
+                let _ = self.core.push(fragment, now);
+            }
+            Step::PushAny(event) => {
+                let _ = self.core.push(fragment(EventId::new(*event), 3), now);
+            }
+            Step::Decide(shift, runs) => {
+                let first = self.core.undecided().number().saturating_add_signed((*shift).into());
+                let pairs = runs.iter().flat_map(|(count, verdict)| {
+                    [u32::from(count % 8), [0, 1, 3, 6, 6, 3, 2, 9][usize::from(verdict % 8)]]
+                });
+                let _ = self.core.handle_decisions(&Decisions { first, runs: pairs.collect() });
+            }
+            Step::Decisions(first, runs) => {
+                let _ = self.core.handle_decisions(&Decisions { first: *first, runs: runs.clone() });
+            }
+            Step::Heartbeat(sent_ns) => {
+                self.core.handle_heartbeat(&Heartbeat { sent_ns: *sent_ns, ..Heartbeat::default() }, now);
+            }
+            Step::Pass(millis) => {
+                self.now += Duration::from_millis((*millis).into());
+                self.core.handle_timeout(self.now);
+            }
+            other => self.lane_step(other),
+        }
+    }
+
+    fn lane_step(&mut self, step: &Step) {
+        let of = |lane: &u8| usize::from(*lane) % LANES;
+        match step {
+            Step::Connect(lane, received, announced) => self.connect(of(lane), *received, *announced),
+            Step::ConnectAny(lane, received, announced) => {
+                let lane = of(lane);
+                self.core.handle_lane_disconnected(lane);
+                let accepted = self.core.handle_lane_connected(lane, *received, *announced).is_ok();
+                let model = &mut self.lanes[lane];
+                model.connected = accepted;
+                if accepted {
+                    assert!(*received <= *announced && *announced <= model.content.len() as u64);
+                    assert!(*received >= model.settled, "nobody has those bytes any more");
+                    model.rewind(*received, *announced);
+                }
+            }
+            Step::Disconnect(lane) => {
+                self.core.handle_lane_disconnected(of(lane));
+                self.lanes[of(lane)].connected = false;
+            }
+            Step::Grant(lane, more) => {
+                let model = &self.lanes[of(lane)];
+                let end = model.granted.saturating_add((*more).into()).min(model.content.len() as u64);
+                self.grant(of(lane), end);
+            }
+            Step::GrantAny(lane, end) => self.grant(of(lane), *end),
+            Step::Commit(lane, more, gaps) => {
+                let model = &self.lanes[of(lane)];
+                let offset = model.committed.saturating_add((*more).into()).min(model.sent);
+                let (mut ranges, mut at) = (Vec::new(), offset);
+                for (gap, length) in gaps {
+                    let start = at.saturating_add((*gap).into()).min(model.sent);
+                    at = start.saturating_add((*length).into()).min(model.sent);
+                    ranges.extend((start < at).then_some(start..at));
+                }
+                assert!(self.commit(of(lane), offset, &ranges), "an honest commit is refused");
+            }
+            Step::CommitAny(lane, offset, ranges) => {
+                let ordered = ranges.iter().filter(|(start, end)| start < end);
+                let ranges: Vec<_> = ordered.map(|(start, end)| *start..*end).collect();
+                self.commit(of(lane), *offset, &ranges);
+            }
+            Step::Take(lane, limit) => self.take(of(lane), (*limit).into()),
+            _ => {}
+        }
+    }
+
+    /// An honest builder: it has a part of what was sent, and at least the announcements for that.
+    fn connect(&mut self, lane: usize, received: u8, announced: u8) {
+        self.core.handle_lane_disconnected(lane);
+        let model = &mut self.lanes[lane];
+        let part = (model.sent - model.settled) * u64::from(received) / 255;
+        let received = model.settled + part;
+        let known: Vec<u64> = model.bounds.iter().copied().filter(|bound| *bound >= received).collect();
+        let announced = known[usize::from(announced) % known.len()];
+        let result = self.core.handle_lane_connected(lane, received, announced);
+        assert_eq!(result, Ok(()), "an honest builder is refused: {received} of {announced}, {model:?}");
+        model.connected = true;
+        model.rewind(received, announced);
+    }
+
+    fn grant(&mut self, lane: usize, end: u64) {
+        let model = &mut self.lanes[lane];
+        if !model.connected {
+            return;
+        }
+        match self.core.handle_grant(lane, end) {
+            Ok(()) => {
+                assert!(end <= model.content.len() as u64, "a grant beyond what is announced");
+                model.granted = model.granted.max(end);
+            }
+            Err(_) => self.break_off(lane),
+        }
+    }
+
+    /// Whether it was accepted.
+    fn commit(&mut self, lane: usize, offset: u64, ranges: &[Range<u64>]) -> bool {
+        let model = &mut self.lanes[lane];
+        if !model.connected {
+            return true;
+        }
+        let accepted = self.core.handle_commit(lane, offset, ranges, drop).is_ok();
+        if accepted {
+            let highest = ranges.iter().map(|range| range.end).max().unwrap_or(0).max(offset);
+            assert!(highest <= model.sent, "what was not sent is committed");
+            model.committed = model.committed.max(offset);
+            model.settled = model.settled.max(highest);
+        } else {
+            self.break_off(lane);
+        }
+        accepted
+    }
+
+    fn take(&mut self, lane: usize, limit: u64) {
+        let Some(range) = self.core.take(lane, limit) else { return };
+        while let Some((offset, event)) = self.core.unmade(lane, &range) {
+            let announced = self.lanes[lane].length_at(offset);
+            self.core.fulfil(lane, offset, Some(fragment(event, announced)));
+        }
+        let model = &mut self.lanes[lane];
+        assert!(model.connected && range.start == model.sent && range.end <= model.granted);
+        model.sent = range.end;
+        let mut at = range.start;
+        while at < range.end {
+            let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(8);
+            let covered = self.core.gather(lane, at..range.end, &mut slices);
+            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            assert_eq!(bytes.len() as u64, covered);
+            assert!(covered > 0, "bytes that may go are not there");
+            assert_eq!(
+                bytes,
+                model.content[at as usize..(at + covered) as usize],
+                "other bytes than announced"
+            );
+            at += covered;
+        }
+    }
+
+    /// What a driver does with a builder that broke the protocol.
+    fn break_off(&mut self, lane: usize) {
+        self.core.handle_lane_disconnected(lane);
+        self.lanes[lane].connected = false;
+    }
+
+    fn settle(&mut self) {
+        while let Some(output) = self.core.poll(self.now) {
+            match output {
+                Output::Announce(lane) => self.announcements(lane),
+                Output::Wanted(event) => {
+                    assert!(self.on_demand);
+                    let length = event.number() as u32 % 300;
+                    let promised = Announcement { event, timestamp: Timestamp::default(), length };
+                    if event.number() % 2 == 0 {
+                        let _ = self.core.promise(promised);
+                    } else {
+                        let _ = self.core.push(fragment(event, length), self.now);
+                    }
+                }
+                Output::Supervisor(_) => {}
+            }
+        }
+        for (index, lane) in self.lanes.iter().enumerate() {
+            let sendable = if lane.connected { lane.granted.saturating_sub(lane.sent) } else { 0 };
+            assert_eq!(self.core.sendable(index), sendable);
+        }
+        let report = self.core.report(0).message;
+        let Some(Message::Report(report)) = report else { panic!("no report: {report:?}") };
+        let Some(report::Report::Source(report)) = report.report else { panic!("no source's report") };
+        let SourceReport { pushed, committed, inhibited, closed, unexpected, duplicate, uncommitted, .. } =
+            report;
+        assert_eq!(
+            pushed,
+            committed + inhibited + closed + unexpected + duplicate + uncommitted,
+            "{report:?}"
+        );
+    }
+
+    fn announcements(&mut self, lane: usize) {
+        let mut written = BytesMut::new();
+        self.core.announce(lane, &mut written);
+        let model = &mut self.lanes[lane];
+        let mut rest = &written[..];
+        while let Some((head, after)) = rest.split_first_chunk::<RECORD_HEADER>() {
+            let header = RecordHeader::decode(*head).expect("a record of our own");
+            let RecordHeader::Announce { offset, .. } = header else { panic!("{header:?}") };
+            assert_eq!(offset, model.content.len() as u64, "announcements leave a gap");
+            let (body, after) = after.split_at(header.body());
+            for item in body.as_chunks::<ANNOUNCEMENT>().0 {
+                model.append(&Announcement::decode(item));
+            }
+            rest = after;
+        }
+    }
+}
+
+impl Lane {
+    fn append(&mut self, announced: &Announcement) {
+        let fragment = fragment(announced.event, announced.length);
+        self.content.extend_from_slice(&encode_fragment_header(announced.event, fragment.checksum));
+        self.content.extend_from_slice(&fragment.payload);
+        self.bounds.push(self.content.len() as u64);
+    }
+
+    /// A new connection, to a builder that has this: the announcements behind will be repeated.
+    fn rewind(&mut self, received: u64, announced: u64) {
+        self.content.truncate(announced as usize);
+        self.bounds.retain(|bound| *bound <= announced);
+        self.sent = received;
+        self.granted = received;
+    }
+
+    /// The payload of the announced fragment that begins there.
+    fn length_at(&self, offset: u64) -> u32 {
+        let end = self.bounds.iter().find(|bound| **bound > offset).expect("an announced fragment");
+        (end - offset) as u32 - 16
+    }
+}
+
+fn fragment(event: EventId, length: u32) -> Fragment {
+    let bytes: Vec<u8> =
+        (0..u64::from(length)).map(|place| event.number().wrapping_add(place * 13) as u8).collect();
+    let checksum = Checksum::of(&bytes);
+    Fragment { event, timestamp: Timestamp::default(), payload: bytes.into(), checksum }
+}

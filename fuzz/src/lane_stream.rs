@@ -1,0 +1,182 @@
+//! The two ends of a lane over a real socket: a source's bytes into a builder, a builder's bytes into a source.
+
+use std::{future::poll_fn, io::Write as _, net, os::fd::OwnedFd, os::unix::net::UnixStream, time::Duration};
+
+use bytes::BytesMut;
+use evb_core::{
+    builder::{self, BuilderConfig, BuilderCore},
+    fragment::{Checksum, Fragment, Timestamp},
+    grant::GrantPolicy as _,
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    set::SourceSet,
+    source::{self, SourceConfig, SourceCore},
+    time::Instant,
+    units::Bytes,
+    wire::{
+        control::{Assignments, Decisions, Verdict},
+        record::{Announcement, RecordHeader, encode_commit, encode_fragment_header},
+    },
+};
+use evb_net::lane::{BuilderEnd, FromBuilder, LaneEnd, Progress, SourceEnd};
+use evb_shaper::{
+    Policy, Shaping,
+    cost::{CELL, PacketCost},
+};
+use tokio::net::TcpStream;
+
+use crate::script::{block_on, join, pieces};
+
+const BUDGET: Bytes = Bytes::kib(64);
+const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+/// The kind of the first piece says which end reads; the pieces come one after the other, with a turn of the machine between.
+///
+/// # Panics
+/// A machine breaks a promise.
+pub fn check(data: &[u8]) {
+    let builds = data.first().is_none_or(|kind| kind & 1 == 0);
+    let _ended = block_on(async { if builds { into_builder(data).await } else { into_source(data).await } });
+}
+
+/// A socket and the peer's end of it. What the ends do to it, a Unix socket does as well, and takes no port.
+fn socket() -> Result<(TcpStream, UnixStream), LaneEnd> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    theirs.set_nonblocking(true)?;
+    Ok((TcpStream::from_std(net::TcpStream::from(OwnedFd::from(ours)))?, theirs))
+}
+
+async fn into_builder(data: &[u8]) -> Result<(), LaneEnd> {
+    let (stream, mut peer) = socket()?;
+    let mut end = BuilderEnd::new(stream);
+    let mut core = builder_core();
+    for (_, piece) in pieces(data) {
+        // What the socket does not take at once is lost, and that is as good as any other bytes.
+        let _ = peer.write(piece);
+        tokio::task::yield_now().await;
+        while poll_fn(|cx| end.poll_read(cx, &mut core, 0, NOW).into()).await? == Progress::More {}
+        while let Some(output) = core.poll(NOW) {
+            match output {
+                builder::Output::Lane(0) => core.write_records(0, &mut end.outgoing),
+                builder::Output::Lane(other) => core.write_records(other, &mut BytesMut::new()),
+                builder::Output::Event(event) => core.handle_written(event, NOW),
+                builder::Output::Supervisor(_) => {}
+            }
+        }
+        assert!(core.policy().outstanding() <= BUDGET);
+        // The peer reads nothing, and the socket takes all of it.
+        poll_fn(|cx| end.poll_flush(cx).map(|flushed| flushed.map(drop))).await?;
+    }
+    Ok(())
+}
+
+async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
+    let (stream, mut peer) = socket()?;
+    let mut end = SourceEnd::new(stream);
+    let mut core = source_core();
+    let mut ranges = Vec::new();
+    for (_, piece) in pieces(data) {
+        let _ = peer.write(piece);
+        tokio::task::yield_now().await;
+        while let Some(record) = poll_now(&mut end, &mut ranges).await? {
+            match record {
+                FromBuilder::Grant { end } => core.handle_grant(0, end)?,
+                FromBuilder::Commit { offset } => core.handle_commit(0, offset, &ranges, drop)?,
+                #[allow(unreachable_patterns)] // what else a builder may say in other transports
+                _ => {}
+            }
+        }
+        while let Some(output) = core.poll(NOW) {
+            if let source::Output::Announce(lane) = output {
+                core.announce(lane, &mut end.announcements);
+            }
+        }
+        if let Some(range) = core.take(0, 1000) {
+            end.send(range);
+        }
+        poll_fn(|cx| end.poll_flush(cx, &core, 0)).await?;
+        assert!(end.is_flushed());
+    }
+    Ok(())
+}
+
+/// The next record of those that are here.
+async fn poll_now(
+    end: &mut SourceEnd,
+    ranges: &mut Vec<std::ops::Range<u64>>,
+) -> Result<Option<FromBuilder>, LaneEnd> {
+    poll_fn(|cx| match end.poll_recv(cx, ranges) {
+        std::task::Poll::Ready(result) => result.map(Some).into(),
+        std::task::Poll::Pending => Ok(None).into(),
+    })
+    .await
+}
+
+fn builder_core() -> BuilderCore<Policy> {
+    let config = BuilderConfig {
+        id: BuilderId::new(1),
+        run: RunNumber::new(1),
+        epoch: Epoch::new(1),
+        slots: 4,
+        deadline: Duration::from_secs(2),
+        heartbeat: Duration::from_secs(1),
+        shared_clock: true,
+        sources: vec![SourceId::new(1)],
+        max_fragment: vec![Bytes::kib(40)],
+    };
+    let shaping = Shaping::Credit { budget: BUDGET, chunk: Bytes::kib(32), sources_at_once: None };
+    let mut core = BuilderCore::new(config, shaping.policy(1, PacketCost::tcp(1500, CELL), 0), NOW);
+    core.handle_roster(1, SourceSet::first(1), NOW);
+    core.handle_lane_connected(0, NOW);
+    let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
+    let mut last = (EventId::default(), 0);
+    (1..=4).for_each(|event| assignments.add(&mut last, EventId::new(event), NOW.as_nanos()));
+    let assigned = core.handle_assignments(&assignments, NOW);
+    assert!(assigned.is_ok());
+    core
+}
+
+fn source_core() -> SourceCore {
+    let config = SourceConfig {
+        id: SourceId::new(1),
+        max_fragment: Bytes::new(1000),
+        orphan_timeout: Duration::from_secs(5),
+        heartbeat: Duration::from_secs(1),
+        builders: vec![BuilderId::new(1)],
+        on_demand: false,
+        decided: EventId::default(),
+    };
+    let mut core = SourceCore::new(config, NOW);
+    let mut decisions = Decisions::starting(EventId::FIRST);
+    decisions.extend(8, Verdict::Assigned(BuilderId::new(1)));
+    assert!(core.handle_decisions(&decisions).is_ok());
+    for event in 1..=8 {
+        let fragment = Fragment::new(EventId::new(event), Timestamp::default(), vec![event as u8; 100]);
+        assert!(core.push(fragment, NOW).is_ok());
+    }
+    assert!(core.handle_lane_connected(0, 0, 0).is_ok());
+    core
+}
+
+/// A lane of a small and a large fragment; grants and commits.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let mut announced = BytesMut::new();
+    announced.extend_from_slice(&RecordHeader::Announce { count: 2, offset: 0 }.encode());
+    let mut lane = Vec::new();
+    for (event, length) in [(1, 100), (2, 20_000)] {
+        let (event, payload) = (EventId::new(event), vec![7; length]);
+        let (timestamp, length) = (Timestamp::default(), length as u32);
+        Announcement { event, timestamp, length }.encode(&mut announced);
+        lane.extend(encode_fragment_header(event, Checksum::of(&payload)));
+        lane.extend(payload);
+    }
+    let first = RecordHeader::Data { length: 116, offset: 0 }.encode();
+    let rest = RecordHeader::Data { length: 20_016, offset: 116 }.encode();
+    let (front, back) = (&lane[116..1000], &lane[1000..]);
+    let of_source = [(0, &announced[..]), (0, &first), (0, &lane[..116]), (0, &rest), (0, front), (0, back)];
+    let mut committed = BytesMut::new();
+    encode_commit(116, &[232..348], &mut committed);
+    let [grant, more] = [400, 928].map(|end| RecordHeader::Grant { end }.encode());
+    let of_builder = [(1, &[][..]), (1, &grant), (1, &committed), (1, &more)];
+    vec![join(&of_source), join(&of_builder)]
+}

@@ -1,0 +1,26 @@
+//! What the fuzz targets check. A target in `fuzz_targets/` is a few lines: it plants its seeds and hands its input to one
+//! function here, which panics where a promise is broken.
+//!
+//! A new decoder gets a module with `check` and `seeds`, a file in `fuzz_targets/`, and a `[[bin]]` in `Cargo.toml`:
+//!
+//! * of **bytes**: `check(&[u8])`. What is understood is written again and must be the same bytes, or mean the same
+//!   ([`records`], [`control`]). `seeds` gives valid examples, which the fuzzer cannot guess.
+//! * of **things that happen**: `run(Vec<Step>)` with an `Arbitrary` step ([`lane_builder`], [`lane_source`]). A model beside the
+//!   machine knows what an honest peer would say next, so that steps get far, and says what must hold.
+
+pub mod script;
+pub mod seeds;
+pub mod records;
+pub mod control;
+pub mod handshake;
+pub mod lane_builder;
+pub mod lane_source;
+pub mod lane_stream;
+pub mod supervisor;
+pub mod event_file;
+pub mod km3net;
+pub mod front_end;
+pub mod triggers;
+pub mod units;
+pub mod config;
+pub mod probes;

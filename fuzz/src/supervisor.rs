@@ -1,0 +1,147 @@
+//! The supervisor's machine, and messages of peers that mean well or not.
+
+use std::time::Duration;
+
+use evb_core::{
+    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
+    supervisor::{Output, RunPlan, SupervisorCore},
+    time::Instant,
+    trigger::TriggerKind,
+    wire::control::{
+        Completions, Control, Hello, MAX_MESSAGE, Ready, Report, Stop, Triggers, control::Message,
+    },
+};
+use prost::Message as _;
+
+use crate::{
+    control,
+    script::{join, pieces},
+};
+
+const PEERS: [Peer; 4] = [
+    Peer::Source(SourceId::new(3)),
+    Peer::Source(SourceId::new(5)),
+    Peer::Builder(BuilderId::new(1)),
+    Peer::Builder(BuilderId::new(2)),
+];
+const REGISTER: u8 = 0;
+const SAY: u8 = 1;
+const DISCONNECT: u8 = 2;
+const PASS: u8 = 3;
+/// Outputs of one step, and steps: more only takes time.
+const OUTPUTS: usize = 20_000;
+const STEPS: usize = 300;
+
+/// Each piece is something that happens, to the peer that its kind names as well: a hello, a message, the end of a
+/// connection, or time that goes by.
+///
+/// # Panics
+/// The counts do not add up, or the run does not end.
+pub fn check(data: &[u8]) {
+    let mut now = Instant::from_nanos(5);
+    let plan = RunPlan {
+        slots: 2,
+        trigger: TriggerKind::External,
+        boot_id: "here".to_owned(),
+        ..RunPlan::new(
+            RunNumber::new(7),
+            Epoch::new(99),
+            vec![SourceId::new(3), SourceId::new(5)],
+            vec![BuilderId::new(1), BuilderId::new(2)],
+        )
+    };
+    let Ok(mut core) = SupervisorCore::new(plan, 3, now) else { return };
+    for (kind, bytes) in pieces(data).take(STEPS) {
+        let peer = PEERS[usize::from(kind >> 4) % PEERS.len()];
+        match kind & 3 {
+            REGISTER => {
+                if let Ok(hello) = Hello::decode(bytes) {
+                    let _ = core.register(&hello, now);
+                }
+            }
+            SAY => {
+                if let Ok(message) = Control::decode(bytes) {
+                    core.handle_message(peer, message, now);
+                }
+            }
+            DISCONNECT => core.handle_disconnect(peer, "the connection broke", now),
+            _ => {
+                let millis = bytes.first_chunk().map_or(1, |millis| u16::from_le_bytes(*millis));
+                now += Duration::from_millis(millis.into());
+                core.handle_timeout(now);
+            }
+        }
+        if settle(&mut core, now) {
+            return;
+        }
+    }
+    end(core, now);
+}
+
+/// Takes what the machine gives; whether the run has ended.
+fn settle(core: &mut SupervisorCore, now: Instant) -> bool {
+    for _ in 0..OUTPUTS {
+        match core.poll(now) {
+            Some(Output::Send { message, .. }) => assert!(message.encoded_len() <= MAX_MESSAGE),
+            Some(Output::Drop { reason, .. }) => assert!(!reason.is_empty()),
+            Some(Output::Ended(report)) => {
+                assert_eq!(report.events.open(), Some(0));
+                return true;
+            }
+            None => break,
+        }
+    }
+    let (counts, progress) = (core.progress().events, core.progress());
+    assert_eq!(counts.open(), Some(progress.outstanding), "{counts:?}");
+    assert_eq!(counts.triggered, core.decided().number());
+    false
+}
+
+fn end(mut core: SupervisorCore, mut now: Instant) {
+    core.stop("the end", now);
+    for _ in 0..300 {
+        if settle(&mut core, now) {
+            return;
+        }
+        now = core.next_timeout().unwrap_or(now).max(now);
+        core.handle_timeout(now);
+    }
+    panic!("the run does not end");
+}
+
+/// A run of three events, and every message from everybody.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let hello = |peer| Hello {
+        listen: "127.0.0.1:7101".to_owned(),
+        max_fragment: 1000,
+        boot_id: "here".to_owned(),
+        ..Hello::new(peer, Peer::Supervisor)
+    };
+    let say = |message| Control { message: Some(message) }.encode_to_vec();
+    let hellos = PEERS.map(|peer| hello(peer).encode_to_vec());
+    let opening: Vec<_> = hellos.iter().map(|hello| (REGISTER, hello.clone())).collect();
+    let ready = [0, 1].map(|peer| (SAY | peer << 4, say(Message::Ready(Ready {}))));
+    let opening = [opening, ready.to_vec()].concat();
+
+    let completed = |event| {
+        let mut completions = Completions::default();
+        completions.add(&mut EventId::default(), EventId::new(event));
+        say(Message::Completions(completions))
+    };
+    let mut run = opening.clone();
+    run.push((SAY, say(Message::Triggers(Triggers { count: 3 }))));
+    run.extend([(SAY | 2 << 4, completed(1)), (SAY | 3 << 4, completed(2)), (SAY | 2 << 4, completed(3))]);
+    run.push((PASS, 300u16.to_le_bytes().to_vec()));
+    run.push((SAY, say(Message::Stop(Stop { cause: "enough".to_owned() }))));
+    run.extend((0..4).map(|peer| (SAY | peer << 4, say(Message::Report(Report::default())))));
+
+    let mut all = opening;
+    for (number, message) in control::messages().iter().enumerate() {
+        all.push((SAY | (number as u8 % 4) << 4, message.encode_to_vec()));
+    }
+    all.push((DISCONNECT | 1 << 4, Vec::new()));
+    let joined = |script: &[(u8, Vec<u8>)]| {
+        join(&script.iter().map(|(kind, bytes)| (*kind, &bytes[..])).collect::<Vec<_>>())
+    };
+    vec![joined(&run), joined(&all)]
+}

@@ -1,0 +1,66 @@
+//! Quantities as people write them.
+
+use evb_core::{
+    id::EventId,
+    units::{Bytes, Frequency, Rate, parse_duration},
+};
+
+/// Reads the bytes as each quantity; what is shown of it can be read again, and is about the same.
+///
+/// # Panics
+/// It is not.
+pub fn check(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    if let Ok(size) = text.parse::<Bytes>() {
+        let again = size.to_string().parse::<Bytes>();
+        assert!(again.is_ok_and(|again| near(size.count() as f64, again.count() as f64)), "{size}");
+    }
+    if let Ok(rate) = text.parse::<Rate>() {
+        assert!(rate.bits_per_second() > 0);
+        let again = rate.to_string().parse::<Rate>();
+        let bits = |rate: Rate| rate.bits_per_second() as f64;
+        assert!(again.is_ok_and(|again| near(bits(rate), bits(again))), "{rate}");
+    }
+    if let Ok(frequency) = text.parse::<Frequency>() {
+        assert!(
+            frequency.hertz() > 0.0 && frequency.hertz().is_finite() && !frequency.to_string().is_empty()
+        );
+    }
+    match parse_duration(text) {
+        Ok(duration) => assert!(duration.as_nanos() <= u64::MAX.into()),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    if let Ok(event) = text.parse::<EventId>() {
+        assert_eq!(event.to_string().parse(), Ok(event));
+    }
+}
+
+/// Three digits are shown at least.
+fn near(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 0.005 * one.max(other) + 0.5
+}
+
+/// Some of each, and some that are none.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let texts = [
+        "128 KiB",
+        "1.5 MB",
+        "0 B",
+        "18446744073709551615 B",
+        "1 Gbit/s",
+        "937.5 Mbit/s",
+        "12.5 GB/s",
+        "1 kHz",
+        "0.5 Hz",
+        "50 ms",
+        "2 s",
+        "1.5 µs",
+        "3 h",
+        "1e3 B",
+        "-1 B",
+        "inf s",
+        "12",
+        "1 parsec",
+    ];
+    texts.map(|text| text.as_bytes().to_vec()).to_vec()
+}

@@ -1,0 +1,132 @@
+//! `cargo xtask fuzz`: builds the fuzz targets, gives each so much time, and prints what they did. `fuzz/src/lib.rs` says
+//! what a target is.
+
+mod outcome;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+
+use self::outcome::Outcome;
+use crate::repo;
+
+/// Where the targets are.
+const TARGETS: &str = "fuzz/fuzz_targets";
+/// No input is worth more memory, MiB: a decoder that allocates what a length claims is found out.
+const MEMORY: u32 = 1024;
+/// No input takes longer, in seconds: one that does is a finding.
+const LONGEST: u32 = 20;
+/// What is shown of a run that found something.
+const TAIL: usize = 40;
+
+#[derive(Args)]
+pub(crate) struct FuzzArgs {
+    /// For each target.
+    #[arg(long, default_value_t = 300)]
+    seconds: u64,
+    /// What the compiler adds to find wrong memory accesses: `none`, `address`, … evb's decoders are safe Rust, so by default
+    /// nothing, and more executions; `address` looks at the libraries below as well.
+    #[arg(long, default_value = "none")]
+    sanitizer: String,
+    /// Only these; all of them if none is given.
+    targets: Vec<String>,
+}
+
+/// Runs the targets one after the other, goes on after a finding, and prints a table. True: nothing was found.
+pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
+    let root = repo::root();
+    let known = targets(&root);
+    ensure!(!known.is_empty(), "there is no target in {TARGETS}");
+    if let Some(unknown) = args.targets.iter().find(|target| !known.contains(target)) {
+        bail!("there is no fuzz target `{unknown}`; there are {}", known.join(", "));
+    }
+    let chosen = if args.targets.is_empty() { known } else { args.targets.clone() };
+    install()?;
+    let mut build = vec!["build", "--sanitizer", &args.sanitizer];
+    if let [only] = &chosen[..] {
+        build.push(only);
+    }
+    let built = cargo_fuzz(&root, &build).status().context("cargo fuzz build")?;
+    ensure!(built.success(), "the fuzz targets do not build");
+    println!("\n{}", Outcome::HEAD);
+    let mut found = Vec::new();
+    for target in &chosen {
+        let (outcome, log) = run_one(&root, args, target)?;
+        println!("{target:<16} {outcome}");
+        if !outcome.passed {
+            let lines: Vec<&str> = log.lines().collect();
+            println!("{}", lines[lines.len().saturating_sub(TAIL)..].join("\n"));
+            found.push(target.as_str());
+        }
+    }
+    if !found.is_empty() {
+        println!("findings in {}: CONTRIBUTING.md says how to reproduce one", found.join(", "));
+    }
+    Ok(found.is_empty())
+}
+
+/// What a target did, and all that it said.
+fn run_one(root: &Path, args: &FuzzArgs, target: &str) -> Result<(Outcome, String)> {
+    let seconds = format!("-max_total_time={}", args.seconds);
+    let (memory, longest) = (format!("-rss_limit_mb={MEMORY}"), format!("-timeout={LONGEST}"));
+    let before = ["run", "--sanitizer", &args.sanitizer, target, "--"];
+    let options = [&seconds, &memory, &longest, "-print_final_stats=1"];
+    let mut command = cargo_fuzz(root, &before);
+    command.args(options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let began = Instant::now();
+    let output = command.output().with_context(|| format!("fuzz target {target}"))?;
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok((Outcome::read(&log, output.status.success(), began.elapsed()), log))
+}
+
+/// All targets, by name.
+pub(crate) fn targets(root: &Path) -> Vec<String> {
+    let Ok(entries) = root.join(TARGETS).read_dir() else { return Vec::new() };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut names: Vec<String> = paths
+        .filter(|path| path.extension().is_some_and(|e| e == "rs"))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Why fuzzing cannot be done here.
+pub(crate) fn lacks() -> Option<String> {
+    if !answers("cargo", &["+nightly", "--version"]) {
+        return Some("there is no nightly toolchain (rustup toolchain install nightly)".to_owned());
+    }
+    (!answers("c++", &["--version"])).then(|| "there is no C++ compiler for libFuzzer".to_owned())
+}
+
+/// Gets cargo-fuzz, if it is not here.
+fn install() -> Result<()> {
+    if let Some(reason) = lacks() {
+        bail!("cannot fuzz: {reason}");
+    }
+    if answers("cargo", &["+nightly", "fuzz", "--version"]) {
+        return Ok(());
+    }
+    println!("installing cargo-fuzz");
+    let install = ["install", "cargo-fuzz", "--locked", "--version", "^0.13"];
+    let installed = Command::new("cargo").args(install).status().context("cargo install cargo-fuzz")?;
+    ensure!(installed.success(), "cargo-fuzz cannot be installed; is there a network?");
+    Ok(())
+}
+
+fn cargo_fuzz(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "fuzz"]).args(arguments).current_dir(root.join("fuzz"));
+    command
+}
+
+fn answers(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,53 @@
+//! What libFuzzer says at the end of a run, as a line of the table.
+
+use std::{fmt, time::Duration};
+
+/// What one target did.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) passed: bool,
+    took: Duration,
+    /// Inputs that were tried; `None` where the run did not get so far as to say.
+    executions: Option<u64>,
+    /// Edges of the code that some input has reached.
+    coverage: Option<u64>,
+    /// Peak of the resident memory, MiB.
+    memory: Option<u64>,
+}
+
+impl Outcome {
+    pub(crate) const HEAD: &str =
+        "target            seconds  executions  per second  coverage  peak MiB  result";
+
+    /// Reads what was said on standard error.
+    pub(crate) fn read(log: &str, passed: bool, took: Duration) -> Self {
+        let stat = |name: &str| {
+            let line = log.lines().rev().find_map(|line| line.strip_prefix(name))?;
+            line.trim_start_matches(':').trim().parse().ok()
+        };
+        // "#1024 pulse  cov: 94 ft: 200 corp: …": the last such line has the most.
+        let coverage = log.lines().rev().find_map(|line| {
+            let (_, rest) = line.split_once(" cov: ")?;
+            rest.split_whitespace().next()?.parse().ok()
+        });
+        let executions = stat("stat::number_of_executed_units");
+        Self { passed, took, executions, coverage, memory: stat("stat::peak_rss_mb") }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |number: Option<u64>| number.map_or_else(|| "–".to_owned(), |number| number.to_string());
+        let seconds = self.took.as_secs_f64();
+        let rate = self.executions.map(|executions| (executions as f64 / seconds).round() as u64);
+        write!(
+            f,
+            "{seconds:>8.1}  {:>10}  {:>10}  {:>8}  {:>8}  {}",
+            shown(self.executions),
+            shown(rate),
+            shown(self.coverage),
+            shown(self.memory),
+            if self.passed { "nothing found" } else { "FOUND" },
+        )
+    }
+}
