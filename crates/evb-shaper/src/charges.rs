@@ -166,6 +166,8 @@ impl Charges {
             }
             charges.grants.remove(index);
         }
+        // Stalled is who has something to send: what was awaited may have come by an earlier transmission.
+        charges.stalled &= !charges.grants.is_empty();
     }
 
     /// The lane's connection is gone: its grants are void, their bytes drain.

@@ -245,7 +245,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
             into.extend_from_slice(&RecordHeader::Grant { end: granted }.encode());
         }
         self.lanes.commits.remove(lane);
-        if let Some(offset) = reception.lane.take_commit(&mut self.lanes.ranges) {
+        if reception.lane.is_commit_due() {
+            let offset = reception.lane.take_commit(&mut self.lanes.ranges);
             encode_commit(offset, &self.lanes.ranges, into);
         }
     }

@@ -119,9 +119,9 @@ impl IncomingLane {
         self.window = window;
     }
 
-    /// The next commit is to be sent even without news: the last one may have been lost.
-    pub(crate) fn repeat_commit(&mut self) {
-        self.commit_due = true;
+    /// Whether there is news for the source about `committed`.
+    pub fn is_commit_due(&self) -> bool {
+        self.commit_due
     }
 
     /// The source connected, or connected anew: what was granted beyond `received` is void.
@@ -235,18 +235,15 @@ impl IncomingLane {
         self.release();
     }
 
-    /// What to tell the source about `committed`, if there is news: the offset; ranges above it are left in `ranges`.
+    /// What to tell the source about `committed`: the offset; ranges above it are left in `ranges`.
     /// Requirements: docs/protocol.md LANE-16.
-    pub fn take_commit(&mut self, ranges: &mut Vec<Range<u64>>) -> Option<u64> {
+    pub fn take_commit(&mut self, ranges: &mut Vec<Range<u64>>) -> u64 {
         ranges.clear();
-        if !self.commit_due {
-            return None;
-        }
         self.commit_due = false;
         let runs = self.held.iter().filter(|held| held.slot.is_none()).take(self.settled);
         let arrived = runs.take_while(|run| run.start < self.received).take(MAX_COMMIT_RANGES);
         ranges.extend(arrived.map(|run| run.start..run.end.min(self.received)));
-        Some(self.committed)
+        self.committed
     }
 
     /// Makes one of an entry and the next, where both are settled.

@@ -152,13 +152,13 @@ impl IncomingDatagrams {
             false => RecordHeader::Announced { offset: lane.ready() },
         };
         into.extend_from_slice(&announced.encode());
-        if self.commit_since.is_some() {
-            lane.repeat_commit();
+        if lane.is_commit_due() {
+            self.commit_since = Some(self.sequence);
         }
-        if let Some(offset) = lane.take_commit(ranges) {
+        if self.commit_since.is_some() {
+            let offset = lane.take_commit(ranges);
             ranges.truncate(COMMIT_RANGES);
             encode_commit(offset, ranges, into);
-            self.commit_since.get_or_insert(self.sequence);
         }
         let permits = !self.asked.is_empty() || granted > lane.received();
         if !self.asked.is_empty() {

@@ -253,7 +253,7 @@ impl OutgoingLane {
             let (from, to) = (start.max(held.start), end.min(held.end()));
             let has_room = self.resends.len() < MAX_RESENDS;
             match self.resends.back_mut() {
-                _ if held.payload.is_none() => {}
+                _ if held.payload.is_none() || from >= to => {}
                 Some((last, of)) if *of == request && last.end == from => last.end = to,
                 _ if has_room => self.resends.push_back((from..to, request)),
                 _ => {}

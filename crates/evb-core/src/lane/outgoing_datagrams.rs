@@ -168,9 +168,10 @@ impl OutgoingDatagrams {
         count: u32,
         lane: &OutgoingLane,
     ) -> Sealing {
+        // The datagrams that answer a request will say that it was heard.
+        self.acknowledge_at = None;
         if !lane.has_resends() {
             self.heard = self.seen;
-            self.acknowledge_at = None;
         }
         let sequence = self.sequence.wrapping_add(1);
         self.sequence = self.sequence.wrapping_add(count);

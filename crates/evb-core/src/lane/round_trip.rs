@@ -15,6 +15,8 @@ pub struct RoundTrip {
 impl RoundTrip {
     /// No timer is shorter: what a busy host is late by is no loss.
     pub const FLOOR: Duration = Duration::from_millis(2);
+    /// What a timer waits at least beyond the smoothed round trip (G of RFC 6298 §2.3): timers and schedulers are no finer.
+    pub const GRANULARITY: Duration = Duration::from_millis(1);
     /// Before the first measurement. A shallow port at 25 Mbit/s holds a packet for 42 ms; RFC 6298 says a second.
     pub const INITIAL: Duration = Duration::from_millis(100);
     /// No timer is longer, however often it has gone off in vain.
@@ -58,7 +60,7 @@ impl RoundTrip {
     /// How long to wait for an answer, after `failures` timers went off in a row.
     pub fn timeout(&self, failures: u32) -> Duration {
         let patience = match self.smoothed {
-            Some(smoothed) => (smoothed + self.variation * 4).max(Self::FLOOR),
+            Some(smoothed) => (smoothed + (self.variation * 4).max(Self::GRANULARITY)).max(Self::FLOOR),
             None => (self.least * 3).max(Self::INITIAL),
         };
         patience.saturating_mul(1 << failures.min(16)).min(Self::CEILING.max(patience))

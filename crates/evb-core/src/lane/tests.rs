@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io::IoSlice};
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{IncomingLane, LaneError, Taken, OutgoingLane};
+use super::{IncomingLane, LaneError, OutgoingLane, Taken};
 use crate::{
     fragment::{Checksum, Fragment, Timestamp},
     id::EventId,
@@ -51,7 +51,7 @@ fn receive(lane: &mut IncomingLane, mut count: u64) {
 
 fn commit(lane: &mut IncomingLane) -> Option<(u64, Vec<Range<u64>>)> {
     let mut ranges = Vec::new();
-    lane.take_commit(&mut ranges).map(|offset| (offset, ranges))
+    lane.is_commit_due().then(|| (lane.take_commit(&mut ranges), ranges))
 }
 
 #[test]
