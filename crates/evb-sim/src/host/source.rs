@@ -11,7 +11,7 @@ use evb_core::{
     units::Bytes,
     wire::{
         control::{Ready, control::Message},
-        record::{COMMIT_RANGE, RecordHeader, decode_commit_range},
+        record::{COMMIT_RANGE, RecordHeader, decode_range},
     },
 };
 use evb_shaper::{Departure, PacedSource};
@@ -193,5 +193,5 @@ impl SourceHost {
 fn commit_ranges(count: u16, incoming: &mut BytesMut) -> Result<Vec<Range<u64>>, String> {
     let body = incoming.split_to(usize::from(count) * COMMIT_RANGE);
     let (ranges, _) = body.as_chunks::<COMMIT_RANGE>();
-    ranges.iter().map(|range| decode_commit_range(range).map_err(|error| error.to_string())).collect()
+    ranges.iter().map(|range| decode_range(range).map_err(|error| error.to_string())).collect()
 }
