@@ -18,7 +18,7 @@ impl RangeSet {
         let touched = &self.0[from..to];
         let start = touched.first().map_or(range.start, |first| first.start.min(range.start));
         let end = touched.last().map_or(range.end, |last| last.end.max(range.end));
-        self.0.splice(from..to, [start..end]);
+        self.0.splice(from..to, core::iter::once(start..end));
     }
 
     /// Takes a range out; what is not in is not missed.

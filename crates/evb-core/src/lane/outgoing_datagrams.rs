@@ -46,7 +46,7 @@ pub(crate) struct OutgoingDatagrams {
     round_trip: RoundTrip,
 }
 
-/// Consecutive sequences for the segments of one train.
+/// What the headers of the segments of one train have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealing {
     header: DatagramHeader,
@@ -150,32 +150,31 @@ impl OutgoingDatagrams {
         let count = lane.announce_at_most(self.batch, into);
         if count > 0 {
             self.announce_at = None;
-            self.timed.get_or_insert((lane.announced(), now));
+            self.timed.get_or_insert_with(|| (lane.announced(), now));
             let patience = self.round_trip.timeout(self.failures) + ANSWER_WITHIN;
             self.repeat_at.get_or_insert(now + patience);
         }
-        let header = self.seal(DatagramKind::Records, 0, 1, lane).header(0, 0);
+        let header = self.sealing(DatagramKind::Records, 0, lane).header(0, 0);
         let header = header.seal([&into[start + DATAGRAM_HEADER..]]);
         into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
+        self.advance(1);
         count
     }
 
-    /// Sequences for the next `count` datagrams, which say what was heard.
-    pub(crate) fn seal(
-        &mut self,
-        kind: DatagramKind,
-        request: u16,
-        count: u32,
-        lane: &OutgoingLane,
-    ) -> Sealing {
+    /// What the headers of the next datagrams have in common. They say what was heard.
+    pub(crate) fn sealing(&mut self, kind: DatagramKind, request: u16, lane: &OutgoingLane) -> Sealing {
         // The datagrams that answer a request will say that it was heard.
         self.acknowledge_at = None;
         if !lane.has_resends() {
             self.heard = self.seen;
         }
         let sequence = self.sequence.wrapping_add(1);
-        self.sequence = self.sequence.wrapping_add(count);
         let (association, heard) = (self.association, self.heard);
         Sealing { header: DatagramHeader { kind, request, association, sequence, heard, offset: 0 } }
+    }
+
+    /// So many datagrams were sent.
+    pub(crate) fn advance(&mut self, count: u32) {
+        self.sequence = self.sequence.wrapping_add(count);
     }
 }

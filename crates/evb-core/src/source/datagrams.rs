@@ -93,10 +93,18 @@ impl SourceCore {
         self.announce.insert(lane);
     }
 
-    /// Headers for the `count` segments of a train that was taken from a lane; `None` if it has no association any more.
-    pub fn seal(&mut self, lane: usize, request: Request, count: u32) -> Option<Sealing> {
+    /// Headers for the segments of a train that was taken from a lane; `None` if it has no association any more. Call
+    /// [`Self::handle_sent`] when they are sent.
+    pub fn sealing(&mut self, lane: usize, request: Request) -> Option<Sealing> {
         let datagrams = self.datagrams[lane].as_mut()?;
-        Some(datagrams.seal(DatagramKind::Data, request, count, &self.lanes[lane]))
+        Some(datagrams.sealing(DatagramKind::Data, request, &self.lanes[lane]))
+    }
+
+    /// So many segments were sent with the headers of [`Self::sealing`].
+    pub fn handle_sent(&mut self, lane: usize, count: u32) {
+        if let Some(datagrams) = &mut self.datagrams[lane] {
+            datagrams.advance(count);
+        }
     }
 
     /// The association of a lane, if it has one.

@@ -87,7 +87,7 @@ impl Plan {
         let chunk = Bytes::new(SEGMENT * (1 + rng.below(9)));
         let (shaping, budget) = match mode {
             0 => (Shaping::None, None),
-            1 => (Shaping::Window { window: Bytes::new(1 + rng.below(20_000)) }, None),
+            1 => (Shaping::Window { window: Bytes::new(SEGMENT + rng.below(20_000)) }, None),
             2 => (Shaping::Credit { budget, chunk, sources_at_once: Some(1) }, Some(budget)),
             _ => (Shaping::Credit { budget, chunk, sources_at_once: None }, Some(budget)),
         };
@@ -313,7 +313,7 @@ impl World {
             let limit = SEGMENT * (1 + self.rng.below(20));
             let Some(Taken { range, request }) = source.take(0, limit) else { break };
             let count = (range.end - range.start).div_ceil(SEGMENT) as u32;
-            let sealing = source.seal(0, request, count).unwrap();
+            let sealing = source.sealing(0, request).unwrap();
             let starts = (range.start..range.end).step_by(SEGMENT as usize);
             for (index, start) in (0u32..).zip(starts) {
                 let end = range.end.min(start + SEGMENT);
@@ -324,6 +324,7 @@ impl World {
                 slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
                 self.network.send(Way::ToBuilder(lane), &datagram, self.now);
             }
+            source.handle_sent(0, count);
         }
     }
 
