@@ -44,7 +44,7 @@ impl DatagramSocket {
     /// Takes what is here and calls `each` with every datagram and who sent it, in the order of arrival, until nothing is here
     /// or at least `budget` datagrams were taken; then there may be more.
     ///
-    /// Errors that ICMP reports of datagrams sent earlier are counted. Allocates nothing.
+    /// What ICMP reports of datagrams sent earlier is counted when something is received. Allocates nothing.
     ///
     /// # Errors
     /// The system's, on a socket that is broken.
@@ -146,7 +146,8 @@ impl DatagramSocket {
         self.io.get_mut().prepare(executor, rate)
     }
 
-    /// What it has seen so far. Reads the reports of trains whose departure time was missed, too.
+    /// What it has seen so far. Reads the reports of trains whose departure time was missed, too: those that nobody reads take
+    /// room of the receive buffer (`sock_queue_err_skb`), so with departure times ask now and then.
     ///
     /// # Errors
     /// The system's, on a socket that is broken.
