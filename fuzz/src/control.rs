@@ -118,6 +118,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = messages.iter().map(|message| message.encode_to_vec()).collect();
     seeds.push(stream.to_vec());
     seeds.push((MAX_MESSAGE as u32 + 1).to_le_bytes().to_vec());
+    // Events beyond all runs, and a step over the end.
+    let last = Decisions { first: u64::MAX - 3, runs: vec![3, 2, 1, 0] };
+    seeds.push(Control { message: Some(Message::Decisions(last)) }.encode_to_vec());
+    let last = Assignments { roster_version: 1, events: vec![u64::MAX, 2], triggered_ns: vec![u64::MAX, 2] };
+    seeds.push(Control { message: Some(Message::Assignments(last)) }.encode_to_vec());
     seeds.push(hello().encode_to_vec());
     seeds.extend([welcomed(welcome()), refusal()].map(|reply| reply.encode_to_vec()));
     seeds

@@ -36,9 +36,9 @@ fn record(event: u64, timestamp: u64, payload: &[u8]) -> Vec<u8> {
     [&length.to_le_bytes()[..], &event.to_le_bytes(), &timestamp.to_le_bytes(), payload].concat()
 }
 
-/// Three fragments, fast and slow, and one that is cut off.
+/// Three fragments, fast and slow, one that is cut off, and one that is a byte too long.
 pub fn seeds() -> Vec<Vec<u8>> {
     let whole = [record(1, 10, b"one"), record(3, 30, b""), record(2, 20, &[7; 1000])].concat();
     let with = |step: u8, bytes: &[u8]| [&[step][..], bytes].concat();
-    vec![with(255, &whole), with(7, &whole), with(255, &whole[..30])]
+    vec![with(255, &whole), with(7, &whole), with(255, &whole[..30]), with(255, &record(1, 0, &[7; 1001]))]
 }
