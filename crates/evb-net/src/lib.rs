@@ -9,7 +9,6 @@ mod sys_path;
 #[cfg(target_os = "linux")]
 mod sys_option;
 mod sys_txtime;
-mod sys_udp;
 pub mod clock;
 pub mod timer;
 pub mod host;
@@ -20,4 +19,5 @@ pub mod control;
 pub mod multicast;
 pub mod lane;
 pub mod pacing;
+mod sys_udp;
 pub mod udp;

@@ -119,7 +119,8 @@ impl DatagramSocket {
     }
 
     /// Sends one datagram to `peer`; false if this host has no room for it now: that is counted, and whoever needs the
-    /// datagram to come repeats it.
+    /// datagram to come repeats it. It comes from the address that the socket is bound to; bound to all addresses, from the one
+    /// that the route to `peer` prefers, which a connected peer does not hear if it knows this host by another.
     ///
     /// # Errors
     /// [`SendError::TooLarge`], or the system's: there is no way to that peer.

@@ -179,3 +179,31 @@ async fn an_address_is_nobody_elses() {
     let second = open(address, None, &UdpOptions::default());
     assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
 }
+
+/// Bursts about as long as a batch go to and fro between two threads: a wake-up that is lost ends it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_wake_up_is_lost() {
+    const ROUNDS: usize = 3000;
+    let burst = |round: usize| round % 20 + 1;
+    let (mut builder, mut source) = pair(LOOPBACK, &UdpOptions::default());
+    let peer = source.local_addr().unwrap();
+    let echo = tokio::spawn(async move {
+        for round in 0..ROUNDS {
+            for (from, bytes) in receive(&mut builder, burst(round)).await {
+                assert_eq!(from, peer);
+                assert!(builder.send_to(from, &bytes).unwrap());
+            }
+        }
+        builder.counts().unwrap()
+    });
+    for round in 0..ROUNDS {
+        for number in 0..burst(round) {
+            // Of changing sizes, so that none are merged.
+            source.send_train(&[IoSlice::new(&[0; 64][..=number])], 1472, None).unwrap();
+        }
+        let came = receive(&mut source, burst(round)).await;
+        assert!(came.iter().map(|(_, bytes)| bytes.len()).eq(1..=burst(round)), "round {round}");
+    }
+    let counts = echo.await.unwrap();
+    assert_eq!(counts.received, (0..ROUNDS).map(burst).sum::<usize>() as u64);
+}
