@@ -1,6 +1,7 @@
 //! Sockets, the clock and timers of the evb event builder: **how** bytes move. The only crate with `unsafe` code.
 
 mod ancillary;
+mod progress;
 mod sys_time;
 mod sys_tcp;
 mod sys_cpu;
@@ -17,7 +18,7 @@ pub mod resolve;
 pub mod handshake;
 pub mod control;
 pub mod multicast;
-pub mod lane;
 pub mod pacing;
 mod sys_udp;
 pub mod udp;
+pub mod lane;

@@ -16,7 +16,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use crate::lane::Progress;
+pub use crate::progress::Progress;
 pub use counts::UdpCounts;
 pub use options::{Buffers, UdpOptions, open};
 pub use socket::DatagramSocket;

@@ -19,6 +19,7 @@ use tokio::{io::AsyncWrite as _, net::TcpStream};
 use tokio_util::io::poll_read_buf;
 
 use super::LaneEnd;
+use crate::progress::Progress;
 
 /// How much is read at once into the read buffer; large fragments bypass it.
 const READ_SIZE: usize = 128 << 10;
@@ -32,15 +33,6 @@ const TURN: usize = 1 << 20;
 /// How many bytes of records may wait for a source that does not read, before its connection is closed
 /// (docs/protocol.md LANE-19).
 pub(super) const OUTGOING_LIMIT: usize = 1 << 20;
-
-/// How a turn of reading ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// Nothing more is here; the waker is registered.
-    Drained,
-    /// The turn is over, and there may be more.
-    More,
-}
 
 /// Takes announcements and data in, and sends grants and commits.
 #[derive(Debug)]

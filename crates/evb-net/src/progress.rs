@@ -1,0 +1,10 @@
+//! [`Progress`]: whether there is more to read.
+
+/// How a turn of reading ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing more is here; the waker is registered.
+    Drained,
+    /// The turn is over, and there may be more.
+    More,
+}
