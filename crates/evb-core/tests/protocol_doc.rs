@@ -22,6 +22,9 @@ use evb_core::{
 };
 use prost::Message as _;
 
+#[path = "protocol_doc/datagrams.rs"]
+mod datagrams;
+
 const RUN: RunNumber = RunNumber::new(7);
 const EPOCH: Epoch = Epoch::new(1_763_731_564_000_000);
 
@@ -132,7 +135,7 @@ fn encoded() -> BTreeMap<String, Vec<u8>> {
         ("data", data()),
         ("commit", commit.to_vec()),
     ];
-    all.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
+    all.into_iter().chain(datagrams::encoded()).map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
 
 fn after_preamble(bytes: &[u8]) -> &[u8] {

@@ -1,0 +1,254 @@
+//! The datagrams of the page: a source and a builder tell its story, and one segment is lost on the way.
+
+use core::ops::Range;
+use std::{io::IoSlice, time::Duration};
+
+use bytes::BytesMut;
+use evb_core::{
+    builder::{self, BuilderConfig, BuilderCore},
+    event::Event,
+    fragment::{Fragment, Timestamp},
+    grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
+    id::{BuilderId, EventId, SourceId},
+    lane::{DatagramFault, Request, Taken},
+    set::SourceSet,
+    source::{self, SourceConfig, SourceCore},
+    time::Instant,
+    units::Bytes,
+    wire::{
+        control::{Assignments, Decisions, Verdict},
+        datagram::{Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind},
+        record::{COMMIT_RANGE, RecordHeader, decode_range, next_record},
+    },
+};
+
+use super::{EPOCH, RUN};
+
+const SOURCE: SourceId = SourceId::new(3);
+const BUILDER: BuilderId = BuilderId::new(1);
+const ASSOCIATION: Association =
+    Association { epoch: EPOCH, source: SOURCE, builder: BUILDER, connection: 0x0a1b_2c3d };
+
+/// Permits whatever is asked for, losses first.
+#[derive(Debug, Default)]
+struct GrantAll(GrantCounters);
+
+impl GrantPolicy for GrantAll {
+    fn poll(&mut self, lanes: &[LaneDemand], _now: Instant) -> Option<Grant> {
+        let demand = lanes[0];
+        if let Some(lost) = demand.lost {
+            return Some(Grant { lane: 0, start: lost.start, end: lost.end, request: lost.request });
+        }
+        let new = Grant { lane: 0, start: demand.granted, end: demand.ready, request: 0 };
+        (new.start < new.end).then_some(new)
+    }
+
+    fn handle_received(&mut self, _lane: usize, _received: u64, _now: Instant) {}
+    fn handle_accounted(&mut self, _: usize, _: Range<u64>, _: Request, _: Fate, _: Instant) {}
+    fn handle_reset(&mut self, _lane: usize, _received: u64, _now: Instant) {}
+    fn handle_gone(&mut self, _lane: usize, _now: Instant) {}
+    fn handle_timeout(&mut self, _now: Instant) {}
+
+    fn next_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn outstanding(&self) -> Bytes {
+        Bytes::ZERO
+    }
+
+    fn counters(&self) -> &GrantCounters {
+        &self.0
+    }
+}
+
+fn at(micros: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + micros * 1000)
+}
+
+fn a_source() -> SourceCore {
+    let config = SourceConfig {
+        id: SOURCE,
+        max_fragment: Bytes::new(100),
+        orphan_timeout: Duration::from_secs(5),
+        heartbeat: Duration::from_secs(1),
+        builders: vec![BUILDER],
+        on_demand: false,
+        decided: EventId::new(41),
+    };
+    let mut source = SourceCore::new(config, at(0));
+    let mut decisions = Decisions::starting(EventId::new(42));
+    decisions.extend(3, Verdict::Assigned(BUILDER));
+    source.handle_decisions(&decisions).unwrap();
+    for (event, timestamp, payload) in
+        [(42, 0x0102, "123456789"), (43, 0x0103, ""), (44, 0x0104, "abcdefghi")]
+    {
+        let fragment = Fragment::new(EventId::new(event), Timestamp::new(timestamp), payload);
+        source.push(fragment, at(0)).unwrap();
+    }
+    source.handle_lane_connected(0, 0, 0).unwrap();
+    source.associate(0, ASSOCIATION, None, 1472);
+    source
+}
+
+fn a_builder() -> BuilderCore<GrantAll> {
+    let config = BuilderConfig {
+        id: BUILDER,
+        run: RUN,
+        epoch: EPOCH,
+        slots: 4,
+        deadline: Duration::from_secs(2),
+        heartbeat: Duration::from_secs(1),
+        shared_clock: true,
+        sources: vec![SOURCE],
+        max_fragment: vec![Bytes::new(100)],
+    };
+    let mut builder = BuilderCore::new(config, GrantAll::default(), at(0));
+    builder.handle_roster(1, SourceSet::first(1), at(0));
+    let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
+    assignments.add(&mut (EventId::default(), 0), EventId::new(42), at(0).as_nanos());
+    builder.handle_assignments(&assignments, at(0)).unwrap();
+    builder.handle_lane_connected(0, at(0));
+    builder.associate(0, ASSOCIATION, None, Bytes::kib(64), at(0));
+    builder
+}
+
+fn probe() -> Vec<u8> {
+    let kind = DatagramKind::Probe;
+    let header =
+        DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence: 0, heard: 0, offset: 0 };
+    let padding = [0; 8];
+    [&header.seal([&padding[..]])[..], &padding].concat()
+}
+
+fn probe_reply(probe: &[u8]) -> Vec<u8> {
+    let (header, _) = DatagramHeader::open(probe).unwrap();
+    let kind = DatagramKind::ProbeReply;
+    DatagramHeader { kind, offset: probe.len() as u64, ..header }.seal([]).to_vec()
+}
+
+/// The datagram of records that the source wants to send.
+fn announce(source: &mut SourceCore, now: Instant) -> Vec<u8> {
+    let wants = core::iter::from_fn(|| source.poll(now));
+    assert_eq!(wants.filter(|output| matches!(output, source::Output::Announce(0))).count(), 1);
+    let mut datagram = BytesMut::new();
+    source.write_datagram(0, now, &mut datagram);
+    datagram.to_vec()
+}
+
+/// The next bytes that the source may send, at most `limit` of them.
+fn segment(source: &mut SourceCore, limit: u64) -> Vec<u8> {
+    let Taken { range, request } = source.take(0, limit).unwrap();
+    let sealing = source.sealing(0, request).unwrap();
+    let mut slices = Vec::<IoSlice<'_>>::with_capacity(16);
+    source.gather(0, range.clone(), &mut slices);
+    let mut datagram = sealing.header(0, range.start).seal(slices.iter().map(|slice| &**slice)).to_vec();
+    slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
+    source.handle_sent(0, 1);
+    datagram
+}
+
+fn deliver(builder: &mut BuilderCore<GrantAll>, datagram: &[u8], now: Instant) -> Option<Event> {
+    let (header, body) = DatagramHeader::open(datagram).unwrap();
+    builder.handle_datagram(0, &header, body, now).unwrap();
+    match builder.poll(now) {
+        Some(builder::Output::Event(event)) => Some(event),
+        _ => None,
+    }
+}
+
+/// The datagram that the builder wants to send.
+fn answer(builder: &mut BuilderCore<GrantAll>, now: Instant) -> Vec<u8> {
+    builder.handle_timeout(now);
+    while builder.poll(now).is_some() {}
+    let mut datagram = BytesMut::new();
+    builder.write_datagram(0, now, &mut datagram);
+    datagram.to_vec()
+}
+
+fn hear(source: &mut SourceCore, datagram: &[u8], now: Instant) -> Result<(), DatagramFault> {
+    let (header, body) = DatagramHeader::open(datagram).unwrap();
+    source.handle_datagram(0, &header, body, now, drop)
+}
+
+/// The story of the page: what was said, by the names of its examples.
+pub(crate) fn encoded() -> [(&'static str, Vec<u8>); 6] {
+    let (mut source, mut builder) = (a_source(), a_builder());
+    let announced = announce(&mut source, at(0));
+    deliver(&mut builder, &announced, at(100));
+    let granted = answer(&mut builder, at(100));
+    hear(&mut source, &granted, at(200)).unwrap();
+    let first = segment(&mut source, 25);
+    let event = deliver(&mut builder, &first, at(300)).expect("event 42 has its only fragment");
+    segment(&mut source, 16);
+    let third = segment(&mut source, 100);
+    deliver(&mut builder, &third, at(310));
+    builder.handle_written(event, at(350));
+    let resend = answer(&mut builder, at(2500));
+    hear(&mut source, &resend, at(2600)).unwrap();
+    let again = segment(&mut source, 100);
+    deliver(&mut builder, &again, at(2700));
+    let probe = probe();
+    let reply = probe_reply(&probe);
+    [
+        ("probe", probe),
+        ("probe-reply", reply),
+        ("datagram-announce", announced),
+        ("datagram-data", first),
+        ("datagram-resend", resend),
+        ("datagram-again", again),
+    ]
+}
+
+fn records(mut body: &[u8]) -> Vec<(RecordHeader, &[u8])> {
+    core::iter::from_fn(|| next_record(&mut body).unwrap()).collect()
+}
+
+#[test]
+fn datagrams_of_the_page_are_understood() {
+    let page = super::page();
+    let open = |name: &str| DatagramHeader::open(&page[name]).unwrap();
+    let header = |kind, request, sequence, heard, offset| DatagramHeader {
+        kind,
+        request,
+        association: ASSOCIATION,
+        sequence,
+        heard,
+        offset,
+    };
+    assert_eq!(open("probe"), (header(DatagramKind::Probe, 0, 0, 0, 0), &[0; 8][..]));
+    assert_eq!(open("probe-reply"), (header(DatagramKind::ProbeReply, 0, 0, 0, 48), &[][..]));
+    let (announce, body) = open("datagram-announce");
+    assert_eq!(announce, header(DatagramKind::Records, 0, 1, 0, 0));
+    assert_eq!(records(body)[0].0, RecordHeader::Announce { count: 3, offset: 0 });
+    assert_eq!(open("datagram-data"), (header(DatagramKind::Data, 0, 2, 1, 0), &page["data"][16..41]));
+    let (resend, body) = open("datagram-resend");
+    assert_eq!(resend, header(DatagramKind::Records, 0, 2, 4, 0));
+    let said = records(body);
+    let kinds: Vec<_> = said.iter().map(|(record, _)| *record).collect();
+    assert_eq!(
+        kinds,
+        [
+            RecordHeader::Grant { end: 66 },
+            RecordHeader::Announced { offset: 66 },
+            RecordHeader::Commit { count: 0, offset: 25 },
+            RecordHeader::Resend { count: 1, request: 2 },
+        ]
+    );
+    assert_eq!(decode_range(said[3].1.first_chunk::<COMMIT_RANGE>().unwrap()), Ok(25..41));
+    let (again, body) = open("datagram-again");
+    assert_eq!((again, body.len()), (header(DatagramKind::Data, 2, 5, 2, 25), 16));
+}
+
+#[test]
+fn a_stranger_cannot_use_the_page() {
+    for (name, bytes) in super::page() {
+        if bytes.first() == Some(&0xeb) {
+            let (header, body) = DatagramHeader::open(&bytes).unwrap();
+            let mut other = header;
+            other.association.connection += 1;
+            let other = [&other.seal([body])[..], &bytes[DATAGRAM_HEADER..]].concat();
+            assert_eq!(hear(&mut a_source(), &other, at(0)), Err(DatagramFault::Stale), "{name}");
+        }
+    }
+}
