@@ -12,9 +12,18 @@ use evb_core::{
     wire::control::{Control, Hello, control::Message},
 };
 
+use crate::network::{EndIndex, SocketIndex};
+
 pub(crate) use builder::BuilderHost;
 pub(crate) use source::SourceHost;
 pub(crate) use supervisor::SupervisorHost;
+
+/// One end of a lane, as the host holds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LaneEnd {
+    Stream(EndIndex),
+    Datagrams(SocketIndex),
+}
 
 /// A hello to the supervisor from a peer on this world's clock.
 pub(crate) fn hello(from: Peer) -> Hello {

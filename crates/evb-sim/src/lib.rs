@@ -30,8 +30,8 @@ mod report;
 mod host;
 mod run;
 
-pub use network::NetworkModel;
-pub use report::SimReport;
+pub use network::{DatagramFates, NetworkModel};
+pub use report::{DatagramSummary, SimReport};
 pub use run::SimError;
-pub use scenario::Scenario;
+pub use scenario::{Scenario, Transport};
 pub use workload::{FragmentSize, Readout};

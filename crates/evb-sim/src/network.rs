@@ -1,8 +1,10 @@
-//! [`Network`]: hosts around one switch, streams between them, and when a host is to run.
+//! [`Network`]: hosts around one switch, streams and datagrams between them, and when a host is to run.
+
+mod datagrams;
 
 use core::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes as Payload, BytesMut};
 use evb_core::{
     rng::Rng,
     time::Instant,
@@ -15,6 +17,10 @@ use crate::{
     transport::{Endpoint, TcpSegment},
     world::World,
 };
+
+pub use datagrams::DatagramFates;
+use datagrams::Datagrams;
+pub(crate) use datagrams::SocketIndex;
 
 /// A host's place at the switch: its port.
 pub(crate) type HostIndex = usize;
@@ -42,6 +48,14 @@ pub struct NetworkModel {
     pub mtu: u32,
     /// Probability that the switch loses a frame.
     pub loss: f64,
+    /// Probability that the switch forwards a datagram twice. This and what follows happens to datagrams alone.
+    pub duplication: f64,
+    /// Probability that a datagram comes later than in its turn.
+    pub reordering: f64,
+    /// … by up to so much, uniformly.
+    pub reordering_delay: Duration,
+    /// Probability that a bit of a datagram is wrong when it arrives, as if UDP had no checksum.
+    pub corruption: f64,
     /// From data or a timer to the program that runs because of it, at least.
     pub host_delay: Duration,
     /// … and up to so much more, uniformly.
@@ -58,6 +72,10 @@ impl Default for NetworkModel {
             port_buffer: Bytes::kib(128),
             mtu: 1500,
             loss: 0.0,
+            duplication: 0.0,
+            reordering: 0.0,
+            reordering_delay: Duration::ZERO,
+            corruption: 0.0,
             host_delay: Duration::from_micros(15),
             host_jitter: Duration::from_micros(15),
         }
@@ -70,6 +88,10 @@ enum Happening {
     AtSwitch(EndIndex, TcpSegment),
     /// A segment reached that end's host.
     AtHost(EndIndex, TcpSegment),
+    /// A datagram reached the switch, on its way to that socket.
+    DatagramAtSwitch(SocketIndex, Payload),
+    /// A datagram reached that socket.
+    DatagramAtHost(SocketIndex, Payload),
     /// That end's retransmission timer may be due.
     Timer(EndIndex),
     /// That host's program runs.
@@ -85,6 +107,7 @@ pub(crate) struct Network {
     sent: Vec<Bytes>,
     switch: Switch,
     ends: Vec<End>,
+    datagrams: Datagrams,
     wakes: Vec<Option<Instant>>,
     model: NetworkModel,
     rng: Rng,
@@ -109,6 +132,7 @@ impl Network {
             sent: vec![Bytes::ZERO; hosts],
             switch: Switch::new(hosts, rate, latency, limit, model.loss, rng.next_u64()),
             ends: Vec::new(),
+            datagrams: Datagrams::new(&model, seed),
             wakes: vec![None; hosts],
             model,
             rng,
@@ -122,6 +146,14 @@ impl Network {
             self.ends.push(End { host, endpoint: Endpoint::new(self.model.mtu), timer: None });
         }
         (end, peer_of(end))
+    }
+
+    /// Two sockets of datagrams that are connected to each other, between two hosts.
+    pub(crate) fn connect_sockets(&mut self, from: HostIndex, to: HostIndex) -> (SocketIndex, SocketIndex) {
+        let socket = self.datagrams.count();
+        self.datagrams.bind(from);
+        self.datagrams.bind(to);
+        (socket, peer_of(socket))
     }
 
     /// Virtual time.
@@ -171,6 +203,32 @@ impl Network {
         self.transmit(end);
     }
 
+    /// The host sends a datagram.
+    pub(crate) fn send(&mut self, socket: SocketIndex, datagram: Payload) {
+        let (host, frame) = (self.datagrams.host(socket), datagrams::frame(&datagram));
+        self.datagrams.handle_sent(&datagram);
+        if datagrams::has_body(&datagram) {
+            self.sent[host] += frame;
+        }
+        let (_, arrives) = self.uplinks[host].send(frame, self.world.now());
+        self.world.schedule(arrives, Happening::DatagramAtSwitch(peer_of(socket), datagram));
+    }
+
+    /// The next datagram that the host has to read.
+    pub(crate) fn receive(&mut self, socket: SocketIndex) -> Option<Payload> {
+        self.datagrams.receive(socket)
+    }
+
+    /// What became of all datagrams.
+    pub(crate) fn datagram_counters(&mut self) -> &mut DatagramFates {
+        self.datagrams.counters()
+    }
+
+    /// How long each lost datagram's lane bytes took to arrive nevertheless, in ns.
+    pub(crate) fn recoveries(&self) -> &[u64] {
+        self.datagrams.recoveries()
+    }
+
     /// The host's program is to run at `at`, or some delay later: hosts are not exact.
     pub(crate) fn wake_at(&mut self, host: HostIndex, at: Instant) {
         let at = at.max(self.now()) + self.delay();
@@ -198,6 +256,12 @@ impl Network {
                         self.wake_at(self.ends[end].host, now);
                     }
                 }
+                Happening::DatagramAtSwitch(to, datagram) => self.forward(to, &datagram),
+                Happening::DatagramAtHost(to, datagram) => {
+                    let now = self.now();
+                    self.datagrams.handle_arrival(to, datagram, now);
+                    self.wake_at(self.datagrams.host(to), now);
+                }
                 Happening::Timer(end) => {
                     let now = self.now();
                     self.ends[end].timer = None;
@@ -210,6 +274,21 @@ impl Network {
                         return Some(host);
                     }
                 }
+            }
+        }
+    }
+
+    /// A datagram goes through the switch; what the network does to it besides comes behind its port.
+    fn forward(&mut self, to: SocketIndex, datagram: &Payload) {
+        let (port, now) = (self.datagrams.host(to), self.now());
+        for _ in 0..self.datagrams.copies() {
+            match self.switch.forward(port, datagrams::frame(datagram), now) {
+                Some(at) => {
+                    let at = at + self.datagrams.delay();
+                    let datagram = self.datagrams.pass(datagram.clone());
+                    self.world.schedule(at, Happening::DatagramAtHost(to, datagram));
+                }
+                None => self.datagrams.handle_lost(to, datagram, now),
             }
         }
     }

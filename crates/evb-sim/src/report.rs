@@ -3,13 +3,37 @@
 use core::{fmt, time::Duration};
 
 use evb_core::{
+    lane::RecoveryCounters,
     ledger::RunReport,
     units::{Bytes, Rate},
 };
 
+use crate::{network::DatagramFates, scenario::Transport};
+
+/// What became of the lanes' datagrams; all zero over TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramSummary {
+    /// By the network.
+    pub counts: DatagramFates,
+    /// By the builders.
+    pub recovery: RecoveryCounters,
+    /// Datagrams that announced what had been announced before.
+    pub repeated: u64,
+    /// Lost datagrams whose lane bytes arrived nevertheless.
+    pub recovered: u64,
+    /// From the loss to the arrival of the same lane bytes: half of them were faster.
+    pub recovery_p50: Duration,
+    /// 99 % of them were faster.
+    pub recovery_p99: Duration,
+    /// The slowest.
+    pub recovery_max: Duration,
+}
+
 /// What a simulated run did. Counts of the network are of the whole run, goodput is from the first trigger to the last event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimReport {
+    /// How lanes went over the network.
+    pub transport: Transport,
     /// `shaping.mode`.
     pub mode: &'static str,
     /// How many sources.
@@ -44,10 +68,12 @@ pub struct SimReport {
     pub builder_port_peak: Bytes,
     /// Frames that chance took.
     pub lost_frames: u64,
-    /// Segments that were sent again.
+    /// Segments of streams, ranges of lanes and datagrams of announcements that were sent again.
     pub retransmits: u64,
-    /// Retransmission timeouts.
+    /// Retransmission timeouts, of streams and of lanes.
     pub timeouts: u64,
+    /// What became of the lanes' datagrams.
+    pub datagrams: DatagramSummary,
     /// The most buffer bytes that were permitted and not received at one builder.
     pub outstanding_peak: Bytes,
     /// The most payload memory that one builder took.
@@ -88,6 +114,20 @@ impl SimReport {
     }
 }
 
+impl fmt::Display for DatagramSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DatagramFates { sent, duplicated, delayed, damaged, refused, void, .. } = self.counts;
+        let RecoveryCounters { resends, timeouts, late_after_loss, duplicates, .. } = self.recovery;
+        write!(
+            f,
+            "{sent} ({duplicated} twice, {delayed} late, {damaged} damaged, {refused} refused, {void} void); {resends} ranges again \
+             ({timeouts} timeouts, {late_after_loss} too early, {duplicates} duplicates), {} announcements again; recovery p50 {:?}, \
+             p99 {:?}, max {:?}",
+            self.repeated, self.recovery_p50, self.recovery_p99, self.recovery_max,
+        )
+    }
+}
+
 /// The run as a table of two columns.
 impl fmt::Display for SimReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,7 +149,8 @@ impl fmt::Display for SimReport {
             ("drops at other ports", self.other_port_drops.to_string()),
             ("longest queue", self.builder_port_peak.to_string()),
             ("frames lost by chance", self.lost_frames.to_string()),
-            ("segments sent again", format!("{} ({} timeouts)", self.retransmits, self.timeouts)),
+            ("sent again", format!("{} ({} timeouts)", self.retransmits, self.timeouts)),
+            ("datagrams", self.datagrams.to_string()),
             ("outstanding at most", self.outstanding_peak.to_string()),
             ("builder memory at most", format!("{} of {}", self.memory_peak, self.memory_bound)),
             ("virtual time", format!("{:.6} s", self.duration.as_secs_f64())),

@@ -1,5 +1,7 @@
 //! [`Scenario::run`]: the world is built, and turns until the ledger is closed.
 
+mod summary;
+
 use core::time::Duration;
 
 use evb_core::{
@@ -9,21 +11,20 @@ use evb_core::{
     source::{SourceConfig, SourceCore},
     supervisor::{PlanError, RunPlan, SupervisorCore},
     time::Instant,
-    units::{Bytes, Rate},
-    wire::control::RunParameters,
+    units::Bytes,
+    wire::{
+        control::RunParameters,
+        datagram::{Association, IPV4_UDP},
+    },
 };
-use evb_shaper::{
-    PacedSource, Pacing, ShapedBuilder, Shaping,
-    cost::{CELL, PacketCost},
-    sums::windows_buffer,
-};
+use evb_shaper::{PacedSource, Pacing, ShapedBuilder, Shaping, sums::windows_buffer};
 
 use crate::{
-    host::{BuilderHost, SourceHost, SupervisorHost, hello},
+    host::{BuilderHost, LaneEnd, SourceHost, SupervisorHost, hello},
     ledger::Ledger,
-    network::{EndIndex, HostIndex, Network},
+    network::{HostIndex, Network},
     report::SimReport,
-    scenario::Scenario,
+    scenario::{Scenario, Transport},
     workload::Workload,
 };
 
@@ -91,13 +92,19 @@ impl Scenario {
         }
     }
 
+    /// How many lane bytes a builder keeps out of order, per lane: as many as may be under way, and at least a mebibyte.
+    fn reassembly(&self) -> Bytes {
+        match self.budget() {
+            Bytes::MAX => Bytes::mib(1),
+            budget => budget.max(Bytes::mib(1)),
+        }
+    }
+
     /// What may be outstanding at a builder at most.
     fn budget(&self) -> Bytes {
         match self.shaping {
             Shaping::Credit { budget, .. } => budget,
-            Shaping::Window { window } => {
-                windows_buffer(self.sources.into(), window, &PacketCost::tcp(self.network.mtu, CELL))
-            }
+            Shaping::Window { window } => windows_buffer(self.sources.into(), window, &self.cost()),
             Shaping::TokenBucket(_) | Shaping::None => Bytes::MAX,
         }
     }
@@ -118,12 +125,20 @@ impl<'a> Simulation<'a> {
             parameters.push(register(&mut supervisor, peer, scenario)?);
             ends.push((peer, network.connect(SUPERVISOR, scenario.host_of(peer))));
         }
-        let lanes: Vec<Vec<(EndIndex, EndIndex)>> = (0..sources.len())
-            .map(|source| {
-                (0..builders.len()).map(|b| network.connect(1 + source, 1 + sources.len() + b)).collect()
-            })
+        let mut connect = |from, to| match scenario.transport {
+            Transport::Tcp => {
+                let (own, other) = network.connect(from, to);
+                (LaneEnd::Stream(own), LaneEnd::Stream(other))
+            }
+            Transport::Udp => {
+                let (own, other) = network.connect_sockets(from, to);
+                (LaneEnd::Datagrams(own), LaneEnd::Datagrams(other))
+            }
+        };
+        let lanes: Vec<Vec<(LaneEnd, LaneEnd)>> = (0..sources.len())
+            .map(|source| (0..builders.len()).map(|b| connect(1 + source, 1 + sources.len() + b)).collect())
             .collect();
-        let cost = PacketCost::tcp(scenario.network.mtu, CELL);
+        let cost = scenario.cost();
         let source_hosts = (0..sources.len()).map(|index| {
             let core =
                 SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO);
@@ -171,6 +186,9 @@ impl<'a> Simulation<'a> {
                 let state = host.core().handle_lane_connected(lane, Instant::ZERO);
                 let outcome = source.core().handle_lane_connected(builder, state.received, state.announced);
                 outcome.map_err(|error| self.scenario.broken(Instant::ZERO, 1 + lane, error.to_string()))?;
+                if self.scenario.transport == Transport::Udp {
+                    associate(self.scenario, (source, lane), (host, builder));
+                }
             }
         }
         Ok(())
@@ -204,59 +222,6 @@ impl<'a> Simulation<'a> {
         let what = "nothing will ever happen again, and the run is not over".to_owned();
         Err(self.scenario.broken(self.network.now(), SUPERVISOR, what))
     }
-
-    fn report(mut self, run: RunReport) -> Result<SimReport, SimError> {
-        let (scenario, now) = (self.scenario, self.network.now());
-        self.ledger.check(&run.events).map_err(|what| scenario.broken(now, SUPERVISOR, what))?;
-        let ports = self.network.switch().ports();
-        let (others, own) = ports.split_at(1 + self.sources.len());
-        let drops = |ports: &[crate::switch::OutputPort]| ports.iter().map(|port| port.dropped()).sum();
-        let (retransmits, timeouts) = self.network.retransmits();
-        let time = self.ledger.last_event.since(self.ledger.first_trigger).as_secs_f64();
-        let rate = |bytes: u64| {
-            let bits = if time > 0.0 { bytes as f64 * 8.0 / time } else { 0.0 };
-            Rate::from_bits_per_second(bits as u64)
-        };
-        let sent: Bytes = (0..self.sources.len()).map(|source| self.network.sent(1 + source)).sum();
-        self.ledger.latencies.sort_unstable();
-        let quantile = |part: f64| quantile(&self.ledger.latencies, part);
-        Ok(SimReport {
-            mode: scenario.mode(),
-            sources: scenario.sources,
-            builders: scenario.builders,
-            slots: scenario.slots,
-            seed: scenario.seed,
-            silenced: self.ledger.silenced(),
-            goodput: rate(self.ledger.payload_bytes),
-            sent: rate(sent.count()),
-            capacity: scenario.capacity(),
-            latency_p50: quantile(0.5),
-            latency_p99: quantile(0.99),
-            latency_max: quantile(1.0),
-            builder_port_drops: drops(own),
-            other_port_drops: drops(others),
-            builder_port_peak: own.iter().map(|port| port.peak()).max().unwrap_or_default(),
-            lost_frames: self.network.switch().lost(),
-            retransmits,
-            timeouts,
-            outstanding_peak: self
-                .builders
-                .iter()
-                .map(BuilderHost::outstanding_peak)
-                .max()
-                .unwrap_or_default(),
-            memory_peak: run
-                .builders
-                .iter()
-                .map(|b| Bytes::new(b.memory_peak_bytes))
-                .max()
-                .unwrap_or_default(),
-            memory_bound: self.memory_bound,
-            duration: now.since(Instant::ZERO),
-            happenings: self.network.happenings(),
-            run,
-        })
-    }
 }
 
 impl Scenario {
@@ -267,6 +232,23 @@ impl Scenario {
         let who = source.map(|id| Peer::Source(*id)).or_else(|| builder.map(|id| Peer::Builder(*id)));
         SimError::Broken { seed: self.seed, at, who: who.unwrap_or(Peer::Supervisor), what }
     }
+}
+
+/// A lane goes on by datagrams. What its handshake took is known, though here it took no time.
+fn associate(
+    scenario: &Scenario,
+    (source, lane): (&mut SourceHost, usize),
+    (host, builder): (&mut BuilderHost, usize),
+) {
+    let association = Association {
+        epoch: Epoch::new(1),
+        source: source.core().config().id,
+        builder: host.core().config().id,
+        connection: (builder << 16 | lane) as u32,
+    };
+    let (estimate, datagram) = (Some(scenario.round_trip()), scenario.network.mtu as usize - IPV4_UDP);
+    host.core().associate(lane, association, estimate, scenario.reassembly(), Instant::ZERO);
+    source.core().associate(builder, association, estimate, datagram);
 }
 
 fn register(core: &mut SupervisorCore, peer: Peer, scenario: &Scenario) -> Result<RunParameters, SimError> {
@@ -306,10 +288,4 @@ fn builder_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunP
         sources: plan.sources.clone(),
         max_fragment: vec![scenario.readout.size.largest(); plan.sources.len()],
     }
-}
-
-/// Of sorted nanoseconds, by the nearest rank.
-fn quantile(sorted: &[u64], part: f64) -> Duration {
-    let rank = (part * sorted.len() as f64).ceil() as usize;
-    Duration::from_nanos(sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default())
 }

@@ -10,13 +10,41 @@ use evb_core::{
 };
 use evb_shaper::{
     LinkPlan, Shaping,
-    cost::{CELL, LINE_OVERHEAD, PacketCost, TCP_FRAME_HEADERS},
+    cost::{CELL, PacketCost},
 };
 
 use crate::{
     network::NetworkModel,
     workload::{FragmentSize, Readout},
 };
+
+/// How lanes go over the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// As streams.
+    #[default]
+    Tcp,
+    /// As datagrams of evb's own; what is said to the supervisor stays on streams.
+    Udp,
+}
+
+impl Transport {
+    /// What lane bytes cost with links of that MTU and a usual switch.
+    pub fn cost(self, mtu: u32) -> PacketCost {
+        match self {
+            Self::Tcp => PacketCost::tcp(mtu, CELL),
+            Self::Udp => PacketCost::udp(mtu, CELL),
+        }
+    }
+
+    /// The word that configurations use.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
 
 /// A simulated run. Equal scenarios give equal reports, to the last bit.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +53,8 @@ pub struct Scenario {
     pub sources: u16,
     /// How many builders, each on its own host.
     pub builders: u16,
+    /// How lanes go over the network.
+    pub transport: Transport,
     /// Links, switch and hosts.
     pub network: NetworkModel,
     /// What sources push.
@@ -54,6 +84,7 @@ impl Default for Scenario {
         Self {
             sources: 8,
             builders: 1,
+            transport: Transport::default(),
             shaping: Shaping::credit_for(network.port_buffer, &PacketCost::tcp(network.mtu, CELL)),
             link: LinkPlan::unlimited(),
             network,
@@ -75,10 +106,10 @@ impl Default for Scenario {
 impl Scenario {
     /// Payload that all builders' links together can carry: full packets without a pause.
     pub fn capacity(&self) -> Rate {
-        let packet = u64::from(self.network.mtu) + 14;
-        let payload = packet - TCP_FRAME_HEADERS;
+        let cost = self.cost();
+        let (payload, packet) = (cost.packet_payload().count(), cost.packet_line().count());
         let bits = u128::from(self.network.link_rate.bits_per_second()) * u128::from(self.builders);
-        let bits = bits * u128::from(payload) / u128::from(packet + LINE_OVERHEAD);
+        let bits = bits * u128::from(payload) / u128::from(packet);
         Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
     }
 
@@ -97,6 +128,16 @@ impl Scenario {
             Shaping::TokenBucket(_) => "token-bucket",
             Shaping::None => "none",
         }
+    }
+
+    /// What lane bytes cost.
+    pub fn cost(&self) -> PacketCost {
+        self.transport.cost(self.network.mtu)
+    }
+
+    /// A round trip through the idle network, of the smallest packets and the fastest programs: what a handshake measures.
+    pub fn round_trip(&self) -> Duration {
+        (self.network.latency * 2 + self.network.host_delay) * 2
     }
 
     pub(crate) fn plan(&self) -> RunPlan {

@@ -15,7 +15,7 @@ use evb_shaper::{
     ByteMeasure, LinkPlan, Pace, Shaping,
     cost::{CELL, PacketCost},
 };
-use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport};
+use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport, Transport};
 
 /// What a run may hold of one kind, at random.
 struct Dice(Rng);
@@ -97,6 +97,7 @@ fn scenario(seed: u64) -> Scenario {
         loss: dice.pick(&[0.0, 0.0, 0.001, 0.01]) * dice.0.uniform(),
         host_delay: dice.micros(0, 50),
         host_jitter: dice.micros(0, 100),
+        ..NetworkModel::default()
     };
     let (sources, builders) = (dice.between(1, 12) as u16, dice.between(1, 4) as u16);
     let size = sizes(&mut dice);
@@ -108,6 +109,7 @@ fn scenario(seed: u64) -> Scenario {
         builders,
         shaping: shaping(&mut dice, sources, &network),
         link: LinkPlan::unlimited(),
+        transport: Transport::Tcp,
         readout: Readout { size, delay: dice.micros(0, 1) * dice.pick(&[0, 0, 10, 1000, 20_000]), silence },
         trigger: trigger(&mut dice),
         slots: dice.between(1, 32) as u32,

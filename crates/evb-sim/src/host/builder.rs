@@ -1,5 +1,7 @@
 //! A builder's host, and what must hold of it at every step.
 
+mod datagrams;
+
 use std::collections::VecDeque;
 
 use bytes::Buf as _;
@@ -19,6 +21,7 @@ use evb_core::{
 use evb_shaper::{Policy, ShapedBuilder};
 
 use crate::{
+    host::LaneEnd,
     ledger::Ledger,
     network::{EndIndex, HostIndex, Network},
     stream::{read_control, read_record, write_control},
@@ -42,7 +45,7 @@ pub(crate) struct BuilderHost {
 /// A lane as the host sees it.
 #[derive(Debug)]
 struct Reading {
-    end: EndIndex,
+    end: LaneEnd,
     /// Bytes still to come of the data record that was begun.
     data_left: usize,
     /// End of what was announced, by the host's own count.
@@ -54,7 +57,7 @@ impl BuilderHost {
         core: ShapedBuilder,
         host: HostIndex,
         control: EndIndex,
-        lanes: &[EndIndex],
+        lanes: &[LaneEnd],
         sink_time: core::time::Duration,
         budget: Bytes,
     ) -> Self {
@@ -76,7 +79,11 @@ impl BuilderHost {
         let now = network.now();
         let finish = self.read_supervisor(network, now)?;
         for lane in 0..self.lanes.len() {
-            self.read_lane(lane, network, now).map_err(|problem| format!("lane {lane}: {problem}"))?;
+            let outcome = match self.lanes[lane].end {
+                LaneEnd::Stream(end) => self.read_lane(lane, end, network, now),
+                LaneEnd::Datagrams(socket) => self.read_datagrams(lane, socket, network, now),
+            };
+            outcome.map_err(|problem| format!("lane {lane}: {problem}"))?;
         }
         while let Some((_, event)) = self.sink.pop_front_if(|(until, _)| *until <= now) {
             self.core.handle_written(event, now);
@@ -121,8 +128,14 @@ impl BuilderHost {
         ids.filter_map(|id| sources.binary_search(&id).ok()).collect()
     }
 
-    fn read_lane(&mut self, lane: usize, network: &mut Network, now: Instant) -> Result<(), String> {
-        let incoming = network.incoming(self.lanes[lane].end);
+    fn read_lane(
+        &mut self,
+        lane: usize,
+        end: EndIndex,
+        network: &mut Network,
+        now: Instant,
+    ) -> Result<(), String> {
+        let incoming = network.incoming(end);
         loop {
             if self.lanes[lane].data_left > 0 {
                 if incoming.is_empty() {
@@ -167,13 +180,11 @@ impl BuilderHost {
                     }
                 }
                 Output::Lane(lane) => {
-                    let Reading { end, announced, .. } = self.lanes[lane];
-                    let outgoing = network.outgoing(end);
-                    let before = outgoing.len();
-                    self.core.write_records(lane, outgoing);
-                    check_grant(&outgoing[before..], announced)
-                        .map_err(|what| format!("lane {lane}: {what}"))?;
-                    network.flush(end);
+                    let outcome = match self.lanes[lane].end {
+                        LaneEnd::Stream(end) => self.write_lane(lane, end, network),
+                        LaneEnd::Datagrams(socket) => self.send_records(lane, socket, network, now),
+                    };
+                    outcome.map_err(|what| format!("lane {lane}: {what}"))?;
                 }
                 Output::Supervisor(message) => {
                     write_control(&message, network.outgoing(self.control));
@@ -181,6 +192,15 @@ impl BuilderHost {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn write_lane(&mut self, lane: usize, end: EndIndex, network: &mut Network) -> Result<(), String> {
+        let outgoing = network.outgoing(end);
+        let before = outgoing.len();
+        self.core.write_records(lane, outgoing);
+        check_grant(&outgoing[before..], self.lanes[lane].announced)?;
+        network.flush(end);
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! A source's host.
 
+mod datagrams;
+
 use core::ops::Range;
 use std::{collections::BTreeSet, io::IoSlice};
 
@@ -14,10 +16,10 @@ use evb_core::{
         record::{COMMIT_RANGE, RecordHeader, decode_range},
     },
 };
-use evb_shaper::{Departure, PacedSource};
+use evb_shaper::PacedSource;
 
 use crate::{
-    host::control,
+    host::{LaneEnd, control},
     network::{EndIndex, HostIndex, Network},
     stream::{read_control, read_record, write_control},
     workload::Workload,
@@ -37,12 +39,15 @@ pub(crate) struct SourceHost {
     index: usize,
     control: EndIndex,
     /// One per builder.
-    lanes: Vec<EndIndex>,
+    lanes: Vec<LaneEnd>,
     workload: Workload,
     /// What readout is about to push.
     readout: BTreeSet<(Instant, EventId)>,
     ready: bool,
     report_by: Option<Instant>,
+    /// Per lane over datagrams, the end of what was announced, by the host's own count.
+    announced: Vec<u64>,
+    repeated: u64,
 }
 
 impl SourceHost {
@@ -51,22 +56,41 @@ impl SourceHost {
         host: HostIndex,
         index: usize,
         control: EndIndex,
-        lanes: Vec<EndIndex>,
+        lanes: Vec<LaneEnd>,
         workload: Workload,
     ) -> Self {
-        let readout = BTreeSet::new();
-        Self { core, host, index, control, lanes, workload, readout, ready: false, report_by: None }
+        Self {
+            core,
+            host,
+            index,
+            control,
+            announced: vec![0; lanes.len()],
+            lanes,
+            workload,
+            readout: BTreeSet::new(),
+            ready: false,
+            report_by: None,
+            repeated: 0,
+        }
     }
 
     pub(crate) fn core(&mut self) -> &mut PacedSource {
         &mut self.core
     }
 
+    /// Datagrams that announced what had been announced before.
+    pub(crate) fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
     pub(crate) fn run(&mut self, network: &mut Network) -> Result<(), String> {
         let now = network.now();
         self.read_supervisor(network, now)?;
         for lane in 0..self.lanes.len() {
-            self.read_lane(lane, network)?;
+            match self.lanes[lane] {
+                LaneEnd::Stream(end) => self.read_lane(lane, end, network)?,
+                LaneEnd::Datagrams(socket) => self.read_datagrams(lane, socket, network, now)?,
+            }
         }
         self.push_due(now)?;
         self.core.handle_timeout(now);
@@ -100,8 +124,8 @@ impl SourceHost {
         Ok(())
     }
 
-    fn read_lane(&mut self, lane: usize, network: &mut Network) -> Result<(), String> {
-        let incoming = network.incoming(self.lanes[lane]);
+    fn read_lane(&mut self, lane: usize, end: EndIndex, network: &mut Network) -> Result<(), String> {
+        let incoming = network.incoming(end);
         while let Some(record) = read_record(incoming)? {
             let outcome = match record {
                 RecordHeader::Grant { end } => self.core.handle_grant(lane, end),
@@ -133,9 +157,10 @@ impl SourceHost {
         loop {
             while let Some(output) = self.core.poll(now) {
                 match output {
-                    Output::Announce(lane) => {
-                        self.core.announce(lane, network.outgoing(self.lanes[lane]));
-                    }
+                    Output::Announce(lane) => match self.lanes[lane] {
+                        LaneEnd::Stream(end) => self.core.announce(lane, network.outgoing(end)),
+                        LaneEnd::Datagrams(socket) => self.send_records(lane, socket, network, now),
+                    },
                     Output::Wanted(event) => {
                         let delay = self.workload.draw(self.index, event).delay;
                         self.readout.insert((now + delay, event));
@@ -151,17 +176,30 @@ impl SourceHost {
                     }
                 }
             }
-            let Some(Departure { lane, range, .. }) = self.core.poll_departure(now) else { break };
-            self.depart(lane, range, network)?;
+            let Some(departure) = self.core.poll_departure(now) else { break };
+            match self.lanes[departure.lane] {
+                LaneEnd::Stream(end) => self.depart(departure.lane, end, departure.range, network)?,
+                LaneEnd::Datagrams(socket) => self.depart_in_segments(&departure, socket, network)?,
+            }
         }
         // Announcements that found no data to share packets with.
-        self.lanes.iter().for_each(|end| network.flush(*end));
+        for lane in &self.lanes {
+            if let LaneEnd::Stream(end) = lane {
+                network.flush(*end);
+            }
+        }
         Ok(())
     }
 
     /// One data record, in one piece: header and payload leave together.
-    fn depart(&self, lane: usize, range: Range<u64>, network: &mut Network) -> Result<(), String> {
-        let (end, offset) = (self.lanes[lane], range.start);
+    fn depart(
+        &self,
+        lane: usize,
+        end: EndIndex,
+        range: Range<u64>,
+        network: &mut Network,
+    ) -> Result<(), String> {
+        let offset = range.start;
         let length = u32::try_from(range.end - range.start).map_err(|_| "a departure of 4 GiB".to_owned())?;
         let outgoing = network.outgoing(end);
         outgoing.extend_from_slice(&RecordHeader::Data { length, offset }.encode());

@@ -1,0 +1,83 @@
+//! A builder's lanes over datagrams.
+
+use bytes::BytesMut;
+use evb_core::{
+    lane::RecoveryCounters,
+    time::Instant,
+    wire::{
+        datagram::{DATAGRAM_HEADER, DatagramHeader, DatagramKind},
+        record::{ANNOUNCEMENT, Announcement, RecordHeader, next_record},
+    },
+};
+
+use super::{BuilderHost, check_grant};
+use crate::network::{Network, SocketIndex};
+
+impl BuilderHost {
+    /// What was counted of all lanes' recovery.
+    pub(crate) fn recovery(&mut self) -> RecoveryCounters {
+        let mut sum = RecoveryCounters::default();
+        for lane in 0..self.lanes.len() {
+            let of_lane = self.core.datagram_counters(lane).recovery;
+            sum.lost_bytes += of_lane.lost_bytes;
+            sum.resends += of_lane.resends;
+            sum.timeouts += of_lane.timeouts;
+            sum.late_after_loss += of_lane.late_after_loss;
+            sum.duplicates += of_lane.duplicates;
+        }
+        sum
+    }
+
+    pub(super) fn read_datagrams(
+        &mut self,
+        lane: usize,
+        socket: SocketIndex,
+        network: &mut Network,
+        now: Instant,
+    ) -> Result<(), String> {
+        while let Some(datagram) = network.receive(socket) {
+            let Ok((header, body)) = DatagramHeader::open(&datagram) else {
+                network.datagram_counters().refused += 1;
+                continue;
+            };
+            if header.kind == DatagramKind::Records {
+                self.note_announced(lane, body)?;
+            }
+            let outcome = self.core.handle_datagram(lane, &header, body, now);
+            outcome.map_err(|fault| fault.to_string())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn send_records(
+        &mut self,
+        lane: usize,
+        socket: SocketIndex,
+        network: &mut Network,
+        now: Instant,
+    ) -> Result<(), String> {
+        let mut datagram = BytesMut::new();
+        self.core.write_datagram(lane, now, &mut datagram);
+        if datagram.len() < DATAGRAM_HEADER {
+            return Err("a datagram without a header".to_owned());
+        }
+        check_grant(&datagram[DATAGRAM_HEADER..], self.lanes[lane].announced)?;
+        network.send(socket, datagram.freeze());
+        Ok(())
+    }
+
+    /// Announcements count as far as there is no gap before them.
+    fn note_announced(&mut self, lane: usize, mut body: &[u8]) -> Result<(), String> {
+        let announced = &mut self.lanes[lane].announced;
+        while let Some((record, items)) = next_record(&mut body).map_err(|error| error.to_string())? {
+            if let RecordHeader::Announce { offset, .. } = record
+                && offset <= *announced
+            {
+                let (items, _) = items.as_chunks::<ANNOUNCEMENT>();
+                let length: u64 = items.iter().map(|item| Announcement::decode(item).lane_length()).sum();
+                *announced = (*announced).max(offset + length);
+            }
+        }
+        Ok(())
+    }
+}

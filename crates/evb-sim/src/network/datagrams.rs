@@ -1,0 +1,193 @@
+//! [`Datagrams`]: sockets of datagrams, what the network does to what goes between them, and how long losses take to heal.
+
+use core::{ops::Range, time::Duration};
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Bytes as Datagram, BytesMut};
+use evb_core::{
+    rng::Rng,
+    time::Instant,
+    units::Bytes,
+    wire::datagram::{DATAGRAM_HEADER, IPV4_UDP},
+};
+
+use super::{HostIndex, NetworkModel};
+
+/// One of two sockets that are connected to each other; the other one is its [`super::peer_of`].
+pub(crate) type SocketIndex = usize;
+
+/// The Ethernet header.
+const ETHERNET: usize = 14;
+
+/// Where a datagram's header has its kind, and the lane offset of its bytes (docs/protocol.md UDP-1).
+const KIND: usize = 1;
+const KIND_OF_DATA: u8 = 1;
+const OFFSET: Range<usize> = 32..40;
+
+/// All sockets.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    sockets: Vec<Socket>,
+    /// Other dice than those of streams, which fall the same whether there are datagrams or not.
+    rng: Rng,
+    weather: Weather,
+    counters: DatagramFates,
+    /// Lane bytes that were lost on their way to a socket, by their first offset, and when.
+    losses: BTreeMap<(SocketIndex, u64), Instant>,
+    recoveries: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Socket {
+    host: HostIndex,
+    inbox: VecDeque<Datagram>,
+}
+
+#[derive(Debug)]
+struct Weather {
+    duplication: f64,
+    reordering: f64,
+    reordering_delay: Duration,
+    corruption: f64,
+}
+
+/// What became of a run's datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramFates {
+    /// Sent by hosts.
+    pub sent: u64,
+    /// … of those, with lane bytes.
+    pub data: u64,
+    /// Forwarded twice.
+    pub duplicated: u64,
+    /// Held back beyond their turn.
+    pub delayed: u64,
+    /// Forwarded with a wrong bit.
+    pub damaged: u64,
+    /// Refused by the host that they reached, for their checksum.
+    pub refused: u64,
+    /// Whose bytes were committed between a request and its answer: nothing was sent.
+    pub void: u64,
+}
+
+/// What a datagram takes of a port's queue.
+pub(super) fn frame(datagram: &Datagram) -> Bytes {
+    Bytes::new((datagram.len() + IPV4_UDP + ETHERNET) as u64)
+}
+
+/// Whether it says more than what was heard.
+pub(super) fn has_body(datagram: &Datagram) -> bool {
+    datagram.len() > DATAGRAM_HEADER
+}
+
+impl Datagrams {
+    pub(super) fn new(model: &NetworkModel, seed: u64) -> Self {
+        let weather = Weather {
+            duplication: model.duplication,
+            reordering: model.reordering,
+            reordering_delay: model.reordering_delay,
+            corruption: model.corruption,
+        };
+        Self {
+            sockets: Vec::new(),
+            rng: Rng::new(seed ^ 0x6461_7461_6772_616d),
+            weather,
+            counters: DatagramFates::default(),
+            losses: BTreeMap::new(),
+            recoveries: Vec::new(),
+        }
+    }
+
+    pub(super) fn bind(&mut self, host: HostIndex) {
+        self.sockets.push(Socket { host, inbox: VecDeque::new() });
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.sockets.len()
+    }
+
+    pub(super) fn host(&self, socket: SocketIndex) -> HostIndex {
+        self.sockets[socket].host
+    }
+
+    pub(super) fn receive(&mut self, socket: SocketIndex) -> Option<Datagram> {
+        self.sockets[socket].inbox.pop_front()
+    }
+
+    pub(super) fn counters(&mut self) -> &mut DatagramFates {
+        &mut self.counters
+    }
+
+    /// How long each loss of lane bytes took until the same bytes arrived, in ns.
+    pub(super) fn recoveries(&self) -> &[u64] {
+        &self.recoveries
+    }
+
+    pub(super) fn handle_sent(&mut self, datagram: &Datagram) {
+        self.counters.sent += 1;
+        self.counters.data += u64::from(lane_offset(datagram).is_some());
+    }
+
+    /// A datagram reached the switch: it goes on once, or twice.
+    pub(super) fn copies(&mut self) -> usize {
+        let twice = self.roll(self.weather.duplication);
+        self.counters.duplicated += u64::from(twice);
+        1 + usize::from(twice)
+    }
+
+    /// How much later than its turn a datagram comes.
+    pub(super) fn delay(&mut self) -> Duration {
+        if !self.roll(self.weather.reordering) {
+            return Duration::ZERO;
+        }
+        self.counters.delayed += 1;
+        self.weather.reordering_delay.mul_f64(self.rng.uniform())
+    }
+
+    /// As it comes out of the network: with a wrong bit, by chance.
+    pub(super) fn pass(&mut self, datagram: Datagram) -> Datagram {
+        if !self.roll(self.weather.corruption) {
+            return datagram;
+        }
+        self.counters.damaged += 1;
+        let bit = self.rng.below(datagram.len() as u64 * 8) as usize;
+        let mut damaged = BytesMut::from(&datagram[..]);
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        damaged.freeze()
+    }
+
+    /// The network lost it.
+    pub(super) fn handle_lost(&mut self, to: SocketIndex, datagram: &Datagram, now: Instant) {
+        if let Some(offset) = lane_offset(datagram) {
+            self.losses.entry((to, offset)).or_insert(now);
+        }
+    }
+
+    /// A datagram is in its socket; `intact`: as it was sent.
+    pub(super) fn handle_arrival(&mut self, to: SocketIndex, datagram: Datagram, now: Instant) {
+        if let Some(offset) = lane_offset(&datagram).filter(|_| !self.losses.is_empty()) {
+            let end = offset + (datagram.len() - DATAGRAM_HEADER) as u64;
+            let healed: Vec<_> = self.losses.range((to, offset)..(to, end)).map(|(at, _)| *at).collect();
+            for at in healed {
+                if let Some(lost) = self.losses.remove(&at) {
+                    self.recoveries.push(now.since(lost).as_nanos() as u64);
+                }
+            }
+        }
+        self.sockets[to].inbox.push_back(datagram);
+    }
+
+    fn roll(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.rng.uniform() < probability
+    }
+}
+
+/// The offset of the lane bytes that a datagram carries, if it does.
+fn lane_offset(datagram: &Datagram) -> Option<u64> {
+    let is_data = datagram.get(KIND)? & 0xf == KIND_OF_DATA;
+    let offset = datagram.get(OFFSET)?.first_chunk().filter(|_| is_data)?;
+    Some(u64::from_le_bytes(*offset))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+use core::time::Duration;
+
+use bytes::{Bytes as Datagram, BytesMut};
+
+use super::super::{Network, NetworkModel};
+
+/// Datagrams of lane bytes, each with its number as its offset, from host 0 to host 1: what arrived, in order.
+fn arrivals(model: NetworkModel, count: u64) -> (Network, Vec<Datagram>) {
+    let mut network = Network::new(model, 2, 1);
+    let (from, to) = network.connect_sockets(0, 1);
+    for number in 0..count {
+        let mut datagram = BytesMut::zeroed(140);
+        datagram[1] = 0x11;
+        datagram[32..40].copy_from_slice(&(number * 100).to_le_bytes());
+        network.send(from, datagram.freeze());
+    }
+    let mut arrived = Vec::new();
+    while network.advance().is_some() {
+        arrived.extend(std::iter::from_fn(|| network.receive(to)));
+    }
+    (network, arrived)
+}
+
+fn offset(datagram: &Datagram) -> u64 {
+    u64::from_le_bytes(datagram[32..40].try_into().expect("eight"))
+}
+
+#[test]
+fn datagrams_arrive_once_and_in_order_where_nothing_happens_to_them() {
+    let (mut network, arrived) = arrivals(NetworkModel::default(), 500);
+    let offsets: Vec<_> = arrived.iter().map(offset).collect();
+    assert_eq!(offsets, (0..500).map(|number| number * 100).collect::<Vec<_>>());
+    // 500 frames of 140 + 28 + 14 + 24 bytes at 1 Gbit/s, store and forward, and the program behind.
+    let line = Duration::from_nanos(206 * 8);
+    let least = line * 501 + Duration::from_micros(4 + 15);
+    let took = Duration::from_nanos(network.now().as_nanos());
+    assert!((least..least + Duration::from_micros(16)).contains(&took), "{took:?}, {least:?}");
+    assert_eq!((network.datagram_counters().sent, network.datagram_counters().data), (500, 500));
+}
+
+/// Binomial: five sigma around what is asked.
+#[test]
+fn what_is_asked_happens_to_datagrams() {
+    let model = NetworkModel {
+        port_buffer: evb_core::units::Bytes::MAX,
+        duplication: 0.1,
+        reordering: 0.2,
+        reordering_delay: Duration::from_micros(100),
+        corruption: 0.05,
+        ..NetworkModel::default()
+    };
+    let (mut network, arrived) = arrivals(model, 10_000);
+    let counts = *network.datagram_counters();
+    assert_eq!(arrived.len() as u64, 10_000 + counts.duplicated);
+    assert!((850..1150).contains(&counts.duplicated), "{counts:?}");
+    assert!((1980..2420).contains(&counts.delayed), "{counts:?}");
+    assert!((435..665).contains(&counts.damaged), "{counts:?}");
+    let changed = |datagram: &&Datagram| {
+        let mut whole = BytesMut::zeroed(140);
+        whole[1] = 0x11;
+        whole[32..40].copy_from_slice(&offset(datagram).to_le_bytes());
+        let bits = whole.iter().zip(datagram.iter()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
+        bits == 1 || !offset(datagram).is_multiple_of(100) || offset(datagram) >= 1_000_000
+    };
+    // A wrong bit of the offset may make another datagram's.
+    let damaged = arrived.iter().filter(changed).count() as u64;
+    assert!((damaged..damaged + 5).contains(&counts.damaged), "{damaged} of {counts:?}");
+    let overtaken = arrived.windows(2).filter(|pair| offset(&pair[0]) > offset(&pair[1])).count();
+    assert!(overtaken > 500, "{overtaken} overtaken");
+}
+
+#[test]
+fn losses_are_timed_until_their_bytes_arrive() {
+    let mut network = Network::new(NetworkModel { loss: 1.0, ..NetworkModel::default() }, 2, 1);
+    let (from, to) = network.connect_sockets(0, 1);
+    let mut datagram = BytesMut::zeroed(140);
+    datagram[1] = 0x11;
+    datagram[32..40].copy_from_slice(&700u64.to_le_bytes());
+    let datagram = datagram.freeze();
+    let lost = evb_core::time::Instant::from_nanos(1000);
+    network.datagrams.handle_lost(to, &datagram, lost);
+    let mut larger = BytesMut::from(&datagram[..]);
+    larger[32..40].copy_from_slice(&650u64.to_le_bytes());
+    network.datagrams.handle_arrival(from, larger.clone().freeze(), lost + Duration::from_micros(1));
+    assert!(network.recoveries().is_empty(), "that was another lane");
+    network.datagrams.handle_arrival(to, larger.freeze(), lost + Duration::from_micros(2));
+    network.datagrams.handle_arrival(to, datagram, lost + Duration::from_micros(3));
+    assert_eq!(network.recoveries(), [2000]);
+}

@@ -1,0 +1,103 @@
+//! What a run was, in numbers.
+
+use core::time::Duration;
+
+use evb_core::{
+    lane::RecoveryCounters,
+    ledger::RunReport,
+    time::Instant,
+    units::{Bytes, Rate},
+};
+
+use super::{SUPERVISOR, SimError, Simulation};
+use crate::{
+    host::{BuilderHost, SourceHost},
+    report::{DatagramSummary, SimReport},
+};
+
+impl Simulation<'_> {
+    pub(super) fn report(mut self, run: RunReport) -> Result<SimReport, SimError> {
+        let (scenario, now) = (self.scenario, self.network.now());
+        self.ledger.check(&run.events).map_err(|what| scenario.broken(now, SUPERVISOR, what))?;
+        let datagrams = self.datagrams();
+        let ports = self.network.switch().ports();
+        let (others, own) = ports.split_at(1 + self.sources.len());
+        let drops = |ports: &[crate::switch::OutputPort]| ports.iter().map(|port| port.dropped()).sum();
+        let (retransmits, timeouts) = self.network.retransmits();
+        let time = self.ledger.last_event.since(self.ledger.first_trigger).as_secs_f64();
+        let rate = |bytes: u64| {
+            let bits = if time > 0.0 { bytes as f64 * 8.0 / time } else { 0.0 };
+            Rate::from_bits_per_second(bits as u64)
+        };
+        let sent: Bytes = (0..self.sources.len()).map(|source| self.network.sent(1 + source)).sum();
+        self.ledger.latencies.sort_unstable();
+        let quantile = |part: f64| quantile(&self.ledger.latencies, part);
+        Ok(SimReport {
+            transport: scenario.transport,
+            mode: scenario.mode(),
+            sources: scenario.sources,
+            builders: scenario.builders,
+            slots: scenario.slots,
+            seed: scenario.seed,
+            silenced: self.ledger.silenced(),
+            goodput: rate(self.ledger.payload_bytes),
+            sent: rate(sent.count()),
+            capacity: scenario.capacity(),
+            latency_p50: quantile(0.5),
+            latency_p99: quantile(0.99),
+            latency_max: quantile(1.0),
+            builder_port_drops: drops(own),
+            other_port_drops: drops(others),
+            builder_port_peak: own.iter().map(|port| port.peak()).max().unwrap_or_default(),
+            lost_frames: self.network.switch().lost(),
+            retransmits: retransmits + datagrams.recovery.resends + datagrams.repeated,
+            timeouts: timeouts + datagrams.recovery.timeouts,
+            datagrams,
+            outstanding_peak: self
+                .builders
+                .iter()
+                .map(BuilderHost::outstanding_peak)
+                .max()
+                .unwrap_or_default(),
+            memory_peak: run
+                .builders
+                .iter()
+                .map(|b| Bytes::new(b.memory_peak_bytes))
+                .max()
+                .unwrap_or_default(),
+            memory_bound: self.memory_bound,
+            duration: now.since(Instant::ZERO),
+            happenings: self.network.happenings(),
+            run,
+        })
+    }
+
+    /// What became of the lanes' datagrams.
+    fn datagrams(&mut self) -> DatagramSummary {
+        let mut times = self.network.recoveries().to_vec();
+        times.sort_unstable();
+        let mut recovery = RecoveryCounters::default();
+        for lanes in self.builders.iter_mut().map(BuilderHost::recovery) {
+            recovery.lost_bytes += lanes.lost_bytes;
+            recovery.resends += lanes.resends;
+            recovery.timeouts += lanes.timeouts;
+            recovery.late_after_loss += lanes.late_after_loss;
+            recovery.duplicates += lanes.duplicates;
+        }
+        DatagramSummary {
+            counts: *self.network.datagram_counters(),
+            recovery,
+            repeated: self.sources.iter().map(SourceHost::repeated).sum(),
+            recovered: times.len() as u64,
+            recovery_p50: quantile(&times, 0.5),
+            recovery_p99: quantile(&times, 0.99),
+            recovery_max: quantile(&times, 1.0),
+        }
+    }
+}
+
+/// Of sorted nanoseconds, by the nearest rank.
+fn quantile(sorted: &[u64], part: f64) -> Duration {
+    let rank = (part * sorted.len() as f64).ceil() as usize;
+    Duration::from_nanos(sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default())
+}
