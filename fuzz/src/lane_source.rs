@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use evb_core::{
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
+    lane::Taken,
     source::{Output, SourceConfig, SourceCore},
     time::Instant,
     units::Bytes,
@@ -227,7 +228,7 @@ impl Bench {
     }
 
     fn take(&mut self, lane: usize, limit: u64) {
-        let Some(range) = self.core.take(lane, limit) else { return };
+        let Some(Taken { range, .. }) = self.core.take(lane, limit) else { return };
         while let Some((offset, event)) = self.core.unmade(lane, &range) {
             let announced = self.lanes[lane].length_at(offset);
             self.core.fulfil(lane, offset, Some(fragment(event, announced)));

@@ -91,8 +91,8 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
                 core.announce(lane, &mut end.announcements);
             }
         }
-        if let Some(range) = core.take(0, 1000) {
-            end.send(range);
+        if let Some(taken) = core.take(0, 1000) {
+            end.send(taken.range);
         }
         poll_fn(|cx| end.poll_flush(cx, &core, 0)).await?;
         assert!(end.is_flushed());

@@ -5,7 +5,7 @@
 //!
 //! * of **bytes**: `check(&[u8])`. What is understood is written again and must be the same bytes, or mean the same
 //!   ([`records`], [`control`]). `seeds` gives valid examples, which the fuzzer cannot guess.
-//! * of **things that happen**: `run(Vec<Step>)` with an `Arbitrary` step ([`lane_builder`], [`lane_source`]). A model beside the
+//! * of **things that happen**: `run(Vec<Step>)` with an `Arbitrary` step ([`lane_builder`], [`lane_source`], [`lane_datagrams`]). A model beside the
 //!   machine knows what an honest peer would say next, so that steps get far, and says what must hold.
 
 pub mod script;
@@ -16,6 +16,8 @@ pub mod handshake;
 pub mod lane_builder;
 pub mod lane_source;
 pub mod lane_stream;
+pub mod datagrams;
+pub mod lane_datagrams;
 pub mod supervisor;
 pub mod event_file;
 pub mod km3net;

@@ -1,0 +1,335 @@
+//! A source and a builder with a byte budget, over a network that loses, repeats and reorders datagrams, and into which
+//! others may send theirs.
+
+use std::{collections::VecDeque, io::IoSlice, time::Duration};
+
+use arbitrary::Arbitrary;
+use bytes::BytesMut;
+use evb_core::{
+    builder::{self, BuilderConfig, BuilderCore},
+    event::Event,
+    fragment::{Checksum, Fragment, Timestamp},
+    grant::GrantPolicy as _,
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    lane::{DatagramFault, Taken},
+    set::SourceSet,
+    source::{self, SourceConfig, SourceCore},
+    time::{Instant, earlier},
+    units::Bytes,
+    wire::{
+        control::{Assignments, Decisions, LaneState, Verdict},
+        datagram::{Association, DatagramHeader, DatagramKind},
+    },
+};
+use evb_shaper::{
+    Policy, Shaping,
+    cost::{CELL, PacketCost},
+};
+
+const EVENTS: u64 = 6;
+const MAX_FRAGMENT: u64 = 4000;
+const SEGMENT: u64 = 1432;
+const DATAGRAM: usize = 1472;
+const BUDGET: Bytes = Bytes::new(8000);
+const WINDOW: Bytes = Bytes::new(6000);
+/// Datagrams that are under way at most, in each direction.
+const QUEUE: usize = 64;
+/// More only takes time.
+const STEPS: usize = 300;
+
+/// What may happen. Places in a queue are taken modulo its length.
+#[derive(Arbitrary, Debug)]
+#[allow(missing_docs)] // of fields: the steps say what they are
+pub enum Step {
+    /// A datagram arrives at the builder (true) or the source, and stays in the network if it is to come again.
+    Arrive { at_builder: bool, place: u8, stays: bool },
+    /// A datagram is lost.
+    Lose { to_builder: bool, place: u8 },
+    /// So many microseconds go by.
+    Pass(u32),
+    /// The connection breaks, and there is a new one.
+    Reconnect,
+    /// The sink takes an event.
+    Write(u8),
+    /// Somebody who knows the connection sends this to the builder (true) or the source: sequence, what was heard and offset
+    /// lie so far beside the last ones.
+    Forge { to_builder: bool, kind: u8, request: u16, sequence: i8, heard: i8, offset: i16, body: Vec<u8> },
+    /// A peer of another life sends something.
+    Stale { to_builder: bool, epoch: u64, connection: u32 },
+}
+
+/// Both ends and the network between.
+#[derive(Debug)]
+struct World {
+    now: Instant,
+    builder: BuilderCore<Policy>,
+    source: SourceCore,
+    connection: u32,
+    held: LaneState,
+    to_builder: VecDeque<Vec<u8>>,
+    to_source: VecDeque<Vec<u8>>,
+    sink: Vec<Event>,
+    built: u64,
+    /// Nobody but the two has sent anything.
+    honest: bool,
+}
+
+/// Does all that, and looks after every step whether the machines keep their promises. If nobody lied, all events are built in
+/// the end, whatever the network did.
+///
+/// # Panics
+/// They do not.
+pub fn run(steps: &[Step]) {
+    let mut world = World::new();
+    for step in steps.iter().take(STEPS) {
+        world.step(step);
+        world.pump();
+    }
+    if world.honest {
+        world.end();
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let heartbeat = Duration::from_secs(1000);
+        let config = BuilderConfig {
+            id: BuilderId::new(1),
+            run: RunNumber::new(1),
+            epoch: Epoch::new(77),
+            slots: EVENTS as usize,
+            deadline: Duration::from_secs(1_000_000),
+            heartbeat,
+            shared_clock: true,
+            sources: vec![SourceId::new(1)],
+            max_fragment: vec![Bytes::new(MAX_FRAGMENT)],
+        };
+        let shaping =
+            Shaping::Credit { budget: BUDGET, chunk: Bytes::new(2 * SEGMENT), sources_at_once: None };
+        let mut builder = BuilderCore::new(config, shaping.policy(1, PacketCost::udp(1500, CELL), 0), now);
+        builder.handle_roster(1, SourceSet::first(1), now);
+        let config = SourceConfig {
+            id: SourceId::new(1),
+            max_fragment: Bytes::new(MAX_FRAGMENT),
+            orphan_timeout: Duration::from_secs(1_000_000),
+            heartbeat,
+            builders: vec![BuilderId::new(1)],
+            on_demand: false,
+            decided: EventId::default(),
+        };
+        let mut source = SourceCore::new(config, now);
+        let mut decisions = Decisions::starting(EventId::FIRST);
+        decisions.extend(EVENTS as u32, Verdict::Assigned(BuilderId::new(1)));
+        assert!(source.handle_decisions(&decisions).is_ok());
+        let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
+        let mut last = (EventId::default(), 0);
+        for event in 1..=EVENTS {
+            let id = EventId::new(event);
+            assignments.add(&mut last, id, now.as_nanos());
+            assert!(source.push(Fragment::new(id, Timestamp::new(event), payload(id)), now).is_ok());
+        }
+        assert!(builder.handle_assignments(&assignments, now).is_ok());
+        let (to_builder, to_source, sink) = (VecDeque::new(), VecDeque::new(), Vec::new());
+        let (held, built, honest) = (LaneState::default(), 0, true);
+        let mut world =
+            Self { now, builder, source, connection: 0, held, to_builder, to_source, sink, built, honest };
+        world.connect();
+        world.pump();
+        world
+    }
+
+    fn association(&self) -> Association {
+        let (source, builder) = (SourceId::new(1), BuilderId::new(1));
+        Association { epoch: Epoch::new(77), source, builder, connection: self.connection }
+    }
+
+    fn connect(&mut self) {
+        if self.connection > 0 {
+            self.source.handle_lane_disconnected(0);
+            self.builder.handle_lane_disconnected(0, self.now);
+        }
+        self.connection += 1;
+        let held = self.builder.handle_lane_connected(0, self.now);
+        let LaneState { received, announced, committed } = self.held;
+        assert!(held.received >= received && held.announced >= announced && held.committed >= committed);
+        assert!(held.committed <= held.received && held.received <= held.announced);
+        self.held = held;
+        let association = self.association();
+        self.builder.associate(0, association, None, WINDOW, self.now);
+        let accepted = self.source.handle_lane_connected(0, held.received, held.announced);
+        assert!(accepted.is_ok() || !self.honest, "{accepted:?}");
+        self.source.associate(0, association, None, DATAGRAM);
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Arrive { at_builder, place, stays } => {
+                let Some(datagram) = self.pick(*at_builder, *place, *stays) else { return };
+                self.deliver(*at_builder, &datagram);
+            }
+            Step::Lose { to_builder, place } => drop(self.pick(*to_builder, *place, false)),
+            Step::Pass(micros) => self.pass(Duration::from_micros((micros % 1_000_000).into())),
+            Step::Reconnect => self.connect(),
+            Step::Write(place) if !self.sink.is_empty() => {
+                let event = self.sink.remove(usize::from(*place) % self.sink.len());
+                self.builder.handle_written(event, self.now);
+            }
+            Step::Write(_) => {}
+            Step::Forge { to_builder, kind, request, sequence, heard, offset, body } => {
+                let known = if *to_builder { &self.to_builder } else { &self.to_source };
+                let last = known.back().and_then(|datagram| Some(DatagramHeader::open(datagram).ok()?.0));
+                let kinds = [
+                    DatagramKind::Data,
+                    DatagramKind::Records,
+                    DatagramKind::Probe,
+                    DatagramKind::ProbeReply,
+                ];
+                let header = DatagramHeader {
+                    kind: kinds[usize::from(*kind) % kinds.len()],
+                    request: *request,
+                    association: self.association(),
+                    sequence: last.map_or(1, |last| last.sequence).wrapping_add_signed((*sequence).into()),
+                    heard: last.map_or(1, |last| last.heard).wrapping_add_signed((*heard).into()),
+                    offset: last.map_or(0, |last| last.offset).saturating_add_signed((*offset).into()),
+                };
+                self.honest = false;
+                self.deliver(*to_builder, &[&header.seal([&body[..]])[..], body].concat());
+            }
+            Step::Stale { to_builder, epoch, connection } => {
+                let association =
+                    Association { epoch: Epoch::new(*epoch), connection: *connection, ..self.association() };
+                let is_ours = association == self.association();
+                let (kind, request, sequence, heard, offset) = (DatagramKind::Records, 0, 1, 1, 0);
+                let header = DatagramHeader { kind, request, association, sequence, heard, offset };
+                self.honest &= !is_ours;
+                self.deliver(*to_builder, &header.seal([]));
+            }
+        }
+    }
+
+    fn pick(&mut self, to_builder: bool, place: u8, stays: bool) -> Option<Vec<u8>> {
+        let queue = if to_builder { &mut self.to_builder } else { &mut self.to_source };
+        let place = usize::from(place) % queue.len().max(1);
+        if stays { queue.get(place).cloned() } else { queue.remove(place) }
+    }
+
+    fn deliver(&mut self, to_builder: bool, datagram: &[u8]) {
+        let Ok((header, body)) = DatagramHeader::open(datagram) else { return };
+        let outcome = if to_builder {
+            self.builder.handle_datagram(0, &header, body, self.now)
+        } else {
+            self.source.handle_datagram(0, &header, body, self.now, drop)
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(DatagramFault::Stale) => assert_ne!(header.association, self.association()),
+            Err(fault) => {
+                assert!(!self.honest, "nobody lied: {fault}");
+                self.connect();
+            }
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.builder.handle_timeout(self.now);
+        self.source.handle_timeout(self.now);
+    }
+
+    /// Everything that the machines want done now.
+    fn pump(&mut self) {
+        while let Some(output) = self.builder.poll(self.now) {
+            match output {
+                builder::Output::Event(event) => self.look_at(event),
+                builder::Output::Lane(lane) => {
+                    let mut datagram = BytesMut::new();
+                    self.builder.write_datagram(lane, self.now, &mut datagram);
+                    assert!(datagram.len() <= DATAGRAM);
+                    send(&mut self.to_source, datagram.to_vec());
+                }
+                builder::Output::Supervisor(_) => {}
+            }
+        }
+        assert!(self.builder.policy().outstanding() <= BUDGET, "more than the budget is outstanding");
+        loop {
+            while let Some(output) = self.source.poll(self.now) {
+                if let source::Output::Announce(lane) = output {
+                    let mut datagram = BytesMut::new();
+                    self.source.write_datagram(lane, self.now, &mut datagram);
+                    assert!(datagram.len() <= DATAGRAM);
+                    send(&mut self.to_builder, datagram.to_vec());
+                }
+            }
+            let Some(taken) = self.source.take(0, 4 * SEGMENT) else { break };
+            self.train(&taken);
+        }
+    }
+
+    fn train(&mut self, Taken { range, request }: &Taken) {
+        let sealing = self.source.sealing(0, *request).expect("it is connected");
+        let mut count = 0;
+        for (index, start) in (0u32..).zip((range.start..range.end).step_by(SEGMENT as usize)) {
+            let end = range.end.min(start + SEGMENT);
+            let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(200);
+            let covered = self.source.gather(0, start..end, &mut slices);
+            // Asked for once more, after it was committed: only of a builder that lies.
+            assert!(covered == end - start || !self.honest, "{covered} bytes of {start}..{end}");
+            let header = sealing.header(index, start).seal(slices.iter().map(|slice| &**slice));
+            let mut datagram = header.to_vec();
+            slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
+            send(&mut self.to_builder, datagram);
+            count = index + 1;
+        }
+        self.source.handle_sent(0, count);
+    }
+
+    fn look_at(&mut self, event: Event) {
+        for fragment in event.fragments() {
+            assert_eq!(Checksum::of(fragment.payload), fragment.checksum);
+            assert!(!self.honest || fragment.payload == payload(event.id), "event {}: other bytes", event.id);
+        }
+        assert!(!self.honest || event.is_complete(), "event {} lacks its fragment", event.id);
+        self.built += 1;
+        self.sink.push(event);
+        assert!(self.built <= EVENTS, "an event is built twice");
+    }
+
+    /// From now on nothing is lost: everything is built, and let go of.
+    fn end(&mut self) {
+        for _ in 0..2000 {
+            while let Some(datagram) = self.to_builder.pop_front() {
+                self.deliver(true, &datagram);
+            }
+            while let Some(datagram) = self.to_source.pop_front() {
+                self.deliver(false, &datagram);
+            }
+            for event in std::mem::take(&mut self.sink) {
+                self.builder.handle_written(event, self.now);
+            }
+            self.pump();
+            if self.built == EVENTS && self.source.uncommitted() == 0 {
+                return;
+            }
+            let next = earlier(self.builder.next_timeout(), self.source.next_timeout());
+            let idle = self.to_builder.is_empty() && self.to_source.is_empty();
+            let next = next.filter(|_| idle).unwrap_or(self.now).max(self.now + Duration::from_micros(50));
+            self.pass(next.since(self.now));
+            self.pump();
+        }
+        panic!("{} of {EVENTS} events, and {} are held", self.built, self.source.uncommitted());
+    }
+}
+
+/// Into the network; what it cannot hold is lost.
+fn send(queue: &mut VecDeque<Vec<u8>>, datagram: Vec<u8>) {
+    if queue.len() < QUEUE && !datagram.is_empty() {
+        queue.push_back(datagram);
+    }
+}
+
+/// Every other one is longer than a datagram.
+fn payload(event: EventId) -> Vec<u8> {
+    let length = if event.number() % 2 == 0 { 3500 } else { event.number() * 40 };
+    (0..length).map(|place| (event.number() * 31 + place * 13) as u8).collect()
+}
