@@ -72,6 +72,12 @@ impl Place {
         run(&format!("ip neighbour replace {THEIRS} lladdr 02:00:00:00:00:02 dev cable0"))?;
         run(&format!("{there} ip neighbour replace {OURS} lladdr 02:00:00:00:00:01 dev cable1"))
     }
+
+    /// Runs a command of words at the other end of the cable.
+    pub(crate) fn run_there(&self, line: &str) -> Result<(), String> {
+        let pid = self.peer.as_ref().map(Child::id).ok_or("no cable is laid")?;
+        run(&format!("nsenter -t {pid} -n {line}"))
+    }
 }
 
 impl Drop for Place {
