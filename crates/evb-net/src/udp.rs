@@ -12,11 +12,13 @@ mod counts;
 mod options;
 mod pool;
 mod socket;
+mod open;
 
 #[cfg(test)]
 mod tests;
 
 pub use crate::progress::Progress;
 pub use counts::UdpCounts;
-pub use options::{Buffers, UdpOptions, open};
+pub use open::open;
+pub use options::{Buffers, UdpOptions};
 pub use socket::DatagramSocket;

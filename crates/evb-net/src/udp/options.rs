@@ -1,16 +1,8 @@
-//! [`open`]: a datagram socket with its options.
-
-use std::{
-    io,
-    net::{SocketAddr, UdpSocket},
-    os::fd::{AsFd as _, BorrowedFd},
-};
+//! [`UdpOptions`]: what is asked of a datagram socket, and [`Buffers`]: what it got.
 
 use evb_core::units::Bytes;
-use socket2::{Domain, Protocol, Socket, Type};
 
-use super::DatagramSocket;
-use crate::{class::TrafficClass, pacing::DatagramSender, sys_path, sys_udp};
+use crate::class::TrafficClass;
 
 /// Options of a datagram socket; what is `None` is left to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,55 +32,4 @@ pub struct Buffers {
     pub receive: Bytes,
     /// `SO_SNDBUF / 2`.
     pub send: Bytes,
-}
-
-/// Opens a socket at a local address (port 0: the system chooses), connected if a peer is given. Its address is its own: it is
-/// not shared with other sockets, and nobody else takes over its datagrams. Call it inside a tokio runtime.
-///
-/// # Errors
-/// The system's: the address is taken or not ours, there is no route, no file descriptor is left, or (not Linux) such
-/// sockets are not to be had.
-pub fn open(local: SocketAddr, peer: Option<SocketAddr>, options: &UdpOptions) -> io::Result<DatagramSocket> {
-    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_nonblocking(true)?;
-    if let Some(size) = options.receive_buffer {
-        set_size(size, &socket, sys_udp::force_receive_buffer, Socket::set_recv_buffer_size)?;
-    }
-    if let Some(size) = options.send_buffer {
-        set_size(size, &socket, sys_udp::force_send_buffer, Socket::set_send_buffer_size)?;
-    }
-    let half = |doubled: usize| Bytes::new(doubled as u64 / 2);
-    let buffers =
-        Buffers { receive: half(socket.recv_buffer_size()?), send: half(socket.send_buffer_size()?) };
-    sys_path::never_fragment(&socket, local.is_ipv4())?;
-    if local.is_ipv6() {
-        // It may speak IPv4 to addresses that are mapped, unless it is bound to one that is not.
-        sys_path::never_fragment(&socket, true)?;
-    }
-    sys_udp::set_gro(socket.as_fd())?;
-    if !options.checksum {
-        sys_udp::set_no_checksum(socket.as_fd(), local.is_ipv4())?;
-    }
-    options.class.apply(socket.as_fd())?;
-    socket.bind(&local.into())?;
-    if let Some(peer) = peer {
-        socket.connect(&peer.into())?;
-    }
-    let mut sender = DatagramSender::over(UdpSocket::from(socket));
-    if !options.checksum {
-        sender.without_gso();
-    }
-    DatagramSocket::over(sender, local.is_ipv4(), buffers)
-}
-
-/// Beyond the system's limit where that is permitted, else up to it.
-fn set_size(
-    size: Bytes,
-    socket: &Socket,
-    force: impl FnOnce(BorrowedFd<'_>, i32) -> io::Result<()>,
-    ask: impl FnOnce(&Socket, usize) -> io::Result<()>,
-) -> io::Result<()> {
-    // The kernel doubles it, in an int.
-    let size = i32::try_from(size.count()).unwrap_or(i32::MAX).min(i32::MAX / 2);
-    force(socket.as_fd(), size).or_else(|_| ask(socket, size as usize))
 }
