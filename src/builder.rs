@@ -1,6 +1,7 @@
 //! [`Builder`]: brings the fragments of its events together and hands them to a sink.
 
 mod accept;
+mod ends;
 mod driver;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -14,6 +15,7 @@ use evb_net::{
     class::TrafficClass,
     host,
     lane::{LaneOptions, listen},
+    pacing::Transport,
     resolve::resolve,
 };
 use evb_shaper::{Shaping, cost::CELL};
@@ -46,6 +48,8 @@ pub struct BuilderConfig {
     pub cell: Bytes,
     /// The most payload memory; checked against `slots × Σ max_fragment` before the first event. `None`: no limit.
     pub memory: Option<Bytes>,
+    /// What carries the lanes; the same for all sources and builders of a run.
+    pub transport: Transport,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
     /// How the packets of the supervisor's connection are marked.
@@ -67,6 +71,7 @@ impl BuilderConfig {
             mtu: 1500,
             cell: CELL,
             memory: None,
+            transport: Transport::Tcp,
             lane: LaneOptions::default(),
             control: TrafficClass::default(),
             core: None,

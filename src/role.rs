@@ -5,13 +5,16 @@ use std::{future::Future, io, net::IpAddr, time::Duration};
 use evb_core::{
     id::{Epoch, RunNumber},
     lane::LaneError,
+    units::Bytes,
     wire::control::{Control, Hello, MalformedMessage, Report, RunEnd, Stop, Welcome, control, refusal},
 };
 use evb_net::{
     class::TrafficClass,
     control::{ConnectError, ControlLink, LinkError},
+    pacing::Transport,
     resolve::ResolveError,
 };
+use evb_shaper::cost::PacketCost;
 use tokio::sync::{mpsc, watch};
 
 /// How many control messages a role takes in before it does what they ask for: bounds what a flood of them can pile up.
@@ -111,9 +114,9 @@ pub enum RoleError {
     )]
     Memory {
         /// What the slots can take.
-        needed: evb_core::units::Bytes,
+        needed: Bytes,
         /// The limit.
-        limit: evb_core::units::Bytes,
+        limit: Bytes,
     },
     /// The role's thread is gone without a word: a defect of evb.
     #[error("the role ended without saying why")]
@@ -188,7 +191,7 @@ pub(crate) async fn join(
             ConnectError::Unreachable { .. } | ConnectError::Handshake { .. } => true,
             // After a restart, the supervisor may still hold our old connection.
             ConnectError::Refused { refusal, .. } => refusal.reason() == refusal::Reason::DuplicateId,
-            ConnectError::Resolve(_) | ConnectError::Bind { .. } => false,
+            ConnectError::Resolve(_) | ConnectError::Bind { .. } | ConnectError::Path(_) => false,
         };
         if !passing || evb_net::clock::now() > deadline {
             return Err(error);
@@ -206,6 +209,14 @@ pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
 
 /// How long a role waits before it tries to connect again.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
+
+/// What lane bytes cost on the wire.
+pub(crate) fn packet_cost(transport: Transport, mtu: u32, cell: Bytes) -> PacketCost {
+    match transport {
+        Transport::Tcp => PacketCost::tcp(mtu, cell),
+        Transport::Udp => PacketCost::udp(mtu, cell),
+    }
+}
 
 /// The supervisor's last word.
 pub(crate) fn outcome(identity: RunIdentity, end: &RunEnd, report: Option<Report>) -> RunOutcome {

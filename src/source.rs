@@ -14,7 +14,7 @@ use evb_core::{
     units::Bytes,
     wire::control::Hello,
 };
-use evb_net::{class::TrafficClass, host, lane::LaneOptions};
+use evb_net::{class::TrafficClass, host, lane::LaneOptions, pacing::Transport};
 use evb_shaper::{Shaping, cost::CELL};
 
 use crate::role::{self, Ending, RoleError, RunOutcome, StopRequest};
@@ -45,6 +45,8 @@ pub struct SourceConfig {
     pub mtu: u32,
     /// What a packet takes of a switch port's buffer at least.
     pub cell: Bytes,
+    /// What carries the lanes; the same for all sources and builders of a run.
+    pub transport: Transport,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
     /// How the packets of the supervisor's connection are marked.
@@ -67,6 +69,7 @@ impl SourceConfig {
             pacing: PacingConfig::default(),
             mtu: 1500,
             cell: CELL,
+            transport: Transport::Tcp,
             lane: LaneOptions::default(),
             control: TrafficClass::default(),
             core: None,

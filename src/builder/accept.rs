@@ -19,9 +19,11 @@ use evb_net::{
     clock,
     handshake::{HandshakeError, RefusalLog, accept_handshake, opening, refused, reply, welcomed},
     lane::LaneOptions,
+    pacing::Transport,
 };
 use tokio::net::{TcpListener, TcpStream};
 
+use super::BuilderConfig;
 use crate::role::{GREETING_PATIENCE, GREETINGS, RunIdentity};
 
 type Greeting = Pin<Box<dyn Future<Output = Result<(TcpStream, Hello), HandshakeError>>>>;
@@ -33,6 +35,7 @@ pub(super) struct Entrance {
     builder: BuilderId,
     identity: RunIdentity,
     sources: Vec<SourceId>,
+    transport: Transport,
     options: LaneOptions,
     greetings: Vec<(Instant, SocketAddr, Greeting)>,
     answers: Vec<Answer>,
@@ -52,18 +55,18 @@ pub(super) enum Knock {
 impl Entrance {
     pub(super) fn new(
         listener: TcpListener,
-        builder: BuilderId,
+        config: &BuilderConfig,
         identity: RunIdentity,
         sources: Vec<SourceId>,
-        options: LaneOptions,
     ) -> Self {
         let log = RefusalLog::new("builder");
         Self {
             listener,
-            builder,
+            builder: config.id,
             identity,
             sources,
-            options,
+            transport: config.transport,
+            options: config.lane.clone(),
             greetings: Vec::new(),
             answers: Vec::new(),
             log,
@@ -142,12 +145,14 @@ impl Entrance {
         self.greetings.len() < before
     }
 
-    /// Opens the lane; [`Knock::Opened`] follows when the source has been told.
-    pub(super) fn welcome(&mut self, lane: usize, mut stream: TcpStream, held: LaneState) {
+    /// Opens the lane; [`Knock::Opened`] follows when the source has been told. `connection` numbers its association, if it
+    /// goes by datagrams.
+    pub(super) fn welcome(&mut self, lane: usize, mut stream: TcpStream, held: LaneState, connection: u32) {
         let welcome = Welcome {
             epoch: self.identity.epoch.number(),
             run: self.identity.run.number(),
             lane: Some(held),
+            connection,
             ..Welcome::default()
         };
         if let Err(error) = self.options.apply(&stream) {
@@ -183,6 +188,14 @@ impl Entrance {
         let Peer::Source(source) = theirs else {
             return because(Reason::WrongRole, format!("{ours} takes lanes of sources only"));
         };
+        if hello.datagrams != (self.transport == Transport::Udp) {
+            let wanted = if hello.datagrams { Transport::Udp } else { Transport::Tcp };
+            let ours_is = self.transport;
+            return because(
+                Reason::Configuration,
+                format!("{ours} takes lanes over {ours_is}, you want {wanted}: transport must be the same"),
+            );
+        }
         if hello.known_run() != Some(self.identity.run) {
             let run = self.identity.run;
             return because(Reason::Run, format!("{ours} is in run {run}, you are in run {}", hello.run));

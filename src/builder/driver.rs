@@ -13,21 +13,28 @@ use evb_core::{
     set::{MAX_SOURCES, SourceSet},
     time::Instant,
     units::Bytes,
-    wire::control::{Control, Refusal, Report, Roster, RunParameters, Welcome, control, refusal::Reason},
+    wire::{
+        control::{Control, Refusal, Report, Roster, RunParameters, Welcome, control, refusal::Reason},
+        datagram::Association,
+    },
 };
 use evb_net::{
     clock,
     control::{ControlLink, LinkError},
     handshake::RefusalLog,
-    lane::{BuilderEnd, Progress},
+    lane::datagrams::{draw_connection, round_trip},
     timer::Timer,
 };
-use evb_shaper::{Policy, ShapedBuilder, cost::PacketCost};
-use tokio::{net::TcpListener, sync::mpsc};
+use evb_shaper::{Policy, ShapedBuilder};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
 
 use super::{
     BuilderConfig,
     accept::{Entrance, Knock},
+    ends::{Ended, Ends},
 };
 use crate::{
     filter::Filter,
@@ -115,7 +122,11 @@ struct Driver {
     identity: RunIdentity,
     link: ControlLink,
     entrance: Entrance,
-    lanes: Vec<Option<BuilderEnd>>,
+    ends: Ends,
+    /// Lanes that have ended in this turn.
+    ended: Vec<Ended>,
+    /// How far out of order lanes over datagrams keep bytes.
+    window: Bytes,
     /// A source that breaks its lane again and again must not fill the log.
     log: RefusalLog,
     stage: Stage,
@@ -140,13 +151,18 @@ impl Driver {
     ) -> Result<Self, RoleError> {
         let lanes = core.sources.len();
         let sources = core.sources.clone();
-        let policy = config.shaping.policy(lanes, PacketCost::tcp(config.mtu, config.cell), config.rotation);
+        let mut shaping = config.shaping.clone();
+        let ends = Ends::new(config.transport, &listener, &config.lane, &mut shaping, &sources)?;
+        let cost = role::packet_cost(config.transport, config.mtu, config.cell);
+        let policy = shaping.policy(lanes, cost, config.rotation);
         Ok(Self {
             core: BuilderCore::new(core, policy, clock::now()),
             identity,
             link,
-            entrance: Entrance::new(listener, config.id, identity, sources, config.lane.clone()),
-            lanes: (0..lanes).map(|_| None).collect(),
+            entrance: Entrance::new(listener, config, identity, sources),
+            ends,
+            ended: Vec::new(),
+            window: Ends::window(&shaping, lanes),
             log: RefusalLog::new("lane"),
             stage,
             timer: Timer::new()?,
@@ -161,10 +177,13 @@ impl Driver {
         loop {
             let mut more = self.poll_control(cx)?;
             self.poll_entrance(cx);
-            more |= self.poll_lanes(cx);
+            let unread = self.poll_lanes(cx)?;
+            more |= unread;
             self.poll_fates(cx);
             let now = clock::now();
-            if self.core.next_timeout().is_some_and(|due| due <= now) {
+            // What seems lost may be among what is not read yet.
+            let patience = if unread { READING } else { Duration::ZERO };
+            if self.core.next_timeout().is_some_and(|due| due + patience <= now) {
                 self.core.handle_timeout(now);
             }
             self.drain(now)?;
@@ -239,8 +258,8 @@ impl Driver {
     /// Closes the lanes of sources that are down: a few frozen ones whose connections live would hold the whole budget by
     /// what they were granted. When they wake, they connect anew (docs/protocol.md LANE-23).
     fn close_lanes_but(&mut self, up: SourceSet) {
-        for lane in 0..self.lanes.len() {
-            if self.lanes[lane].is_some() && !up.contains(lane) {
+        for lane in 0..self.core.config().sources.len() {
+            if self.ends.is_open(lane) && !up.contains(lane) {
                 self.drop_lane(lane, &"its source is down");
             }
         }
@@ -254,31 +273,44 @@ impl Driver {
                     let detail = format!("source {source} has a lane here already");
                     self.entrance.refuse(stream, peer, Refusal::because(Reason::DuplicateId, detail));
                 }
-                Knock::Asks(lane, stream, _) => {
-                    let held = self.core.handle_lane_connected(lane, clock::now());
-                    self.entrance.welcome(lane, stream, held);
-                }
-                Knock::Opened(lane, stream) => {
-                    let mut end = BuilderEnd::new(stream);
-                    self.core.write_records(lane, &mut end.outgoing);
-                    self.lanes[lane] = Some(end);
-                }
+                Knock::Asks(lane, stream, _) => self.welcome(lane, stream),
+                Knock::Opened(lane, stream) => self.ends.open(lane, stream, &mut self.core),
                 Knock::Failed(lane) => self.core.handle_lane_disconnected(lane, clock::now()),
             }
         }
     }
 
+    /// Says to a source what we hold of its lane, and begins an association if it goes by datagrams.
+    fn welcome(&mut self, lane: usize, stream: TcpStream) {
+        let now = clock::now();
+        let held = self.core.handle_lane_connected(lane, now);
+        let mut connection = 0;
+        if matches!(self.ends, Ends::Datagrams(_)) {
+            connection = draw_connection();
+            let association = Association {
+                epoch: self.identity.epoch,
+                source: self.core.config().sources[lane],
+                builder: self.core.config().id,
+                connection,
+            };
+            self.core.associate(lane, association, round_trip(&stream), self.window, now);
+        }
+        self.entrance.welcome(lane, stream, held, connection);
+    }
+
     /// Reads what the sources send; whether there may be more.
-    fn poll_lanes(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut more = false;
-        for lane in 0..self.lanes.len() {
-            let Some(end) = &mut self.lanes[lane] else { continue };
-            match end.poll_read(cx, &mut self.core, lane, clock::now()) {
-                Ok(progress) => more |= progress == Progress::More,
-                Err(error) => self.drop_lane(lane, &error),
+    fn poll_lanes(&mut self, cx: &mut Context<'_>) -> Result<bool, RoleError> {
+        let more = self.ends.poll_read(cx, &mut self.core, &mut self.ended)?;
+        self.drop_ended();
+        Ok(more)
+    }
+
+    fn drop_ended(&mut self) {
+        while let Some((lane, end)) = self.ended.pop() {
+            if self.ends.is_open(lane) {
+                self.drop_lane(lane, &end);
             }
         }
-        more
     }
 
     /// Takes back what the sink is done with; whether that was anything.
@@ -306,11 +338,7 @@ impl Driver {
                         self.core.handle_failed(event, "the sink's thread is gone".to_owned(), now);
                     }
                 }
-                Output::Lane(lane) => {
-                    if let Some(end) = &mut self.lanes[lane] {
-                        self.core.write_records(lane, &mut end.outgoing);
-                    }
-                }
+                Output::Lane(lane) => self.ends.write(lane, &mut self.core, now),
                 Output::Supervisor(message) => self.link.send(&message)?,
             }
         }
@@ -318,13 +346,8 @@ impl Driver {
     }
 
     fn flush_lanes(&mut self, cx: &mut Context<'_>) {
-        for lane in 0..self.lanes.len() {
-            if let Some(end) = &mut self.lanes[lane]
-                && let Poll::Ready(Err(error)) = end.poll_flush(cx)
-            {
-                self.drop_lane(lane, &error);
-            }
-        }
+        self.ends.poll_flush(cx, &mut self.ended);
+        self.drop_ended();
     }
 
     fn drop_lane(&mut self, lane: usize, reason: &dyn Display) {
@@ -333,7 +356,7 @@ impl Driver {
         if !is_ending && let Some(unsaid) = self.log.next_line() {
             tracing::warn!(source_id = source.number(), %reason, unsaid, "lane is down");
         }
-        self.lanes[lane] = None;
+        self.ends.close(lane);
         self.core.handle_lane_disconnected(lane, clock::now());
     }
 
@@ -341,7 +364,7 @@ impl Driver {
         let Some(limit) = self.finish else { return Ok(()) };
         if self.core.is_idle() || limit <= now {
             self.finish = None;
-            let report = self.core.report();
+            let report = self.core.report_with(self.ends.report());
             self.report = role::report_of(&report);
             self.link.send(&report)?;
         }
@@ -368,6 +391,9 @@ impl Driver {
         self.stage.close().await;
     }
 }
+
+/// How long timers wait for what can be read.
+const READING: Duration = Duration::from_millis(50);
 
 /// How long the end of the run waits for a sink that is still writing.
 const LAST_WRITES: Duration = Duration::from_secs(2);

@@ -22,9 +22,10 @@ use evb_core::{
 use evb_net::{
     clock,
     control::{ControlLink, LinkError},
+    pacing::Transport,
     timer::Timer,
 };
-use evb_shaper::{Departure, PacedSource, cost::PacketCost};
+use evb_shaper::PacedSource;
 use tokio::sync::mpsc;
 
 use super::{
@@ -75,14 +76,16 @@ pub(super) async fn run(
         source: config.id,
         identity,
         bind: config.bind,
+        transport: config.transport,
+        mtu: config.mtu,
         options: config.lane.clone(),
         executor: Arc::clone(&executor),
     };
-    let cost = PacketCost::tcp(config.mtu, config.cell);
+    let cost = role::packet_cost(config.transport, config.mtu, config.cell);
     let usual = config.shaping.pace();
     let pacing = config.pacing.plan(&core.builders, usual, cost);
     let lane = |(index, (id, address))| {
-        let rate = config.pacing.pace(id, usual).map(|pace| socket_rate(pace, cost));
+        let rate = config.pacing.pace(id, usual).map(|pace| socket_rate(config.transport, pace, cost));
         Lane::new(index, id, address, rate, &dialing)
     };
     let lanes = addresses(&roster)?.into_iter().enumerate().map(lane).collect();
@@ -165,7 +168,7 @@ impl Driver {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
             let mut more = self.poll_control(cx)?;
-            self.poll_lanes(cx);
+            more |= self.poll_lanes(cx);
             more |= self.poll_pushed(cx);
             let now = clock::now();
             if self.core.next_timeout().is_some_and(|due| due <= now) {
@@ -234,16 +237,19 @@ impl Driver {
         Ok(())
     }
 
-    fn poll_lanes(&mut self, cx: &mut Context<'_>) {
+    /// Takes in what builders say; whether there may be more.
+    fn poll_lanes(&mut self, cx: &mut Context<'_>) -> bool {
         let readout = &mut self.readout;
         let mut recycle = |payload| {
             if let Some(readout) = readout {
                 readout.recycle(payload);
             }
         };
+        let mut more = false;
         for lane in &mut self.lanes {
-            lane.poll_input(cx, &mut self.core, &self.dialing, &mut self.ranges, &mut recycle);
+            more |= lane.poll_input(cx, &mut self.core, &self.dialing, &mut self.ranges, &mut recycle);
         }
+        more
     }
 
     /// Takes in what readout pushes; whether there may be more.
@@ -267,19 +273,24 @@ impl Driver {
     fn drain(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<(), RoleError> {
         while let Some(output) = self.core.poll(now) {
             match output {
-                Output::Announce(lane) => match self.lanes[lane].end() {
-                    Some(end) => self.core.announce(lane, &mut end.announcements),
-                    None => self.core.handle_lane_disconnected(lane),
-                },
+                Output::Announce(lane) => {
+                    if self.lanes[lane].announce(&mut self.core, now) {
+                        // One datagram at a time; on a stream, announcements wait for data to share packets with.
+                        if self.dialing.transport == Transport::Udp {
+                            self.lanes[lane].poll_flush(cx, &mut self.core);
+                        }
+                    } else {
+                        self.core.handle_lane_disconnected(lane);
+                    }
+                }
                 Output::Wanted(event) => self.wanted.push_back(event),
                 Output::Supervisor(message) => self.link.send(&message)?,
             }
         }
-        while let Some(Departure { lane, range, .. }) = self.core.poll_departure(now) {
-            self.make_promised(lane, &range);
-            if let Some(end) = self.lanes[lane].end() {
-                end.send(range);
-            }
+        while let Some(departure) = self.core.poll_departure(now) {
+            let lane = departure.lane;
+            self.make_promised(lane, &departure.range);
+            self.lanes[lane].send(departure);
             // At once: what was just made is still in the cache.
             self.lanes[lane].poll_flush(cx, &mut self.core);
         }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use evb_core::{id::BuilderId, units::Rate};
-use evb_net::pacing::{Executor, Offload, Software};
-use evb_shaper::{LinkPlan, Pace, Pacing, cost::PacketCost};
+use evb_net::pacing::{Executor, Offload, Software, Transport};
+use evb_shaper::{ByteMeasure, LinkPlan, Pace, Pacing, cost::PacketCost};
 
 /// How fast a source sends to each builder, and who keeps the pace.
 #[derive(Clone, Debug)]
@@ -51,10 +51,13 @@ impl PacingConfig {
     }
 }
 
-/// A pace as the rate of a TCP socket, of which the kernel counts the payload (`tcp_update_skb_after_send`,
-/// net/ipv4/tcp_output.c), of full packets.
-pub(super) fn socket_rate(pace: Pace, cost: PacketCost) -> Rate {
-    cost.payload_rate(pace.rate, pace.measure)
+/// A pace as the rate of a lane's socket, of full packets. Of TCP the kernel counts the payload (`tcp_update_skb_after_send`,
+/// net/ipv4/tcp_output.c), of UDP whole frames (`qdisc_pkt_len` in `fq_dequeue`, net/sched/sch_fq.c).
+pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) -> Rate {
+    match transport {
+        Transport::Tcp => cost.payload_rate(pace.rate, pace.measure),
+        Transport::Udp => cost.rate_in(pace.rate, pace.measure, ByteMeasure::Buffer),
+    }
 }
 
 #[cfg(test)]

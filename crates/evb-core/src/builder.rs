@@ -39,8 +39,8 @@ use crate::{
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
-        Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, MAX_CAUSE, MAX_EXCEPTIONS,
-        Report, control, exception, report,
+        Assignments, BuilderReport, Completions, Control, DatagramReport, Exception, Heartbeat, MAX_CAUSE,
+        MAX_EXCEPTIONS, Report, control, exception, report,
     },
 };
 
@@ -294,10 +294,18 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// The final counters, for the supervisor.
     pub fn report(&self) -> Control {
-        let mut counters: BuilderReport = self.counters.report();
+        self.report_with(None)
+    }
+
+    /// The same of a builder whose lanes go by datagrams: with what their common socket has seen.
+    pub fn report_with(&self, datagrams: Option<DatagramReport>) -> Control {
+        let mut counters: BuilderReport = BuilderReport { datagrams, ..self.counters.report() };
         let granted = self.policy.counters();
         for (lane, stalls) in counters.lanes.iter_mut().zip(&granted.stalls) {
             lane.stalls = *stalls;
+        }
+        for (index, lane) in counters.lanes.iter_mut().enumerate() {
+            self.datagram_counters(index).report(lane);
         }
         let mean_delay = granted.grant_delay.as_micros() as u64 / granted.grants.max(1);
         counters.grant_delay_us = vec![mean_delay, granted.grants];

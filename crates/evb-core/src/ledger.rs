@@ -60,6 +60,35 @@ pub struct NetworkCounts {
     pub late: u64,
     /// Fragments whose checksum did not fit.
     pub crc_errors: u64,
+    /// Of lanes that go by datagrams.
+    pub datagrams: DatagramCounts,
+}
+
+/// What became of datagrams on their way to the builders; all zero over TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DatagramCounts {
+    /// Datagrams of sources that came.
+    pub received: u64,
+    /// That never came, by their sequence.
+    pub absent: u64,
+    /// Lane bytes declared lost.
+    pub lost_bytes: u64,
+    /// Ranges that builders asked for again.
+    pub resends: u64,
+    /// How often a loss was found by a timer, and not by what came later.
+    pub timeouts: u64,
+    /// That came after they had been declared lost: asked for again too early.
+    pub late_after_loss: u64,
+    /// That brought nothing new.
+    pub duplicates: u64,
+    /// With a wrong checksum. Like those below, of builders as a whole and not of one source.
+    pub damaged: u64,
+    /// Not of this protocol.
+    pub foreign: u64,
+    /// Of another epoch, or of a connection that was gone.
+    pub stale: u64,
+    /// Dropped by builders' own kernels because they were not read in time.
+    pub receive_drops: u64,
 }
 
 /// One source's part, by its own report and those of the builders.
@@ -105,6 +134,8 @@ pub struct SourceSummary {
     pub tcp_retransmits: u64,
     /// Data that it sent again.
     pub resends: u64,
+    /// What became of its datagrams.
+    pub datagrams: DatagramCounts,
     /// How often its lanes were stalled.
     pub stalls: u64,
     /// How often its lanes were connected anew.

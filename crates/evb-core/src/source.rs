@@ -331,6 +331,17 @@ impl SourceCore {
         self.lanes[lane].gather(range, slices)
     }
 
+    /// The same, piece by piece: see [`OutgoingLane::pieces`].
+    pub fn pieces<'a>(
+        &'a self,
+        lane: usize,
+        range: Range<u64>,
+        room: usize,
+        each: impl FnMut(&'a [u8]),
+    ) -> u64 {
+        self.lanes[lane].pieces(range, room, each)
+    }
+
     /// How many lanes there are.
     pub fn lane_count(&self) -> usize {
         self.lanes.len()

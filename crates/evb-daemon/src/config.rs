@@ -32,8 +32,9 @@ use toml::de::DeTable;
 pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
 pub use classes::{ClassEntry, ClassesConfig};
 pub use endpoint::{Endpoint, EndpointError};
+pub use evb_net::pacing::Transport;
 pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
-pub use network::{Admission, NetworkConfig, Transport};
+pub use network::{Admission, NetworkConfig};
 pub use problem::{Origin, Problem, Problems, Severity};
 pub use run::RunConfig;
 pub use security::SecurityMode;
@@ -202,7 +203,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     });
     let network = network::read(root.table_or_empty("network"));
     let mut shaping_section = root.table_or_empty("shaping");
-    let shaping = shaping::read(&mut shaping_section);
+    let shaping = shaping::read(&mut shaping_section, network.transport);
 
     let sources = entries::read(&mut root, "source", |section, id| source::read(section, id, group));
     let builders = entries::read(&mut root, "builder", builder::read);

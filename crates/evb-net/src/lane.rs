@@ -1,10 +1,12 @@
-//! A lane's two ends over TCP: [`SourceEnd`] sends announcements and data, [`BuilderEnd`] grants and commits.
+//! A lane's two ends over TCP: [`SourceEnd`] sends announcements and data, [`BuilderEnd`] grants and commits; and over
+//! datagrams, in [`datagrams`].
 //!
 //! Both are driven by the task that owns the machine: `poll_*` does what can be done now and registers the waker.
 
 mod options;
 mod source_end;
 mod builder_end;
+pub mod datagrams;
 
 pub use crate::progress::Progress;
 pub use builder_end::BuilderEnd;
@@ -14,7 +16,7 @@ pub use source_end::{FromBuilder, SourceEnd};
 use std::io;
 
 use evb_core::{
-    lane::LaneError,
+    lane::{DatagramFault, LaneError},
     wire::record::{RecordError, RecordHeader},
 };
 
@@ -39,6 +41,15 @@ pub enum LaneEnd {
     /// The peer's records contradict each other.
     #[error("the peer broke the protocol: {0}")]
     Lane(#[from] LaneError),
+    /// The peer's datagrams make no sense.
+    #[error(transparent)]
+    Datagram(#[from] DatagramFault),
+    /// The peer spoke on the connection of a lane that goes by datagrams (docs/protocol.md UDP-1).
+    #[error("the peer broke the protocol: it speaks by TCP on a lane that goes by datagrams")]
+    NotSilent,
+    /// Packets of the size that got through do so no more: the path is to be probed anew.
+    #[error("packets of {0} bytes do not get through any more; looking for the size that does")]
+    PathShrank(u32),
     /// A record that only the other side may send (docs/protocol.md LANE-3).
     #[error("the peer broke the protocol: it sent a record that is not its to send: {0:?}")]
     WrongDirection(RecordHeader),

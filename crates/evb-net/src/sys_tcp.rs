@@ -1,11 +1,13 @@
 //! What the kernel knows of a TCP connection: `TCP_INFO` (Linux, `include/uapi/linux/tcp.h`).
 
+use std::time::Duration;
+
 use tokio::net::TcpStream;
 
-/// Segments that this end had to send again since the connection began; `None` where the system does not tell.
+/// What the kernel tells.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
-pub(crate) fn retransmits(stream: &TcpStream) -> Option<u64> {
+fn info(stream: &TcpStream) -> Option<libc::tcp_info> {
     use std::os::fd::AsRawFd as _;
 
     // SAFETY: `tcp_info` is plain numbers, for which zero is a value.
@@ -21,10 +23,28 @@ pub(crate) fn retransmits(stream: &TcpStream) -> Option<u64> {
             &raw mut length,
         )
     };
-    (result == 0).then_some(info.tcpi_total_retrans.into())
+    (result == 0).then_some(info)
+}
+
+/// Segments that this end had to send again since the connection began; `None` where the system does not tell.
+#[cfg(target_os = "linux")]
+pub(crate) fn retransmits(stream: &TcpStream) -> Option<u64> {
+    info(stream).map(|info| info.tcpi_total_retrans.into())
+}
+
+/// The kernel's smoothed round trip; `None` where it does not tell, or has none yet.
+#[cfg(target_os = "linux")]
+pub(crate) fn round_trip(stream: &TcpStream) -> Option<Duration> {
+    let micros = info(stream)?.tcpi_rtt;
+    (micros > 0).then(|| Duration::from_micros(micros.into()))
 }
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn retransmits(_stream: &TcpStream) -> Option<u64> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn round_trip(_stream: &TcpStream) -> Option<Duration> {
     None
 }

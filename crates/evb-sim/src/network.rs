@@ -25,6 +25,9 @@ pub(crate) use datagrams::SocketIndex;
 /// A host's place at the switch: its port.
 pub(crate) type HostIndex = usize;
 
+/// The supervisor's.
+pub(crate) const SUPERVISOR: HostIndex = 0;
+
 /// One end of a stream; the other end is its [`peer_of`].
 pub(crate) type EndIndex = usize;
 
@@ -48,6 +51,8 @@ pub struct NetworkModel {
     pub mtu: u32,
     /// Probability that the switch loses a frame.
     pub loss: f64,
+    /// Whether that spares what is said to the supervisor and by it: then only lanes suffer.
+    pub spare_supervisor: bool,
     /// Probability that the switch forwards a datagram twice. This and what follows happens to datagrams alone.
     pub duplication: f64,
     /// Probability that a datagram comes later than in its turn.
@@ -72,6 +77,7 @@ impl Default for NetworkModel {
             port_buffer: Bytes::kib(128),
             mtu: 1500,
             loss: 0.0,
+            spare_supervisor: false,
             duplication: 0.0,
             reordering: 0.0,
             reordering_delay: Duration::ZERO,
@@ -244,7 +250,13 @@ impl Network {
             match self.world.advance()? {
                 Happening::AtSwitch(to, segment) => {
                     let (port, now) = (self.ends[to].host, self.now());
-                    if let Some(at) = self.switch.forward(port, segment.frame(), now) {
+                    let is_control = [port, self.ends[peer_of(to)].host].contains(&SUPERVISOR);
+                    let arrives = if is_control && self.model.spare_supervisor {
+                        self.switch.enqueue(port, segment.frame(), now)
+                    } else {
+                        self.switch.forward(port, segment.frame(), now)
+                    };
+                    if let Some(at) = arrives {
                         self.world.schedule(at, Happening::AtHost(to, segment));
                     }
                 }

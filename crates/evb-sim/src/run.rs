@@ -22,7 +22,7 @@ use evb_shaper::{PacedSource, Pacing, ShapedBuilder, Shaping, sums::windows_buff
 use crate::{
     host::{BuilderHost, LaneEnd, SourceHost, SupervisorHost, hello},
     ledger::Ledger,
-    network::{HostIndex, Network},
+    network::{HostIndex, Network, SUPERVISOR},
     report::SimReport,
     scenario::{Scenario, Transport},
     workload::Workload,
@@ -59,8 +59,6 @@ pub enum SimError {
 /// Nothing comes to an end for so long beyond the deadline, and there is work left: the run hangs. RFC 6298's timer may
 /// double up to 60 s.
 const PATIENCE: Duration = Duration::from_secs(200);
-
-const SUPERVISOR: HostIndex = 0;
 
 /// All hosts of a run.
 struct Simulation<'a> {

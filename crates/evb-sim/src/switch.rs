@@ -52,6 +52,11 @@ impl Switch {
             self.lost += 1;
             return None;
         }
+        self.enqueue(port, frame, now)
+    }
+
+    /// The same for a frame that chance spares.
+    pub(crate) fn enqueue(&mut self, port: usize, frame: Bytes, now: Instant) -> Option<Instant> {
         self.ports[port].enqueue(frame, now)
     }
 

@@ -11,6 +11,7 @@ use crate::{
     time::Instant,
     units::Bytes,
     wire::{
+        control::LaneReport,
         datagram::{Association, DatagramHeader, DatagramKind},
         record::{ANNOUNCEMENT, Announcement, RecordHeader, next_record},
     },
@@ -192,6 +193,17 @@ impl<P: GrantPolicy> BuilderCore<P> {
 }
 
 impl DatagramCounters {
+    /// Puts them into a lane's part of the final report.
+    pub(super) fn report(&self, lane: &mut LaneReport) {
+        lane.segments = self.segments;
+        lane.absent = self.absent;
+        lane.lost_bytes = self.recovery.lost_bytes;
+        lane.resends = self.recovery.resends;
+        lane.timeouts = self.recovery.timeouts;
+        lane.late_after_loss = self.recovery.late_after_loss;
+        lane.duplicate_segments = self.recovery.duplicates;
+    }
+
     /// These and those of another association.
     pub(super) fn and(self, datagrams: &IncomingDatagrams) -> Self {
         let (sum, other) = (self.recovery, datagrams.recovery.counters());

@@ -116,7 +116,7 @@ impl IncomingDatagrams {
         if self.commit_since.is_some_and(is_heard) {
             self.commit_since = None;
         }
-        self.recovery.handle_heard(header.heard, now);
+        self.recovery.handle_heard(header.heard, header.request, now);
     }
 
     /// Whether what was said last is to be said again, as it seems lost.
@@ -194,3 +194,6 @@ impl IncomingDatagrams {
         if next as u16 == 0 { next.wrapping_add(1) } else { next }
     }
 }
+
+#[cfg(test)]
+mod tests;

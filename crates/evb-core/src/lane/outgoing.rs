@@ -246,6 +246,12 @@ impl OutgoingLane {
             }
             !waiting.is_empty()
         });
+        self.queue_resend(range, request);
+        Ok(())
+    }
+
+    /// Lets what is still held of a range wait to be sent again.
+    fn queue_resend(&mut self, range: Range<u64>, request: Request) {
         let mut start = range.start.max(self.committed);
         let end = range.end.min(self.sent);
         let first = self.held.partition_point(|held| held.end() <= start);
@@ -260,16 +266,22 @@ impl OutgoingLane {
             }
             start = to;
         }
-        Ok(())
     }
 
     /// The memory behind a range that was handed out, in at most `slices.capacity()` pieces; returns the bytes covered.
     /// Shorter than asked where the capacity ends, or where the range was committed meanwhile.
     pub fn gather<'a>(&'a self, range: Range<u64>, slices: &mut Vec<IoSlice<'a>>) -> u64 {
+        let room = slices.capacity() - slices.len();
+        self.pieces(range, room, |piece| slices.push(IoSlice::new(piece)))
+    }
+
+    /// The same, piece by piece; at most `room` of them.
+    pub fn pieces<'a>(&'a self, range: Range<u64>, room: usize, mut each: impl FnMut(&'a [u8])) -> u64 {
         let mut at = range.start;
+        let mut room = room;
         let first = self.held.partition_point(|held| held.end() <= at);
         for held in self.held.range(first..) {
-            if at >= range.end || slices.len() + 2 > slices.capacity() {
+            if at >= range.end || room < 2 {
                 break;
             }
             let Some(payload) = &held.payload else { break };
@@ -277,14 +289,16 @@ impl OutgoingLane {
             if within < FRAGMENT_HEADER {
                 let piece = &held.header[within as usize..];
                 let piece = &piece[..piece.len().min((range.end - at) as usize)];
-                slices.push(IoSlice::new(piece));
+                each(piece);
+                room -= 1;
                 at += piece.len() as u64;
                 within += piece.len() as u64;
             }
             if at < range.end && within < FRAGMENT_HEADER + payload.len() as u64 {
                 let piece = &payload[(within - FRAGMENT_HEADER) as usize..];
                 let piece = &piece[..piece.len().min((range.end - at) as usize)];
-                slices.push(IoSlice::new(piece));
+                each(piece);
+                room -= 1;
                 at += piece.len() as u64;
             }
         }
@@ -327,6 +341,10 @@ impl OutgoingLane {
         for range in ranges {
             let from = self.held.partition_point(|held| held.start < range.start);
             self.held.range_mut(from..).take_while(|held| held.end() <= range.end).for_each(&mut let_go);
+        }
+        // It came after all: what waits to be sent again is not there any more.
+        for (range, request) in core::mem::take(&mut self.resends) {
+            self.queue_resend(range, request);
         }
         Ok(())
     }

@@ -178,3 +178,6 @@ impl OutgoingDatagrams {
         self.sequence = self.sequence.wrapping_add(count);
     }
 }
+
+#[cfg(test)]
+mod tests;

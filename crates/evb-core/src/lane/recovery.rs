@@ -144,7 +144,7 @@ impl Recovery {
         self.lost.remove(range);
         let waited_for = match request {
             0 => self.account_first(range, now, &mut accounted),
-            _ => self.account_again(range, request, &mut accounted),
+            _ => self.account_again(range, request, now, &mut accounted),
         };
         if !waited_for {
             self.count_unawaited(range, request, is_new);
@@ -191,10 +191,12 @@ impl Recovery {
         waited_for
     }
 
+    /// What one request asked for is sent in the order of asking: all in front of a segment was sent before it.
     fn account_again(
         &mut self,
         range: &Range<u64>,
         request: Request,
+        now: Instant,
         accounted: &mut impl FnMut(Range<u64>),
     ) -> bool {
         let mut waited_for = false;
@@ -202,6 +204,9 @@ impl Recovery {
             let pending = &mut self.again[index];
             let part = pending.range.start.max(range.start)..pending.range.end.min(range.end);
             if pending.request != request || part.is_empty() {
+                if pending.request == request && waited_for {
+                    pending.overtaken.get_or_insert(now);
+                }
                 continue;
             }
             waited_for = true;
@@ -209,21 +214,25 @@ impl Recovery {
             accounted(part);
             if front.is_empty() && rest.is_empty() {
                 self.again.remove(index);
-            } else if front.is_empty() || rest.is_empty() {
-                pending.range = if front.is_empty() { rest } else { front };
+            } else if front.is_empty() {
+                pending.range = rest;
             } else {
                 let behind = Pending { range: rest, ..pending.clone() };
                 pending.range = front;
-                self.again.insert(index + 1, behind);
+                pending.overtaken.get_or_insert(now);
+                if !behind.range.is_empty() {
+                    self.again.insert(index + 1, behind);
+                }
             }
         }
         waited_for
     }
 
-    /// The source has dealt with everything up to that request: what it was asked for before has been sent.
-    pub(crate) fn handle_heard(&mut self, heard: u32, now: Instant) {
+    /// The source has dealt with everything up to that request: what it was asked for before has been sent. A segment
+    /// that is `answered` to a request may itself be in front of others that are.
+    pub(crate) fn handle_heard(&mut self, heard: u32, answered: Request, now: Instant) {
         for pending in &mut self.again {
-            if !is_after_request(pending.request, heard) {
+            if pending.request != answered && !is_after_request(pending.request, heard) {
                 pending.overtaken.get_or_insert(now);
             }
         }

@@ -45,7 +45,7 @@ impl SupervisorCore {
             epoch: self.plan.epoch.number(),
             run: self.plan.run.number(),
             parameters: Some(parameters),
-            lane: None,
+            ..Welcome::default()
         })
     }
 

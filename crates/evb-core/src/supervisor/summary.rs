@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     ledger::{
-        BuilderSummary, ByteCounts, ClockSummary, NetworkCounts, PacingSummary, Percentiles, Rates,
-        RunReport, SourceSummary, fraction,
+        BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, NetworkCounts, PacingSummary, Percentiles,
+        Rates, RunReport, SourceSummary, fraction,
     },
     time::Instant,
-    wire::control::{BuilderReport, LaneReport},
+    wire::control::{BuilderReport, DatagramReport, LaneReport},
 };
 
 impl SupervisorCore {
@@ -46,7 +46,7 @@ impl SupervisorCore {
             build_latency_us: self.build_latency().latency(),
             dead_time_fraction: fraction(events.inhibited as f64, events.triggered as f64),
             busy_fraction: fraction(self.slots.all_busy().as_secs_f64(), triggering.as_secs_f64()),
-            network: network_counts(&sources),
+            network: network_counts(&sources, &self.sockets()),
             clock: ClockSummary {
                 shared: self.sources.iter().all(|seat| seat.shared_clock)
                     && self.builders.iter().all(|seat| seat.shared_clock),
@@ -65,6 +65,10 @@ impl SupervisorCore {
 
     fn between(&self, from: Option<Instant>, to: Option<Instant>) -> Duration {
         from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
+    }
+
+    fn sockets(&self) -> Vec<DatagramReport> {
+        self.builders.iter().filter_map(|builder| builder.report.as_ref()?.datagrams).collect()
     }
 
     fn lanes_of(&self, seat: &SourceSeat) -> impl Iterator<Item = &LaneReport> {
@@ -98,6 +102,16 @@ impl SupervisorCore {
             uncommitted: own.uncommitted,
             tcp_retransmits: own.tcp_retransmits,
             resends: own.resends,
+            datagrams: DatagramCounts {
+                received: sum(|lane| lane.segments),
+                absent: sum(|lane| lane.absent),
+                lost_bytes: sum(|lane| lane.lost_bytes),
+                resends: sum(|lane| lane.resends),
+                timeouts: sum(|lane| lane.timeouts),
+                late_after_loss: sum(|lane| lane.late_after_loss),
+                duplicates: sum(|lane| lane.duplicate_segments),
+                ..DatagramCounts::default()
+            },
             stalls: sum(|lane| lane.stalls),
             reconnects: sum(|lane| lane.reconnects).max(own.reconnects),
             backlog_peak_bytes: own.backlog_peak_bytes,
@@ -196,14 +210,28 @@ fn mismatch(seat: &BuilderSeat, report: &BuilderReport) -> Option<String> {
     (!differences.is_empty()).then(|| format!("builder {} reports {}", seat.id, differences.join(", ")))
 }
 
-fn network_counts(sources: &[SourceSummary]) -> NetworkCounts {
+fn network_counts(sources: &[SourceSummary], sockets: &[DatagramReport]) -> NetworkCounts {
     let sum = |of: fn(&SourceSummary) -> u64| sources.iter().map(of).fold(0, u64::saturating_add);
+    let of_sockets = |of: fn(&DatagramReport) -> u64| sockets.iter().map(of).fold(0, u64::saturating_add);
     NetworkCounts {
         tcp_retransmits: sum(|source| source.tcp_retransmits),
         resends: sum(|source| source.resends),
         duplicates: sum(|source| source.duplicate),
         late: sum(|source| source.late),
         crc_errors: sum(|source| source.crc_errors),
+        datagrams: DatagramCounts {
+            received: sum(|source| source.datagrams.received),
+            absent: sum(|source| source.datagrams.absent),
+            lost_bytes: sum(|source| source.datagrams.lost_bytes),
+            resends: sum(|source| source.datagrams.resends),
+            timeouts: sum(|source| source.datagrams.timeouts),
+            late_after_loss: sum(|source| source.datagrams.late_after_loss),
+            duplicates: sum(|source| source.datagrams.duplicates),
+            damaged: of_sockets(|socket| socket.damaged),
+            foreign: of_sockets(|socket| socket.foreign),
+            stale: of_sockets(|socket| socket.stale),
+            receive_drops: of_sockets(|socket| socket.receive_drops),
+        },
     }
 }
 

@@ -218,6 +218,12 @@ impl Welcome {
         }
         self.lane.map_or_else(|| fault("no state of the lane"), Ok)
     }
+
+    /// The number of a lane's connection, which its datagrams carry (docs/protocol.md UDP-1).
+    pub fn checked_connection(&self) -> Result<u32, MalformedMessage> {
+        let fault = MalformedMessage { message: "Welcome", problem: "no connection number for datagrams" };
+        if self.connection == 0 { Err(fault) } else { Ok(self.connection) }
+    }
 }
 
 impl Refusal {

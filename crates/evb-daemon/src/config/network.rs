@@ -1,6 +1,10 @@
 //! `[network]`: the transport, and what is known of the switch.
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::{
+    units::{Bytes, Rate},
+    wire::datagram::MIN_MTU,
+};
+use evb_net::pacing::Transport;
 
 use super::{
     section::Section,
@@ -34,13 +38,6 @@ pub struct NetworkConfig {
     pub admission: Admission,
 }
 
-/// What carries the lanes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// TCP.
-    Tcp,
-}
-
 /// What happens to a load that cannot be carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -51,12 +48,9 @@ pub enum Admission {
 }
 
 pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
-    let udp = section.choice("transport", &[("tcp", false), ("udp", true)]);
-    if udp == Some(true) {
-        section.refuse("transport", "UDP is not available in this version", "write transport = \"tcp\"");
-    }
+    let transport = section.choice("transport", &[("tcp", Transport::Tcp), ("udp", Transport::Udp)]);
     let config = NetworkConfig {
-        transport: Transport::Tcp,
+        transport: transport.unwrap_or(Transport::Tcp),
         link_rate: section.rate("link_rate"),
         port_buffer: section.some_bytes("port_buffer"),
         shared: shared::read(&mut section),
@@ -70,6 +64,10 @@ pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
             .choice("admission", &[("refuse", Admission::Refuse), ("warn", Admission::Warn)])
             .unwrap_or(Admission::Refuse),
     };
+    if config.transport == Transport::Udp && config.mtu < Bytes::new(MIN_MTU as u64) {
+        let problem = format!("{} is too small for datagrams", config.mtu);
+        section.refuse("mtu", problem, format!("give at least {MIN_MTU}, or transport = \"tcp\""));
+    }
     section.finish();
     config
 }

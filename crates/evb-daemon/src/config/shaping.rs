@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evb_core::units::{Bytes, Rate};
-use evb_net::pacing::Offload;
+use evb_net::pacing::{Offload, Transport};
 use evb_shaper::{
     BudgetTree, BufferIndex, ByteMeasure,
     cost::{CELL, PacketCost},
@@ -121,7 +121,7 @@ const MODES: [(&str, ShapingMode); 4] = [
 ];
 
 /// Reads the section; [`Given::resolve`] finishes it.
-pub(super) fn read(section: &mut Section<'_>) -> Given {
+pub(super) fn read(section: &mut Section<'_>, transport: Transport) -> Given {
     let given = Given {
         mode: section.choice("mode", &MODES).unwrap_or(ShapingMode::Credit),
         budget: section.some_bytes("budget"),
@@ -142,10 +142,12 @@ pub(super) fn read(section: &mut Section<'_>) -> Given {
         let reason = "`sources_at_once` belongs to mode = \"credit\"";
         section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
     }
-    if let OffloadChoice::Only(offload @ (Offload::Txtime | Offload::Etf)) = given.offload {
+    if let OffloadChoice::Only(offload @ (Offload::Txtime | Offload::Etf)) = given.offload
+        && transport == Transport::Tcp
+    {
         let reason =
             format!("`{}` gives each datagram its departure time, and lanes are TCP", offload.word());
-        let remedy = "write \"auto\"; over TCP the kernel paces by \"pacing-rate\" or \"tbf\"";
+        let remedy = "write \"auto\", or network.transport = \"udp\"; over TCP the kernel paces by \"pacing-rate\" or \"tbf\"";
         section.refuse("offload", reason, remedy);
     }
     given
@@ -320,5 +322,9 @@ fn default_window(network: &NetworkConfig, lanes: u64, cost: &PacketCost) -> Byt
 
 /// What bytes cost on that network.
 pub(super) fn packet_cost(network: &NetworkConfig, cell: Bytes) -> PacketCost {
-    PacketCost::tcp(u32::try_from(network.mtu.count()).unwrap_or(u32::MAX), cell)
+    let mtu = u32::try_from(network.mtu.count()).unwrap_or(u32::MAX);
+    match network.transport {
+        Transport::Tcp => PacketCost::tcp(mtu, cell),
+        Transport::Udp => PacketCost::udp(mtu, cell),
+    }
 }

@@ -34,9 +34,7 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         port_buffer: network.port_buffer,
         mtu: network.mtu,
         mode: shaping.mode,
-        by_datagrams: match network.transport {
-            Transport::Tcp => false,
-        },
+        by_datagrams: network.transport == Transport::Udp,
         is_paced: config.is_paced(),
         pace: paces.max_by_key(|pace| pace.rate),
         lanes: config.builders.iter().filter_map(lane).collect(),

@@ -16,6 +16,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::ControlLink;
 use crate::{
     handshake::{self, HandshakeError},
+    lane::datagrams::PathError,
     resolve::{ResolveError, resolve},
 };
 
@@ -41,6 +42,9 @@ pub enum ConnectError {
         /// The system's words.
         reason: io::Error,
     },
+    /// Datagrams do not get there.
+    #[error(transparent)]
+    Path(#[from] PathError),
     /// The local address to send from cannot be had.
     #[error("cannot send from {bind}: {reason}; `bind` must be an address of this host")]
     Bind {

@@ -6,7 +6,7 @@ use evb_core::units::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::class::TrafficClass;
+use crate::{class::TrafficClass, udp::UdpOptions};
 
 /// Options of a lane's socket; what is `None` is left to the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,16 @@ impl Default for LaneOptions {
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 
 impl LaneOptions {
+    /// The same for a datagram socket.
+    pub fn datagrams(&self) -> UdpOptions {
+        UdpOptions {
+            receive_buffer: self.receive_buffer,
+            send_buffer: self.send_buffer,
+            class: TrafficClass { dscp: self.dscp, priority: self.priority },
+            ..UdpOptions::default()
+        }
+    }
+
     /// Sets the options on a connected socket. What the system does not allow is reported, once per call, and left.
     ///
     /// # Errors

@@ -9,9 +9,10 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 
-use super::{SUPERVISOR, SimError, Simulation};
+use super::{SimError, Simulation};
 use crate::{
     host::{BuilderHost, SourceHost},
+    network::SUPERVISOR,
     report::{DatagramSummary, SimReport},
 };
 

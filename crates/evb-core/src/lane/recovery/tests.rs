@@ -83,11 +83,30 @@ fn a_lost_repetition_is_known_from_what_was_sent_after_it() {
     arrive(&mut recovery, 100..1000, 0, at(20));
     expire(&mut recovery, at(300));
     recovery.ask(0..100, 9, at(300));
-    recovery.handle_heard(8, at(400));
+    recovery.handle_heard(8, 0, at(400));
     assert_eq!(expire(&mut recovery, at(1000)), []);
-    recovery.handle_heard(9, at(1000));
+    recovery.handle_heard(9, 0, at(1000));
     assert_eq!(expire(&mut recovery, at(1250)), [(0..100, 9)]);
     assert_eq!(recovery.lost(), 0..100);
+}
+
+/// The segments of an answer say themselves that the request was heard, and others' packets come between them.
+#[test]
+fn an_answer_of_several_segments_is_not_overtaken_by_its_own_first() {
+    let mut recovery = lane();
+    arrive(&mut recovery, 500..1000, 0, at(20));
+    expire(&mut recovery, at(300));
+    recovery.ask(0..300, 9, at(300));
+    recovery.ask(400..500, 9, at(300));
+    recovery.handle_heard(9, 9, at(400));
+    assert_eq!(arrive(&mut recovery, 0..100, 9, at(400)), [0..100]);
+    assert_eq!(expire(&mut recovery, at(800)), []);
+    // What was sent before it and is not here is overtaken, as by a datagram that answers something else.
+    recovery.handle_heard(9, 9, at(800));
+    assert_eq!(arrive(&mut recovery, 200..300, 9, at(800)), [200..300]);
+    assert_eq!(expire(&mut recovery, at(1050)), [(100..200, 9)]);
+    recovery.handle_heard(10, 10, at(1100));
+    assert_eq!(expire(&mut recovery, at(1350)), [(400..500, 9)]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ const MISTAKES: [(&str, usize, &[&str]); 38] = [
     ("[run]\nevents = \"many\"\n", 2, &["is text, not a whole number"]),
     ("run = 3\n", 1, &["`run` is a whole number, not a table"]),
     ("[network]\nlink_rate = \"1 Gbit\"\n", 2, &["not a unit of data rate", "did you mean `Gbit/s`?"]),
-    ("[network]\ntransport = \"udp\"\n", 2, &["not available in this version"]),
+    ("[network]\ntransport = \"udp\"\nmtu = 1000\n", 3, &["too small for datagrams", "1280"]),
     ("[network]\ntransport = \"tpc\"\n", 2, &["did you mean `tcp`?"]),
     ("[network]\nnodelay = \"yes\"\n", 2, &["not true or false"]),
     ("[network]\nsend_buffer = \"4 GiB\"\n", 2, &["more than a socket can have"]),

@@ -53,7 +53,8 @@ fn trials(config: &Config, sources: &[&SourceEntry]) -> Vec<Trial> {
     for source in sources {
         let bound = source.bind.as_ref().and_then(|text| text.parse().ok());
         for ends in &ends {
-            trials.extend(ends.trial(bound).filter(|trial| !trials.contains(trial)));
+            let trial = ends.trial(config.network.transport, bound);
+            trials.extend(trial.filter(|trial| !trials.contains(trial)));
         }
     }
     trials
@@ -76,10 +77,10 @@ impl<'a> Ends<'a> {
     }
 
     /// The path of a source that sends from `bound`, if that can be, or from where the kernel would.
-    fn trial(&self, bound: Option<IpAddr>) -> Option<Trial> {
+    fn trial(&self, transport: Transport, bound: Option<IpAddr>) -> Option<Trial> {
         let from = bound.filter(|from| from.is_ipv4() == self.to.is_ipv4()).or(self.usual)?;
         let port = Some(self.builder.listen.port);
-        Some(Trial { port, rate: self.rate, ..Trial::new(Transport::Tcp, from, self.to) })
+        Some(Trial { port, rate: self.rate, ..Trial::new(transport, from, self.to) })
     }
 }
 

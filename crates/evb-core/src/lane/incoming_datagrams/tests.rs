@@ -1,0 +1,193 @@
+use super::*;
+use crate::{
+    fragment::Timestamp,
+    id::{BuilderId, Epoch, EventId, SourceId},
+    lane::round_trip::RoundTrip,
+    wire::{
+        datagram::{IPV6_UDP, MIN_MTU},
+        record::{Announcement, COMMIT_RANGE, decode_range, next_record},
+    },
+};
+
+const ASSOCIATION: Association = Association {
+    epoch: Epoch::new(7),
+    source: SourceId::new(3),
+    builder: BuilderId::new(1),
+    connection: 0xabcd,
+};
+
+fn at(micros: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + micros * 1000)
+}
+
+fn datagrams() -> IncomingDatagrams {
+    IncomingDatagrams::new(ASSOCIATION, None, Bytes::kib(64), at(0))
+}
+
+/// A lane of 100 fragments of 84 bytes, each 100 bytes of the lane; nothing is granted.
+fn lane() -> IncomingLane {
+    let mut lane = IncomingLane::new(1000);
+    lane.handle_connected();
+    for event in 1..=100 {
+        let announcement =
+            Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: 84 };
+        lane.push(announcement, Some(event as usize));
+    }
+    lane
+}
+
+fn from_source(kind: DatagramKind, sequence: u32, heard: u32) -> DatagramHeader {
+    DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence, heard, offset: 0 }
+}
+
+/// What a datagram says: its header, and its records with the ranges of each.
+fn write(
+    datagrams: &mut IncomingDatagrams,
+    lane: &mut IncomingLane,
+    now: Instant,
+) -> (DatagramHeader, Vec<(RecordHeader, Vec<Range<u64>>)>) {
+    let mut bytes = BytesMut::new();
+    datagrams.write(lane, &mut Vec::new(), now, &mut bytes);
+    assert!(bytes.len() <= MIN_MTU - IPV6_UDP, "{} bytes: not every path carries them", bytes.len());
+    let (header, mut body) = DatagramHeader::open(&bytes).unwrap();
+    assert_eq!((header.kind, header.association), (DatagramKind::Records, ASSOCIATION));
+    let records = core::iter::from_fn(|| {
+        let (record, items) = next_record(&mut body).unwrap()?;
+        let ranges = items.as_chunks::<COMMIT_RANGE>().0.iter().map(|range| decode_range(range).unwrap());
+        Some((record, ranges.collect()))
+    });
+    (header, records.collect())
+}
+
+fn commits(said: &[(RecordHeader, Vec<Range<u64>>)]) -> usize {
+    said.iter().filter(|(record, _)| matches!(record, RecordHeader::Commit { .. })).count()
+}
+
+#[test]
+fn a_request_is_never_called_0() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    datagrams.sequence = 0xfffe;
+    let sequences = [0xffff, 0x1_0001, 0x1_0002];
+    assert_eq!(sequences.map(|_| write(&mut datagrams, &mut lane, at(0)).0.sequence), sequences);
+    datagrams.sequence = u32::MAX;
+    assert_eq!(write(&mut datagrams, &mut lane, at(0)).0.sequence, 1, "it wraps around");
+}
+
+#[test]
+fn a_datagram_asks_for_as_many_ranges_as_it_holds() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    lane.grant(10_000);
+    datagrams.recovery.permit(0..10_000, at(0));
+    // Every second hundred is here.
+    for start in (100..10_000).step_by(200) {
+        datagrams.recovery.handle_arrival(&(start..start + 100), 0, true, at(10), |_| {});
+    }
+    datagrams.recovery.expire(0, datagrams.reassembly.here(), at(1000), |_, _| {});
+    for number in 0..MAX_RESEND_RANGES as u64 {
+        let lost = datagrams.lost().unwrap();
+        assert_eq!((lost.start, lost.end, lost.request), (number * 200, number * 200 + 100, 1));
+        datagrams.ask(lost.start..lost.end, at(1000));
+    }
+    assert_eq!(datagrams.lost(), None, "the datagram is full");
+    let (header, said) = write(&mut datagrams, &mut lane, at(1000));
+    let (resend, ranges) = said.last().unwrap();
+    assert_eq!(*resend, RecordHeader::Resend { count: 32, request: 1 });
+    assert_eq!(header.sequence, 1);
+    assert_eq!((ranges.len(), ranges[31].clone()), (32, 6200..6300));
+    let next = datagrams.lost().unwrap();
+    assert_eq!((next.start, next.request), (6400, 2));
+    let (_, said) = write(&mut datagrams, &mut lane, at(1001));
+    assert!(said.iter().all(|(record, _)| !matches!(record, RecordHeader::Resend { .. })), "{said:?}");
+}
+
+#[test]
+fn the_present_commit_is_said_until_it_was_heard() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(0)).1), 1, "1: the connection is new");
+    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(1)).1), 1, "2: the same again");
+    lane.grant(100);
+    lane.advance(100);
+    lane.settle(0);
+    let (_, said) = write(&mut datagrams, &mut lane, at(2));
+    assert_eq!(said[2].0, RecordHeader::Commit { count: 0, offset: 100 });
+    datagrams.handle_header(&from_source(DatagramKind::Data, 1, 2), at(3));
+    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(3)).1), 1, "2 did not say this one");
+    datagrams.handle_header(&from_source(DatagramKind::Data, 2, 3), at(4));
+    assert_eq!(commits(&write(&mut datagrams, &mut lane, at(4)).1), 0);
+}
+
+#[test]
+fn a_full_datagram_goes_everywhere() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    lane.grant(10_000);
+    (0..100).for_each(|_| lane.advance(100));
+    // Every second fragment is committed, in front of the first that is not.
+    (1..100).step_by(2).for_each(|fragment| lane.settle(fragment * 100));
+    datagrams.asked = (0..MAX_RESEND_RANGES as u64).map(|number| number * 2..number * 2 + 1).collect();
+    let (_, said) = write(&mut datagrams, &mut lane, at(0));
+    let RecordHeader::Commit { count, offset: 0 } = said[2].0 else { panic!("{said:?}") };
+    assert_eq!((usize::from(count), said[2].1[31].clone()), (COMMIT_RANGES, 6300..6400));
+    assert_eq!(said[3].0, RecordHeader::Resend { count: 32, request: 1 });
+}
+
+#[test]
+fn missing_announcements_are_said_once() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    datagrams.announcements_missing = true;
+    let records = [0, 1].map(|micros| write(&mut datagrams, &mut lane, at(micros)).1[1].0);
+    assert_eq!(
+        records,
+        [RecordHeader::Reannounce { offset: 10_000 }, RecordHeader::Announced { offset: 10_000 }]
+    );
+}
+
+#[test]
+fn what_was_not_heard_is_said_again_ever_more_rarely() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    assert_eq!(datagrams.next_timeout(), None);
+    let mut now = at(0);
+    for doubled in 0..3 {
+        write(&mut datagrams, &mut lane, now);
+        let due = now + RoundTrip::INITIAL * (1 << doubled) + ACKNOWLEDGE_WITHIN;
+        assert_eq!(datagrams.next_timeout(), Some(due));
+        assert!(!datagrams.is_repeat_due(Instant::from_nanos(due.as_nanos() - 1)));
+        assert!(datagrams.is_repeat_due(due));
+        now = due;
+    }
+    write(&mut datagrams, &mut lane, now);
+    datagrams.handle_header(&from_source(DatagramKind::Records, 1, 3), now);
+    assert!(datagrams.next_timeout().is_some(), "3 is not 4");
+    datagrams.handle_header(&from_source(DatagramKind::Records, 2, 4), now);
+    assert_eq!(datagrams.next_timeout(), None);
+    write(&mut datagrams, &mut lane, now);
+    assert_eq!(datagrams.next_timeout(), Some(now + RoundTrip::INITIAL + ACKNOWLEDGE_WITHIN));
+}
+
+#[test]
+fn absent_is_what_has_not_come_yet() {
+    let mut datagrams = datagrams();
+    let mut come = |sequence| {
+        datagrams.handle_header(&from_source(DatagramKind::Records, sequence, 0), at(0));
+        (datagrams.absent, datagrams.heard)
+    };
+    assert_eq!([1, 4, 3, 6, 2].map(&mut come), [(0, 1), (2, 4), (1, 4), (2, 6), (1, 6)]);
+    assert_eq!(datagrams.segments, 5);
+}
+
+#[test]
+fn a_round_trip_ends_with_the_first_data_that_heard_of_the_permission() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    write(&mut datagrams, &mut lane, at(0));
+    lane.grant(100);
+    write(&mut datagrams, &mut lane, at(100));
+    // 1 permitted nothing, records do not wait for permission, and 3 was not sent yet.
+    let before = datagrams.recovery.timeout();
+    datagrams.handle_header(&from_source(DatagramKind::Data, 1, 1), at(150));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 2, 0), at(160));
+    assert_eq!((datagrams.recovery.timeout(), before), (RoundTrip::INITIAL, RoundTrip::INITIAL));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), at(1100));
+    assert_eq!(datagrams.recovery.timeout(), Duration::from_millis(3), "1 ms + 4 · 0.5 ms");
+    // Its repetition by the network measures nothing.
+    datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), at(90_000));
+    assert_eq!(datagrams.recovery.timeout(), Duration::from_millis(3));
+}

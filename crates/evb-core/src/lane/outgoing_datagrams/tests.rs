@@ -1,0 +1,166 @@
+use super::*;
+use crate::{
+    fragment::{Fragment, Timestamp},
+    id::{BuilderId, Epoch, EventId, SourceId},
+    wire::record::{RecordHeader, next_record},
+};
+
+const ASSOCIATION: Association = Association {
+    epoch: Epoch::new(7),
+    source: SourceId::new(3),
+    builder: BuilderId::new(1),
+    connection: 0xabcd,
+};
+
+fn at(micros: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + micros * 1000)
+}
+
+/// Of fragments that take `length` bytes of the lane each.
+fn lane(fragments: u64, length: usize) -> OutgoingLane {
+    let mut lane = OutgoingLane::default();
+    append(&mut lane, fragments, length);
+    lane
+}
+
+fn append(lane: &mut OutgoingLane, fragments: u64, length: usize) {
+    for event in 1..=fragments {
+        lane.append(Fragment::new(EventId::new(event), Timestamp::new(event), vec![7; length - 16]));
+    }
+}
+
+fn datagrams(datagram: usize) -> OutgoingDatagrams {
+    OutgoingDatagrams::new(ASSOCIATION, None, datagram, 0)
+}
+
+fn from_builder(sequence: u32) -> DatagramHeader {
+    let kind = DatagramKind::Records;
+    DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence, heard: 0, offset: 0 }
+}
+
+fn write(
+    datagrams: &mut OutgoingDatagrams,
+    lane: &mut OutgoingLane,
+    now: Instant,
+) -> (DatagramHeader, Option<RecordHeader>, usize) {
+    let mut bytes = BytesMut::new();
+    datagrams.write(lane, now, &mut bytes);
+    let (header, mut body) = DatagramHeader::open(&bytes).unwrap();
+    let record = next_record(&mut body).unwrap().map(|(record, _)| record);
+    assert!(body.is_empty(), "one record");
+    (header, record, bytes.len())
+}
+
+#[test]
+fn what_was_heard_is_said_within_a_millisecond() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(0, 16));
+    assert!(!datagrams.is_due(&lane, at(0)));
+    datagrams.handle_header(&from_builder(5), at(0));
+    assert_eq!(datagrams.next_timeout(), Some(at(1000)));
+    // A later one does not put it off.
+    datagrams.handle_header(&from_builder(6), at(900));
+    assert!(!datagrams.is_due(&lane, at(999)) && datagrams.is_due(&lane, at(1000)));
+    let (header, record, length) = write(&mut datagrams, &mut lane, at(1000));
+    assert_eq!((header.sequence, header.heard, record, length), (1, 6, None, DATAGRAM_HEADER));
+    assert_eq!(datagrams.next_timeout(), None);
+}
+
+#[test]
+fn a_request_is_heard_when_its_bytes_are_handed_out() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(3, 100));
+    lane.announce(&mut BytesMut::new());
+    lane.handle_grant(300).unwrap();
+    lane.take(300).unwrap();
+    datagrams.handle_header(&from_builder(1), at(0));
+    assert_eq!(datagrams.sealing(DatagramKind::Data, 0, &lane).header(0, 0).heard, 1);
+    datagrams.handle_header(&from_builder(2), at(10));
+    lane.handle_resend(50..250, 2).unwrap();
+    assert_eq!(write(&mut datagrams, &mut lane, at(20)).0.heard, 1);
+    let taken = lane.take(100).unwrap();
+    assert_eq!(datagrams.sealing(DatagramKind::Data, taken.request, &lane).header(0, 50).heard, 1);
+    let taken = lane.take(100).unwrap();
+    let header = datagrams.sealing(DatagramKind::Data, taken.request, &lane).header(0, 150);
+    assert_eq!((header.heard, header.request), (2, 2));
+}
+
+#[test]
+fn an_old_datagram_does_not_take_back_what_was_heard() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(0, 16));
+    assert!(datagrams.handle_header(&from_builder(9), at(0)));
+    assert!(!datagrams.handle_header(&from_builder(4), at(0)), "older");
+    assert!(!datagrams.handle_header(&from_builder(9), at(0)), "a copy");
+    assert_eq!(write(&mut datagrams, &mut lane, at(0)).0.heard, 9);
+}
+
+#[test]
+fn only_what_was_sent_is_counted() {
+    let (mut datagrams, lane) = (datagrams(1472), lane(0, 16));
+    let sealing = datagrams.sealing(DatagramKind::Data, 0, &lane);
+    assert_eq!([0, 1, 2].map(|index| sealing.header(index, 0).sequence), [1, 2, 3]);
+    // The socket took the first two.
+    datagrams.advance(2);
+    assert_eq!(datagrams.sealing(DatagramKind::Data, 0, &lane).header(0, 0).sequence, 3);
+}
+
+#[test]
+fn announcements_wait_for_others_only_while_the_builder_has_enough() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(1, 100));
+    assert!(datagrams.is_due(&lane, at(0)), "the builder has nothing to grant");
+    append(&mut lane, 1, ENOUGH as usize);
+    write(&mut datagrams, &mut lane, at(0));
+    append(&mut lane, 1, 100);
+    assert!(!datagrams.is_due(&lane, at(0)), "it has enough");
+    assert_eq!(datagrams.announce_at, Some(at(500)));
+    append(&mut lane, 1, 100);
+    assert!(!datagrams.is_due(&lane, at(499)) && datagrams.is_due(&lane, at(500)));
+    // A full datagram does not wait.
+    append(&mut lane, datagrams.batch as u64 - 2, 16);
+    assert!(datagrams.is_due(&lane, at(1)));
+    // Nor does what comes when most is granted.
+    write(&mut datagrams, &mut lane, at(2));
+    append(&mut lane, 1, 100);
+    lane.handle_grant(lane.announced() - ENOUGH + 1).unwrap();
+    assert!(datagrams.is_due(&lane, at(2)));
+}
+
+#[test]
+fn announcements_fill_a_datagram_and_no_more() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(100, 20));
+    let (_, record, length) = write(&mut datagrams, &mut lane, at(0));
+    assert_eq!((record, length), (Some(RecordHeader::Announce { count: 59, offset: 0 }), 40 + 16 + 59 * 24));
+    let (_, record, _) = write(&mut datagrams, &mut lane, at(0));
+    assert_eq!(record, Some(RecordHeader::Announce { count: 41, offset: 59 * 20 }));
+}
+
+#[test]
+fn announcements_are_repeated_until_the_builder_knows_them() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(2, 100));
+    write(&mut datagrams, &mut lane, at(0));
+    let due = at(0) + RoundTrip::INITIAL + ANSWER_WITHIN;
+    assert_eq!(datagrams.next_timeout(), Some(due));
+    assert!(!datagrams.is_repeat_due(at(50_000)) && datagrams.is_repeat_due(due));
+    // The driver announces anew, and waits twice as long.
+    lane.reannounce(datagrams.acknowledged).unwrap();
+    let (_, record, _) = write(&mut datagrams, &mut lane, due);
+    assert_eq!(record, Some(RecordHeader::Announce { count: 2, offset: 0 }));
+    assert_eq!(datagrams.next_timeout(), Some(due + RoundTrip::INITIAL * 2 + ANSWER_WITHIN));
+    // The first is known: the other has its time from now on.
+    datagrams.handle_announced(100, &lane, due);
+    assert_eq!(datagrams.next_timeout(), Some(due + RoundTrip::INITIAL + ANSWER_WITHIN));
+    datagrams.handle_announced(200, &lane, due);
+    assert_eq!((datagrams.next_timeout(), datagrams.acknowledged), (None, 200));
+    // What comes late changes nothing.
+    datagrams.handle_announced(100, &lane, due);
+    assert_eq!((datagrams.next_timeout(), datagrams.acknowledged), (None, 200));
+}
+
+#[test]
+fn the_answer_to_an_announcement_is_a_round_trip() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(1, 100));
+    write(&mut datagrams, &mut lane, at(0));
+    datagrams.handle_announced(100, &lane, at(40_000));
+    append(&mut lane, 1, 100);
+    write(&mut datagrams, &mut lane, at(50_000));
+    let patience = Duration::from_millis(120) + ANSWER_WITHIN;
+    assert_eq!(datagrams.next_timeout(), Some(at(50_000) + patience), "40 ms + 4 · 20 ms");
+}

@@ -1,0 +1,148 @@
+//! [`probe`]: which datagrams get through to a builder, and how soon the answer is here (docs/protocol.md UDP-5).
+
+use std::{
+    future::poll_fn,
+    io::{self, IoSlice},
+    net::SocketAddr,
+    task::Poll,
+    time::Duration,
+};
+
+use evb_core::{
+    time::Instant,
+    wire::datagram::{
+        Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind, IPV4_UDP, IPV6_UDP, MIN_MTU,
+    },
+};
+
+use crate::{
+    clock,
+    pacing::SendError,
+    udp::{DatagramSocket, Progress},
+};
+
+/// Packet sizes that networks have, beside the one that is configured: jumbo frames, FDDI, Ethernet, PPPoE, tunnels, and what
+/// every IPv6 path carries.
+const SIZES: [u32; 7] = [9000, 4352, 1500, 1492, 1450, 1400, MIN_MTU as u32];
+
+/// How often each size is tried: losses are rare, and few sizes are wrong.
+const TRIES: u32 = 4;
+
+/// The least time that an answer is waited for at first; doubled for each try.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// What is known of the way to a builder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The largest IP packet that gets through, of those tried.
+    pub mtu: u32,
+    /// The most bytes of a datagram, header included.
+    pub datagram: usize,
+    /// How long the answer took.
+    pub round_trip: Duration,
+}
+
+/// Why datagrams cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// None came back, of no size.
+    #[error(
+        "no datagram comes back from {peer} (UDP), though it answers by TCP: let UDP of that port through the firewalls between"
+    )]
+    Silence {
+        /// The builder.
+        peer: SocketAddr,
+    },
+    /// The network or the system failed.
+    #[error("cannot send datagrams to {peer}: {reason}")]
+    Io {
+        /// The builder.
+        peer: SocketAddr,
+        /// The system's words.
+        reason: io::Error,
+    },
+}
+
+/// Finds the largest packets, of at most `mtu` bytes, that get to the builder and are answered. `estimate` is about how long
+/// an answer takes.
+///
+/// # Errors
+/// [`PathError`]; there is no lane by datagrams.
+pub async fn probe(
+    socket: &mut DatagramSocket,
+    peer: SocketAddr,
+    association: Association,
+    mtu: u32,
+    estimate: Duration,
+) -> Result<Path, PathError> {
+    let fault = |reason| PathError::Io { peer, reason };
+    let headers = if peer.is_ipv4() { IPV4_UDP } else { IPV6_UDP };
+    let most = mtu.min(socket.mtu().map_err(fault)?);
+    let sizes = std::iter::once(most).chain(SIZES.into_iter().filter(|size| *size < most));
+    let mut sequence = 0;
+    for mtu in sizes {
+        let datagram = (mtu as usize).saturating_sub(headers).max(DATAGRAM_HEADER + 1);
+        for attempt in 0..TRIES {
+            sequence += 1;
+            let sent = clock::now();
+            match send(socket, association, sequence, datagram) {
+                Ok(()) => {}
+                Err(SendError::TooLarge) => break,
+                Err(error) => return Err(fault(io::Error::other(error))),
+            }
+            let patience = (estimate * 3).max(PATIENCE) * (1 << attempt);
+            let answer = await_reply(socket, association, datagram);
+            match tokio::time::timeout(patience, answer).await {
+                Ok(Ok(at)) => return Ok(Path { mtu, datagram, round_trip: at.since(sent) }),
+                Ok(Err(error)) => return Err(fault(error)),
+                Err(_) => {}
+            }
+        }
+    }
+    Err(PathError::Silence { peer })
+}
+
+fn send(
+    socket: &mut DatagramSocket,
+    association: Association,
+    sequence: u32,
+    length: usize,
+) -> Result<(), SendError> {
+    let header =
+        DatagramHeader { kind: DatagramKind::Probe, request: 0, association, sequence, heard: 0, offset: 0 };
+    let padding = vec![0; length - DATAGRAM_HEADER];
+    let header = header.seal([&padding[..]]);
+    let segment = u16::try_from(length).unwrap_or(u16::MAX);
+    match socket.send_train(&[IoSlice::new(&header), IoSlice::new(&padding)], segment, None) {
+        // As if the network had lost it.
+        Ok(_) | Err(SendError::Full) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// When a reply to a probe of that length came.
+async fn await_reply(
+    socket: &mut DatagramSocket,
+    association: Association,
+    length: usize,
+) -> io::Result<Instant> {
+    poll_fn(|cx| {
+        let mut answered = false;
+        loop {
+            let progress = socket.poll_recv(cx, 64, |_, bytes| {
+                if let Ok((header, _)) = DatagramHeader::open(bytes) {
+                    answered |= header.kind == DatagramKind::ProbeReply
+                        && header.association == association
+                        && header.offset == length as u64;
+                }
+            });
+            match progress {
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(_) if answered => return Poll::Ready(Ok(clock::now())),
+                Ok(Progress::Drained) => return Poll::Pending,
+                Ok(Progress::More) => {}
+            }
+        }
+    })
+    .await
+}

@@ -1,0 +1,78 @@
+//! [`Train`]: lane bytes cut into segments, each behind its header, ready for one send.
+
+use std::io::IoSlice;
+
+use evb_core::{lane::Sealing, wire::datagram::DATAGRAM_HEADER};
+
+/// Where lane bytes that come in pieces are to be cut.
+pub(super) struct Cut<'a> {
+    pieces: Vec<&'a [u8]>,
+    /// How many pieces there are up to the end of each segment.
+    ends: Vec<usize>,
+    segment: usize,
+    /// Of the last segment.
+    room: usize,
+}
+
+impl<'a> Cut<'a> {
+    /// Into segments of so many lane bytes, the last perhaps shorter.
+    pub(super) fn into_segments(segment: usize) -> Self {
+        Self { pieces: Vec::with_capacity(128), ends: Vec::with_capacity(64), segment, room: segment }
+    }
+
+    /// The next lane bytes.
+    pub(super) fn push(&mut self, mut piece: &'a [u8]) {
+        while !piece.is_empty() {
+            if self.room == 0 {
+                self.ends.push(self.pieces.len());
+                self.room = self.segment;
+            }
+            let (now, later) = piece.split_at(piece.len().min(self.room));
+            self.room -= now.len();
+            self.pieces.push(now);
+            piece = later;
+        }
+    }
+
+    /// Forgets the last segment if it is not full, unless it is the only one. Returns how many lane bytes are left.
+    pub(super) fn finish(&mut self, drop_rest: bool) -> usize {
+        let last = self.segment - self.room;
+        if drop_rest && self.room > 0 && !self.ends.is_empty() {
+            self.pieces.truncate(self.ends.last().copied().unwrap_or_default());
+            return self.ends.len() * self.segment;
+        }
+        self.ends.push(self.pieces.len());
+        (self.ends.len() - 1) * self.segment + last
+    }
+
+    /// How many segments there are, once finished.
+    pub(super) fn count(&self) -> u32 {
+        self.ends.len() as u32
+    }
+
+    /// The headers of all segments, of lane bytes from `offset` on.
+    pub(super) fn seal(&self, sealing: Sealing, offset: u64, headers: &mut Vec<[u8; DATAGRAM_HEADER]>) {
+        headers.clear();
+        let mut start = 0;
+        for (index, end) in (0u32..).zip(&self.ends) {
+            let header = sealing.header(index, offset + u64::from(index) * self.segment as u64);
+            headers.push(header.seal(self.pieces[start..*end].iter().copied()));
+            start = *end;
+        }
+    }
+
+    /// Headers and bytes, in the order of sending.
+    pub(super) fn slices<'s>(&self, headers: &'s [[u8; DATAGRAM_HEADER]]) -> Vec<IoSlice<'s>>
+    where
+        'a: 's,
+    {
+        let mut slices = Vec::with_capacity(self.pieces.len() + headers.len());
+        let mut start = 0;
+        for (header, end) in headers.iter().zip(&self.ends) {
+            slices.push(IoSlice::new(header));
+            slices.extend(self.pieces[start..*end].iter().map(|piece| IoSlice::new(piece)));
+            start = *end;
+        }
+        slices
+    }
+}

@@ -1,0 +1,167 @@
+//! [`Ends`]: a builder's ends of all its lanes, over streams or datagrams.
+
+use std::{io, task::Context, task::Poll};
+
+use evb_core::{id::SourceId, time::Instant, units::Bytes, wire::control::DatagramReport};
+use evb_net::{
+    clock,
+    lane::{BuilderEnd, LaneEnd, LaneOptions, Progress, datagrams::BuilderDatagrams},
+    pacing::Transport,
+    udp,
+};
+use evb_shaper::{ShapedBuilder, Shaping};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a datagram that the kernel has not merged with others takes of a socket's buffer, per byte of it (`truesize` of a
+/// 1500 B packet is 2304 B), and some room for records.
+const TRUE_SIZE: f64 = 2304.0 / 1472.0 * 1.1;
+
+/// The least that a lane keeps out of order.
+const LEAST_WINDOW: Bytes = Bytes::kib(256);
+/// The most.
+const MOST_WINDOW: Bytes = Bytes::mib(16);
+
+/// A lane that has ended, and why.
+pub(super) type Ended = (usize, LaneEnd);
+
+/// The ends of all lanes.
+pub(super) enum Ends {
+    Stream(Vec<Option<BuilderEnd>>),
+    Datagrams(BuilderDatagrams),
+}
+
+impl Ends {
+    /// With no lane open. Datagrams come to the address and port of `listener`; `shaping` says how much may be under way, and
+    /// is cut down to what their socket's buffer holds.
+    pub(super) fn new(
+        transport: Transport,
+        listener: &TcpListener,
+        options: &LaneOptions,
+        shaping: &mut Shaping,
+        sources: &[SourceId],
+    ) -> io::Result<Self> {
+        if transport == Transport::Tcp {
+            return Ok(Self::Stream(sources.iter().map(|_| None).collect()));
+        }
+        let wanted = under_way(shaping, sources.len());
+        let mut options = options.datagrams();
+        options.receive_buffer.get_or_insert((wanted * 2).max(Bytes::mib(1)));
+        let socket = udp::open(listener.local_addr()?, None, &options)?;
+        let room = Bytes::new((socket.buffers().receive.count() as f64 * 2.0 / TRUE_SIZE) as u64);
+        if let Shaping::Credit { budget, chunk, .. } = shaping
+            && *budget > room
+        {
+            tracing::warn!(
+                %budget,
+                %room,
+                "less is granted than configured: the socket's buffer holds no more; raise the sysctl net.core.rmem_max"
+            );
+            *chunk = (*chunk).min(room / 4);
+            *budget = room;
+        } else if wanted > room {
+            tracing::warn!(
+                may_be_under_way = %wanted,
+                %room,
+                "the socket's buffer may overflow; raise the sysctl net.core.rmem_max"
+            );
+        }
+        Ok(Self::Datagrams(BuilderDatagrams::new(socket, sources.to_vec())))
+    }
+
+    /// How far out of order a lane's bytes are kept.
+    pub(super) fn window(shaping: &Shaping, lanes: usize) -> Bytes {
+        under_way(shaping, lanes).clamp(LEAST_WINDOW, MOST_WINDOW)
+    }
+
+    pub(super) fn is_open(&self, lane: usize) -> bool {
+        match self {
+            Self::Stream(ends) => ends[lane].is_some(),
+            Self::Datagrams(ends) => ends.is_open(lane),
+        }
+    }
+
+    /// The handshake of a lane is over.
+    pub(super) fn open(&mut self, lane: usize, stream: TcpStream, core: &mut ShapedBuilder) {
+        match self {
+            Self::Stream(ends) => {
+                let mut end = BuilderEnd::new(stream);
+                core.write_records(lane, &mut end.outgoing);
+                ends[lane] = Some(end);
+            }
+            Self::Datagrams(ends) => ends.open(lane, stream),
+        }
+    }
+
+    pub(super) fn close(&mut self, lane: usize) {
+        match self {
+            Self::Stream(ends) => ends[lane] = None,
+            Self::Datagrams(ends) => ends.close(lane),
+        }
+    }
+
+    /// Reads what the sources send; whether there may be more. Lanes that are over come into `ended`.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &mut ShapedBuilder,
+        ended: &mut Vec<Ended>,
+    ) -> io::Result<bool> {
+        let ends = match self {
+            Self::Stream(ends) => ends,
+            Self::Datagrams(ends) => {
+                let note = |lane, end| ended.push((lane, end));
+                return Ok(ends.poll_recv(cx, core, clock::now(), note)? == Progress::More);
+            }
+        };
+        let mut more = false;
+        for (lane, end) in ends.iter_mut().enumerate() {
+            let Some(end) = end else { continue };
+            match end.poll_read(cx, core, lane, clock::now()) {
+                Ok(progress) => more |= progress == Progress::More,
+                Err(error) => ended.push((lane, error)),
+            }
+        }
+        Ok(more)
+    }
+
+    /// The machine has records for a lane's source.
+    pub(super) fn write(&mut self, lane: usize, core: &mut ShapedBuilder, now: Instant) {
+        match self {
+            Self::Stream(ends) => {
+                if let Some(end) = &mut ends[lane] {
+                    core.write_records(lane, &mut end.outgoing);
+                }
+            }
+            Self::Datagrams(ends) => ends.send(core, lane, now),
+        }
+    }
+
+    /// Writes what waits, as far as the sockets take it.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) {
+        let Self::Stream(ends) = self else { return };
+        for (lane, end) in ends.iter_mut().enumerate() {
+            if let Some(end) = end
+                && let Poll::Ready(Err(error)) = end.poll_flush(cx)
+            {
+                ended.push((lane, error));
+            }
+        }
+    }
+
+    /// What the common socket has seen, if there is one.
+    pub(super) fn report(&mut self) -> Option<DatagramReport> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Datagrams(ends) => Some(ends.report()),
+        }
+    }
+}
+
+/// How much may be under way to a builder at once; of modes without a bound, a guess.
+fn under_way(shaping: &Shaping, lanes: usize) -> Bytes {
+    match shaping {
+        Shaping::Credit { budget, .. } => *budget,
+        Shaping::Window { window } => *window * lanes as u64,
+        Shaping::TokenBucket(_) | Shaping::None => Bytes::mib(8),
+    }
+}
