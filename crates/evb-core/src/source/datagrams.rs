@@ -159,3 +159,6 @@ impl SourceCore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
