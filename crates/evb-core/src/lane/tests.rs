@@ -55,6 +55,20 @@ fn commit(lane: &mut IncomingLane) -> Option<(u64, Vec<Range<u64>>)> {
 }
 
 #[test]
+fn what_came_after_all_is_not_sent_again() {
+    let mut lane = OutgoingLane::default();
+    (1..=3).for_each(|event| lane.append(fragment(event, 84)));
+    lane.announce(&mut BytesMut::new());
+    lane.handle_grant(300).unwrap();
+    assert_eq!(range_of(lane.take(300)), Some(0..300));
+    lane.handle_resend(0..300, 1).unwrap();
+    lane.handle_commit(100, &[200..300], |_, _| ()).unwrap();
+    assert_eq!(lane.sendable(), 100);
+    assert_eq!(lane.take(300), Some(Taken { range: 100..200, request: 1 }));
+    assert_eq!(lane.take(300), None);
+}
+
+#[test]
 fn commits_are_an_offset_and_the_ranges_above_it() {
     let mut lane = incoming(&[Some(0), Some(1), Some(2), Some(3)]);
     assert_eq!(commit(&mut lane), Some((0, vec![])), "a new connection hears what is committed");
