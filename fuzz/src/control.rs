@@ -169,7 +169,7 @@ pub fn messages() -> Vec<Control> {
         Message::Finish(Default::default()),
         Message::Report(Report { report: Some(report::Report::Builder(builder)) }),
         Message::Report(Report { report: Some(of_source) }),
-        Message::RunEnd(RunEnd { exit_code: 0, verdict: "complete".to_owned() }),
+        Message::RunEnd(RunEnd { verdict: "complete".to_owned(), ..RunEnd::default() }),
         Message::Triggers(Triggers { count: 3 }),
         Message::Ready(Ready {}),
     ];
@@ -186,7 +186,7 @@ pub fn hello() -> Hello {
 pub fn welcome() -> Welcome {
     let parameters = RunParameters { slots: 2, heartbeat_ns: 250_000_000, ..RunParameters::default() };
     let lane = LaneState { received: 32, announced: 64, committed: 16 };
-    Welcome { epoch: 99, run: 7, parameters: Some(parameters), lane: Some(lane) }
+    Welcome { epoch: 99, run: 7, parameters: Some(parameters), lane: Some(lane), ..Welcome::default() }
 }
 
 /// The answer no.
