@@ -114,7 +114,8 @@ impl IncomingLane {
         }
     }
 
-    /// From now on, grants reach at most so far beyond the first byte that is missing: what a datagram lane can keep.
+    /// From now on, grants reach at most so far beyond the first byte that is missing: what a datagram lane can keep
+    /// (docs/protocol.md UDP-11).
     pub(crate) fn limit_window(&mut self, window: u64) {
         self.window = window;
     }

@@ -46,7 +46,8 @@ pub struct Taken {
     pub request: Request,
 }
 
-/// How many ranges may wait to be sent again: what a builder asks for beyond, it will ask for once more.
+/// How many ranges may wait to be sent again (docs/protocol.md UDP-16): what a builder asks for beyond, it will ask for once
+/// more.
 const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
 
 #[derive(Debug)]

@@ -113,7 +113,7 @@ impl OutgoingDatagrams {
         }
     }
 
-    /// Time passed: whether announcements are to be repeated.
+    /// Time passed: whether announcements are to be repeated (docs/protocol.md UDP-9).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.repeat_at.is_some_and(|repeat_at| repeat_at <= now);
         if due {
@@ -124,7 +124,7 @@ impl OutgoingDatagrams {
         due
     }
 
-    /// Whether a datagram of records is to be sent now.
+    /// Whether a datagram of records is to be sent now (docs/protocol.md UDP-7, UDP-8).
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, now: Instant) -> bool {
         let waiting = lane.unannounced();
         if waiting == 0 {
@@ -161,7 +161,7 @@ impl OutgoingDatagrams {
         count
     }
 
-    /// What the headers of the next datagrams have in common. They say what was heard.
+    /// What the headers of the next datagrams have in common. They say what was heard (docs/protocol.md UDP-7).
     pub(crate) fn sealing(&mut self, kind: DatagramKind, request: u16, lane: &OutgoingLane) -> Sealing {
         // The datagrams that answer a request will say that it was heard.
         self.acknowledge_at = None;

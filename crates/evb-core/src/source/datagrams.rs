@@ -30,6 +30,7 @@ impl SourceCore {
     }
 
     /// A datagram came in for that lane; replies to probes are the driver's. `released` gets the memory of what was committed.
+    /// Requirements: docs/protocol.md UDP-3, UDP-4.
     ///
     /// # Errors
     /// [`DatagramFault`]: drop the datagram if it is stale, else the connection.
@@ -71,6 +72,7 @@ impl SourceCore {
                     }
                 }
                 RecordHeader::Announced { offset } => self.handle_announced(lane, offset, now),
+                // docs/protocol.md UDP-9: what an older datagram lacked has been announced since.
                 RecordHeader::Reannounce { offset } => {
                     self.handle_announced(lane, offset, now);
                     if is_newer {

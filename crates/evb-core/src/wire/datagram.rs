@@ -25,7 +25,7 @@ pub const MIN_MTU: usize = 1280;
 
 const CHECKSUM: core::ops::Range<usize> = 4..8;
 
-/// One life of one lane's connection: what every datagram of it carries.
+/// One life of one lane's connection: what every datagram of it carries (docs/protocol.md UDP-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Association {
     /// Which life of the run.
@@ -156,7 +156,7 @@ impl DatagramKind {
     }
 }
 
-/// Whether `a` was counted after `b`: sequences wrap around (RFC 1982).
+/// Whether `a` was counted after `b`: sequences wrap around (RFC 1982; docs/protocol.md UDP-6).
 pub const fn is_after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }

@@ -145,7 +145,6 @@ fn records_that_are_none_end_the_connection() {
     assert!(matches!(outcome, Err(DatagramFault::Record(RecordError::Length { .. }))), "{outcome:?}");
 }
 
-
 #[test]
 fn a_repeated_commit_lets_go_once() {
     let mut source = source(3);
