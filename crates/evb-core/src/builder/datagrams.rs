@@ -51,7 +51,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lanes.lanes.get(lane)?.datagrams.as_ref().map(|datagrams| datagrams.association())
     }
 
-    /// A datagram came in for that lane; probes are the driver's to answer.
+    /// A datagram came in for that lane; probes are the driver's to answer. Requirements: docs/protocol.md UDP-3, UDP-4.
     ///
     /// # Errors
     /// [`DatagramFault`]: drop the datagram if it is stale, else the connection.
@@ -67,7 +67,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let Some(datagrams) = datagrams else { return Err(DatagramFault::Stale) };
         datagrams.handle_header(header, now);
         match header.kind {
-            DatagramKind::Data => self.handle_segment(lane, header.offset, header.request, body, now)?,
+            DatagramKind::Data => self.handle_segment(lane, header, body, now)?,
             DatagramKind::Records => self.handle_records(lane, body, now)?,
             DatagramKind::Probe => {}
             DatagramKind::ProbeReply => return Err(DatagramFault::WrongDirection),
@@ -118,13 +118,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
     fn handle_segment(
         &mut self,
         lane: usize,
-        offset: u64,
-        request: Request,
+        header: &DatagramHeader,
         bytes: &[u8],
         now: Instant,
     ) -> Result<(), LaneError> {
         let reception = &mut self.lanes.lanes[lane];
         let Some(datagrams) = &mut reception.datagrams else { return Ok(()) };
+        let offset = header.offset;
         let end = offset.saturating_add(bytes.len() as u64);
         if end > reception.lane.granted() {
             return Err(LaneError::NotGranted { end, granted: reception.lane.granted() });
@@ -138,8 +138,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
             return Ok(());
         }
         let policy = &mut self.policy;
-        let arrived = |part: Range<u64>| policy.handle_accounted(lane, part, request, Fate::Arrived, now);
-        recovery.handle_arrival(&(offset..end), request, is_new, now, arrived);
+        let arrived = |part: Range<u64>, request: Request| {
+            policy.handle_accounted(lane, part, request, Fate::Arrived, now);
+        };
+        recovery.handle_arrival(&(offset..end), header, is_new, now, arrived);
         self.grants_due = true;
         if is_new && offset <= received {
             self.handle_data(lane, &bytes[(received - offset) as usize..], now)?;
@@ -179,6 +181,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             let items = items.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
             match self.handle_announcements(lane, offset, items, now) {
                 Ok(()) => {}
+                // Lost, or late (docs/protocol.md UDP-9).
                 Err(LaneError::AnnouncementGap { .. }) => {
                     if let Some(datagrams) = &mut self.lanes.lanes[lane].datagrams {
                         datagrams.announcements_missing = true;

@@ -20,10 +20,10 @@ use crate::{
 /// carries.
 const COMMIT_RANGES: usize = 32;
 
-/// How many of our datagrams are remembered until they are heard of, to measure round trips.
+/// How many of our datagrams are remembered until they are heard of, to measure round trips (docs/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
-/// How long a source may wait before it says what it heard, if it has nothing else to say.
+/// How long a source may wait before it says what it heard, if it has nothing else to say (docs/protocol.md UDP-7).
 pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(1);
 
 /// The builder's side of one association.
@@ -116,10 +116,10 @@ impl IncomingDatagrams {
         if self.commit_since.is_some_and(is_heard) {
             self.commit_since = None;
         }
-        self.recovery.handle_heard(header.heard, header.request, now);
+        self.recovery.handle_heard(header, now);
     }
 
-    /// Whether what was said last is to be said again, as it seems lost.
+    /// Whether what was said last is to be said again, as it seems lost (docs/protocol.md UDP-10).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.unheard.is_some_and(|(_, repeat_at)| repeat_at <= now);
         if due {
@@ -134,7 +134,7 @@ impl IncomingDatagrams {
         earlier(self.recovery.next_timeout(), self.unheard.map(|(_, repeat_at)| repeat_at))
     }
 
-    /// Appends one datagram with all that the source is to know.
+    /// Appends one datagram with all that the source is to know (docs/protocol.md UDP-10).
     pub(crate) fn write(
         &mut self,
         lane: &mut IncomingLane,
@@ -188,7 +188,7 @@ impl IncomingDatagrams {
         }
     }
 
-    /// Its low half numbers a request, and so is not 0.
+    /// Its low half numbers a request, and so is not 0 (docs/protocol.md UDP-6).
     fn next_sequence(&self) -> u32 {
         let next = self.sequence.wrapping_add(1);
         if next as u16 == 0 { next.wrapping_add(1) } else { next }

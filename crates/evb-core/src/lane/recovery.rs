@@ -7,7 +7,7 @@ use super::round_trip::RoundTrip;
 use crate::{
     ranges::RangeSet,
     time::{Instant, earlier},
-    wire::datagram::is_after,
+    wire::datagram::{DatagramHeader, DatagramKind, is_after},
 };
 
 /// What a transmission of lane bytes is called on the wire: 0 is the first, else the number of the request it answers.
@@ -72,7 +72,7 @@ const LEAST_WINDOW: Duration = Duration::from_micros(50);
 const MOST_PATIENCE: u32 = 10;
 /// After so many losses that were no mistakes, the window shrinks again (RFC 8985 §6.2 has 16 recoveries).
 const LOSSES_PER_PATIENCE: u32 = 16;
-/// So many of the last losses are remembered, to know a mistake when it arrives.
+/// So many of the last losses are remembered, to know a mistake when it arrives (docs/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
 impl Recovery {
@@ -135,19 +135,24 @@ impl Recovery {
     pub(crate) fn handle_arrival(
         &mut self,
         range: &Range<u64>,
-        request: Request,
+        header: &DatagramHeader,
         is_new: bool,
         now: Instant,
-        mut accounted: impl FnMut(Range<u64>),
+        mut accounted: impl FnMut(Range<u64>, Request),
     ) {
         self.note_gap(now);
         self.lost.remove(range);
-        let waited_for = match request {
-            0 => self.account_first(range, now, &mut accounted),
-            _ => self.account_again(range, request, now, &mut accounted),
+        let heard = header.heard;
+        let waited_for = match header.request {
+            // A source that never heard of the first permission answers a request with a first transmission.
+            0 => {
+                self.account_first(range, now, &mut accounted)
+                    || self.account_again(range, |of| !is_after_request(of, heard), now, &mut accounted)
+            }
+            request => self.account_again(range, |of| of == request, now, &mut accounted),
         };
         if !waited_for {
-            self.count_unawaited(range, request, is_new);
+            self.count_unawaited(range, header.request, is_new);
         }
     }
 
@@ -156,7 +161,7 @@ impl Recovery {
         &mut self,
         range: &Range<u64>,
         now: Instant,
-        accounted: &mut impl FnMut(Range<u64>),
+        accounted: &mut impl FnMut(Range<u64>, Request),
     ) -> bool {
         let mut waited_for = false;
         let mut index = 0;
@@ -171,7 +176,7 @@ impl Recovery {
                 continue;
             }
             waited_for = true;
-            accounted(part);
+            accounted(part, 0);
             if front.is_empty() && rest.is_empty() {
                 self.first.remove(index);
             } else if front.is_empty() {
@@ -195,29 +200,30 @@ impl Recovery {
     fn account_again(
         &mut self,
         range: &Range<u64>,
-        request: Request,
+        is_answered: impl Fn(Request) -> bool,
         now: Instant,
-        accounted: &mut impl FnMut(Range<u64>),
+        accounted: &mut impl FnMut(Range<u64>, Request),
     ) -> bool {
         let mut waited_for = false;
         for index in (0..self.again.len()).rev() {
             let pending = &mut self.again[index];
             let part = pending.range.start.max(range.start)..pending.range.end.min(range.end);
-            if pending.request != request || part.is_empty() {
-                if pending.request == request && waited_for {
+            if !is_answered(pending.request) || part.is_empty() {
+                if is_answered(pending.request) && waited_for {
                     pending.overtaken.get_or_insert(now);
                 }
                 continue;
             }
             waited_for = true;
             let (front, rest) = (pending.range.start..part.start, part.end..pending.range.end);
-            accounted(part);
+            accounted(part, pending.request);
             if front.is_empty() && rest.is_empty() {
                 self.again.remove(index);
             } else if front.is_empty() {
-                pending.range = rest;
+                // The answer is under way.
+                (pending.range, pending.given) = (rest, now);
             } else {
-                let behind = Pending { range: rest, ..pending.clone() };
+                let behind = Pending { range: rest, given: now, ..pending.clone() };
                 pending.range = front;
                 pending.overtaken.get_or_insert(now);
                 if !behind.range.is_empty() {
@@ -228,18 +234,24 @@ impl Recovery {
         waited_for
     }
 
-    /// The source has dealt with everything up to that request: what it was asked for before has been sent. A segment
-    /// that is `answered` to a request may itself be in front of others that are.
-    pub(crate) fn handle_heard(&mut self, heard: u32, answered: Request, now: Instant) {
+    /// The source has dealt with everything up to a request: what it was asked for before has been sent, in front of that
+    /// datagram. Unless it is part of the answer itself, as are first transmissions of what was asked for and had never been
+    /// sent (docs/protocol.md UDP-12): they go in the order of the lane.
+    pub(crate) fn handle_heard(&mut self, header: &DatagramHeader, now: Instant) {
+        let is_first = header.kind == DatagramKind::Data && header.request == 0;
         for pending in &mut self.again {
-            if pending.request != answered && !is_after_request(pending.request, heard) {
+            let is_under_way = match header.request {
+                0 => is_first && pending.range.end > header.offset,
+                answered => pending.request == answered,
+            };
+            if !is_under_way && !is_after_request(pending.request, header.heard) {
                 pending.overtaken.get_or_insert(now);
             }
         }
     }
 
     /// Declares lost what is overdue. Calls `accounted` with each such transmission; bytes that are `here` by another one
-    /// are not asked for again.
+    /// are not asked for again. Requirements: docs/protocol.md UDP-13.
     pub(crate) fn expire(
         &mut self,
         received: u64,

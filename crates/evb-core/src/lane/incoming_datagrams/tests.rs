@@ -80,7 +80,8 @@ fn a_datagram_asks_for_as_many_ranges_as_it_holds() {
     datagrams.recovery.permit(0..10_000, at(0));
     // Every second hundred is here.
     for start in (100..10_000).step_by(200) {
-        datagrams.recovery.handle_arrival(&(start..start + 100), 0, true, at(10), |_| {});
+        let header = from_source(DatagramKind::Data, 1, 0);
+        datagrams.recovery.handle_arrival(&(start..start + 100), &header, true, at(10), |_, _| {});
     }
     datagrams.recovery.expire(0, datagrams.reassembly.here(), at(1000), |_, _| {});
     for number in 0..MAX_RESEND_RANGES as u64 {

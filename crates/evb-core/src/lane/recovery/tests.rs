@@ -1,6 +1,10 @@
 #![expect(clippy::single_range_in_vec_init, reason = "lists of one range are meant")]
 
 use super::*;
+use crate::{
+    id::{BuilderId, Epoch, SourceId},
+    wire::datagram::Association,
+};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -16,9 +20,33 @@ fn lane() -> Recovery {
     recovery
 }
 
+/// Of a datagram of lane bytes from `offset` on, or of records.
+fn header(heard: u32, request: Request, offset: Option<u64>) -> DatagramHeader {
+    let kind = if offset.is_some() { DatagramKind::Data } else { DatagramKind::Records };
+    let association = Association {
+        epoch: Epoch::new(1),
+        source: SourceId::new(1),
+        builder: BuilderId::new(1),
+        connection: 1,
+    };
+    DatagramHeader { kind, request, association, sequence: 1, heard, offset: offset.unwrap_or(0) }
+}
+
 fn arrive(recovery: &mut Recovery, range: Range<u64>, request: Request, now: Instant) -> Vec<Range<u64>> {
+    arrive_hearing(recovery, range, request, request.into(), now)
+}
+
+fn arrive_hearing(
+    recovery: &mut Recovery,
+    range: Range<u64>,
+    request: Request,
+    heard: u32,
+    now: Instant,
+) -> Vec<Range<u64>> {
     let mut parts = Vec::new();
-    recovery.handle_arrival(&range, request, true, now, |part| parts.push(part));
+    let header = header(heard, request, Some(range.start));
+    recovery.handle_heard(&header, now);
+    recovery.handle_arrival(&range, &header, true, now, |part, _| parts.push(part));
     parts
 }
 
@@ -83,9 +111,9 @@ fn a_lost_repetition_is_known_from_what_was_sent_after_it() {
     arrive(&mut recovery, 100..1000, 0, at(20));
     expire(&mut recovery, at(300));
     recovery.ask(0..100, 9, at(300));
-    recovery.handle_heard(8, 0, at(400));
+    recovery.handle_heard(&header(8, 0, None), at(400));
     assert_eq!(expire(&mut recovery, at(1000)), []);
-    recovery.handle_heard(9, 0, at(1000));
+    recovery.handle_heard(&header(9, 0, None), at(1000));
     assert_eq!(expire(&mut recovery, at(1250)), [(0..100, 9)]);
     assert_eq!(recovery.lost(), 0..100);
 }
@@ -98,15 +126,36 @@ fn an_answer_of_several_segments_is_not_overtaken_by_its_own_first() {
     expire(&mut recovery, at(300));
     recovery.ask(0..300, 9, at(300));
     recovery.ask(400..500, 9, at(300));
-    recovery.handle_heard(9, 9, at(400));
     assert_eq!(arrive(&mut recovery, 0..100, 9, at(400)), [0..100]);
     assert_eq!(expire(&mut recovery, at(800)), []);
     // What was sent before it and is not here is overtaken, as by a datagram that answers something else.
-    recovery.handle_heard(9, 9, at(800));
     assert_eq!(arrive(&mut recovery, 200..300, 9, at(800)), [200..300]);
     assert_eq!(expire(&mut recovery, at(1050)), [(100..200, 9)]);
-    recovery.handle_heard(10, 10, at(1100));
+    recovery.handle_heard(&header(10, 10, Some(0)), at(1100));
     assert_eq!(expire(&mut recovery, at(1350)), [(400..500, 9)]);
+}
+
+/// The datagram with the permission was lost, and the one with the request was not: the source sends the bytes for the
+/// first time, and says that it heard of the request.
+#[test]
+fn a_first_transmission_may_answer_a_request() {
+    let mut recovery = lane();
+    let due = recovery.next_timeout().unwrap();
+    assert_eq!(expire(&mut recovery, due), [(0..1000, 0)]);
+    recovery.ask(0..1000, 9, due);
+    let now = due + MILLISECOND;
+    assert_eq!(arrive_hearing(&mut recovery, 0..100, 0, 9, now), [0..100]);
+    assert_eq!(expire(&mut recovery, now + MILLISECOND), []);
+    let now = now + MILLISECOND;
+    assert_eq!(arrive_hearing(&mut recovery, 200..1000, 0, 9, now), [200..1000]);
+    assert_eq!(expire(&mut recovery, now + MILLISECOND), [(100..200, 9)]);
+    assert_eq!((recovery.counters().late_after_loss, recovery.patience), (0, 0));
+    // One that was sent before the request was heard of came late.
+    let mut recovery = lane();
+    expire(&mut recovery, due);
+    recovery.ask(0..1000, 9, due);
+    assert_eq!(arrive_hearing(&mut recovery, 0..100, 0, 8, now), []);
+    assert_eq!((recovery.counters().late_after_loss, recovery.patience), (1, 1));
 }
 
 #[test]
@@ -118,7 +167,9 @@ fn a_mistake_widens_the_window() {
     assert_eq!((recovery.counters().late_after_loss, recovery.lost()), (1, 0..0));
     assert_eq!(recovery.window(), MILLISECOND / 2);
     // A copy that the network made is no mistake.
-    recovery.handle_arrival(&(100..200), 0, false, at(270), |_| panic!("accounted twice"));
+    recovery.handle_arrival(&(100..200), &header(0, 0, Some(100)), false, at(270), |_, _| {
+        panic!("accounted twice")
+    });
     assert_eq!((recovery.counters().duplicates, recovery.window()), (1, MILLISECOND / 2));
 }
 
