@@ -223,3 +223,6 @@ impl DatagramCounters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
