@@ -231,11 +231,18 @@ impl OutgoingLane {
     }
 
     /// The builder lacks `range` and permits that it is sent again. What was never sent goes in its turn, what is committed
-    /// is gone; a newer request for the same bytes replaces an older one (docs/protocol.md UDP-12).
-    pub(crate) fn handle_resend(&mut self, range: Range<u64>, request: Request) -> Result<(), LaneError> {
+    /// is gone, what lies beyond `known` left too late for the builder to miss it; a newer request for the same bytes replaces
+    /// an older one (docs/protocol.md UDP-12).
+    pub(crate) fn handle_resend(
+        &mut self,
+        mut range: Range<u64>,
+        known: u64,
+        request: Request,
+    ) -> Result<(), LaneError> {
         if range.end > self.granted.max(self.sent) {
             return Err(self.outside("resend", range.end, self.committed));
         }
+        range.end = range.end.min(known);
         self.resends.retain_mut(|(waiting, _)| {
             if waiting.start < range.end && range.start < waiting.end {
                 // What is left of it beside the new one is asked for anew when it is missed again.

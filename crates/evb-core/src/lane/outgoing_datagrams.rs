@@ -1,6 +1,7 @@
 //! [`OutgoingDatagrams`]: what a source knows of one lane's datagrams, beside the lane itself.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use bytes::{BufMut as _, BytesMut};
 
@@ -44,7 +45,12 @@ pub(crate) struct OutgoingDatagrams {
     /// Announced up to there, then: to measure how long the answer takes.
     timed: Option<(u64, Instant)>,
     round_trip: RoundTrip,
+    /// How far the lane had been sent when datagrams came in, of late.
+    sent: VecDeque<(Instant, u64)>,
 }
+
+/// How many datagrams of late are remembered.
+const REMEMBERED: usize = 64;
 
 /// What the headers of the segments of one train have in common.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +87,7 @@ impl OutgoingDatagrams {
             failures: 0,
             timed: None,
             round_trip: RoundTrip::new(estimate),
+            sent: VecDeque::new(),
         }
     }
 
@@ -176,6 +183,22 @@ impl OutgoingDatagrams {
     /// So many datagrams were sent.
     pub(crate) fn advance(&mut self, count: u32) {
         self.sequence = self.sequence.wrapping_add(count);
+    }
+
+    /// A datagram comes in, and the lane has been sent up to there.
+    pub(crate) fn note_sent(&mut self, sent: u64, now: Instant) {
+        if self.sent.len() == REMEMBERED {
+            self.sent.pop_front();
+        }
+        self.sent.push_back((now, sent));
+    }
+
+    /// Up to where a request that comes now can know that bytes are lost. What left less than a round trip ago was on its
+    /// way when the builder asked: it had not heard that the grant came through (docs/protocol.md UDP-12).
+    pub(crate) fn can_be_missed(&self, now: Instant) -> u64 {
+        let flight = self.round_trip.least() * 3 / 4;
+        let first = self.sent.iter().find(|(at, _)| now.since(*at) < flight);
+        first.map_or(u64::MAX, |(_, sent)| *sent)
     }
 }
 

@@ -61,7 +61,7 @@ fn what_came_after_all_is_not_sent_again() {
     lane.announce(&mut BytesMut::new());
     lane.handle_grant(300).unwrap();
     assert_eq!(range_of(lane.take(300)), Some(0..300));
-    lane.handle_resend(0..300, 1).unwrap();
+    lane.handle_resend(0..300, u64::MAX, 1).unwrap();
     lane.handle_commit(100, &[200..300], |_, _| ()).unwrap();
     assert_eq!(lane.sendable(), 100);
     assert_eq!(lane.take(300), Some(Taken { range: 100..200, request: 1 }));

@@ -1,6 +1,6 @@
 //! Lanes over datagrams: what differs from a stream at the source's end.
 
-use core::time::Duration;
+use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 
@@ -50,6 +50,7 @@ impl SourceCore {
             DatagramKind::ProbeReply => return Ok(()),
             DatagramKind::Data | DatagramKind::Probe => return Err(DatagramFault::WrongDirection),
         }
+        datagrams.note_sent(self.lanes[lane].sent(), now);
         let is_newer = datagrams.handle_header(header, now);
         self.announce.insert(lane);
         while let Some((record, items)) = next_record(&mut body)? {
@@ -68,7 +69,7 @@ impl SourceCore {
                 }
                 RecordHeader::Resend { request, .. } => {
                     for range in items {
-                        self.resend(lane, range?, request)?;
+                        self.resend(lane, range?, request, now)?;
                     }
                 }
                 RecordHeader::Announced { offset } => self.handle_announced(lane, offset, now),
@@ -145,12 +146,14 @@ impl SourceCore {
     fn resend(
         &mut self,
         lane: usize,
-        range: core::ops::Range<u64>,
+        range: Range<u64>,
         request: Request,
+        now: Instant,
     ) -> Result<(), DatagramFault> {
+        let known = self.datagrams[lane].as_ref().map_or(u64::MAX, |datagrams| datagrams.can_be_missed(now));
         let lane = &mut self.lanes[lane];
         let before = lane.resends();
-        lane.handle_resend(range, request)?;
+        lane.handle_resend(range, known, request)?;
         self.counters.resends += u64::from(lane.resends() > before);
         Ok(())
     }

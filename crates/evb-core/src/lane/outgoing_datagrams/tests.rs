@@ -74,7 +74,7 @@ fn a_request_is_heard_when_its_bytes_are_handed_out() {
     datagrams.handle_header(&from_builder(1), at(0));
     assert_eq!(datagrams.sealing(DatagramKind::Data, 0, &lane).header(0, 0).heard, 1);
     datagrams.handle_header(&from_builder(2), at(10));
-    lane.handle_resend(50..250, 2).unwrap();
+    lane.handle_resend(50..250, u64::MAX, 2).unwrap();
     assert_eq!(write(&mut datagrams, &mut lane, at(20)).0.heard, 1);
     let taken = lane.take(100).unwrap();
     assert_eq!(datagrams.sealing(DatagramKind::Data, taken.request, &lane).header(0, 50).heard, 1);

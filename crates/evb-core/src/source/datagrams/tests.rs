@@ -60,9 +60,18 @@ fn header(kind: DatagramKind, sequence: u32) -> DatagramHeader {
 
 /// A datagram of records comes; what was released.
 fn hear(source: &mut SourceCore, sequence: u32, body: &[u8]) -> Result<Vec<bytes::Bytes>, DatagramFault> {
+    hear_at(at(10), source, sequence, body)
+}
+
+fn hear_at(
+    now: Instant,
+    source: &mut SourceCore,
+    sequence: u32,
+    body: &[u8],
+) -> Result<Vec<bytes::Bytes>, DatagramFault> {
     let mut released = Vec::new();
     let header = header(DatagramKind::Records, sequence);
-    source.handle_datagram(0, &header, body, at(10), |payload| released.push(payload))?;
+    source.handle_datagram(0, &header, body, now, |payload| released.push(payload))?;
     Ok(released)
 }
 
@@ -70,10 +79,11 @@ fn grant(source: &mut SourceCore, sequence: u32, end: u64) {
     hear(source, sequence, &RecordHeader::Grant { end }.encode()).unwrap();
 }
 
+/// A request comes, long after whatever else happened.
 fn resend(source: &mut SourceCore, request: u16, ranges: &[Range<u64>]) -> Result<(), DatagramFault> {
     let mut body = BytesMut::new();
     encode_resend(request, ranges, &mut body);
-    hear(source, request.into(), &body).map(drop)
+    hear_at(at(50_000), source, request.into(), &body).map(drop)
 }
 
 fn report(source: &SourceCore) -> SourceReport {
