@@ -152,12 +152,18 @@ impl Assembly {
         is_large
     }
 
-    /// Payload bytes from `position` on. Returns whether they went to memory of their own, where they are to be summed.
-    pub(super) fn write(&mut self, source: usize, position: usize, bytes: &[u8]) -> bool {
+    /// Payload bytes from `position` on; `running` sums up those that go to memory of their own.
+    pub(super) fn write(
+        &mut self,
+        source: usize,
+        position: usize,
+        bytes: &[u8],
+        running: &mut RunningChecksum,
+    ) {
         match &mut self.parts[source].place {
             PartPlace::Own(memory) => {
                 memory.extend_from_slice(bytes);
-                return true;
+                running.follow(memory);
             }
             PartPlace::Arena { start, length } => {
                 if position == 0 {
@@ -172,7 +178,6 @@ impl Assembly {
             }
             PartPlace::Nowhere => {}
         }
-        false
     }
 
     /// Memory of its own of a large fragment, to be read into.
@@ -183,7 +188,7 @@ impl Assembly {
         }
     }
 
-    /// All bytes are here: checks them. `running` has summed up those of a large fragment.
+    /// All bytes are here: checks them. `running` knows those of a large fragment.
     pub(super) fn finish(
         &mut self,
         source: usize,
@@ -192,7 +197,10 @@ impl Assembly {
     ) -> bool {
         let part = &mut self.parts[source];
         let found = match &part.place {
-            PartPlace::Own(_) => running.take(),
+            PartPlace::Own(memory) => {
+                running.catch_up(memory);
+                running.take()
+            }
             PartPlace::Arena { start, length } => {
                 Checksum::of(&self.arena[*start as usize..(*start + *length) as usize])
             }

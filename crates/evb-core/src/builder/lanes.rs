@@ -228,8 +228,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn handle_filled(&mut self, lane: usize, count: usize, now: Instant) -> Result<(), LaneError> {
         let Some(arrival) = self.lanes.lanes[lane].lane.arrival() else { return Ok(()) };
         if let Some(memory) = arrival.fragment.slot.and_then(|slot| self.slots[slot].own_memory(lane)) {
-            let from = memory.len() - count;
-            self.lanes.lanes[lane].running.update(&memory[from..]);
+            self.lanes.lanes[lane].running.follow(memory);
         }
         self.complete_piece(lane, &arrival, count as u64, now);
         self.after_data(lane, now);
@@ -319,9 +318,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
         if !payload.is_empty() {
             let at = position.max(HEADER) - HEADER;
-            if self.slots[slot].write(lane, at, payload) {
-                reception.running.update(payload);
-            }
+            self.slots[slot].write(lane, at, payload, &mut reception.running);
         }
         Ok(())
     }
