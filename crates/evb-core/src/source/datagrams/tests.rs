@@ -79,11 +79,11 @@ fn grant(source: &mut SourceCore, sequence: u32, end: u64) {
     hear(source, sequence, &RecordHeader::Grant { end }.encode()).unwrap();
 }
 
-/// A request comes, long after whatever else happened.
+/// A request comes, long after whatever was sent.
 fn resend(source: &mut SourceCore, request: u16, ranges: &[Range<u64>]) -> Result<(), DatagramFault> {
     let mut body = BytesMut::new();
     encode_resend(request, ranges, &mut body);
-    hear_at(at(50_000), source, request.into(), &body).map(drop)
+    hear_at(at(50_000 * u64::from(request)), source, request.into(), &body).map(drop)
 }
 
 fn report(source: &SourceCore) -> SourceReport {
