@@ -5,8 +5,8 @@ use super::{
     control::{Assignments, Completions, Decisions, Verdict},
     preamble::{ConnectionKind, PreambleError, check_preamble, preamble},
     record::{
-        ANNOUNCEMENT, Announcement, MAX_ANNOUNCEMENTS, MAX_COMMIT_RANGES, MAX_DATA, RECORD_HEADER,
-        RecordError, RecordHeader, decode_range, encode_commit,
+        ANNOUNCEMENT, Announcement, MAX_ANNOUNCEMENTS, MAX_COMMIT_RANGES, MAX_DATA, MAX_RESEND_RANGES,
+        RECORD_HEADER, RecordError, RecordHeader, decode_range, encode_commit, encode_resend, next_record,
     },
 };
 use crate::{
@@ -44,6 +44,55 @@ fn golden_bytes_of_every_record() {
     Announcement { event: EventId::new(5), timestamp: Timestamp::new(6), length: 7 }
         .encode(&mut announcement);
     assert_eq!(hex(&announcement), "050000000000000006000000000000000700000000000000");
+    let mut resend = BytesMut::new();
+    encode_resend(0x1122, core::slice::from_ref(&(9..10)), &mut resend);
+    assert_eq!(hex(&resend), "0500010010000000221100000000000009000000000000000a00000000000000");
+    let known = RecordHeader::Announced { offset: 0x33 }.encode();
+    assert_eq!(hex(&known), "06000000000000003300000000000000");
+    let missing = RecordHeader::Reannounce { offset: 0x44 }.encode();
+    assert_eq!(hex(&missing), "07000000000000004400000000000000");
+}
+
+#[test]
+fn a_request_has_a_number_and_ranges() {
+    let mut body = BytesMut::new();
+    let ranges: Vec<_> = (0..40u64).map(|start| start * 2..start * 2 + 1).collect();
+    encode_resend(7, &ranges, &mut body);
+    let header = RecordHeader::Resend { count: MAX_RESEND_RANGES as u16, request: 7 };
+    let mut rest = &body[..];
+    assert_eq!(next_record(&mut rest).map(|record| record.map(|(header, _)| header)), Ok(Some(header)));
+    assert_eq!((rest, next_record(&mut rest)), (&[][..], Ok(None)));
+    let with = |at: usize, value: u8| {
+        let mut bytes = *body.first_chunk::<RECORD_HEADER>().unwrap();
+        bytes[at] = value;
+        RecordHeader::decode(bytes)
+    };
+    for (at, value, what) in
+        [(8, 0, "number 0"), (10, 1, "number 65543"), (2, 0, "no range"), (2, 31, "too long")]
+    {
+        assert!(matches!(with(at, value), Err(RecordError::Length { kind: 5, .. })), "{what}");
+    }
+    assert_eq!(with(1, 1), Err(RecordError::Flags(1)));
+}
+
+#[test]
+fn records_of_a_datagram_are_whole() {
+    let mut body = BytesMut::new();
+    body.extend_from_slice(&RecordHeader::Grant { end: 3 }.encode());
+    encode_commit(7, &[9..10, 20..30], &mut body);
+    for cut in 0..=body.len() {
+        let mut rest = &body[..cut];
+        let mut read = || next_record(&mut rest).map(|record| record.map(|(_, items)| items.len()));
+        let expected = match cut {
+            0 => vec![Ok(None)],
+            1..16 => vec![Err(RecordError::Truncated)],
+            16 => vec![Ok(Some(0)), Ok(None)],
+            17..64 => vec![Ok(Some(0)), Err(RecordError::Truncated)],
+            _ => vec![Ok(Some(0)), Ok(Some(32)), Ok(None)],
+        };
+        let got: Vec<_> = expected.iter().map(|_| read()).collect();
+        assert_eq!(got, expected, "{cut} bytes");
+    }
 }
 
 proptest! {
@@ -65,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn headers_near_valid_ones_round_trip(kind in 0u8..6, count in 0u16..1100, length in 0u32..30_000, offset: u64) {
+    fn headers_near_valid_ones_round_trip(kind in 0u8..9, count in 0u16..1100, length in 0u32..30_000, offset: u64) {
         let mut bytes = [0; RECORD_HEADER];
         bytes[0] = kind;
         bytes[2..4].copy_from_slice(&count.to_le_bytes());

@@ -113,7 +113,7 @@ impl Bench {
             assignments.add(&mut (EventId::default(), 0), EventId::new(event), at(0).as_nanos());
             self.core.handle_assignments(&assignments, at(0)).unwrap();
             announcement(event, *length).encode(&mut body);
-            let payload = vec![event as u8; *length];
+            let payload = payload(event, *length);
             let header = encode_fragment_header(EventId::new(event), Checksum::of(&payload));
             self.lane.extend_from_slice(&header);
             self.lane.extend_from_slice(&payload);
@@ -170,6 +170,10 @@ impl Bench {
     fn counters(&self) -> RecoveryCounters {
         self.core.datagram_counters(0).recovery
     }
+}
+
+fn payload(event: u64, length: usize) -> Vec<u8> {
+    (0..length as u64).map(|index| ((event * 31 + index * 7) % 251) as u8).collect()
 }
 
 fn announcement(event: u64, length: usize) -> Announcement {
@@ -299,8 +303,9 @@ fn bytes_are_delivered_once_and_in_order() {
     bench.say(at(0));
     assert_eq!(bench.built(), [1, 2]);
     for event in &bench.events {
+        let mut fragments = event.fragments();
         assert!(
-            event.fragments().all(|fragment| fragment.payload.iter().all(|b| *b == event.id.number() as u8))
+            fragments.all(|fragment| fragment.payload == payload(event.id.number(), fragment.payload.len()))
         );
     }
     // Each byte ended once, whatever came twice.

@@ -40,12 +40,11 @@ fn from_source(kind: DatagramKind, sequence: u32, heard: u32) -> DatagramHeader 
     DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence, heard, offset: 0 }
 }
 
-/// What a datagram says: its header, and its records with the ranges of each.
-fn write(
-    datagrams: &mut IncomingDatagrams,
-    lane: &mut IncomingLane,
-    now: Instant,
-) -> (DatagramHeader, Vec<(RecordHeader, Vec<Range<u64>>)>) {
+/// Records with the ranges of each.
+type Said = Vec<(RecordHeader, Vec<Range<u64>>)>;
+
+/// What a datagram says: its header, and its records.
+fn write(datagrams: &mut IncomingDatagrams, lane: &mut IncomingLane, now: Instant) -> (DatagramHeader, Said) {
     let mut bytes = BytesMut::new();
     datagrams.write(lane, &mut Vec::new(), now, &mut bytes);
     assert!(bytes.len() <= MIN_MTU - IPV6_UDP, "{} bytes: not every path carries them", bytes.len());
@@ -59,7 +58,7 @@ fn write(
     (header, records.collect())
 }
 
-fn commits(said: &[(RecordHeader, Vec<Range<u64>>)]) -> usize {
+fn commits(said: &Said) -> usize {
     said.iter().filter(|(record, _)| matches!(record, RecordHeader::Commit { .. })).count()
 }
 
