@@ -190,4 +190,9 @@ fn a_round_trip_ends_with_the_first_data_that_heard_of_the_permission() {
     // Its repetition by the network measures nothing.
     datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), at(90_000));
     assert_eq!(datagrams.recovery.timeout(), Duration::from_millis(3));
+    // Of two that are heard of together, only the later one is measured: how long the other waited at the source is unknown.
+    write(&mut datagrams, &mut lane, at(91_000));
+    write(&mut datagrams, &mut lane, at(91_500));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 4, 4), at(92_100));
+    assert_eq!(datagrams.recovery.timeout(), Duration::from_micros(2850), "0.95 ms + 4 · 0.475 ms");
 }
