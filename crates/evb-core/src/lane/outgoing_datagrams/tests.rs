@@ -164,3 +164,14 @@ fn the_answer_to_an_announcement_is_a_round_trip() {
     let patience = Duration::from_millis(120) + ANSWER_WITHIN;
     assert_eq!(datagrams.next_timeout(), Some(at(50_000) + patience), "40 ms + 4 · 20 ms");
 }
+
+#[test]
+fn what_left_within_a_flight_cannot_be_missed() {
+    let mut datagrams = OutgoingDatagrams::new(ASSOCIATION, Some(Duration::from_millis(1)), 1472, 0);
+    datagrams.note_sent(100, at(0));
+    datagrams.note_sent(300, at(700));
+    let known = [700, 749, 750, 1449, 1450].map(|micros| datagrams.can_be_missed(at(micros)));
+    assert_eq!(known, [100, 100, 300, 300, u64::MAX]);
+    (0..1000).for_each(|sent| datagrams.note_sent(sent, at(2000)));
+    assert_eq!((datagrams.sent.len(), datagrams.can_be_missed(at(2000))), (REMEMBERED, 936));
+}

@@ -220,6 +220,22 @@ fn a_new_request_replaces_an_older_one_for_the_same_bytes() {
 }
 
 #[test]
+fn what_is_still_on_its_way_is_not_sent_again() {
+    let mut source = source(4);
+    grant(&mut source, 1, 200);
+    take_all(&mut source);
+    hear_at(at(600), &mut source, 2, &RecordHeader::Grant { end: 400 }.encode()).unwrap();
+    take_all(&mut source);
+    // A round trip is about 1 ms, as nothing was measured: the first half has had its time, the other has not.
+    let mut body = BytesMut::new();
+    encode_resend(3, core::slice::from_ref(&(100..400)), &mut body);
+    hear_at(at(1000), &mut source, 3, &body).unwrap();
+    assert_eq!(take_all(&mut source), [(100..200, 3)]);
+    hear_at(at(2000), &mut source, 4, &body).unwrap();
+    assert_eq!(take_all(&mut source), [(100..400, 3)]);
+}
+
+#[test]
 fn so_many_requests_wait_and_no_more() {
     let mut source = source(20);
     grant(&mut source, 1, 2000);
