@@ -36,8 +36,14 @@ pub(crate) struct Recovery {
     patience: u32,
     /// Losses since the window changed.
     confirmed: u32,
-    /// What was declared lost last.
-    written_off: VecDeque<(Range<u64>, Request)>,
+    /// By how much the timer waits longer than usual, as a power of two: it went off, and the bytes came nevertheless.
+    caution: u32,
+    /// When that changed last.
+    caution_at: Instant,
+    /// Whether the last timer may still prove a mistake.
+    on_trial: bool,
+    /// What was declared lost last, and whether by the timer.
+    written_off: VecDeque<(Range<u64>, Request, bool)>,
     counters: RecoveryCounters,
 }
 
@@ -72,6 +78,10 @@ const LEAST_WINDOW: Duration = Duration::from_micros(50);
 const MOST_PATIENCE: u32 = 10;
 /// After so many losses that were no mistakes, the window shrinks again (RFC 8985 §6.2 has 16 recoveries).
 const LOSSES_PER_PATIENCE: u32 = 16;
+/// What the timer may grow by, as a power of two.
+const MOST_CAUTION: u32 = 3;
+/// How long the timer stays so before it is halved: whatever kept a host busy is over.
+const CAUTION_LASTS: Duration = Duration::from_secs(1);
 /// So many of the last losses are remembered, to know a mistake when it arrives (docs/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
@@ -88,6 +98,9 @@ impl Recovery {
             gap: Duration::ZERO,
             patience: 0,
             confirmed: 0,
+            caution: 0,
+            caution_at: now,
+            on_trial: false,
             written_off: VecDeque::new(),
             counters: RecoveryCounters::default(),
         }
@@ -105,7 +118,7 @@ impl Recovery {
 
     /// How long an answer may take.
     pub(crate) fn timeout(&self) -> Duration {
-        self.round_trip.timeout(self.failures).max(self.gap * 2)
+        self.round_trip.timeout(self.failures + self.caution).max(self.gap * 2)
     }
 
     /// How long to wait before what was said is said again, after it was in vain `failures` times.
@@ -152,7 +165,7 @@ impl Recovery {
             request => self.account_again(range, |of| of == request, now, &mut accounted),
         };
         if !waited_for {
-            self.count_unawaited(range, header.request, is_new);
+            self.count_unawaited(range, header.request, is_new, now);
         }
     }
 
@@ -274,7 +287,7 @@ impl Recovery {
                 if written_off.len() == REMEMBERED {
                     written_off.pop_front();
                 }
-                written_off.push_back((pending.range.clone(), pending.request));
+                written_off.push_back((pending.range.clone(), pending.request, !overtaken));
                 *confirmed += 1;
                 let wanted = pending.range.start.max(received)..pending.range.end;
                 if wanted.start < wanted.end {
@@ -288,6 +301,11 @@ impl Recovery {
         if timed_out {
             self.failures += 1;
             self.counters.timeouts += 1;
+            self.on_trial = true;
+        }
+        if self.caution > 0 && now.since(self.caution_at) >= CAUTION_LASTS {
+            self.caution -= 1;
+            self.caution_at = now;
         }
         if self.confirmed >= LOSSES_PER_PATIENCE {
             self.confirmed = 0;
@@ -306,17 +324,22 @@ impl Recovery {
     }
 
     /// Requirements: docs/protocol.md UDP-14.
-    fn count_unawaited(&mut self, range: &Range<u64>, request: Request, is_new: bool) {
-        let overlaps = |(lost, of): &(Range<u64>, Request)| {
+    fn count_unawaited(&mut self, range: &Range<u64>, request: Request, is_new: bool, now: Instant) {
+        let overlaps = |(lost, of, _): &&(Range<u64>, Request, bool)| {
             *of == request && lost.start < range.end && range.start < lost.end
         };
-        if self.written_off.iter().any(overlaps) {
-            // It was declared lost too early: wait longer before the next is.
-            self.counters.late_after_loss += 1;
+        let Some((_, _, by_timer)) = self.written_off.iter().find(overlaps) else {
+            self.counters.duplicates += u64::from(!is_new);
+            return;
+        };
+        // It was declared lost too early: wait longer before the next is.
+        self.counters.late_after_loss += 1;
+        if !by_timer {
             self.patience = (self.patience + 1).min(MOST_PATIENCE);
             self.confirmed = 0;
-        } else if !is_new {
-            self.counters.duplicates += 1;
+        } else if core::mem::take(&mut self.on_trial) {
+            self.caution = (self.caution + 1).min(MOST_CAUTION);
+            self.caution_at = now;
         }
     }
 

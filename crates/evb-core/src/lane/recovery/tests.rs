@@ -155,7 +155,7 @@ fn a_first_transmission_may_answer_a_request() {
     expire(&mut recovery, due);
     recovery.ask(0..1000, 9, due);
     assert_eq!(arrive_hearing(&mut recovery, 0..100, 0, 8, now), []);
-    assert_eq!((recovery.counters().late_after_loss, recovery.patience), (1, 1));
+    assert_eq!((recovery.counters().late_after_loss, recovery.caution), (1, 1));
 }
 
 #[test]
@@ -193,4 +193,19 @@ fn a_paced_source_is_given_its_time() {
         arrive(&mut recovery, start..start + 100, 0, at(now));
     }
     assert!(recovery.timeout() >= Duration::from_micros(3800), "{:?}", recovery.timeout());
+}
+
+#[test]
+fn a_timer_that_was_mistaken_waits_longer_for_a_while() {
+    let mut recovery = lane();
+    arrive(&mut recovery, 0..900, 0, at(500));
+    let due = at(500) + recovery.timeout();
+    expire(&mut recovery, due);
+    // Both pieces come nevertheless: one mistake.
+    arrive(&mut recovery, 900..950, 0, due + MILLISECOND);
+    arrive(&mut recovery, 950..1000, 0, due + MILLISECOND);
+    assert_eq!((recovery.counters().late_after_loss, recovery.timeout()), (2, RoundTrip::FLOOR * 2));
+    assert_eq!(recovery.window(), MILLISECOND / 4, "nothing was reordered");
+    expire(&mut recovery, due + Duration::from_secs(2));
+    assert_eq!(recovery.timeout(), RoundTrip::FLOOR);
 }
