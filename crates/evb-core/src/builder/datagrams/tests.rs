@@ -159,7 +159,9 @@ impl Bench {
         all
     }
 
+    /// Events that are built, all complete.
     fn built(&self) -> Vec<u64> {
+        assert!(self.events.iter().all(Event::is_complete), "a fragment is damaged");
         self.events.iter().map(|event| event.id.number()).collect()
     }
 
