@@ -18,16 +18,22 @@ mod qos;
 mod mixed;
 mod modes;
 mod probe;
+mod loss;
+mod recovery;
+pub(crate) mod relay;
+mod damage;
+mod speed;
 mod smoke;
 
 use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use self::{
     bench::Bench,
     network::{Network, Shape},
+    system::Transport,
 };
 use crate::repo;
 
@@ -50,6 +56,26 @@ pub(crate) struct LabArgs {
     /// Only the cases whose name contains this.
     #[arg(long, global = true, default_value = "")]
     only: String,
+    /// What carries the lanes, in `incast` and `babar`.
+    #[arg(long, global = true, default_value = "tcp")]
+    transport: Transports,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Transports {
+    Tcp,
+    Udp,
+    Both,
+}
+
+impl Transports {
+    fn all(self) -> &'static [Transport] {
+        match self {
+            Self::Tcp => &[Transport::Tcp],
+            Self::Udp => &[Transport::Udp],
+            Self::Both => &[Transport::Tcp, Transport::Udp],
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -70,6 +96,12 @@ enum Scenario {
     Modes,
     /// `evbd probe-buffer` against ports of known buffers, and one that cannot be overflowed.
     Probe,
+    /// UDP and TCP at full speed while packets are lost at random, and while bits are flipped.
+    Loss,
+    /// How long single losses take to be repaired.
+    Recovery,
+    /// What two cores move over loopback: evb over UDP and TCP, and iperf3.
+    Speed,
     /// The short subset that CI runs.
     Smoke,
     /// Bring a network up and hold it until Ctrl-C; `ip netns exec evb-s1 …` runs a command on a host.
@@ -111,6 +143,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<bool> {
         seconds: args.seconds,
         runs: args.runs,
         only: args.only.clone(),
+        transports: args.transport.all(),
     };
     let report = match args.scenario {
         Scenario::Incast => incast::run(&bench)?,
@@ -121,6 +154,9 @@ pub(crate) fn run(args: &LabArgs) -> Result<bool> {
         Scenario::Mixed => mixed::run(&bench)?,
         Scenario::Modes => modes::run(&bench)?,
         Scenario::Probe => probe::run(&bench)?,
+        Scenario::Loss => loss::run(&bench)?,
+        Scenario::Recovery => recovery::run(&bench)?,
+        Scenario::Speed => speed::run(&bench)?,
         Scenario::Smoke | Scenario::Up { .. } | Scenario::Down => smoke::run(&bench)?,
     };
     report.finish(&bench.out)

@@ -7,13 +7,18 @@ use super::{
     bench::Bench,
     network::{Network, Shape},
     report::{Bound, Report},
-    system::{Mode, System, Trigger},
+    system::{Mode, System, Transport, Trigger, safe_window},
 };
 
 /// A 22nd of 32 kB.
 const FRAGMENT: u64 = 1455;
 /// Share of what 15 ports carry at best, at the limit.
-const LIMIT: f64 = 0.9;
+fn limit_share(transport: Transport) -> f64 {
+    match transport {
+        Transport::Tcp => 0.91,
+        Transport::Udp => 0.95,
+    }
+}
 
 fn shape(mbit: u64) -> Shape {
     Shape { sources: 22, builders: 15, rate: mbit * 1_000_000, port_buffer: 160 * 1024 }
@@ -23,27 +28,42 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("babar");
     {
         let network = Network::up(shape(50))?;
-        design(bench, &network, &mut report, Trigger::Periodic(1000.0), "periodic")?;
-        design(bench, &network, &mut report, Trigger::Poisson(1000.0), "poisson")?;
+        for transport in bench.transports {
+            design(bench, &network, &mut report, Trigger::Periodic(1000.0), "periodic", *transport)?;
+            design(bench, &network, &mut report, Trigger::Poisson(1000.0), "poisson", *transport)?;
+        }
     }
     {
         let network = Network::up(shape(25))?;
-        limit(bench, &network, &mut report)?;
+        for transport in bench.transports {
+            limit(bench, &network, &mut report, *transport, Mode::Credit)?;
+            let window = Mode::Window(safe_window(network.shape()));
+            limit(bench, &network, &mut report, *transport, window)?;
+        }
     }
-    if bench.wants("22x15 full scale") {
+    for transport in bench.transports {
+        full_scale(bench, &mut report, *transport)?;
+    }
+    Ok(report)
+}
+
+/// What BaBar had; here the processors are the limit.
+fn full_scale(bench: &Bench, report: &mut Report, transport: Transport) -> Result<()> {
+    let name = Bench::name("22x15 full scale", transport);
+    if bench.wants(&name) {
         let network = Network::up(shape(100))?;
-        let system = System::new(Mode::Credit, FRAGMENT).trigger(Trigger::Periodic(2000.0));
-        let outcome = bench.run(&network, "22x15 full scale", system)?;
+        let system = System::new(Mode::Credit, FRAGMENT).over(transport).trigger(Trigger::Periodic(2000.0));
+        let outcome = bench.run(&network, &name, system)?;
         report.add(&outcome);
         report.note(format!(
-            "22x15 at 100 Mbit/s and 2 kHz: {:.0} events/s, {} drops, dead time {:.2} %, machine busy {:.0} %",
+            "{name} at 100 Mbit/s and 2 kHz: {:.0} events/s, {} drops, dead time {:.2} %, machine busy {:.0} %",
             outcome.number("rates.events_per_s"),
             outcome.drops(),
             outcome.number("dead_time_fraction") * 100.0,
             outcome.machine_busy * 100.0,
         ));
     }
-    Ok(report)
+    Ok(())
 }
 
 /// 15 ports of 50 Mbit/s.
@@ -58,10 +78,12 @@ pub(crate) fn design(
     report: &mut Report,
     trigger: Trigger,
     kind: &str,
+    transport: Transport,
 ) -> Result<()> {
-    let name = format!("22x15 design {kind}");
+    let name = Bench::name(&format!("22x15 design {kind}"), transport);
     if bench.wants(&name) {
-        let outcome = bench.run(network, &name, System::new(Mode::Credit, FRAGMENT).trigger(trigger))?;
+        let system = System::new(Mode::Credit, FRAGMENT).over(transport).trigger(trigger);
+        let outcome = bench.run(network, &name, system)?;
         report.add(&outcome);
         report.clean(&outcome);
         report.holds_timed(
@@ -76,17 +98,26 @@ pub(crate) fn design(
 }
 
 /// As fast as 15 ports of 25 Mbit/s go.
-fn limit(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
-    let name = "22x15 limit";
-    if bench.wants(name) {
-        let outcome = bench.run(network, name, System::new(Mode::Credit, FRAGMENT))?;
+fn limit(
+    bench: &Bench,
+    network: &Network,
+    report: &mut Report,
+    transport: Transport,
+    mode: Mode,
+) -> Result<()> {
+    let case = if mode == Mode::Credit { "22x15 limit" } else { "22x15 limit window" };
+    let name = Bench::name(case, transport);
+    if bench.wants(&name) {
+        let outcome = bench.run(network, &name, System::new(mode, FRAGMENT).over(transport))?;
         report.add(&outcome);
         report.clean(&outcome);
-        report.holds_timed(
-            &format!("{name}: share of 15 ports' goodput"),
-            outcome.goodput_share(),
-            Bound::AtLeast(LIMIT),
-        );
+        if mode == Mode::Credit {
+            report.holds_timed(
+                &format!("{name}: share of 15 ports' goodput"),
+                outcome.goodput_share(),
+                Bound::AtLeast(limit_share(transport)),
+            );
+        }
     }
     Ok(())
 }

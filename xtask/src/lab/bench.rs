@@ -14,7 +14,7 @@ use super::{
     fleet::{Fleet, machine_ticks},
     network::{Network, PortCount},
     outcome::Outcome,
-    system::System,
+    system::{System, Transport},
 };
 
 /// Beyond a run's own length: start, drain, final counters.
@@ -27,12 +27,22 @@ pub(crate) struct Bench {
     pub(crate) seconds: f64,
     pub(crate) runs: usize,
     pub(crate) only: String,
+    /// What carries the lanes, one after the other, in scenarios that can do both.
+    pub(crate) transports: &'static [Transport],
 }
 
 impl Bench {
     /// Whether the user wants that case.
     pub(crate) fn wants(&self, name: &str) -> bool {
         name.contains(&self.only)
+    }
+
+    /// A case's name: what does not go over TCP says so.
+    pub(crate) fn name(case: &str, transport: Transport) -> String {
+        match transport {
+            Transport::Tcp => case.to_owned(),
+            Transport::Udp => format!("{case} udp"),
+        }
     }
 
     /// Runs a system to its end.

@@ -37,10 +37,26 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Starts `evbd run CONFIG --role …` on every host, the supervisor first.
     pub(crate) fn start(network: &Network, evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
+        let command = |host: &str| network.command(host, &evbd.to_string_lossy());
+        Self::start_each(network.hosts(), command, config, folder)
+    }
+
+    /// The same with processes of this host that play the hosts' roles.
+    pub(crate) fn start_here(hosts: &[&str], evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        Self::start_each(hosts, |_| Command::new(evbd), config, folder)
+    }
+
+    fn start_each(
+        hosts: Vec<String>,
+        command: impl Fn(&str) -> Command,
+        config: &Path,
+        folder: &Path,
+    ) -> Result<Self> {
         let mut fleet = Self { processes: Vec::new(), started: Instant::now() };
-        for host in network.hosts() {
+        for host in hosts {
             let log = folder.join(format!("{host}.log"));
-            let mut command = network.command(&host, &evbd.to_string_lossy());
+            let mut command = command(&host);
             command.arg("run").arg(config).args(["--role", &role(&host)]);
             command.arg("--summary").arg(folder.join(format!("{host}.json")));
             command

@@ -70,7 +70,7 @@ fn point(bench: &Bench, network: &Network, report: &mut Report, name: &str, mode
         sources: shape.sources,
         builders: shape.builders,
         goodput_bits_per_s: full.goodput() as u64,
-        capacity_bits_per_s: port_capacity(shape) as u64,
+        capacity_bits_per_s: port_capacity(shape, full.system.transport, FRAGMENT) as u64,
         drops: full.drops(),
         retransmits: count(&full, "network.tcp_retransmits"),
         complete: count(&full, "events.complete"),

@@ -4,7 +4,12 @@
 //! Hosts: `sup` 10.77.3.1, `s<i>` 10.77.1.i, `b<j>` 10.77.2.j. Segmentation offloads are off, so that packets are as
 //! large as on a wire; congestion control is pinned per route, because the machine's default may pace by itself.
 
-use std::{collections::BTreeMap, fmt, process::Command};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -44,6 +49,8 @@ pub(crate) struct PortCount {
 /// A network that is up; dropping it takes it down.
 pub(crate) struct Network {
     shape: Shape,
+    /// Which hosts, by the beginnings of their names, take which file for `/etc/hosts`.
+    names: Vec<(&'static str, PathBuf)>,
 }
 
 impl Network {
@@ -55,7 +62,7 @@ impl Network {
         }
         run("ip", &["netns", "add", SWITCH])?;
         // From here on the guard takes down whatever has been made.
-        let network = Self { shape };
+        let network = Self { shape, names: Vec::new() };
         run("ip", &["-n", SWITCH, "link", "add", "br0", "type", "bridge"])?;
         run("ip", &["-n", SWITCH, "link", "set", "br0", "up"])?;
         for host in network.hosts() {
@@ -141,8 +148,18 @@ impl Network {
     /// A command on a host. It becomes the program itself, so its process id is the program's.
     pub(crate) fn command(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &format!("{PREFIX}{host}"), program]);
+        command.args(["netns", "exec", &format!("{PREFIX}{host}")]);
+        if let Some((_, file)) = self.names.iter().find(|(prefix, _)| host.starts_with(prefix)) {
+            // `ip netns exec` has made a mount namespace for it.
+            command.args(["sh", "-ec", "mount --bind \"$0\" /etc/hosts; exec \"$@\""]).arg(file);
+        }
+        command.arg(program);
         command
+    }
+
+    /// From now on, commands on hosts whose names begin like that have this file for `/etc/hosts`.
+    pub(crate) fn name_hosts(&mut self, prefix: &'static str, file: &Path) {
+        self.names.push((prefix, file.to_owned()));
     }
 }
 
@@ -194,7 +211,7 @@ fn port_counts(json: &str) -> Result<BTreeMap<String, PortCount>> {
 }
 
 /// Runs a program and gives its output.
-fn run(program: &str, arguments: &[&str]) -> Result<String> {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String> {
     let output =
         Command::new(program).args(arguments).output().with_context(|| format!("{program} does not run"))?;
     if !output.status.success() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     network::{PortCount, Shape},
-    system::{System, port_capacity},
+    system::{System, Transport, port_capacity},
 };
 
 /// One run, measured from inside and from outside.
@@ -44,7 +44,16 @@ impl Outcome {
 
     /// Goodput as a share of what all builders' ports carry at best.
     pub(crate) fn goodput_share(&self) -> f64 {
-        self.goodput() / (port_capacity(self.shape) * f64::from(self.shape.builders))
+        let System { transport, fragment, .. } = self.system;
+        self.goodput() / (port_capacity(self.shape, transport, fragment) * f64::from(self.shape.builders))
+    }
+
+    /// What was sent again: TCP segments, or ranges that builders asked for.
+    pub(crate) fn repeated(&self) -> f64 {
+        match self.system.transport {
+            Transport::Tcp => self.number("network.tcp_retransmits"),
+            Transport::Udp => self.number("network.datagrams.resends"),
+        }
     }
 
     /// Packets that the switch has dropped for want of room.
@@ -91,6 +100,7 @@ impl Outcome {
         json!({
             "name": self.name,
             "network": self.shape.to_string(),
+            "transport": self.system.transport.name(),
             "mode": self.system.mode.name(),
             "slots": self.system.slots,
             "fragment_bytes": self.system.fragment,

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::outcome::Outcome;
+use super::{outcome::Outcome, system::Transport};
 
 /// Two comparisons are all that the bounds need.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,6 +60,11 @@ impl Report {
     /// Keeps and prints an outcome, and holds it to what every outcome must: a summary that the wire confirms.
     pub(crate) fn add(&mut self, outcome: &Outcome) {
         println!("{}", row(outcome));
+        self.keep(outcome);
+    }
+
+    /// The same, where the scenario prints a table of its own.
+    pub(crate) fn keep(&mut self, outcome: &Outcome) {
         self.yes(
             &format!("{}: the ports carried what the summary claims", outcome.name),
             outcome.is_plausible(),
@@ -133,9 +138,11 @@ impl Report {
     }
 }
 
+/// `resent`: TCP's retransmissions, or ranges that builders asked for; the rest is of datagrams: losses found by a timer,
+/// segments that came after all, and what the builder's kernel dropped.
 fn header() -> String {
     format!(
-        "{:<28} {:>9} {:>6} {:>8} {:>9} {:>9} {:>9} {:>8} {:>6} {:>6} {:>5} {:>8}",
+        "{:<28} {:>8} {:>6} {:>6} {:>8} {:>7} {:>7} {:>8} {:>6} {:>6} {:>5} {:>4} {:>7} {:>6} {:>5} {:>5}",
         "case",
         "Mbit/s",
         "share",
@@ -147,14 +154,22 @@ fn header() -> String {
         "incomp",
         "dead",
         "busy",
-        "RSS MiB"
+        "MiB",
+        "resent",
+        "timers",
+        "late",
+        "rdrop"
     )
 }
 
 fn row(o: &Outcome) -> String {
     let rss = o.peak_rss_kib.values().max().copied().unwrap_or(0) / 1024;
+    let of_datagrams = |key: &str| match o.system.transport {
+        Transport::Tcp => "-".to_owned(),
+        Transport::Udp => format!("{:.0}", o.number(&format!("network.datagrams.{key}"))),
+    };
     format!(
-        "{:<28} {:>9.1} {:>5.1}% {:>8} {:>9.1} {:>9.2} {:>9.2} {:>8.0} {:>6.0} {:>5.1}% {:>4.0}% {:>8}",
+        "{:<28} {:>8.1} {:>5.1}% {:>6} {:>8.1} {:>7.2} {:>7.2} {:>8.0} {:>6.0} {:>5.1}% {:>4.0}% {:>4} {:>7.0} {:>6} {:>5} {:>5}",
         o.name,
         o.goodput() / 1e6,
         o.goodput_share() * 100.0,
@@ -167,6 +182,10 @@ fn row(o: &Outcome) -> String {
         o.number("dead_time_fraction") * 100.0,
         o.machine_busy * 100.0,
         rss,
+        o.repeated(),
+        of_datagrams("timeouts"),
+        of_datagrams("late_after_loss"),
+        of_datagrams("receive_drops"),
     )
 }
 

@@ -2,7 +2,14 @@
 
 use anyhow::Result;
 
-use super::{babar, bench::Bench, incast, network::Network, report::Report, system::Trigger};
+use super::{
+    babar,
+    bench::Bench,
+    incast,
+    network::Network,
+    report::Report,
+    system::{Transport, Trigger},
+};
 
 /// Seconds of each run.
 const SECONDS: f64 = 5.0;
@@ -18,11 +25,13 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::untimed("smoke");
     {
         let network = Network::up(incast::shape(8))?;
-        incast::credit(&bench, &network, &mut report)?;
-        incast::window(&bench, &network, &mut report)?;
+        for transport in [Transport::Tcp, Transport::Udp] {
+            incast::credit(&bench, &network, &mut report, transport, incast::FRAGMENT)?;
+        }
+        incast::window(&bench, &network, &mut report, Transport::Tcp, incast::FRAGMENT)?;
         incast::none(&bench, &network, &mut report, 16)?;
     }
     let network = babar::design_network()?;
-    babar::design(&bench, &network, &mut report, Trigger::Periodic(1000.0), "periodic")?;
+    babar::design(&bench, &network, &mut report, Trigger::Periodic(1000.0), "periodic", Transport::Tcp)?;
     Ok(report)
 }

@@ -4,9 +4,32 @@ use std::fmt::Write as _;
 
 use super::network::{Shape, address};
 
-/// Payload of a full TCP segment and its L2 frame: 1500 bytes of IP, 20 + 20 + 12 of headers, 14 of Ethernet.
-const SEGMENT: f64 = 1448.0;
-const FRAME_OVERHEAD: f64 = 66.0;
+/// A full L2 frame: 1500 bytes of IP and 14 of Ethernet.
+const FRAME: f64 = 1514.0;
+
+/// What carries the lanes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Transport {
+    Tcp,
+    Udp,
+}
+
+impl Transport {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+
+    /// Payload of a full packet, behind 20 + 20 + 12 of headers, or 20 + 8 and our own 40.
+    fn segment(self) -> f64 {
+        match self {
+            Self::Tcp => 1448.0,
+            Self::Udp => 1432.0,
+        }
+    }
+}
 
 /// How the lanes are shaped.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,6 +67,7 @@ pub(crate) enum Trigger {
 /// A system to run.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
+    pub(crate) transport: Transport,
     pub(crate) mode: Mode,
     pub(crate) trigger: Trigger,
     pub(crate) slots: u32,
@@ -57,12 +81,19 @@ pub(crate) struct System {
     pub(crate) offload: &'static str,
     /// Guaranteed rates of the classes data, control, monitoring and other, in bit/s.
     pub(crate) classes: Option<[u64; 4]>,
+    /// What may be on its way to a builder, in bytes of L2 frames, on a path that holds more than a port; else as the port has it.
+    pub(crate) budget: Option<u64>,
+    /// Builders are told by name, which hosts may take for different addresses.
+    pub(crate) named: bool,
+    /// What builders check of each fragment, as the configuration has it.
+    pub(crate) check: &'static str,
 }
 
 impl System {
     /// As fast as the builders take it, 16 slots.
     pub(crate) fn new(mode: Mode, fragment: u64) -> Self {
         Self {
+            transport: Transport::Tcp,
             mode,
             trigger: Trigger::Fast,
             slots: 16,
@@ -71,7 +102,14 @@ impl System {
             rates: Vec::new(),
             offload: "software",
             classes: None,
+            budget: None,
+            named: false,
+            check: "stamp",
         }
+    }
+
+    pub(crate) fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
     }
 
     pub(crate) fn trigger(self, trigger: Trigger) -> Self {
@@ -94,6 +132,20 @@ impl System {
         Self { classes: Some(guaranteed), ..self }
     }
 
+    pub(crate) fn budget(self, bytes: u64) -> Self {
+        Self { budget: Some(bytes), ..self }
+    }
+
+    /// Builders are told as `builder-1` and so on.
+    pub(crate) fn named(self) -> Self {
+        Self { named: true, ..self }
+    }
+
+    /// Builders check every byte.
+    pub(crate) fn checked(self) -> Self {
+        Self { check: "full", ..self }
+    }
+
     /// The file. Every host appears; which roles a process hosts is said on its command line.
     pub(crate) fn config(&self, shape: Shape, seconds: f64) -> anyhow::Result<String> {
         let trigger = match self.trigger {
@@ -102,28 +154,33 @@ impl System {
             Trigger::Poisson(rate) => format!("{{ kind = \"poisson\", rate = \"{rate:.3} Hz\" }}"),
         };
         let shaping = self.shaping();
+        let port_buffer = match self.budget {
+            Some(_) => String::new(),
+            None => format!("port_buffer = \"{} B\"\n", shape.port_buffer),
+        };
         let mut toml = format!(
             "[run]\nnumber = 1\nduration = \"{seconds} s\"\nseed = 1\n\n\
              [supervisor]\nlisten = \"{}:7000\"\ntrigger = {trigger}\nslots = {}\n\n\
-             [network]\ntransport = \"tcp\"\nlink_rate = \"{} Mbit/s\"\nport_buffer = \"{} B\"\nmtu = 1500\n\
+             [network]\ntransport = \"{}\"\nlink_rate = \"{} Mbit/s\"\n{port_buffer}mtu = 1500\n\
              congestion_control = \"cubic\"\nadmission = \"{}\"\n\n\
              [shaping]\n{shaping}\n\n[security]\nmode = \"none\"\n",
             address("sup")?,
             self.slots,
+            self.transport.name(),
             shape.rate / 1_000_000,
-            shape.port_buffer,
             if self.warn { "warn" } else { "refuse" },
         );
         for i in 1..=shape.sources {
             let (bind, size) = (address(&format!("s{i}"))?, self.fragment);
             write!(toml, "\n[[source]]\nid = {i}\nbind = \"{bind}\"\n")?;
+            let check = self.check;
             writeln!(
                 toml,
-                "input = {{ kind = \"generator\", size = \"{size} B\" }}\nmax_fragment = \"{size} B\""
+                "input = {{ kind = \"generator\", size = \"{size} B\", check = \"{check}\" }}\nmax_fragment = \"{size} B\""
             )?;
         }
         for j in 1..=shape.builders {
-            let listen = address(&format!("b{j}"))?;
+            let listen = if self.named { format!("builder-{j}") } else { address(&format!("b{j}"))? };
             write!(
                 toml,
                 "\n[[builder]]\nid = {j}\nlisten = \"{listen}:7101\"\nsink = {{ kind = \"null\" }}\n"
@@ -144,6 +201,9 @@ impl System {
             Mode::TokenBucket => "mode = \"token-bucket\"".to_owned(),
             Mode::None => "mode = \"none\"".to_owned(),
         };
+        if let Some(budget) = self.budget {
+            shaping += &format!("\nbudget = \"{budget} B\"");
+        }
         if !self.rates.is_empty() {
             shaping += &format!("\nrate_counts = \"buffer\"\noffload = \"{}\"", self.offload);
         }
@@ -158,21 +218,28 @@ impl System {
 
     /// Seconds that an event's L2 frames take through one port.
     pub(crate) fn wire_time(&self, shape: Shape) -> f64 {
-        let frames = (self.fragment as f64 / SEGMENT).ceil();
-        let bytes = self.fragment as f64 + frames * FRAME_OVERHEAD;
+        let segment = self.transport.segment();
+        let frames = (self.fragment as f64 / segment).ceil();
+        let bytes = self.fragment as f64 + frames * (FRAME - segment);
         bytes * f64::from(shape.sources) * 8.0 / shape.rate as f64
     }
 }
 
-/// Payload that one port carries at best, in bit/s: full segments, nothing else.
-pub(crate) fn port_capacity(shape: Shape) -> f64 {
-    shape.rate as f64 * SEGMENT / (SEGMENT + FRAME_OVERHEAD)
+/// What the lane has in front of each fragment.
+const FRAGMENT_HEADER: f64 = 16.0;
+
+/// Payload that one port carries at best, in bit/s: full packets of an MTU of 1500, nothing else in them than fragments of
+/// that size with their headers. The port counts L2 frames, 1514 bytes of each; of the 1538 that such a packet takes of a
+/// real line, it would be less by the same part for every transport.
+pub(crate) fn port_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
+    let payload = fragment as f64 / (fragment as f64 + FRAGMENT_HEADER);
+    shape.rate as f64 * transport.segment() / FRAME * payload
 }
 
 /// The largest window per lane of which all sources' together fit into nine tenths of a port's buffer, headers included.
 pub(crate) fn safe_window(shape: Shape) -> u64 {
     let share = 0.9 * shape.port_buffer as f64 / f64::from(shape.sources);
-    (share * SEGMENT / (SEGMENT + FRAME_OVERHEAD) / 100.0).floor() as u64 * 100
+    (share * Transport::Tcp.segment() / FRAME / 100.0).floor() as u64 * 100
 }
 
 #[cfg(test)]

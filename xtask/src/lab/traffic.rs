@@ -14,7 +14,10 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use socket2::SockRef;
 
-use super::network::{Network, address};
+use super::{
+    network::{Network, address},
+    relay::relay,
+};
 
 /// Code points: bulk (CS1) and network control (CS6), RFC 4594.
 const BULK: u32 = 8 << 2;
@@ -34,6 +37,8 @@ pub(crate) enum Half {
     Bulk { to: SocketAddr, seconds: f64 },
     /// Asks for so many seconds; prints quantiles of the answers' times as JSON.
     Ask { to: SocketAddr, seconds: f64 },
+    /// Relays streams and datagrams, and flips a bit in that percentage of the datagrams.
+    Relay { at: SocketAddr, to: SocketAddr, percent: f64 },
 }
 
 /// Runs one half to its end.
@@ -42,6 +47,7 @@ pub(crate) fn run(half: Half) -> Result<()> {
         Half::Serve { bulk, control } => serve(bulk, control),
         Half::Bulk { to, seconds } => send_bulk(to, seconds),
         Half::Ask { to, seconds } => ask(to, seconds),
+        Half::Relay { at, to, percent } => relay(at, to, percent),
     }
 }
 

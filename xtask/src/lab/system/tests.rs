@@ -17,8 +17,26 @@ fn the_configuration_is_toml_with_every_role() {
 }
 
 #[test]
-fn a_gigabit_carries_956_of_payload() {
-    assert_eq!((port_capacity(SHAPE) / 1e6).round(), 956.0);
+fn what_headers_leave_of_a_port() {
+    // Of 1514 bytes of a frame, 52 are headers of IP and TCP, or 28 of IP and UDP and 40 of ours, and 14 of Ethernet.
+    let capacity = |transport, fragment| (port_capacity(SHAPE, transport, fragment) / 1e4).round() / 100.0;
+    assert_eq!(capacity(Transport::Tcp, 64_000), 956.17);
+    assert_eq!(capacity(Transport::Udp, 64_000), 945.6);
+    assert_eq!(capacity(Transport::Udp, 1455), 935.55);
+    // A line without gap and preamble: 1538 bytes for 1514.
+    let line = Shape { rate: 1_000_000_000 * 1514 / 1538, ..SHAPE };
+    let behind = port_capacity(line, Transport::Udp, u64::MAX) / 1e9;
+    assert!((behind - 1432.0 / 1538.0).abs() < 1e-6, "{behind}");
+}
+
+#[test]
+fn a_budget_stands_in_for_the_port() {
+    let system = System::new(Mode::Credit, 64_000).over(Transport::Udp).budget(600_000).checked();
+    let table: toml::Table = system.config(SHAPE, 1.0).unwrap().parse().unwrap();
+    assert_eq!(table["network"]["transport"].as_str(), Some("udp"));
+    assert_eq!(table["shaping"]["budget"].as_str(), Some("600000 B"));
+    assert!(table["network"].get("port_buffer").is_none());
+    assert_eq!(table["source"][7]["input"]["check"].as_str(), Some("full"));
 }
 
 #[test]
@@ -33,7 +51,8 @@ fn all_windows_fit_into_the_port() {
     for sources in [1, 8, 32] {
         let shape = Shape { sources, ..SHAPE };
         let window = safe_window(shape) as f64;
-        let frames = window + (window / SEGMENT).ceil() * FRAME_OVERHEAD;
+        let segment = Transport::Tcp.segment();
+        let frames = window + (window / segment).ceil() * (FRAME - segment);
         assert!(frames * f64::from(sources) <= shape.port_buffer as f64, "{sources}");
     }
 }

@@ -1,0 +1,79 @@
+//! Corruption: a relay in front of the builder flips bits of datagrams whose UDP checksum fits again, so that nothing but
+//! evb's own check finds them.
+
+use std::{
+    fs,
+    process::{Child, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+
+use super::{
+    bench::Bench,
+    incast::FRAGMENT,
+    loss::is_exact,
+    network::{Network, Shape, address},
+    report::{Bound, Report},
+    system::{Mode, System, Transport},
+};
+
+/// Of the datagrams towards the builder, in percent.
+const DAMAGED: f64 = 1.0;
+/// So many must have reached the check.
+const REACHED: f64 = 100.0;
+
+/// The relay, until it is dropped.
+struct Relay(Child);
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a user-space relay of single datagrams carries without drops of its own.
+fn shape() -> Shape {
+    Shape { sources: 8, builders: 1, rate: 100_000_000, port_buffer: 128 * 1024 }
+}
+
+pub(crate) fn run(bench: &Bench, report: &mut Report) -> Result<()> {
+    let name = format!("8x1 {DAMAGED} % damaged udp");
+    if !bench.wants(&name) {
+        return Ok(());
+    }
+    let mut network = Network::up(shape())?;
+    let (relay, builder) = (address("sup")?, address("b1")?);
+    let hosts = |address: &str, of: &str| -> Result<_> {
+        let path = bench.out.join(format!("hosts-{of}"));
+        fs::write(&path, format!("{address} builder-1\n")).with_context(|| path.display().to_string())?;
+        Ok(path)
+    };
+    network.name_hosts("b", &hosts(&builder, "builder")?);
+    network.name_hosts("s", &hosts(&relay, "others")?);
+    let _relay = start(&network, &relay, &builder)?;
+    let system = System::new(Mode::Credit, FRAGMENT).over(Transport::Udp).named().checked();
+    let outcome = bench.run(&network, &name, system)?;
+    report.add(&outcome);
+    report.yes(&format!("{name}: every event complete, every byte right"), is_exact(&outcome));
+    let damaged = outcome.number("network.datagrams.damaged");
+    let foreign = outcome.number("network.datagrams.foreign");
+    report.holds(&format!("{name}: found by the builder's check"), damaged, Bound::AtLeast(REACHED));
+    report.note(format!(
+        "{name}: {damaged:.0} with a wrong checksum, {foreign:.0} not of this protocol (damaged in the first two bytes)"
+    ));
+    Ok(())
+}
+
+fn start(network: &Network, relay: &str, builder: &str) -> Result<Relay> {
+    let program = std::env::current_exe()?;
+    let mut command = network.command("sup", &program.to_string_lossy());
+    command.args(["lab-traffic", "relay", &format!("{relay}:7101"), &format!("{builder}:7101")]);
+    command.arg(DAMAGED.to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+    let child = command.spawn().context("starting the relay")?;
+    // It has to listen before sources connect; they would try again, though.
+    thread::sleep(Duration::from_millis(200));
+    Ok(Relay(child))
+}

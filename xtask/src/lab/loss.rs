@@ -1,0 +1,70 @@
+//! Packets lost at random towards the builder, at full speed, over UDP and TCP in turn; and flipped bits.
+
+use anyhow::Result;
+
+use super::{
+    bench::Bench,
+    damage,
+    incast::{self, FRAGMENT, SMALL},
+    network::Network,
+    outcome::Outcome,
+    report::{Bound, Report},
+    system::{Mode, Transport},
+};
+
+/// Of all packets towards the builder, in percent.
+const LOSSES: [f64; 4] = [0.0, 0.1, 1.0, 5.0];
+/// Of its goodput without loss, what UDP keeps at 1 %.
+const KEPT: f64 = 0.8;
+
+pub(crate) fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("loss");
+    {
+        let network = Network::up(incast::shape(8))?;
+        for fragment in [FRAGMENT, SMALL] {
+            at_full_speed(bench, &network, &mut report, fragment)?;
+        }
+    }
+    damage::run(bench, &mut report)?;
+    Ok(report)
+}
+
+fn at_full_speed(bench: &Bench, network: &Network, report: &mut Report, fragment: u64) -> Result<()> {
+    let small = if fragment == SMALL { " small" } else { "" };
+    let mut without: [Option<Outcome>; 2] = [None, None];
+    for percent in LOSSES {
+        for (transport, without) in [Transport::Udp, Transport::Tcp].into_iter().zip(&mut without) {
+            let name = Bench::name(&format!("8x1 {percent} % lost{small}"), transport);
+            if !bench.wants(&name) {
+                continue;
+            }
+            network.loss("b1", percent)?;
+            let system = incast::full_speed(Mode::Credit, transport, fragment).checked();
+            let outcome = bench.run(network, &name, system);
+            network.loss("b1", 0.0)?;
+            let outcome = outcome?;
+            report.add(&outcome);
+            report.yes(&format!("{name}: every event complete, every byte right"), is_exact(&outcome));
+            if transport == Transport::Udp {
+                let drops = outcome.drops() as f64;
+                report.holds(&format!("{name}: packets dropped by the switch"), drops, Bound::AtMost(0.0));
+            }
+            if percent == 0.0 {
+                *without = Some(outcome);
+            } else if let Some(without) = without {
+                let kept = outcome.goodput() / without.goodput();
+                let what = format!("{name}: of the goodput without loss");
+                match transport {
+                    Transport::Udp if percent == 1.0 => report.holds(&what, kept, Bound::AtLeast(KEPT)),
+                    _ => report.note(format!("{what}: {kept:.3}")),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Complete, and as generated: builders check every byte, and reject events with a wrong one.
+pub(super) fn is_exact(outcome: &Outcome) -> bool {
+    outcome.system.check == "full" && outcome.is_complete() && outcome.number("network.crc_errors") == 0.0
+}

@@ -1,0 +1,43 @@
+//! Single losses at full speed: how long until the bytes are there after all.
+
+use anyhow::Result;
+
+use super::{
+    bench::Bench,
+    incast::{self, FRAGMENT},
+    network::Network,
+    report::{Bound, Report},
+    system::{Mode, Transport},
+};
+
+/// Of all packets, in percent: about forty losses a second, five on each lane, so that they are single.
+const LOST: f64 = 0.05;
+/// So many losses make a 99th percentile.
+const LOSSES: f64 = 300.0;
+/// What the 99th percentile may be, in ms.
+const P99_MS: f64 = 10.0;
+
+pub(crate) fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::new("recovery");
+    let network = Network::up(incast::shape(8))?;
+    let name = "8x1 single losses udp";
+    network.loss("b1", LOST)?;
+    let system = incast::full_speed(Mode::Credit, Transport::Udp, FRAGMENT).checked();
+    let outcome = bench.run(&network, name, system)?;
+    report.add(&outcome);
+    report.clean(&outcome);
+    let recovery = |key: &str| outcome.number(&format!("network.datagrams.recovery_us.{key}"));
+    let round_trip = outcome.number("network.datagrams.round_trip_us");
+    let (p50, p99) = (recovery("p50") / 1e3, recovery("p99") / 1e3);
+    report.holds(&format!("{name}: losses measured"), recovery("count"), Bound::AtLeast(LOSSES));
+    let limit = 3.0 * round_trip / 1e3 + 2.0;
+    report.holds(&format!("{name}: median, ms, within 3 round trips + 2 ms"), p50, Bound::AtMost(limit));
+    report.holds(&format!("{name}: 99th percentile, ms"), p99, Bound::AtMost(P99_MS));
+    report.note(format!(
+        "{name}: {:.0} losses, recovered after p50 {p50:.2}, p99 {p99:.2}, at most {:.2} ms; round trip of lanes {:.2} ms",
+        recovery("count"),
+        recovery("max") / 1e3,
+        round_trip / 1e3,
+    ));
+    Ok(report)
+}

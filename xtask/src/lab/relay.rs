@@ -1,0 +1,100 @@
+//! A relay between sources and a builder that flips bits: `tc` cannot, and UDP's own checksum would find them. Here every
+//! datagram is received and sent anew, so that its checksum fits, and only evb's can tell.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
+    sync::Arc,
+    thread,
+};
+
+use anyhow::Result;
+use serde_json::json;
+
+/// Room for any datagram.
+const DATAGRAM: usize = 65_536;
+/// After so many damaged datagrams it says how many there were.
+const SAY_EVERY: u64 = 10;
+
+/// Relays streams verbatim, and datagrams both ways; of those towards the builder, each is damaged with that probability.
+pub(crate) fn relay(at: SocketAddr, to: SocketAddr, percent: f64) -> Result<()> {
+    let (listener, socket) = (TcpListener::bind(at)?, Arc::new(UdpSocket::bind(at)?));
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A source whose builder cannot be reached is hung up on, and tries again.
+            let _ = relay_stream(stream, to);
+        }
+    });
+    let mut ways: Vec<(SocketAddr, UdpSocket)> = Vec::new();
+    let (mut dice, mut damaged, mut datagram) = (Dice(1), 0u64, vec![0; DATAGRAM]);
+    loop {
+        let (length, source) = socket.recv_from(&mut datagram)?;
+        let datagram = &mut datagram[..length];
+        if dice.draw() * 100.0 < percent {
+            let bit = (dice.draw() * (length * 8) as f64) as usize;
+            datagram[bit / 8] ^= 1 << (bit % 8);
+            damaged += 1;
+            if damaged.is_multiple_of(SAY_EVERY) {
+                println!("{}", json!({ "damaged": damaged }));
+            }
+        }
+        let place = match ways.iter().position(|(known, _)| *known == source) {
+            Some(place) => place,
+            None => {
+                ways.push((source, back(&socket, source, to)?));
+                ways.len() - 1
+            }
+        };
+        // What cannot be sent is lost: that is what datagrams are.
+        let _ = ways[place].1.send(datagram);
+    }
+}
+
+/// The way to the builder for one source, with a thread for what comes back.
+fn back(socket: &Arc<UdpSocket>, source: SocketAddr, to: SocketAddr) -> io::Result<UdpSocket> {
+    let way = UdpSocket::bind((socket.local_addr()?.ip(), 0))?;
+    way.connect(to)?;
+    let (from_builder, socket) = (way.try_clone()?, Arc::clone(socket));
+    thread::spawn(move || {
+        let mut datagram = vec![0; DATAGRAM];
+        loop {
+            // A builder that is not there yet, or no more, refuses.
+            if let Ok(length) = from_builder.recv(&mut datagram) {
+                let _ = socket.send_to(&datagram[..length], source);
+            }
+        }
+    });
+    Ok(way)
+}
+
+fn relay_stream(source: TcpStream, to: SocketAddr) -> io::Result<()> {
+    let builder = TcpStream::connect(to)?;
+    for (mut from, mut into) in
+        [(source.try_clone()?, builder.try_clone()?), (builder.try_clone()?, source.try_clone()?)]
+    {
+        into.set_nodelay(true)?;
+        thread::spawn(move || {
+            let copied = io::copy(&mut from, &mut into);
+            // Either end that goes takes the other with it.
+            let _ = into.shutdown(std::net::Shutdown::Both);
+            copied
+        });
+    }
+    Ok(())
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014), from 0 to 1.
+struct Dice(u64);
+
+impl Dice {
+    fn draw(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! What two cores move over loopback, where no link limits: payload over UDP in packets of an MTU of 1500 and over TCP, the
+//! same work, next to what iperf3 moves in datagrams of that size. In turn, several times, in one go.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::{
+    bench::Bench,
+    fleet::Fleet,
+    outcome::median,
+    report::{Bound, Report},
+    system::Transport,
+};
+
+/// Payload of a datagram in a packet of 1500 bytes.
+const DATAGRAM: &str = "1472";
+/// No round is longer, in seconds.
+const SECONDS: f64 = 5.0;
+/// How often UDP must move what `iperf3 -u` does.
+const OVER_IPERF: f64 = 4.0;
+/// And of what TCP does.
+const OF_TCP: f64 = 0.6;
+
+/// One round, in bit/s of payload.
+struct Round {
+    udp: f64,
+    tcp: f64,
+    iperf_sent: f64,
+    iperf_received: f64,
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<Report> {
+    let mut report = Report::bare("speed");
+    println!(
+        "{:<6} {:>10} {:>10} {:>12} {:>12}   Gbit/s",
+        "round", "evb udp", "evb tcp", "iperf3 sent", "received"
+    );
+    let mut rounds = Vec::new();
+    for number in 1..=bench.runs {
+        let (iperf_sent, iperf_received) = iperf(bench)?;
+        let udp = evb(bench, Transport::Udp, number)?;
+        let tcp = evb(bench, Transport::Tcp, number)?;
+        let round = Round { udp, tcp, iperf_sent, iperf_received };
+        println!("{number:<6} {}", line(&round));
+        rounds.push(round);
+    }
+    let of = |get: fn(&Round) -> f64| median(rounds.iter().map(get));
+    let middle = Round {
+        udp: of(|r| r.udp),
+        tcp: of(|r| r.tcp),
+        iperf_sent: of(|r| r.iperf_sent),
+        iperf_received: of(|r| r.iperf_received),
+    };
+    println!("{:<6} {}", "median", line(&middle));
+    let sent = of(|r| r.udp / r.iperf_sent);
+    report.holds("udp over what iperf3 -u sent, median of rounds", sent, Bound::AtLeast(OVER_IPERF));
+    let received = of(|r| r.udp / r.iperf_received);
+    report.holds("udp over what iperf3 -u received, median of rounds", received, Bound::AtLeast(OVER_IPERF));
+    report.holds("udp over tcp, median of rounds", of(|r| r.udp / r.tcp), Bound::AtLeast(OF_TCP));
+    report.note(format!(
+        "median Gbit/s: evb udp {:.2}, evb tcp {:.2}, iperf3 -u sent {:.2} and received {:.2}",
+        middle.udp / 1e9,
+        middle.tcp / 1e9,
+        middle.iperf_sent / 1e9,
+        middle.iperf_received / 1e9
+    ));
+    Ok(report)
+}
+
+fn line(round: &Round) -> String {
+    let [udp, tcp, sent, received] =
+        [round.udp, round.tcp, round.iperf_sent, round.iperf_received].map(|rate| rate / 1e9);
+    format!("{udp:>10.2} {tcp:>10.2} {sent:>12.2} {received:>12.2}")
+}
+
+/// Payload per second of one source to one builder, a process each.
+fn evb(bench: &Bench, transport: Transport, round: usize) -> Result<f64> {
+    let folder = bench.out.join(format!("speed-{}-{round}", transport.name()));
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let config = folder.join("config.toml");
+    let seconds = bench.seconds.min(SECONDS);
+    fs::write(&config, configuration(transport, seconds))?;
+    let mut fleet = Fleet::start_here(&["sup", "s1", "b1"], &bench.evbd, &config, &folder)?;
+    fleet.wait(Duration::from_secs_f64(seconds) + Duration::from_secs(30), |_| Ok(()))?;
+    let text = fs::read_to_string(folder.join("sup.json")).with_context(|| fleet.complaints())?;
+    let summary: Value = serde_json::from_str(&text)?;
+    let events = |key: &str| summary["events"][key].as_u64();
+    let is_complete = events("assigned") > Some(0) && events("complete") == events("assigned");
+    if !is_complete || fleet.processes.iter().any(|process| process.code != Some(0)) {
+        anyhow::bail!("{} over loopback: not complete; see {}", transport.name(), folder.display());
+    }
+    summary["rates"]["payload_bytes_per_s"].as_f64().map(|rate| rate * 8.0).context("no rate")
+}
+
+fn configuration(transport: Transport, seconds: f64) -> String {
+    let transport = transport.name();
+    format!(
+        "[run]\nnumber = 1\nduration = \"{seconds} s\"\n\n\
+         [supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\nslots = 64\n\n\
+         [network]\ntransport = \"{transport}\"\nlink_rate = \"100 Gbit/s\"\nport_buffer = \"4 MiB\"\nmtu = 1500\n\
+         congestion_control = \"cubic\"\nadmission = \"warn\"\n\n[shaping]\nmode = \"credit\"\n\n\
+         [security]\nmode = \"none\"\n\n\
+         [[source]]\nid = 1\nbind = \"127.0.0.1\"\ninput = {{ kind = \"generator\", size = \"64 kB\" }}\n\
+         max_fragment = \"64 kB\"\n\n\
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = {{ kind = \"null\" }}\n"
+    )
+}
+
+/// What `iperf3 -u` sends and what of it arrives.
+fn iperf(bench: &Bench) -> Result<(f64, f64)> {
+    let server = ["-s", "-1", "-p", "7201"];
+    let server = Command::new("iperf3").args(server).stdout(Stdio::null()).spawn();
+    let mut server = Server(server.context("starting iperf3")?);
+    thread::sleep(Duration::from_millis(300));
+    let seconds = bench.seconds.min(SECONDS).ceil().to_string();
+    let arguments = ["-c", "127.0.0.1", "-p", "7201", "-u", "-l", DATAGRAM, "-b", "0", "-t", &seconds, "-J"];
+    let output = Command::new("iperf3").args(arguments).output().context("running iperf3")?;
+    server.0.wait()?;
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or(json!(null));
+    let rate = |sum: &str| {
+        said["end"][sum]["bits_per_second"].as_f64().with_context(|| format!("iperf3 states no {sum}"))
+    };
+    Ok((rate("sum_sent")?, rate("sum_received")?))
+}
+
+/// Ends iperf3's server if its client never came.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
