@@ -180,12 +180,8 @@ impl Driver {
             let unread = self.poll_lanes(cx)?;
             more |= unread;
             self.poll_fates(cx);
+            self.serve_timers(unread)?;
             let now = clock::now();
-            // What seems lost may be among what is not read yet.
-            let patience = if unread { READING } else { Duration::ZERO };
-            if self.core.next_timeout().is_some_and(|due| due + patience <= now) {
-                self.core.handle_timeout(now);
-            }
             self.drain(now)?;
             // An instant sink is done with its events by now.
             while self.poll_fates(cx) {
@@ -303,6 +299,21 @@ impl Driver {
         let more = self.ends.poll_read(cx, &mut self.core, &mut self.ended)?;
         self.drop_ended();
         Ok(more)
+    }
+
+    /// Has the machine do what is due. What seems lost may be among what is not read yet: before that is, timers wait.
+    fn serve_timers(&mut self, mut unread: bool) -> Result<(), RoleError> {
+        let now = clock::now();
+        let Some(due) = self.core.next_timeout().filter(|due| *due <= now) else { return Ok(()) };
+        if !unread {
+            unread = self.ends.read(&mut self.core, now, &mut self.ended)?;
+            self.drop_ended();
+        }
+        if !unread || due + READING <= now {
+            // What had come by then is read; not by any later time, if this thread was off its core meanwhile.
+            self.core.handle_timeout(now);
+        }
+        Ok(())
     }
 
     fn drop_ended(&mut self) {

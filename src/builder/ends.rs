@@ -27,7 +27,7 @@ pub(super) type Ended = (usize, LaneEnd);
 /// The ends of all lanes.
 pub(super) enum Ends {
     Stream(Vec<Option<BuilderEnd>>),
-    Datagrams(BuilderDatagrams),
+    Datagrams(Box<BuilderDatagrams>),
 }
 
 impl Ends {
@@ -45,7 +45,7 @@ impl Ends {
         }
         let wanted = under_way(shaping, sources.len());
         let mut options = options.datagrams();
-        options.receive_buffer.get_or_insert((wanted * 2).max(Bytes::mib(1)));
+        options.receive_buffer.get_or_insert_with(|| (wanted * 2).max(Bytes::mib(1)));
         let socket = udp::open(listener.local_addr()?, None, &options)?;
         let room = Bytes::new((socket.buffers().receive.count() as f64 * 2.0 / TRUE_SIZE) as u64);
         if let Shaping::Credit { budget, chunk, .. } = shaping
@@ -65,7 +65,7 @@ impl Ends {
                 "the socket's buffer may overflow; raise the sysctl net.core.rmem_max"
             );
         }
-        Ok(Self::Datagrams(BuilderDatagrams::new(socket, sources.to_vec())))
+        Ok(Self::Datagrams(Box::new(BuilderDatagrams::new(socket, sources.to_vec()))))
     }
 
     /// How far out of order a lane's bytes are kept.
@@ -122,6 +122,18 @@ impl Ends {
             }
         }
         Ok(more)
+    }
+
+    /// Reads all that has come by now, if lanes have timers of our own; whether there may be more.
+    pub(super) fn read(
+        &mut self,
+        core: &mut ShapedBuilder,
+        now: Instant,
+        ended: &mut Vec<Ended>,
+    ) -> io::Result<bool> {
+        let Self::Datagrams(ends) = self else { return Ok(false) };
+        let progress = ends.recv(core, now, |lane, end| ended.push((lane, end)))?;
+        Ok(progress == Progress::More)
     }
 
     /// The machine has records for a lane's source.

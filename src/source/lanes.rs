@@ -66,7 +66,7 @@ enum State {
 /// The source's end of a connection.
 pub(super) enum End {
     Stream(SourceEnd),
-    Datagrams(SourceDatagrams, Association),
+    Datagrams(Box<SourceDatagrams>, Association),
 }
 
 /// What every lane's connection needs to know.
@@ -127,7 +127,8 @@ impl Dialing {
                 );
             }
             socket.prepare(&*executor, rate).map_err(unreachable)?;
-            Ok((End::Datagrams(SourceDatagrams::new(stream, socket, path), association), welcome))
+            let end = SourceDatagrams::new(stream, socket, path);
+            Ok((End::Datagrams(Box::new(end), association), welcome))
         })
     }
 }

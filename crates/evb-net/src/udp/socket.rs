@@ -58,22 +58,31 @@ impl DatagramSocket {
         while taken < budget {
             let Poll::Ready(ready) = self.io.poll_read_ready(cx) else { return Ok(Progress::Drained) };
             let mut ready = ready?;
-            match self.pool.receive(ready.get_inner().as_fd()) {
-                Ok(messages) => {
-                    // Fewer: the kernel had no more when it looked, and tells tokio of the next that comes.
-                    if !self.pool.is_whole(messages) {
-                        ready.clear_ready();
-                    }
-                    taken += self.pool.hand_on(messages, &mut self.counts, &mut each);
+            match receive(&mut self.pool, ready.get_inner().as_fd(), &mut self.counts, &mut each)? {
+                (datagrams, Progress::More) => taken += datagrams,
+                // The kernel tells tokio of the next that comes.
+                (datagrams, Progress::Drained) => {
+                    ready.clear_ready();
+                    taken += datagrams;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_icmp(&error) => {
-                    self.counts.icmp += 1;
-                    self.counts.too_large_for_path += u64::from(error.raw_os_error() == Some(libc::EMSGSIZE));
-                    taken += 1;
-                }
-                Err(error) => return Err(error),
+            }
+        }
+        Ok(Progress::More)
+    }
+
+    /// The same without asking tokio, which hears of what has come only when the task is not busy: for whoever must know
+    /// that nothing is here.
+    ///
+    /// # Errors
+    /// The system's, on a socket that is broken.
+    pub fn recv(&mut self, budget: usize, mut each: impl FnMut(SocketAddr, &[u8])) -> io::Result<Progress> {
+        let mut taken = 0;
+        while taken < budget {
+            let socket = self.io.get_ref().as_fd();
+            let (datagrams, progress) = receive(&mut self.pool, socket, &mut self.counts, &mut each)?;
+            taken += datagrams;
+            if progress == Progress::Drained {
+                return Ok(progress);
             }
         }
         Ok(Progress::More)
@@ -193,6 +202,29 @@ impl DatagramSocket {
     /// The system's, on a socket that is broken.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.get_ref().local_addr()
+    }
+}
+
+/// Takes one batch: how many datagrams, and whether the kernel may have more.
+fn receive(
+    pool: &mut Pool,
+    socket: BorrowedFd<'_>,
+    counts: &mut UdpCounts,
+    each: &mut impl FnMut(SocketAddr, &[u8]),
+) -> io::Result<(usize, Progress)> {
+    match pool.receive(socket) {
+        Ok(messages) => {
+            let progress = if pool.is_whole(messages) { Progress::More } else { Progress::Drained };
+            Ok((pool.hand_on(messages, counts, each), progress))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok((0, Progress::Drained)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok((0, Progress::More)),
+        Err(error) if is_icmp(&error) => {
+            counts.icmp += 1;
+            counts.too_large_for_path += u64::from(error.raw_os_error() == Some(libc::EMSGSIZE));
+            Ok((1, Progress::More))
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -33,11 +33,17 @@ const REPLIES: usize = 64;
 #[derive(Debug)]
 pub struct BuilderDatagrams {
     socket: DatagramSocket,
+    door: Door,
+    datagram: BytesMut,
+}
+
+/// Who may come in.
+#[derive(Debug)]
+struct Door {
     /// By lane, ascending.
     sources: Vec<SourceId>,
     links: Vec<Option<Link>>,
     replies: Vec<(SocketAddr, [u8; DATAGRAM_HEADER])>,
-    datagram: BytesMut,
     strangers: Strangers,
 }
 
@@ -61,22 +67,23 @@ impl BuilderDatagrams {
     pub fn new(socket: DatagramSocket, sources: Vec<SourceId>) -> Self {
         let links = sources.iter().map(|_| None).collect();
         let strangers = Strangers { counts: DatagramReport::default(), log: RefusalLog::new("datagrams") };
-        Self { socket, sources, links, replies: Vec::new(), datagram: BytesMut::new(), strangers }
+        let door = Door { sources, links, replies: Vec::new(), strangers };
+        Self { socket, door, datagram: BytesMut::new() }
     }
 
     /// A lane's handshake is over, and its association begins.
     pub fn open(&mut self, lane: usize, stream: TcpStream) {
-        self.links[lane] = Some(Link { stream, peer: None });
+        self.door.links[lane] = Some(Link { stream, peer: None });
     }
 
     /// A lane is over.
     pub fn close(&mut self, lane: usize) {
-        self.links[lane] = None;
+        self.door.links[lane] = None;
     }
 
     /// Whether a lane is open.
     pub fn is_open(&self, lane: usize) -> bool {
-        self.links[lane].is_some()
+        self.door.links[lane].is_some()
     }
 
     /// Feeds what has come to `core`; `ended` hears of lanes that are over.
@@ -90,34 +97,11 @@ impl BuilderDatagrams {
         now: Instant,
         mut ended: impl FnMut(usize, LaneEnd),
     ) -> io::Result<Progress> {
-        let Self { socket, sources, links, replies, strangers, .. } = self;
-        let progress = socket.poll_recv(cx, TURN, |from, bytes| {
-            let (header, body) = match DatagramHeader::open(bytes) {
-                Ok(opened) => opened,
-                Err(error) => return strangers.note(from, &error),
-            };
-            let known = sources.binary_search(&header.association.source).ok();
-            let known = known.filter(|lane| core.association(*lane) == Some(header.association));
-            let Some((lane, link)) = known.and_then(|lane| Some((lane, links[lane].as_mut()?))) else {
-                return strangers.note_stale(from);
-            };
-            if link.peer != Some(from) {
-                link.peer = Some(from);
-            }
-            if header.kind == DatagramKind::Probe && replies.len() < REPLIES {
-                replies.push((from, reply(&header, bytes.len())));
-            }
-            match core.handle_datagram(lane, &header, body, now) {
-                Ok(()) => {}
-                Err(DatagramFault::Stale) => strangers.note_stale(from),
-                Err(fault) => ended(lane, fault.into()),
-            }
-        })?;
-        for (peer, reply) in self.replies.drain(..) {
-            // Who gets none asks again.
-            let _ = self.socket.send_to(peer, &reply);
-        }
-        for (lane, link) in self.links.iter_mut().enumerate() {
+        let Self { socket, door, .. } = self;
+        let progress =
+            socket.poll_recv(cx, TURN, |from, bytes| door.take(from, bytes, core, now, &mut ended))?;
+        self.reply();
+        for (lane, link) in self.door.links.iter_mut().enumerate() {
             if let Some(Err(end)) = link.as_mut().map(|link| poll_end(&mut link.stream, cx)) {
                 ended(lane, end);
             }
@@ -125,14 +109,30 @@ impl BuilderDatagrams {
         Ok(progress)
     }
 
+    /// The same, of all that has come by now, whether the task has been told or not: before something is declared lost.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub fn recv<P: GrantPolicy>(
+        &mut self,
+        core: &mut BuilderCore<P>,
+        now: Instant,
+        mut ended: impl FnMut(usize, LaneEnd),
+    ) -> io::Result<Progress> {
+        let Self { socket, door, .. } = self;
+        let progress = socket.recv(TURN, |from, bytes| door.take(from, bytes, core, now, &mut ended))?;
+        self.reply();
+        Ok(progress)
+    }
+
     /// Sends a lane's source what it is to know. What cannot be sent is lost like any datagram, and will be said again.
     pub fn send<P: GrantPolicy>(&mut self, core: &mut BuilderCore<P>, lane: usize, now: Instant) {
         self.datagram.clear();
         core.write_datagram(lane, now, &mut self.datagram);
-        let peer = self.links[lane].as_ref().and_then(|link| link.peer);
+        let peer = self.door.links[lane].as_ref().and_then(|link| link.peer);
         if let Some(peer) = peer.filter(|_| !self.datagram.is_empty())
             && let Err(error) = self.socket.send_to(peer, &self.datagram)
-            && let Some(unsaid) = self.strangers.log.next_line()
+            && let Some(unsaid) = self.door.strangers.log.next_line()
         {
             tracing::warn!(%peer, %error, unsaid, "a datagram to a source cannot be sent");
         }
@@ -141,12 +141,53 @@ impl BuilderDatagrams {
     /// What came that was nobody's, and what the kernel dropped.
     pub fn report(&mut self) -> DatagramReport {
         let receive_drops = self.socket.receive_drops().unwrap_or_default();
-        DatagramReport { receive_drops, ..self.strangers.counts }
+        DatagramReport { receive_drops, ..self.door.strangers.counts }
     }
 
     /// What the socket's buffers hold.
     pub fn buffers(&self) -> Buffers {
         self.socket.buffers()
+    }
+
+    fn reply(&mut self) {
+        for (peer, reply) in self.door.replies.drain(..) {
+            // Who gets none asks again.
+            let _ = self.socket.send_to(peer, &reply);
+        }
+    }
+}
+
+impl Door {
+    /// A datagram came.
+    fn take<P: GrantPolicy>(
+        &mut self,
+        from: SocketAddr,
+        bytes: &[u8],
+        core: &mut BuilderCore<P>,
+        now: Instant,
+        ended: &mut impl FnMut(usize, LaneEnd),
+    ) {
+        let Self { sources, links, replies, strangers } = self;
+        let (header, body) = match DatagramHeader::open(bytes) {
+            Ok(opened) => opened,
+            Err(error) => return strangers.note(from, &error),
+        };
+        let known = sources.binary_search(&header.association.source).ok();
+        let known = known.filter(|lane| core.association(*lane) == Some(header.association));
+        let Some((lane, link)) = known.and_then(|lane| Some((lane, links[lane].as_mut()?))) else {
+            return strangers.note_stale(from);
+        };
+        if link.peer != Some(from) {
+            link.peer = Some(from);
+        }
+        if header.kind == DatagramKind::Probe && replies.len() < REPLIES {
+            replies.push((from, reply(&header, bytes.len())));
+        }
+        match core.handle_datagram(lane, &header, body, now) {
+            Ok(()) => {}
+            Err(DatagramFault::Stale) => strangers.note_stale(from),
+            Err(fault) => ended(lane, fault.into()),
+        }
     }
 }
 
