@@ -12,6 +12,8 @@ mod incoming;
 mod round_trip;
 mod reassembly;
 mod recovery;
+mod repairs;
+mod times;
 mod incoming_datagrams;
 mod outgoing_datagrams;
 
@@ -22,6 +24,7 @@ use crate::wire::record::RecordError;
 
 pub(crate) use incoming_datagrams::IncomingDatagrams;
 pub(crate) use outgoing_datagrams::OutgoingDatagrams;
+pub(crate) use times::Times;
 
 pub use incoming::{Arrival, IncomingFragment, IncomingLane};
 pub use outgoing::{OutgoingLane, Taken};
@@ -41,6 +44,9 @@ pub enum DatagramFault {
     /// The peer's records contradict each other: the end of the connection.
     #[error("the peer broke the protocol: {0}")]
     Lane(#[from] LaneError),
+    /// Data of no bytes (docs/protocol.md UDP-11): the end of the connection.
+    #[error("the peer broke the protocol: a segment of no bytes")]
+    Empty,
     /// A record or datagram that only the other side may send: the end of the connection.
     #[error("the peer broke the protocol: it sent what is not its to send")]
     WrongDirection,

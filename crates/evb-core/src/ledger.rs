@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::wire::control::SourceReport;
 
-pub use percentiles::{Latency, Percentiles};
+pub use percentiles::{Latency, Percentiles, Spread};
 
 /// What became of the run's triggers. Closed, triggered = inhibited + complete + incomplete + rejected + lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -89,6 +89,11 @@ pub struct DatagramCounts {
     pub stale: u64,
     /// Dropped by builders' own kernels because they were not read in time.
     pub receive_drops: u64,
+    /// How long losses took to be repaired: from when the bytes before arrived, or the lost ones were permitted, until they
+    /// were here. One for each datagram that repaired.
+    pub recovery_us: Spread,
+    /// From a permission to the first datagram that answers it.
+    pub round_trip_us: Spread,
 }
 
 /// One source's part, by its own report and those of the builders.

@@ -27,7 +27,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     report.add(&outcome);
     report.clean(&outcome);
     let recovery = |key: &str| outcome.number(&format!("network.datagrams.recovery_us.{key}"));
-    let round_trip = outcome.number("network.datagrams.round_trip_us");
+    let round_trip = outcome.number("network.datagrams.round_trip_us.p50");
     let (p50, p99) = (recovery("p50") / 1e3, recovery("p99") / 1e3);
     report.holds(&format!("{name}: losses measured"), recovery("count"), Bound::AtLeast(LOSSES));
     let limit = 3.0 * round_trip / 1e3 + 2.0;

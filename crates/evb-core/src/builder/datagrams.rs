@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use super::{BuilderCore, lanes::Reception};
 use crate::{
     grant::{Fate, GrantPolicy},
-    lane::{DatagramFault, IncomingDatagrams, LaneError, RecoveryCounters, Request},
+    lane::{DatagramFault, IncomingDatagrams, LaneError, RecoveryCounters, Request, Times},
     time::Instant,
     units::Bytes,
     wire::{
@@ -26,6 +26,15 @@ pub struct DatagramCounters {
     pub absent: u64,
     /// What was declared lost, and what became of it.
     pub recovery: RecoveryCounters,
+}
+
+/// How long things took on one lane by datagrams.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DatagramTimes {
+    /// From when lost bytes could have come until they came.
+    repairs: Times,
+    /// From a permission to the first that answers it.
+    round_trips: Times,
 }
 
 impl<P: GrantPolicy> BuilderCore<P> {
@@ -65,12 +74,16 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let datagrams = self.lanes.lanes[lane].datagrams.as_mut();
         let datagrams = datagrams.filter(|known| known.association() == header.association);
         let Some(datagrams) = datagrams else { return Err(DatagramFault::Stale) };
+        if header.kind == DatagramKind::Probe {
+            // It comes before the lane's own datagrams, and is not of their sequence.
+            return Ok(());
+        }
         datagrams.handle_header(header, now);
         match header.kind {
+            DatagramKind::Data if body.is_empty() => return Err(DatagramFault::Empty),
             DatagramKind::Data => self.handle_segment(lane, header, body, now)?,
             DatagramKind::Records => self.handle_records(lane, body, now)?,
-            DatagramKind::Probe => {}
-            DatagramKind::ProbeReply => return Err(DatagramFault::WrongDirection),
+            DatagramKind::Probe | DatagramKind::ProbeReply => return Err(DatagramFault::WrongDirection),
         }
         Ok(())
     }
@@ -90,6 +103,16 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn datagram_counters(&self, lane: usize) -> DatagramCounters {
         let reception = &self.lanes.lanes[lane];
         reception.datagrams.as_ref().map_or(reception.past, |datagrams| reception.past.and(datagrams))
+    }
+
+    /// How long things took on a lane, over all its associations.
+    pub(super) fn datagram_times(&self, lane: usize) -> DatagramTimes {
+        let reception = &self.lanes.lanes[lane];
+        let mut times = reception.past_times.clone();
+        if let Some(datagrams) = &reception.datagrams {
+            times.add(datagrams);
+        }
+        times
     }
 
     /// Losses that are due, and what has to be said again.
@@ -221,6 +244,22 @@ impl DatagramCounters {
                 duplicates: sum.duplicates + other.duplicates,
             },
         }
+    }
+}
+
+impl DatagramTimes {
+    /// Puts them into a lane's part of the final report.
+    pub(super) fn report(&self, lane: &mut LaneReport) {
+        lane.recovery_us = self.repairs.pairs();
+        lane.recovery_max_us = self.repairs.max();
+        lane.round_trip_us = self.round_trips.pairs();
+    }
+
+    /// Those of another association too.
+    pub(super) fn add(&mut self, datagrams: &IncomingDatagrams) {
+        let (repairs, round_trips) = datagrams.recovery.times();
+        self.repairs.add(repairs);
+        self.round_trips.add(round_trips);
     }
 }
 

@@ -4,7 +4,7 @@ use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 
-use super::{BuilderCore, DatagramCounters, assembly::State};
+use super::{BuilderCore, DatagramCounters, assembly::State, datagrams::DatagramTimes};
 use crate::{
     fragment::RunningChecksum,
     grant::{Grant, GrantPolicy, LaneDemand},
@@ -47,6 +47,7 @@ pub(super) struct Reception {
     pub(super) datagrams: Option<Box<IncomingDatagrams>>,
     /// What was counted of datagrams on connections that are gone.
     pub(super) past: DatagramCounters,
+    pub(super) past_times: DatagramTimes,
     header: [u8; HEADER],
     running: RunningChecksum,
     granted_sent: u64,
@@ -60,6 +61,7 @@ impl Lanes {
             lane: IncomingLane::new(limit.count()),
             datagrams: None,
             past: DatagramCounters::default(),
+            past_times: DatagramTimes::default(),
             header: [0; HEADER],
             running: RunningChecksum::default(),
             granted_sent: 0,
@@ -158,6 +160,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         reception.lane.handle_disconnected();
         if let Some(datagrams) = reception.datagrams.take() {
             reception.past = reception.past.and(&datagrams);
+            reception.past_times.add(&datagrams);
         }
         reception.gone_since.get_or_insert(now);
         self.policy.handle_gone(lane, now);

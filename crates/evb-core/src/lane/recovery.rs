@@ -3,7 +3,7 @@
 use core::{ops::Range, time::Duration};
 use std::collections::VecDeque;
 
-use super::round_trip::RoundTrip;
+use super::{repairs::Repairs, round_trip::RoundTrip, times::Times};
 use crate::{
     ranges::RangeSet,
     time::{Instant, earlier},
@@ -45,6 +45,8 @@ pub(crate) struct Recovery {
     /// What was declared lost last, and whether by the timer.
     written_off: VecDeque<(Range<u64>, Request, bool)>,
     counters: RecoveryCounters,
+    repairs: Repairs,
+    round_trips: Times,
 }
 
 /// What recovery counts, of one lane.
@@ -68,6 +70,8 @@ struct Pending {
     range: Range<u64>,
     request: Request,
     given: Instant,
+    /// Since when it may come: the bytes before it are here, or it was permitted.
+    expected: Instant,
     /// Since when something is here that was sent later.
     overtaken: Option<Instant>,
 }
@@ -103,12 +107,19 @@ impl Recovery {
             on_trial: false,
             written_off: VecDeque::new(),
             counters: RecoveryCounters::default(),
+            repairs: Repairs::default(),
+            round_trips: Times::new(),
         }
     }
 
     /// What was counted.
     pub(crate) fn counters(&self) -> RecoveryCounters {
         self.counters
+    }
+
+    /// How long losses took to be repaired, and answers to come.
+    pub(crate) fn times(&self) -> (&Times, &Times) {
+        (self.repairs.times(), &self.round_trips)
     }
 
     /// The first lost range; empty if nothing is lost.
@@ -129,18 +140,19 @@ impl Recovery {
     /// An answer took so long.
     pub(crate) fn sample(&mut self, took: Duration) {
         self.round_trip.sample(took);
+        self.round_trips.record(took);
     }
 
     /// The source may send `range` for the first time.
     pub(crate) fn permit(&mut self, range: Range<u64>, now: Instant) {
-        self.first.push_back(Pending { range, request: 0, given: now, overtaken: None });
+        self.first.push_back(Pending { range, request: 0, given: now, expected: now, overtaken: None });
     }
 
     /// The source is asked for a lost range again, as `request`.
     pub(crate) fn ask(&mut self, range: Range<u64>, request: Request, now: Instant) {
         self.lost.remove(&range);
         self.counters.resends += 1;
-        self.again.push_back(Pending { range, request, given: now, overtaken: None });
+        self.again.push_back(Pending { range, request, given: now, expected: now, overtaken: None });
     }
 
     /// A segment is here. Calls `accounted` for the parts of it that a transmission was waited for; `is_new` tells whether
@@ -164,6 +176,9 @@ impl Recovery {
             }
             request => self.account_again(range, |of| of == request, now, &mut accounted),
         };
+        if is_new {
+            self.repairs.handle_arrival(range, header.request == 0 && !waited_for, now);
+        }
         if !waited_for {
             self.count_unawaited(range, header.request, is_new, now);
         }
@@ -193,10 +208,10 @@ impl Recovery {
             if front.is_empty() && rest.is_empty() {
                 self.first.remove(index);
             } else if front.is_empty() {
-                pending.range = rest;
+                (pending.range, pending.expected) = (rest, now);
                 index += 1;
             } else {
-                let behind = Pending { range: rest, ..pending.clone() };
+                let behind = Pending { range: rest, expected: now, ..pending.clone() };
                 pending.range = front;
                 pending.overtaken.get_or_insert(now);
                 index += 1;
@@ -275,7 +290,8 @@ impl Recovery {
         let window = self.window();
         let timeout = self.timeout();
         let (last_arrival, lost, counters) = (self.last_arrival, &mut self.lost, &mut self.counters);
-        let (written_off, confirmed) = (&mut self.written_off, &mut self.confirmed);
+        let (written_off, confirmed, repairs) =
+            (&mut self.written_off, &mut self.confirmed, &mut self.repairs);
         let mut timed_out = false;
         let mut is_lost = |pending: &Pending| {
             let overtaken = pending.overtaken.is_some_and(|since| since + window <= now);
@@ -291,7 +307,12 @@ impl Recovery {
                 *confirmed += 1;
                 let wanted = pending.range.start.max(received)..pending.range.end;
                 if wanted.start < wanted.end {
-                    here.missing_in(wanted).for_each(|gap| lost.insert(gap));
+                    here.missing_in(wanted).for_each(|gap| {
+                        if pending.request == 0 {
+                            repairs.begin(gap.clone(), pending.expected);
+                        }
+                        lost.insert(gap);
+                    });
                 }
             }
             overtaken || overdue

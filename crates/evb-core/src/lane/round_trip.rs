@@ -9,7 +9,8 @@ pub struct RoundTrip {
     /// `None` before the first measurement.
     smoothed: Option<Duration>,
     variation: Duration,
-    least: Duration,
+    /// Measured, or estimated from elsewhere.
+    least: Option<Duration>,
 }
 
 impl RoundTrip {
@@ -19,6 +20,8 @@ impl RoundTrip {
     pub const GRANULARITY: Duration = Duration::from_millis(1);
     /// Before the first measurement. A shallow port at 25 Mbit/s holds a packet for 42 ms; RFC 6298 says a second.
     pub const INITIAL: Duration = Duration::from_millis(100);
+    /// Where nothing is known: that of a local network.
+    const USUAL: Duration = Duration::from_millis(1);
     /// No timer is longer, however often it has gone off in vain.
     pub const CEILING: Duration = Duration::from_secs(2);
 
@@ -33,14 +36,13 @@ impl RoundTrip {
 
     /// An answer took so long.
     pub fn sample(&mut self, took: Duration) {
+        self.least = Some(self.least.map_or(took, |least| least.min(took)));
         match self.smoothed {
             None => {
-                self.least = took;
                 self.variation = took / 2;
                 self.smoothed = Some(took);
             }
             Some(smoothed) => {
-                self.least = self.least.min(took);
                 self.variation = (self.variation * 3 + smoothed.abs_diff(took)) / 4;
                 self.smoothed = Some((smoothed * 7 + took) / 8);
             }
@@ -54,14 +56,14 @@ impl RoundTrip {
 
     /// The smallest round trip.
     pub fn least(&self) -> Duration {
-        self.least
+        self.least.unwrap_or(Self::USUAL)
     }
 
     /// How long to wait for an answer, after `failures` timers went off in a row.
     pub fn timeout(&self, failures: u32) -> Duration {
         let patience = match self.smoothed {
             Some(smoothed) => (smoothed + (self.variation * 4).max(Self::GRANULARITY)).max(Self::FLOOR),
-            None => (self.least * 3).max(Self::INITIAL),
+            None => (self.least() * 3).max(Self::INITIAL),
         };
         patience.saturating_mul(1 << failures.min(16)).min(Self::CEILING.max(patience))
     }

@@ -15,6 +15,19 @@ pub struct Latency {
     pub max: u64,
 }
 
+/// How often something was timed, and percentiles of the time, µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Spread {
+    /// How many values there are.
+    pub count: u64,
+    /// Half of them are not above this.
+    pub p50: u64,
+    /// 99 % are not above this.
+    pub p99: u64,
+    /// None is above this.
+    pub max: u64,
+}
+
 /// A histogram as peers send it: pairs (value, count). Peers are not trusted: counts saturate.
 #[derive(Clone, Debug, Default)]
 pub struct Percentiles {
@@ -30,6 +43,13 @@ impl Percentiles {
         self.pairs
             .extend(pairs.iter().filter(|[_, count]| *count > 0).map(|[value, count]| (*value, *count)));
         self.max = self.max.max(max);
+    }
+
+    /// The same with their number.
+    pub fn spread(&self) -> Spread {
+        let Latency { p50, p99, max, .. } = self.latency();
+        let count = self.pairs.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+        Spread { count, p50, p99, max }
     }
 
     /// The percentiles of all that was added; zeros if that is nothing.

@@ -1,4 +1,4 @@
-use super::{EventCounts, Latency, Percentiles, RunReport};
+use super::{EventCounts, Latency, Percentiles, RunReport, Spread};
 
 #[test]
 fn percentiles_join_histograms() {
@@ -8,6 +8,7 @@ fn percentiles_join_histograms() {
     percentiles.add(&[20, 400, 1_000, 9, 9_000, 1], 8_765);
     // 1400 values: 500 × 10, 400 × 20, 490 × 30, 9 × 1000, 1 × 9000.
     assert_eq!(percentiles.latency(), Latency { p50: 20, p99: 30, p999: 1_000, max: 8_765 });
+    assert_eq!(percentiles.spread(), Spread { count: 1_400, p50: 20, p99: 30, max: 8_765 });
 }
 
 #[test]
@@ -56,6 +57,8 @@ fn the_summary_has_the_names_of_the_contract() {
         "/network/duplicates",
         "/network/late",
         "/network/crc_errors",
+        "/network/datagrams/recovery_us/p99",
+        "/network/datagrams/round_trip_us/p50",
         "/sources",
         "/builders",
     ] {

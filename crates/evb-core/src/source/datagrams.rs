@@ -72,7 +72,7 @@ impl SourceCore {
                         self.resend(lane, range?, request, now)?;
                     }
                 }
-                RecordHeader::Announced { offset } => self.handle_announced(lane, offset, now),
+                RecordHeader::Announced { offset } => self.handle_announced(lane, offset, now)?,
                 // docs/protocol.md UDP-9: what an older datagram lacked has been announced since.
                 RecordHeader::Reannounce { offset } => {
                     self.handle_announced(lane, offset, now);

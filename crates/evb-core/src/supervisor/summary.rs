@@ -46,7 +46,7 @@ impl SupervisorCore {
             build_latency_us: self.build_latency().latency(),
             dead_time_fraction: fraction(events.inhibited as f64, events.triggered as f64),
             busy_fraction: fraction(self.slots.all_busy().as_secs_f64(), triggering.as_secs_f64()),
-            network: network_counts(&sources, &self.sockets()),
+            network: self.network_counts(&sources),
             clock: ClockSummary {
                 shared: self.sources.iter().all(|seat| seat.shared_clock)
                     && self.builders.iter().all(|seat| seat.shared_clock),
@@ -69,6 +69,36 @@ impl SupervisorCore {
 
     fn sockets(&self) -> Vec<DatagramReport> {
         self.builders.iter().filter_map(|builder| builder.report.as_ref()?.datagrams).collect()
+    }
+
+    fn network_counts(&self, sources: &[SourceSummary]) -> NetworkCounts {
+        let sockets = self.sockets();
+        let reports = || self.builders.iter().filter_map(|builder| builder.report.as_ref());
+        let lanes = || reports().flat_map(|report| &report.lanes);
+        let sum = |of: fn(&SourceSummary) -> u64| sources.iter().map(of).fold(0, u64::saturating_add);
+        let of_sockets = |of: fn(&DatagramReport) -> u64| sockets.iter().map(of).fold(0, u64::saturating_add);
+        NetworkCounts {
+            tcp_retransmits: sum(|source| source.tcp_retransmits),
+            resends: sum(|source| source.resends),
+            duplicates: sum(|source| source.duplicate),
+            late: sum(|source| source.late),
+            crc_errors: sum(|source| source.crc_errors),
+            datagrams: DatagramCounts {
+                received: sum(|source| source.datagrams.received),
+                absent: sum(|source| source.datagrams.absent),
+                lost_bytes: sum(|source| source.datagrams.lost_bytes),
+                resends: sum(|source| source.datagrams.resends),
+                timeouts: sum(|source| source.datagrams.timeouts),
+                late_after_loss: sum(|source| source.datagrams.late_after_loss),
+                duplicates: sum(|source| source.datagrams.duplicates),
+                damaged: of_sockets(|socket| socket.damaged),
+                foreign: of_sockets(|socket| socket.foreign),
+                stale: of_sockets(|socket| socket.stale),
+                receive_drops: of_sockets(|socket| socket.receive_drops),
+                recovery_us: recovery(lanes()).spread(),
+                round_trip_us: round_trip(lanes()).spread(),
+            },
+        }
     }
 
     fn lanes_of(&self, seat: &SourceSeat) -> impl Iterator<Item = &LaneReport> {
@@ -110,6 +140,8 @@ impl SupervisorCore {
                 timeouts: sum(|lane| lane.timeouts),
                 late_after_loss: sum(|lane| lane.late_after_loss),
                 duplicates: sum(|lane| lane.duplicate_segments),
+                recovery_us: recovery(self.lanes_of(seat)).spread(),
+                round_trip_us: round_trip(self.lanes_of(seat)).spread(),
                 ..DatagramCounts::default()
             },
             stalls: sum(|lane| lane.stalls),
@@ -210,29 +242,18 @@ fn mismatch(seat: &BuilderSeat, report: &BuilderReport) -> Option<String> {
     (!differences.is_empty()).then(|| format!("builder {} reports {}", seat.id, differences.join(", ")))
 }
 
-fn network_counts(sources: &[SourceSummary], sockets: &[DatagramReport]) -> NetworkCounts {
-    let sum = |of: fn(&SourceSummary) -> u64| sources.iter().map(of).fold(0, u64::saturating_add);
-    let of_sockets = |of: fn(&DatagramReport) -> u64| sockets.iter().map(of).fold(0, u64::saturating_add);
-    NetworkCounts {
-        tcp_retransmits: sum(|source| source.tcp_retransmits),
-        resends: sum(|source| source.resends),
-        duplicates: sum(|source| source.duplicate),
-        late: sum(|source| source.late),
-        crc_errors: sum(|source| source.crc_errors),
-        datagrams: DatagramCounts {
-            received: sum(|source| source.datagrams.received),
-            absent: sum(|source| source.datagrams.absent),
-            lost_bytes: sum(|source| source.datagrams.lost_bytes),
-            resends: sum(|source| source.datagrams.resends),
-            timeouts: sum(|source| source.datagrams.timeouts),
-            late_after_loss: sum(|source| source.datagrams.late_after_loss),
-            duplicates: sum(|source| source.datagrams.duplicates),
-            damaged: of_sockets(|socket| socket.damaged),
-            foreign: of_sockets(|socket| socket.foreign),
-            stale: of_sockets(|socket| socket.stale),
-            receive_drops: of_sockets(|socket| socket.receive_drops),
-        },
-    }
+/// How long repairs took on some lanes.
+fn recovery<'r>(lanes: impl Iterator<Item = &'r LaneReport>) -> Percentiles {
+    let mut joined = Percentiles::default();
+    lanes.for_each(|lane| joined.add(&lane.recovery_us, lane.recovery_max_us));
+    joined
+}
+
+/// And answers.
+fn round_trip<'r>(lanes: impl Iterator<Item = &'r LaneReport>) -> Percentiles {
+    let mut joined = Percentiles::default();
+    lanes.for_each(|lane| joined.add(&lane.round_trip_us, 0));
+    joined
 }
 
 fn verdict(report: &RunReport) -> String {

@@ -209,3 +209,23 @@ fn a_timer_that_was_mistaken_waits_longer_for_a_while() {
     expire(&mut recovery, due + Duration::from_secs(2));
     assert_eq!(recovery.timeout(), RoundTrip::FLOOR);
 }
+
+/// From the arrival in front of the gap, and not from when the loss was noticed.
+#[test]
+fn repairs_are_timed() {
+    let mut recovery = lane();
+    arrive(&mut recovery, 0..100, 0, at(10));
+    arrive(&mut recovery, 200..1000, 0, at(20));
+    expire(&mut recovery, at(270));
+    recovery.ask(100..200, 9, at(270));
+    arrive(&mut recovery, 100..200, 9, at(1300));
+    let (repairs, round_trips) = recovery.times();
+    assert_eq!((repairs.pairs()[1..].to_vec(), repairs.max()), (vec![1], 1290));
+    assert_eq!(round_trips.pairs()[1..], [20]);
+    // One that comes by itself was none.
+    recovery.permit(1000..1200, at(1300));
+    arrive(&mut recovery, 1100..1200, 0, at(1400));
+    assert_eq!(expire(&mut recovery, at(1900)), [(1000..1100, 0)]);
+    arrive(&mut recovery, 1000..1100, 0, at(1950));
+    assert_eq!((recovery.times().0.max(), recovery.counters().late_after_loss), (1290, 1));
+}

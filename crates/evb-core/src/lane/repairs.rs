@@ -1,0 +1,63 @@
+//! [`Repairs`]: how long it took until lost bytes were here after all.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use super::times::Times;
+use crate::time::Instant;
+
+/// So many losses are followed at once. Further ones are not: to let go of old ones instead would leave out the longest.
+const FOLLOWED: usize = 1024;
+
+/// Lost bytes that are still to come, and since when they could have been here.
+#[derive(Debug, Default)]
+pub(crate) struct Repairs {
+    waiting: VecDeque<(Range<u64>, Instant)>,
+    times: Times,
+}
+
+impl Repairs {
+    /// `range` was declared lost for the first time. It was expected since `since`: that is when the bytes before it
+    /// arrived, or else when it was permitted.
+    pub(crate) fn begin(&mut self, range: Range<u64>, since: Instant) {
+        if self.waiting.len() < FOLLOWED {
+            self.waiting.push_back((range, since));
+        }
+    }
+
+    /// A segment brought bytes that were missing. It counts as one loss repaired, unless it was none (`mistaken`).
+    pub(crate) fn handle_arrival(&mut self, range: &Range<u64>, mistaken: bool, now: Instant) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let mut earliest: Option<Instant> = None;
+        for index in (0..self.waiting.len()).rev() {
+            let (lost, since) = self.waiting[index].clone();
+            if lost.end <= range.start || range.end <= lost.start {
+                continue;
+            }
+            earliest = Some(earliest.map_or(since, |earliest| earliest.min(since)));
+            let (front, rest) = (lost.start..range.start, range.end..lost.end);
+            match (front.is_empty(), rest.is_empty()) {
+                (true, true) => drop(self.waiting.remove(index)),
+                (false, true) => self.waiting[index].0 = front,
+                (true, false) => self.waiting[index].0 = rest,
+                (false, false) => {
+                    self.waiting[index].0 = front;
+                    self.begin(rest, since);
+                }
+            }
+        }
+        if let Some(since) = earliest.filter(|_| !mistaken) {
+            self.times.record(now.since(since));
+        }
+    }
+
+    /// How long all repairs took.
+    pub(crate) fn times(&self) -> &Times {
+        &self.times
+    }
+}
+
+#[cfg(test)]
+mod tests;
