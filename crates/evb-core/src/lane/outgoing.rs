@@ -174,12 +174,18 @@ impl OutgoingLane {
 
     /// Announcements from `offset` on are to be made again (docs/protocol.md UDP-9).
     pub(crate) fn reannounce(&mut self, offset: u64) -> Result<(), LaneError> {
-        if offset > self.announced {
-            return Err(self.outside("announced", offset, self.committed));
-        }
+        self.check_announced(offset)?;
         let position = self.held.partition_point(|held| held.start < offset);
         self.next_announcement = self.next_announcement.min(self.first + position as u64);
         Ok(())
+    }
+
+    /// Whether a builder can know announcements up to `offset`.
+    pub(crate) fn check_announced(&self, offset: u64) -> Result<(), LaneError> {
+        match offset > self.announced {
+            true => Err(self.outside("announced", offset, self.committed)),
+            false => Ok(()),
+        }
     }
 
     /// Lane bytes announced.

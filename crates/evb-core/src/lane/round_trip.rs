@@ -27,11 +27,7 @@ impl RoundTrip {
 
     /// Nothing is known but an estimate from elsewhere, such as of another connection to the same peer.
     pub fn new(estimate: Option<Duration>) -> Self {
-        Self {
-            smoothed: None,
-            variation: Duration::ZERO,
-            least: estimate.unwrap_or(Duration::from_millis(1)),
-        }
+        Self { smoothed: None, variation: Duration::ZERO, least: estimate }
     }
 
     /// An answer took so long.

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 
 use super::SourceCore;
 use crate::{
-    lane::{DatagramFault, OutgoingDatagrams, Request, Sealing},
+    lane::{DatagramFault, LaneError, OutgoingDatagrams, Request, Sealing},
     time::{Instant, earlier},
     wire::{
         datagram::{Association, DatagramHeader, DatagramKind},
@@ -75,7 +75,7 @@ impl SourceCore {
                 RecordHeader::Announced { offset } => self.handle_announced(lane, offset, now)?,
                 // docs/protocol.md UDP-9: what an older datagram lacked has been announced since.
                 RecordHeader::Reannounce { offset } => {
-                    self.handle_announced(lane, offset, now);
+                    self.handle_announced(lane, offset, now)?;
                     if is_newer {
                         self.lanes[lane].reannounce(offset)?;
                     }
@@ -158,10 +158,12 @@ impl SourceCore {
         Ok(())
     }
 
-    fn handle_announced(&mut self, lane: usize, offset: u64, now: Instant) {
+    fn handle_announced(&mut self, lane: usize, offset: u64, now: Instant) -> Result<(), LaneError> {
+        self.lanes[lane].check_announced(offset)?;
         if let Some(datagrams) = &mut self.datagrams[lane] {
             datagrams.handle_announced(offset, &self.lanes[lane], now);
         }
+        Ok(())
     }
 }
 

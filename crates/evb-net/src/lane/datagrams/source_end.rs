@@ -92,9 +92,16 @@ impl SourceDatagrams {
         Ok(progress)
     }
 
-    /// Queues lane bytes that depart at `at`.
+    /// Queues lane bytes that depart at `at`: what was asked for again goes in front of first transmissions
+    /// (docs/protocol.md UDP-12).
     pub fn send(&mut self, range: Range<u64>, request: Request, at: Instant) {
-        self.queue.push_back(Departing { range, request, at });
+        let departing = Departing { range, request, at };
+        if request == 0 {
+            self.queue.push_back(departing);
+        } else {
+            let first = self.queue.partition_point(|waiting| waiting.request != 0);
+            self.queue.insert(first, departing);
+        }
     }
 
     /// Sends what is queued, as far as the socket takes it.
@@ -109,13 +116,12 @@ impl SourceDatagrams {
     ) -> Poll<Result<(), LaneEnd>> {
         self.until = None;
         loop {
-            let sent = if self.records.is_empty() {
-                match self.queue.front() {
-                    None => return Poll::Ready(Ok(())),
-                    Some(_) => self.send_train(core, lane),
-                }
-            } else {
-                self.send_records()
+            // Records say that a request was heard: they follow what answers it.
+            let answers = self.queue.front().is_some_and(|front| front.request != 0);
+            let sent = match (self.records.is_empty(), self.queue.is_empty()) {
+                (true, true) => return Poll::Ready(Ok(())),
+                (false, _) if !answers => self.send_records(),
+                _ => self.send_train(core, lane),
             };
             match sent {
                 Ok(()) => {}
