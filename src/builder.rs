@@ -4,7 +4,7 @@ mod accept;
 mod ends;
 mod driver;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use evb_core::{
     id::{BuilderId, Peer},
@@ -17,6 +17,7 @@ use evb_net::{
     lane::{LaneOptions, listen},
     pacing::Transport,
     resolve::resolve,
+    udp,
 };
 use evb_shaper::{Shaping, cost::CELL};
 use tokio::net::TcpListener;
@@ -108,7 +109,7 @@ impl Builder {
         let (stop, stopping) = StopRequest::new();
         let (joined, has_joined) = tokio::sync::oneshot::channel();
         let name = format!("builder {}", config.id);
-        let mut ending = role::on_own_thread(name, config.core, move || async move {
+        let ending = role::on_own_thread(name, config.core, move || async move {
             let (listener, address) = bind(&config).await?;
             let hello = Hello {
                 boot_id: host::boot_id(),
@@ -122,10 +123,7 @@ impl Builder {
         })?;
         match has_joined.await {
             Ok(address) => Ok(Self { ending, stop, address }),
-            Err(_) => match role::ended(&mut ending).await {
-                Ok(_) => Err(RoleError::Vanished),
-                Err(error) => Err(Arc::into_inner(error).unwrap_or(RoleError::Vanished)),
-            },
+            Err(_) => Err(role::ended_early(ending).await),
         }
     }
 
@@ -151,13 +149,33 @@ impl Builder {
 async fn bind(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
     let mut last = None;
     for address in resolve(&config.listen).await? {
-        match listen(address, &config.lane).and_then(|listener| Ok((listener.local_addr()?, listener))) {
-            Ok((address, listener)) => return Ok((listener, address)),
-            Err(error) => last = Some(error),
+        // Of ports that are free by TCP, any may be taken by UDP: the system chooses anew.
+        let tries = if address.port() == 0 { PORTS } else { 1 };
+        for _ in 0..tries {
+            match bind_one(config, address) {
+                Ok(bound) => return Ok(bound),
+                Err(error) => last = Some(error),
+            }
         }
     }
-    let reason = last.unwrap_or_else(|| std::io::ErrorKind::AddrNotAvailable.into());
+    let reason = last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into());
     Err(RoleError::Listen { address: config.listen.clone(), reason })
+}
+
+/// How many free ports are tried.
+const PORTS: u32 = 8;
+
+fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = listen(address, &config.lane)?;
+    let address = listener.local_addr()?;
+    if config.transport == Transport::Udp {
+        // The socket is opened when the run is known, and with it how much may be under way. That its port is taken is to be
+        // heard now.
+        udp::open(address, None, &config.lane.datagrams()).map_err(|error| {
+            io::Error::new(error.kind(), format!("UDP, port {}: {error}", address.port()))
+        })?;
+    }
+    Ok((listener, address))
 }
 
 /// What sources are told: the configured text, with the port that was taken.

@@ -133,6 +133,20 @@ pub(crate) async fn ended(ending: &mut Ending) -> Result<RunOutcome, std::sync::
     ended.map_or_else(|_| vanished(), |end| end.clone().unwrap_or_else(vanished))
 }
 
+/// Why a role ended before it had joined: for its caller alone.
+pub(crate) async fn ended_early(mut ending: Ending) -> RoleError {
+    let Err(mut error) = ended(&mut ending).await else { return RoleError::Vanished };
+    drop(ending);
+    loop {
+        match std::sync::Arc::try_unwrap(error) {
+            Ok(error) => return error,
+            // The role's thread lets go of it when it ends, which is about now.
+            Err(shared) => error = shared,
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Runs a role on a thread and runtime of its own, pinned to `core` if asked, so that it shares no core with others and no
 /// blocking readout or sink can hold it up.
 pub(crate) fn on_own_thread<F>(

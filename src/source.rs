@@ -144,7 +144,7 @@ impl Source {
         let (stop, stopping) = StopRequest::new();
         let (joined, has_joined) = tokio::sync::oneshot::channel();
         let name = format!("source {}", config.id);
-        let mut ending = role::on_own_thread(name, config.core, move || async move {
+        let ending = role::on_own_thread(name, config.core, move || async move {
             let reached = role::join(&config.supervisor, config.bind, &hello, config.start_timeout).await;
             match reached {
                 Ok((link, welcome)) => {
@@ -155,10 +155,7 @@ impl Source {
             }
         })?;
         if has_joined.await.is_err() {
-            return match role::ended(&mut ending).await {
-                Ok(_) => Err(RoleError::Vanished),
-                Err(error) => Err(Arc::into_inner(error).unwrap_or(RoleError::Vanished)),
-            };
+            return Err(role::ended_early(ending).await);
         }
         Ok(Self { intake, ending, stop })
     }

@@ -23,6 +23,7 @@ use evb_net::{
     control::{ControlLink, LinkError},
     handshake::RefusalLog,
     lane::datagrams::{draw_connection, round_trip},
+    pacing::Transport,
     timer::Timer,
 };
 use evb_shaper::{Policy, ShapedBuilder};
@@ -66,7 +67,11 @@ pub(super) async fn run<S: Sink>(
         }
     };
     let core = core_config(&config, identity, &parameters, &roster)?;
-    let needed = BuilderCore::<Policy>::memory_bound(&core);
+    let mut needed = BuilderCore::<Policy>::memory_bound(&core);
+    if config.transport == Transport::Udp {
+        let lanes = core.sources.len();
+        needed += Ends::window(&config.shaping, lanes) * lanes as u64;
+    }
     if let Some(limit) = config.memory.filter(|limit| needed > *limit) {
         return Err(RoleError::Memory { needed, limit });
     }
@@ -153,7 +158,10 @@ impl Driver {
         let sources = core.sources.clone();
         let mut shaping = config.shaping.clone();
         let ends = Ends::new(config.transport, &listener, &config.lane, &mut shaping, &sources)?;
-        let cost = role::packet_cost(config.transport, config.mtu, config.cell);
+        // IPv6 takes 20 bytes more of each packet (RFC 8200 §3): so much less is of the lane.
+        let is_longer = config.transport == Transport::Udp && listener.local_addr()?.is_ipv6();
+        let mtu = config.mtu.saturating_sub(if is_longer { 20 } else { 0 });
+        let cost = role::packet_cost(config.transport, mtu, config.cell);
         let policy = shaping.policy(lanes, cost, config.rotation);
         Ok(Self {
             core: BuilderCore::new(core, policy, clock::now()),

@@ -153,3 +153,13 @@ fn the_design_load_of_a_large_system_is_admitted() {
     assert!((0.34..0.38).contains(&port), "{port}");
     assert_eq!((sums.ports.len(), sums.uplinks.len()), (15, 22));
 }
+
+#[test]
+fn jumbo_frames_make_a_port_shallow() {
+    let network = format!("{NETWORK}transport = \"udp\"\nmtu = 9000\n");
+    let (_, problems) = system(&periodic("100 Hz"), &network, "", 8, 1);
+    let shown = problems.to_string();
+    assert!(!problems.are_fatal() && shown.contains("only 14 packets"), "{shown}");
+    let usual = format!("{NETWORK}transport = \"udp\"\n");
+    assert!(system(&periodic("100 Hz"), &usual, "", 8, 1).1.is_empty());
+}
