@@ -9,6 +9,7 @@ mod supervisor;
 
 use evb_core::{
     id::Peer,
+    time::Instant,
     wire::control::{Control, Hello, control::Message},
 };
 
@@ -23,6 +24,21 @@ pub(crate) use supervisor::SupervisorHost;
 pub(crate) enum LaneEnd {
     Stream(EndIndex),
     Datagrams(SocketIndex),
+}
+
+/// Whether a driver would spin: its machine did all that was to do, and has a timer that is due, again and again.
+#[derive(Debug, Default)]
+struct Spinning(u32);
+
+impl Spinning {
+    /// Once may happen, where what was done at a time makes a timer shorter.
+    fn check(&mut self, due: Option<Instant>, now: Instant) -> Result<(), String> {
+        self.0 = if due.is_some_and(|at| at <= now) { self.0 + 1 } else { 0 };
+        if self.0 > 3 {
+            return Err(format!("all is done, and a timer is still due, {} times in a row", self.0));
+        }
+        Ok(())
+    }
 }
 
 /// A hello to the supervisor from a peer on this world's clock.

@@ -5,6 +5,10 @@
 //! the same run again. Sources, builders and supervisor are the machines of evb-core and evb-shaper behind the same wire
 //! format as in production; only sockets, clock and switch are models. Every event is checked byte by byte on the way.
 //!
+//! Lanes go as streams of a small TCP, or as datagrams ([`Transport`]), which the network may also repeat, hold back and damage
+//! ([`NetworkModel`]); what is said to the supervisor goes as streams. Socket buffers have no end, a handshake takes no
+//! time, and the simulated TCP has no selective acknowledgements and no tail loss probes: real ones lose less to loss.
+//!
 //! ```text
 //!   source host ── link ──►┌────────┐ port: drop-tail queue ── link ──► builder host
 //!   source host ── link ──►│ switch │ port ── link ──► …

@@ -21,7 +21,7 @@ use evb_core::{
 use evb_shaper::{Policy, ShapedBuilder};
 
 use crate::{
-    host::LaneEnd,
+    host::{LaneEnd, Spinning},
     ledger::Ledger,
     network::{EndIndex, HostIndex, Network},
     stream::{read_control, read_record, write_control},
@@ -40,6 +40,7 @@ pub(crate) struct BuilderHost {
     /// The most that may be outstanding.
     budget: Bytes,
     outstanding_peak: Bytes,
+    spinning: Spinning,
 }
 
 /// A lane as the host sees it.
@@ -63,7 +64,17 @@ impl BuilderHost {
     ) -> Self {
         let lanes = lanes.iter().map(|end| Reading { end: *end, data_left: 0, announced: 0 }).collect();
         let outstanding_peak = Bytes::ZERO;
-        Self { core, host, control, lanes, sink: VecDeque::new(), sink_time, budget, outstanding_peak }
+        Self {
+            core,
+            host,
+            control,
+            lanes,
+            sink: VecDeque::new(),
+            sink_time,
+            budget,
+            outstanding_peak,
+            spinning: Spinning::default(),
+        }
     }
 
     pub(crate) fn core(&mut self) -> &mut ShapedBuilder {
@@ -95,6 +106,7 @@ impl BuilderHost {
             write_control(&self.core.report(), network.outgoing(self.control));
             network.flush(self.control);
         }
+        self.spinning.check(self.core.next_timeout(), now)?;
         let sink = self.sink.front().map(|(until, _)| *until);
         if let Some(at) = earlier(self.core.next_timeout(), sink) {
             network.wake_at(self.host, at);

@@ -19,7 +19,7 @@ use evb_core::{
 use evb_shaper::PacedSource;
 
 use crate::{
-    host::{LaneEnd, control},
+    host::{LaneEnd, Spinning, control},
     network::{EndIndex, HostIndex, Network},
     stream::{read_control, read_record, write_control},
     workload::Workload,
@@ -48,6 +48,7 @@ pub(crate) struct SourceHost {
     /// Per lane over datagrams, the end of what was announced, by the host's own count.
     announced: Vec<u64>,
     repeated: u64,
+    spinning: Spinning,
 }
 
 impl SourceHost {
@@ -71,6 +72,7 @@ impl SourceHost {
             ready: false,
             report_by: None,
             repeated: 0,
+            spinning: Spinning::default(),
         }
     }
 
@@ -98,6 +100,7 @@ impl SourceHost {
         self.report(network, now);
         let readout = self.readout.first().map(|(at, _)| *at);
         let next = earlier(earlier(self.core.next_timeout(), readout), self.report_by);
+        self.spinning.check(self.core.next_timeout(), now)?;
         if let Some(at) = next {
             network.wake_at(self.host, at);
         }
