@@ -57,6 +57,12 @@ impl Rule for Window {
         None
     }
 
+    /// Pieces that are sent again have headers of their own: they too keep to what the window takes.
+    fn allows(&self, charges: &Charges, lane: usize, cost: Bytes) -> bool {
+        let held = charges.of_lane(lane);
+        held == Bytes::ZERO || held + cost <= self.limit
+    }
+
     fn cost(&self) -> &PacketCost {
         &self.cost
     }

@@ -1,5 +1,5 @@
 use evb_core::{
-    grant::{GrantPolicy, LaneDemand},
+    grant::{Fate, GrantPolicy, LaneDemand, Lost},
     id::EventId,
     time::Instant,
     units::Bytes,
@@ -64,4 +64,20 @@ fn a_lane_that_is_gone_gets_nothing() {
     let mut policy = Policy::window(Bytes::new(2000), PacketCost::tcp(1500, CELL), 1);
     let gone = LaneDemand { connected: false, ..lane(1000) };
     assert_eq!(policy.poll(&[gone], Instant::ZERO), None);
+}
+
+/// Lost piece by piece, bytes take more of a port when they are sent again than they did together.
+#[test]
+fn what_is_sent_again_keeps_to_the_window() {
+    let (now, cost) = (Instant::ZERO, PacketCost::udp(1500, CELL));
+    let mut policy = Policy::window(Bytes::new(2000), cost, 1);
+    let granted = policy.poll(&[lane(2000)], now).unwrap();
+    assert_eq!((granted.start, granted.end), (0, 2000));
+    policy.handle_accounted(0, 0..2000, 0, Fate::Lost, now);
+    let asked = (0..2000).step_by(100).take_while(|start| {
+        let lost = Some(Lost { start: *start, end: start + 100, request: 1 });
+        policy.poll(&[LaneDemand { granted: 2000, lost, ..lane(2000) }], now).is_some()
+    });
+    assert_eq!(asked.count(), 8, "a cell of 256 bytes each, of 1514 + 650");
+    assert!(policy.outstanding() <= cost.buffer(Bytes::new(2000)));
 }
