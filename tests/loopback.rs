@@ -5,9 +5,11 @@ mod support;
 use std::time::Duration;
 
 use evb::{
+    builder::{Builder, BuilderConfig},
     filter::{FilterVerdict, Prescale},
     fragment::{Fragment, Timestamp},
-    id::{EventId, SourceId},
+    id::{BuilderId, EventId, SourceId},
+    sink::NullSink,
     source::{PushError, Source, SourceConfig},
     supervisor::TriggerKind,
     units::{Bytes, Frequency},
@@ -83,6 +85,19 @@ async fn a_push_that_cannot_be_right_is_refused() {
 }
 
 #[tokio::test]
+async fn who_cannot_join_is_told_why() {
+    let system = begin(plan(1, 1, 1)).await;
+    let stranger = Source::connect(SourceConfig::new(SourceId::new(9), &system.address)).await;
+    let said = stranger.expect_err("it is not in the plan").to_string();
+    assert!(said.contains("source 9"), "{said}");
+    let taken = system.builders[0].address().to_string();
+    let config =
+        BuilderConfig { listen: taken.clone(), ..BuilderConfig::new(BuilderId::new(1), &system.address) };
+    let said = Builder::connect(config, NullSink).await.expect_err("its port is taken").to_string();
+    assert!(said.contains(&taken), "{said}");
+}
+
+#[tokio::test]
 async fn an_event_that_misses_a_fragment_names_the_source() {
     let plan = evb::supervisor::RunPlan { deadline: Duration::from_millis(300), ..plan(2, 1, 20) };
     let mut system = begin(plan).await;
@@ -108,12 +123,6 @@ async fn an_event_that_misses_a_fragment_names_the_source() {
 
 #[tokio::test]
 async fn a_filter_rejects_and_the_ledger_counts() {
-    use evb::{
-        builder::{Builder, BuilderConfig},
-        id::BuilderId,
-        sink::NullSink,
-    };
-
     let mut run = plan(1, 1, 100);
     let builders = std::mem::take(&mut run.builders);
     // The builder is started here, with its filter.

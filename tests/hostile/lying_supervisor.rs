@@ -151,7 +151,7 @@ fn to_a_builder() -> Vec<Lie> {
 async fn play(listener: TcpListener, lie: Lie) {
     let (mut stream, _) = listener.accept().await.expect("the peer comes");
     accept_handshake(&mut stream, ConnectionKind::Control).await.expect("the peer says hello");
-    let welcome = Welcome { epoch: 5, run: 1, parameters: Some(lie.parameters), lane: None };
+    let welcome = Welcome { epoch: 5, run: 1, parameters: Some(lie.parameters), ..Welcome::default() };
     reply(&mut stream, ConnectionKind::Control, &welcomed(welcome)).await.expect("it is told");
     while stream.write_all(&lie.messages).await.is_ok() && lie.endless {}
     // Whatever the peer says meanwhile is not looked at.

@@ -14,6 +14,7 @@ use evb::{
     source::{Readout, Source, SourceConfig},
     supervisor::{RunPlan, Supervisor, SupervisorConfig, SupervisorHandle},
 };
+use evb_net::pacing::Transport;
 use tokio::task::JoinHandle;
 
 /// A running system.
@@ -62,7 +63,13 @@ pub fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
 }
 
 /// Starts supervisor and builders; sources are the caller's to start.
+#[allow(dead_code, reason = "not every test program asks for it")]
 pub async fn begin(plan: RunPlan) -> System {
+    begin_over(Transport::Tcp, "127.0.0.1:0", plan).await
+}
+
+/// The same with lanes over `transport`, to builders that listen on `listen`.
+pub async fn begin_over(transport: Transport, listen: &str, plan: RunPlan) -> System {
     let builders = plan.builders.clone();
     let supervisor =
         Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await.expect("loopback has a port");
@@ -73,7 +80,8 @@ pub async fn begin(plan: RunPlan) -> System {
         System { supervisor: handle, address, sources: vec![], builders: vec![], events: vec![], run };
     for id in builders {
         let (sink, events) = ChannelSink::new(64);
-        let config = BuilderConfig::new(id, &system.address);
+        let config =
+            BuilderConfig { transport, listen: listen.to_owned(), ..BuilderConfig::new(id, &system.address) };
         system.builders.push(Builder::connect(config, sink).await.expect("the builder joins"));
         system.events.push(events);
     }
@@ -81,11 +89,18 @@ pub async fn begin(plan: RunPlan) -> System {
 }
 
 /// Starts a system whose sources make fragments of about that length.
+#[allow(dead_code, reason = "not every test program asks for it")]
 pub async fn start(plan: RunPlan, length: usize) -> System {
+    start_over(Transport::Tcp, "127.0.0.1:0", plan, length).await
+}
+
+/// The same with lanes over `transport`, to builders that listen on `listen`.
+#[allow(dead_code, reason = "not every test program asks for it")]
+pub async fn start_over(transport: Transport, listen: &str, plan: RunPlan, length: usize) -> System {
     let sources = plan.sources.clone();
-    let mut system = begin(plan).await;
+    let mut system = begin_over(transport, listen, plan).await;
     for source in sources {
-        let config = SourceConfig::new(source, &system.address);
+        let config = SourceConfig { transport, ..SourceConfig::new(source, &system.address) };
         let readout = Numbers { source, length };
         system.sources.push(Source::on_demand(config, readout).await.expect("the source joins"));
     }

@@ -26,9 +26,15 @@ fn a_builders_own_rate_goes_before_the_general_one() {
 }
 
 #[test]
-fn a_socket_counts_payload() {
+fn a_stream_counts_payload_and_datagrams_whole_frames() {
+    let rate = |transport, cost, bytes, measure| socket_rate(transport, pace(bytes, measure), cost);
     let cost = PacketCost::tcp(1500, Bytes::new(256));
     // 1448 of 1514 bytes of a frame, 1538 of the line.
-    assert_eq!(socket_rate(pace(1514, ByteMeasure::Buffer), cost).bits_per_second(), 1_448_000_000);
-    assert_eq!(socket_rate(pace(1538, ByteMeasure::Line), cost).bits_per_second(), 1_448_000_000);
+    for (bytes, measure) in [(1514, ByteMeasure::Buffer), (1538, ByteMeasure::Line)] {
+        assert_eq!(rate(Transport::Tcp, cost, bytes, measure).bits_per_second(), 1_448_000_000);
+    }
+    let cost = PacketCost::udp(1500, Bytes::new(256));
+    for (bytes, measure) in [(1514, ByteMeasure::Buffer), (1538, ByteMeasure::Line)] {
+        assert_eq!(rate(Transport::Udp, cost, bytes, measure).bits_per_second(), 1_514_000_000);
+    }
 }

@@ -1,0 +1,148 @@
+//! Whole systems whose lanes go by datagrams, over loopback in one process: what holds over TCP holds here.
+
+mod support;
+
+use std::net::{TcpListener, UdpSocket};
+
+use evb::{
+    builder::{Builder, BuilderConfig},
+    fragment::{Fragment, Timestamp},
+    id::{BuilderId, EventId, SourceId},
+    ledger::RunReport,
+    role::RoleError,
+    sink::NullSink,
+    source::{Readout, Source, SourceConfig},
+    supervisor::TriggerKind,
+    units::Frequency,
+};
+use evb_core::{
+    id::Peer,
+    wire::{
+        control::{Hello, refusal::Reason},
+        preamble::ConnectionKind,
+    },
+};
+use evb_net::{
+    handshake::{HandshakeError, connect_handshake},
+    pacing::Transport,
+};
+use support::{assert_exact, begin_over, content, plan, start_over};
+use tokio::net::TcpStream;
+
+/// That the run is what it was to be, and its data came by datagrams of 1500 B packets.
+fn assert_complete(report: &RunReport, events: u64, sources: u64) {
+    assert_eq!(report.exit_code, 0, "{}: {:?}", report.verdict, report.problems);
+    assert_eq!((report.events.complete, report.events.open()), (events, Some(0)));
+    let committed: u64 = report.sources.iter().map(|source| source.committed).sum();
+    assert_eq!(committed, events * sources, "sources forget what is safe, and only that");
+    let datagrams = report.network.datagrams;
+    assert!(datagrams.received >= report.bytes.payload / 1432, "{datagrams:?}");
+    assert_eq!((datagrams.damaged, datagrams.foreign), (0, 0), "{datagrams:?}");
+}
+
+#[tokio::test]
+async fn builds_tiny_small_and_large_fragments_exactly() {
+    // Lengths are up to 96 more: those of no bytes are among them.
+    for (sources, builders, length, events) in
+        [(1, 1, 0, 300), (4, 2, 1000, 1000), (3, 3, 20_000, 200), (2, 1, 1_048_576, 20)]
+    {
+        let system = start_over(Transport::Udp, "127.0.0.1:0", plan(sources, builders, events), length).await;
+        let (built, report) = system.finish().await;
+        assert_eq!(built.len() as u64, events, "{:?}", report.problems);
+        assert_exact(&built, sources, length);
+        assert_complete(&report, events, sources.into());
+    }
+}
+
+#[tokio::test]
+async fn so_it_does_over_ipv6() {
+    if UdpSocket::bind("[::1]:0").is_err() {
+        println!("SKIP so_it_does_over_ipv6: no IPv6 here");
+        return;
+    }
+    let system = start_over(Transport::Udp, "[::1]:0", plan(2, 2, 200), 10_000).await;
+    let (built, report) = system.finish().await;
+    assert_exact(&built, 2, 10_000);
+    assert_complete(&report, 200, 2);
+}
+
+/// Makes nothing before it leaves.
+struct Promises {
+    source: SourceId,
+    length: usize,
+}
+
+impl Readout for Promises {
+    fn fragment(&mut self, event: EventId) -> Option<Fragment> {
+        let length = self.length + event.number() as usize % 97;
+        Some(Fragment::new(event, Timestamp::default(), content(self.source, event, length)))
+    }
+
+    fn promise(&mut self, event: EventId) -> Option<(Timestamp, u32)> {
+        Some((Timestamp::default(), (self.length + event.number() as usize % 97) as u32))
+    }
+}
+
+#[tokio::test]
+async fn promised_fragments_are_made_when_they_leave() {
+    let mut system = begin_over(Transport::Udp, "127.0.0.1:0", plan(3, 2, 100)).await;
+    for source in [1, 2, 3].map(SourceId::new) {
+        let config = SourceConfig { transport: Transport::Udp, ..SourceConfig::new(source, &system.address) };
+        let readout = Promises { source, length: 60_000 };
+        system.sources.push(Source::on_demand(config, readout).await.expect("the source joins"));
+    }
+    let (built, report) = system.finish().await;
+    assert_exact(&built, 3, 60_000);
+    assert_complete(&report, 100, 3);
+}
+
+#[tokio::test]
+async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let rate = Frequency::from_hertz(50.0).expect("that is a rate");
+        let plan =
+            evb::supervisor::RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(1, 1, u64::MAX) };
+        let epoch = plan.epoch;
+        let mut system = start_over(transport, "127.0.0.1:0", plan, 100).await;
+        // The run is on: this source has its lane, and asks for it as it should not.
+        let first = system.events[0].recv().await;
+        assert!(first.is_some_and(|event| event.is_complete()));
+        let (source, builder) = (Peer::Source(SourceId::new(1)), Peer::Builder(BuilderId::new(1)));
+        let datagrams = transport == Transport::Tcp;
+        let hello = Hello { epoch: epoch.number(), run: 1, datagrams, ..Hello::new(source, builder) };
+        let mut stream = TcpStream::connect(system.builders[0].address()).await.expect("it listens");
+        match connect_handshake(&mut stream, ConnectionKind::Lane, &hello).await {
+            Err(HandshakeError::Refused(refusal)) => {
+                assert_eq!(refusal.reason(), Reason::Configuration);
+                assert!(refusal.detail.contains("transport must be the same"), "{}", refusal.detail);
+            }
+            other => panic!("{other:?}"),
+        }
+        system.sources[0].stop("enough");
+        let (_, report) = system.finish().await;
+        assert_eq!(report.exit_code, 0, "{}", report.verdict);
+    }
+}
+
+#[tokio::test]
+async fn a_udp_port_that_is_taken_is_said_before_the_run() {
+    let (taken, address) = loop {
+        let taken = UdpSocket::bind("127.0.0.1:0").expect("loopback has a port");
+        let address = taken.local_addr().expect("it is bound");
+        // By TCP, it is free.
+        if TcpListener::bind(address).is_ok() {
+            break (taken, address);
+        }
+    };
+    let system = begin_over(Transport::Udp, "127.0.0.1:0", plan(1, 1, 1)).await;
+    let config = BuilderConfig {
+        listen: address.to_string(),
+        transport: Transport::Udp,
+        ..BuilderConfig::new(BuilderId::new(1), &system.address)
+    };
+    let error = Builder::connect(config, NullSink).await.expect_err("its port is taken");
+    assert!(matches!(error, RoleError::Listen { .. }), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains(&address.to_string()) && said.contains("UDP"), "{said}");
+    drop(taken);
+}
