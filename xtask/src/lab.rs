@@ -18,6 +18,7 @@ mod qos;
 mod mixed;
 mod modes;
 mod probe;
+mod wan;
 mod loss;
 mod recovery;
 pub(crate) mod relay;
@@ -102,6 +103,15 @@ enum Scenario {
     Recovery,
     /// What two cores move over loopback: evb over UDP and TCP, and iperf3.
     Speed,
+    /// TCP and UDP over a line that loses, repeats, reorders, delays and damages, under User-Mode Linux.
+    Wan {
+        /// The short version that CI runs: UDP only, a few seconds each.
+        #[arg(long)]
+        short: bool,
+        /// On this kernel.
+        #[arg(long, hide = true)]
+        here: bool,
+    },
     /// The short subset that CI runs.
     Smoke,
     /// Bring a network up and hold it until Ctrl-C; `ip netns exec evb-s1 …` runs a command on a host.
@@ -120,8 +130,15 @@ enum Scenario {
     Down,
 }
 
-/// Runs one scenario. True: every bound holds.
-pub(crate) fn run(args: &LabArgs) -> Result<bool> {
+/// Runs one scenario: the exit code, 0 if every bound holds.
+pub(crate) fn run(args: &LabArgs) -> Result<u8> {
+    if let Scenario::Wan { short, here: false } = args.scenario {
+        return wan::elsewhere(args, &evbd(args)?, short);
+    }
+    run_here(args).map(|holds| u8::from(!holds))
+}
+
+fn run_here(args: &LabArgs) -> Result<bool> {
     if matches!(args.scenario, Scenario::Down) {
         return network::remove_all().map(|()| true);
     }
@@ -133,13 +150,9 @@ pub(crate) fn run(args: &LabArgs) -> Result<bool> {
         return hold(Shape { sources, builders, rate: mbit * 1_000_000, port_buffer: kib * 1024 }, loss);
     }
     fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
-    let evbd = match &args.evbd {
-        Some(path) => path.clone(),
-        None => build()?,
-    };
     let bench = Bench {
         out: args.out.canonicalize()?,
-        evbd: evbd.canonicalize().with_context(|| format!("{}", evbd.display()))?,
+        evbd: evbd(args)?,
         seconds: args.seconds,
         runs: args.runs,
         only: args.only.clone(),
@@ -154,6 +167,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<bool> {
         Scenario::Mixed => mixed::run(&bench)?,
         Scenario::Modes => modes::run(&bench)?,
         Scenario::Probe => probe::run(&bench)?,
+        Scenario::Wan { short, .. } => wan::run(&bench, short)?,
         Scenario::Loss => loss::run(&bench)?,
         Scenario::Recovery => recovery::run(&bench)?,
         Scenario::Speed => speed::run(&bench)?,
@@ -189,6 +203,15 @@ fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     uid.is_some_and(|uids| uids.split_whitespace().nth(1) == Some("0"))
+}
+
+/// The daemon to run.
+fn evbd(args: &LabArgs) -> Result<PathBuf> {
+    let evbd = match &args.evbd {
+        Some(path) => path.clone(),
+        None => build()?,
+    };
+    evbd.canonicalize().with_context(|| format!("{}", evbd.display()))
 }
 
 fn build() -> Result<PathBuf> {

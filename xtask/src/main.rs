@@ -8,8 +8,8 @@
 
 mod repo;
 mod tidy;
-mod lab;
 mod uml;
+mod lab;
 mod fuzz;
 mod ci;
 
@@ -49,20 +49,17 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    let code = |holds: bool| u8::from(!holds);
     let outcome = match Cli::parse().task {
-        Task::Uml(args) => match uml::run(&args) {
-            Ok(code) => return ExitCode::from(code),
-            Err(error) => Err(error),
-        },
-        Task::Tidy { bless } => tidy::run(bless),
+        Task::Tidy { bless } => tidy::run(bless).map(code),
         Task::Lab(args) => lab::run(&args),
-        Task::LabTraffic { half } => lab::traffic::run(half).map(|()| true),
-        Task::Fuzz(args) => fuzz::run(&args),
-        Task::Ci(args) => ci::run(&args),
+        Task::LabTraffic { half } => lab::traffic::run(half).map(|()| 0),
+        Task::Uml(args) => uml::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args).map(code),
+        Task::Ci(args) => ci::run(&args).map(code),
     };
     match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(2)

@@ -36,8 +36,18 @@ pub(crate) struct UmlArgs {
     command: Vec<String>,
 }
 
-/// Runs the command: its exit code, or [`SKIPPED`].
+/// Runs what the user asks for: its exit code, or [`SKIPPED`].
 pub(crate) fn run(args: &UmlArgs) -> Result<u8> {
+    let mut command = Vec::new();
+    if let Some(test) = &args.test {
+        command.push(built(test)?.to_string_lossy().into_owned());
+    }
+    command.extend(args.command.iter().cloned());
+    under(&command, Duration::from_secs(args.limit), &args.memory)
+}
+
+/// Runs a command under that kernel: its exit code, or [`SKIPPED`].
+pub(crate) fn under(command: &[String], limit: Duration, memory: &str) -> Result<u8> {
     let kernel = match packages::kernel() {
         Ok(kernel) => kernel,
         Err(reason) => {
@@ -45,13 +55,7 @@ pub(crate) fn run(args: &UmlArgs) -> Result<u8> {
             return Ok(SKIPPED);
         }
     };
-    let mut command = Vec::new();
-    if let Some(test) = &args.test {
-        command.push(built(test)?.to_string_lossy().into_owned());
-    }
-    command.extend(args.command.iter().cloned());
-    let job = Job::new(&kernel, &command)?;
-    job.run(Duration::from_secs(args.limit), &args.memory)
+    Job::new(&kernel, command)?.run(limit, memory)
 }
 
 /// Why it cannot run, as far as that is known before trying.

@@ -39,6 +39,9 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
             .unless(uml::lacks()),
     );
     steps.push(
+        Step::xtask("lab wan, short", 200, "lab wan --short --evbd target/release/evbd").unless(uml::lacks()),
+    );
+    steps.push(
         Step::new("benches run", 600, "cargo bench -p evb --bench * -- --test").unless(no_benches(&root)),
     );
     steps.extend(fuzz(&root));

@@ -14,7 +14,7 @@ use crate::repo;
 const PACKAGES: [&str; 2] = ["user-mode-linux", "busybox-static"];
 
 /// What is loaded at its start, each after what it needs.
-const MODULES: [&str; 21] = [
+const MODULES: [&str; 22] = [
     "lib/crc-ccitt",
     "net/ipv6/ipv6",
     "drivers/net/veth",
@@ -36,6 +36,7 @@ const MODULES: [&str; 21] = [
     "net/sched/cls_flower",
     "net/sched/cls_matchall",
     "net/sched/cls_u32",
+    "net/sched/act_pedit",
 ];
 
 /// The unpacked kernel.

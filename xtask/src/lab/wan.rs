@@ -1,0 +1,184 @@
+//! A bad line between sources and builder: a router whose line loses, repeats, reorders, delays and damages, at 20 Mbit/s.
+//! Lanes over TCP and over UDP, one after the other, with every byte checked. What makes the line bad is the kernel's netem,
+//! which this host may lack: so it all takes place under User-Mode Linux.
+
+mod line;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use self::{
+    line::{Line, LineCount},
+    table::{Row, Table},
+};
+use super::{
+    LabArgs,
+    bench::Bench,
+    interrupt,
+    network::{Network, Shape},
+    report::{Bound, Report},
+    system::{Mode, System, Transport},
+};
+use crate::uml;
+
+const RATE: u64 = 20_000_000;
+const SOURCES: u16 = 4;
+const FRAGMENT: u64 = 16_000;
+/// Events under way: about 0.4 s of the line.
+const SLOTS: u32 = 16;
+/// Those over 198 ms: what is announced, granted, sent and committed takes four ways of 99 ms.
+const LONG_SLOTS: u32 = 32;
+/// The buffer in front of a line that is short: the budget follows from it.
+const PORT: u64 = 128 * 1024;
+/// That of one to the other side of the world: more than the budget, as routers at such lines have it.
+const DEEP_PORT: u64 = 1024 * 1024;
+/// What 20 Mbit/s carry in 198 ms are 495 kB; and a fifth for what waits here and there.
+const LONG_BUDGET: u64 = 600_000;
+/// Of one run in CI.
+const SHORT_SECONDS: f64 = 2.0;
+/// So many damaged datagrams must have come to our own check, where the kernel's is off.
+const DAMAGED: f64 = 100.0;
+
+/// How the line is bad, each way.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    name: &'static str,
+    /// As netem has it.
+    line: &'static str,
+    /// 198 ms there and back.
+    is_long: bool,
+    /// The kernel does not see what is damaged: UDP's checksum is taken off behind the line.
+    is_blind: bool,
+    /// Part of the short version.
+    in_short: bool,
+}
+
+const fn case(name: &'static str, line: &'static str) -> Case {
+    Case { name, line, is_long: false, is_blind: false, in_short: true }
+}
+
+const CASES: [Case; 10] = [
+    case("clean", ""),
+    case("burst loss 1 %", "loss gemodel 0.2% 20%"),
+    Case { in_short: false, ..case("loss 1 %", "loss random 1%") },
+    case("duplication 3 %", "duplicate 3%"),
+    case("reordering 25 %", "delay 10ms reorder 25% 50%"),
+    case("jitter 1-20 ms", "delay 10500us 9500us"),
+    Case { in_short: false, ..case("corruption 1 %", "corrupt 1%") },
+    Case { is_blind: true, ..case("corruption unseen", "corrupt 1%") },
+    Case { is_long: true, ..case("198 ms", "delay 99ms") },
+    Case { is_long: true, in_short: false, ..case("198 ms, loss 0.1 %", "delay 99ms loss random 0.1%") },
+];
+
+/// Runs this scenario under the other kernel: its exit code, or that it was skipped.
+pub(super) fn elsewhere(args: &LabArgs, evbd: &std::path::Path, is_short: bool) -> Result<u8> {
+    let own = std::env::current_exe().context("where is this program?")?;
+    let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+    let mut command: Vec<String> =
+        [text(&own), "lab".into(), "wan".into(), "--here".into(), "--evbd".into(), text(evbd)].into();
+    command.extend(["--out".into(), text(&args.out), "--seconds".into(), args.seconds.to_string()]);
+    command.extend(["--only".into(), args.only.clone()]);
+    if is_short {
+        command.push("--short".into());
+    }
+    // Each run also starts, drains and, where it goes wrong, waits.
+    let limit = 120.0 + CASES.len() as f64 * 2.0 * (2.0 * args.seconds + 15.0);
+    uml::under(&command, Duration::from_secs_f64(limit), "768M")
+}
+
+/// All cases, on this kernel.
+pub(super) fn run(bench: &Bench, is_short: bool) -> Result<Report> {
+    let mut report = Report::bare("wan");
+    let mut table = Table::default();
+    println!("{}", Row::header());
+    for is_long in [false, true] {
+        let wanted =
+            |case: &&Case| case.is_long == is_long && bench.wants(case.name) && (case.in_short || !is_short);
+        let cases: Vec<&Case> = CASES.iter().filter(wanted).collect();
+        if !cases.is_empty() {
+            let network = Network::up(shape(is_long))?;
+            let line = Line::lay(&network)?;
+            for case in cases {
+                run_case(bench, &line, case, is_short, &mut table, &mut report)?;
+            }
+        }
+    }
+    table.publish(&bench.out, &mut report)?;
+    Ok(report)
+}
+
+fn run_case(
+    bench: &Bench,
+    line: &Line<'_>,
+    case: &Case,
+    is_short: bool,
+    table: &mut Table,
+    report: &mut Report,
+) -> Result<()> {
+    line.impair(case.line)?;
+    if case.is_blind {
+        line.remove_checksums()?;
+    }
+    // TCP has no check of its own behind the kernel's.
+    let transports: &[Transport] =
+        if is_short || case.is_blind { &[Transport::Udp] } else { &[Transport::Tcp, Transport::Udp] };
+    let seconds = if is_short { SHORT_SECONDS } else { bench.seconds };
+    let seconds = if case.is_long { seconds * 2.0 } else { seconds };
+    let bench =
+        Bench { seconds, out: bench.out.clone(), evbd: bench.evbd.clone(), only: String::new(), ..*bench };
+    for transport in transports {
+        interrupt::check()?;
+        measure(&bench, line, case, *transport, table, report)?;
+    }
+    Ok(())
+}
+
+fn shape(is_long: bool) -> Shape {
+    let port_buffer = if is_long { DEEP_PORT } else { PORT };
+    Shape { sources: SOURCES, builders: 1, rate: RATE, port_buffer }
+}
+
+fn system(case: &Case, transport: Transport) -> System {
+    let system = System::new(Mode::Credit, FRAGMENT).over(transport).checked();
+    if case.is_long { system.slots(LONG_SLOTS).budget(LONG_BUDGET) } else { system.slots(SLOTS) }
+}
+
+fn measure(
+    bench: &Bench,
+    line: &Line<'_>,
+    case: &Case,
+    transport: Transport,
+    table: &mut Table,
+    report: &mut Report,
+) -> Result<()> {
+    let name = format!("{} {}", case.name, transport.name());
+    let before = line.count()?;
+    let outcome = match bench.run(line.network(), &name, system(case, transport)) {
+        Ok(outcome) => outcome,
+        // The others are still worth to be known.
+        Err(error) => {
+            interrupt::check()?;
+            println!("{name}: {error:#}");
+            report.yes(&format!("{name}: ends by itself"), false);
+            return Ok(());
+        }
+    };
+    let row = Row::new(case.name, &outcome, line.count()?.since(before));
+    println!("{}", row.text());
+    report.keep(&outcome);
+    report.yes(&format!("{name}: every event complete, every byte right"), row.is_whole());
+    if case.is_blind {
+        let least = if bench.seconds > SHORT_SECONDS { DAMAGED } else { 1.0 };
+        report.holds(
+            &format!("{name}: damaged datagrams that our check found"),
+            row.damaged(),
+            Bound::AtLeast(least),
+        );
+    }
+    table.rows.push(row);
+    Ok(())
+}
