@@ -31,6 +31,10 @@ impl Transport {
     }
 }
 
+/// What a grant gives at most where the budget is stated: eleven packets, as with the buffers of ports. The default, a quarter
+/// of the budget, is all that a lane may hold: one grant at a time, and a long path would stand idle in between.
+const CHUNK: u64 = 15_912;
+
 /// How the lanes are shaped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
@@ -202,7 +206,7 @@ impl System {
             Mode::None => "mode = \"none\"".to_owned(),
         };
         if let Some(budget) = self.budget {
-            shaping += &format!("\nbudget = \"{budget} B\"");
+            shaping += &format!("\nbudget = \"{budget} B\"\nchunk = \"{CHUNK} B\"");
         }
         if !self.rates.is_empty() {
             shaping += &format!("\nrate_counts = \"buffer\"\noffload = \"{}\"", self.offload);
