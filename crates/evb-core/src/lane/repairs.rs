@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::collections::VecDeque;
 
-use super::times::Times;
+use super::{recovery::Request, times::Times};
 use crate::time::Instant;
 
 /// So many losses are followed at once. Further ones are not: to let go of old ones instead would leave out the longest.
@@ -25,8 +25,9 @@ impl Repairs {
         }
     }
 
-    /// A segment brought bytes that were missing. It counts as one loss repaired, unless it was none (`mistaken`).
-    pub(crate) fn handle_arrival(&mut self, range: &Range<u64>, mistaken: bool, now: Instant) {
+    /// A segment brought bytes that were missing. It counts as one loss repaired, unless it was sent for the first time: then
+    /// it was late and not lost, or its source had never heard the permission.
+    pub(crate) fn handle_arrival(&mut self, range: &Range<u64>, request: Request, now: Instant) {
         if self.waiting.is_empty() {
             return;
         }
@@ -48,7 +49,7 @@ impl Repairs {
                 }
             }
         }
-        if let Some(since) = earliest.filter(|_| !mistaken) {
+        if let Some(since) = earliest.filter(|_| request != 0) {
             self.times.record(now.since(since));
         }
     }
