@@ -102,7 +102,8 @@ impl Network {
         )?;
         run("ip", &["-n", SWITCH, "link", "set", &port, "master", "br0", "up"])?;
         for (space, device) in [(space.as_str(), "e0"), (SWITCH, port.as_str())] {
-            let off = ["tso", "off", "gso", "off", "gro", "off"];
+            // `gso` does not cover UDP's: whole trains would pass the switch, and be lost, as if they were packets.
+            let off = ["tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"];
             run("ip", &[&["netns", "exec", space, "ethtool", "-K", device], &off[..]].concat())?;
         }
         self.limit_host(host)?;
