@@ -42,6 +42,10 @@ pub(crate) struct OutgoingDatagrams {
     /// When to announce again what the builder has not acknowledged.
     repeat_at: Option<Instant>,
     failures: u32,
+    /// What the builder lacks is to be announced again.
+    is_repeating: bool,
+    /// Announcements wait for the answer to those before.
+    is_held: bool,
     /// Announced up to there, then: to measure how long the answer takes.
     timed: Option<(u64, Instant)>,
     round_trip: RoundTrip,
@@ -85,6 +89,8 @@ impl OutgoingDatagrams {
             announce_at: None,
             repeat_at: None,
             failures: 0,
+            is_repeating: false,
+            is_held: false,
             timed: None,
             round_trip: RoundTrip::new(estimate),
             sent: VecDeque::new(),
@@ -120,6 +126,11 @@ impl OutgoingDatagrams {
         }
     }
 
+    /// The builder says that it lacks announcements.
+    pub(crate) fn handle_missing(&mut self) {
+        self.is_repeating = true;
+    }
+
     /// Time passed: whether announcements are to be repeated (docs/protocol.md UDP-9).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.repeat_at.is_some_and(|repeat_at| repeat_at <= now);
@@ -127,6 +138,7 @@ impl OutgoingDatagrams {
             self.repeat_at = None;
             self.timed = None;
             self.failures += 1;
+            self.is_repeating = true;
         }
         due
     }
@@ -140,13 +152,16 @@ impl OutgoingDatagrams {
         }
         let is_short = lane.announced().saturating_sub(lane.granted()) < ENOUGH;
         let announce_at = *self.announce_at.get_or_insert(now + ANNOUNCE_WITHIN);
+        // Announcements are not charged to the port: where the builder has enough, one batch of a lane is under way at once.
+        self.is_held = !is_short && !self.is_repeating && lane.announced() > self.acknowledged;
         let due = is_short || waiting >= self.batch || announce_at <= now;
-        due || self.acknowledge_at.is_some_and(|at| at <= now)
+        (due && !self.is_held) || self.acknowledge_at.is_some_and(|at| at <= now)
     }
 
     /// When something is to be said, or said again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        earlier(earlier(self.acknowledge_at, self.announce_at), self.repeat_at)
+        let announce_at = self.announce_at.filter(|_| !self.is_held);
+        earlier(earlier(self.acknowledge_at, announce_at), self.repeat_at)
     }
 
     /// Appends one datagram with announcements that wait, or none if there are none: it says what was heard. Returns how
@@ -157,6 +172,7 @@ impl OutgoingDatagrams {
         let count = lane.announce_at_most(self.batch, into);
         if count > 0 {
             self.announce_at = None;
+            self.is_repeating = false;
             self.timed.get_or_insert_with(|| (lane.announced(), now));
             let patience = self.round_trip.timeout(self.failures) + ANSWER_WITHIN;
             self.repeat_at.get_or_insert(now + patience);

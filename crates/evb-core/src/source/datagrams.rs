@@ -78,6 +78,9 @@ impl SourceCore {
                     self.handle_announced(lane, offset, now)?;
                     if is_newer {
                         self.lanes[lane].reannounce(offset)?;
+                        if let Some(datagrams) = &mut self.datagrams[lane] {
+                            datagrams.handle_missing();
+                        }
                     }
                 }
                 RecordHeader::Announce { .. } | RecordHeader::Data { .. } => {

@@ -108,6 +108,7 @@ fn announcements_wait_for_others_only_while_the_builder_has_enough() {
     assert!(datagrams.is_due(&lane, at(0)), "the builder has nothing to grant");
     append(&mut lane, 1, ENOUGH as usize);
     write(&mut datagrams, &mut lane, at(0));
+    datagrams.handle_announced(lane.announced(), &lane, at(0));
     append(&mut lane, 1, 100);
     assert!(!datagrams.is_due(&lane, at(0)), "it has enough");
     assert_eq!(datagrams.announce_at, Some(at(500)));
@@ -121,6 +122,24 @@ fn announcements_wait_for_others_only_while_the_builder_has_enough() {
     append(&mut lane, 1, 100);
     lane.handle_grant(lane.announced() - ENOUGH + 1).unwrap();
     assert!(datagrams.is_due(&lane, at(2)));
+}
+
+#[test]
+fn where_the_builder_has_enough_one_batch_is_under_way() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(1, ENOUGH as usize));
+    write(&mut datagrams, &mut lane, at(0));
+    append(&mut lane, datagrams.batch as u64, 16);
+    assert!(!datagrams.is_due(&lane, at(1000)), "the first is not answered");
+    let repeat_at = datagrams.next_timeout().unwrap();
+    assert!(repeat_at > at(1000), "nothing to wake up for");
+    // It was lost: it goes again, with what came behind it.
+    assert!(datagrams.is_repeat_due(repeat_at));
+    lane.reannounce(0).unwrap();
+    assert!(datagrams.is_due(&lane, repeat_at));
+    write(&mut datagrams, &mut lane, repeat_at);
+    datagrams.handle_announced(lane.announced(), &lane, repeat_at);
+    assert!(!datagrams.is_due(&lane, repeat_at), "it has enough");
+    assert!(datagrams.is_due(&lane, repeat_at + ANNOUNCE_WITHIN), "the rest follows the answer");
 }
 
 #[test]
