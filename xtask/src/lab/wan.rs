@@ -47,6 +47,8 @@ const DAMAGED: f64 = 100.0;
 #[derive(Clone, Copy, Debug)]
 struct Case {
     name: &'static str,
+    /// In a figure.
+    word: &'static str,
     /// As netem has it.
     line: &'static str,
     /// 198 ms there and back.
@@ -57,21 +59,25 @@ struct Case {
     in_short: bool,
 }
 
-const fn case(name: &'static str, line: &'static str) -> Case {
-    Case { name, line, is_long: false, is_blind: false, in_short: true }
+const fn case(name: &'static str, word: &'static str, line: &'static str) -> Case {
+    Case { name, word, line, is_long: false, is_blind: false, in_short: true }
 }
 
 const CASES: [Case; 10] = [
-    case("clean", ""),
-    case("burst loss 1 %", "loss gemodel 0.2% 20%"),
-    Case { in_short: false, ..case("loss 1 %", "loss random 1%") },
-    case("duplication 3 %", "duplicate 3%"),
-    case("reordering 25 %", "delay 10ms reorder 25% 50%"),
-    case("jitter 1-20 ms", "delay 10500us 9500us"),
-    Case { in_short: false, ..case("corruption 1 %", "corrupt 1%") },
-    Case { is_blind: true, ..case("corruption unseen", "corrupt 1%") },
-    Case { is_long: true, ..case("198 ms", "delay 99ms") },
-    Case { is_long: true, in_short: false, ..case("198 ms, loss 0.1 %", "delay 99ms loss random 0.1%") },
+    case("clean", "clean", ""),
+    case("burst loss 1 %", "bursts", "loss gemodel 0.2% 20%"),
+    Case { in_short: false, ..case("loss 1 %", "losses", "loss random 1%") },
+    case("duplication 3 %", "copies", "duplicate 3%"),
+    case("reordering 25 %", "reordered", "delay 10ms reorder 25% 50%"),
+    case("jitter 1-20 ms", "jitter", "delay 10500us 9500us"),
+    Case { in_short: false, ..case("corruption 1 %", "damage", "corrupt 1%") },
+    Case { is_blind: true, ..case("corruption unseen", "unseen", "corrupt 1%") },
+    Case { is_long: true, ..case("198 ms", "198 ms", "delay 99ms") },
+    Case {
+        is_long: true,
+        in_short: false,
+        ..case("198 ms, loss 0.1 %", "… and loss", "delay 99ms loss random 0.1%")
+    },
 ];
 
 /// Runs this scenario under the other kernel: its exit code, or that it was skipped.
@@ -167,7 +173,7 @@ fn measure(
             return Ok(());
         }
     };
-    let row = Row::new(case.name, &outcome, line.count()?.since(before));
+    let row = Row::new(case, &outcome, line.count()?.since(before));
     println!("{}", row.text());
     report.keep(&outcome);
     report.yes(&format!("{name}: every event complete, every byte right"), row.is_whole());

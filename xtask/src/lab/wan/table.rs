@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 use super::{
     super::{outcome::Outcome, report::Report, system::Transport},
-    FRAGMENT, LineCount, RATE, SOURCES,
+    Case, FRAGMENT, LineCount, RATE, SOURCES,
 };
 
 /// One run.
 #[derive(Debug)]
 pub(super) struct Row {
-    case: &'static str,
+    case: Case,
     outcome: Outcome,
     line: LineCount,
 }
 
 impl Row {
-    pub(super) fn new(case: &'static str, outcome: &Outcome, line: LineCount) -> Self {
-        Self { case, outcome: outcome.clone(), line }
+    pub(super) fn new(case: &Case, outcome: &Outcome, line: LineCount) -> Self {
+        Self { case: *case, outcome: outcome.clone(), line }
     }
 
     /// Every event complete, no fragment damaged, every process content.
@@ -65,7 +65,7 @@ impl Row {
         let o = &self.outcome;
         format!(
             "{:<20} {:<4} {:>7.2} {:>5.1}% {:>8.1} {:>8.1} {:>7.0} {:>8} {:>6} {:>7} {:>7.0} {:>8.0} {:>6.0} {:>6.0} {:>7.0} {:>8.0}",
-            self.case,
+            self.case.name,
             o.system.transport.name(),
             o.goodput() / 1e6,
             o.goodput_share() * 100.0,
@@ -87,7 +87,8 @@ impl Row {
     fn json(&self) -> Value {
         let o = &self.outcome;
         json!({
-            "line": self.case,
+            "line": self.case.name,
+            "netem": self.case.line,
             "transport": o.system.transport.name(),
             "goodput_bit_per_s": o.goodput(),
             "goodput_share": o.goodput_share(),
@@ -125,13 +126,15 @@ impl Table {
     }
 
     fn figure(&self) -> Figure {
-        let mut cases: Vec<&'static str> = self.rows.iter().map(|row| row.case).collect();
+        let mut cases: Vec<&str> = self.rows.iter().map(|row| row.case.word).collect();
         cases.dedup();
         let bars = |of: fn(&Row) -> f64| {
             [Transport::Tcp, Transport::Udp].map(|transport| {
                 let value = |case: &&str| {
-                    let row =
-                        self.rows.iter().find(|r| r.case == *case && r.outcome.system.transport == transport);
+                    let row = self
+                        .rows
+                        .iter()
+                        .find(|r| r.case.word == *case && r.outcome.system.transport == transport);
                     row.map_or(f64::NAN, of)
                 };
                 Bars::new(transport.name().to_uppercase(), cases.iter().map(value))
@@ -141,8 +144,9 @@ impl Table {
         let chart = |title: &str, axis: Axis, of: fn(&Row) -> f64| {
             Chart::bars("", groups(), axis, bars(of).into()).titled(title)
         };
+        let whole = self.rows.iter().filter(|row| row.is_whole()).count();
         Figure::new("Lanes over a bad line")
-            .with(chart("Goodput", Axis::linear("Of the line (%)").between(0.0, 100.0), |row| {
+            .with(chart("Goodput", Axis::linear("Of the line (%)").between(0.0, 110.0), |row| {
                 row.outcome.goodput_share() * 100.0
             }))
             .with(chart("Build latency, 99 % are below", Axis::log("ms"), |row| {
@@ -151,9 +155,10 @@ impl Table {
             .note(format!(
                 "{SOURCES} sources, one builder, fragments of {FRAGMENT} B, credit, a line of {} Mbit/s, as fast as it goes; \
                  impaired by netem each way, under User-Mode Linux. Goodput is that of complete events, as a part of what full \
-                 packets carry of payload: 1448 of 1514 B over TCP, 1432 over UDP. Every event of every run was complete and \
-                 right to the byte, except where the table says otherwise.",
-                RATE / 1_000_000
+                 packets carry of payload: 1448 of 1514 B over TCP, 1432 over UDP. In {whole} of {} runs every event was complete \
+                 and right to the byte.",
+                RATE / 1_000_000,
+                self.rows.len()
             ))
     }
 }
