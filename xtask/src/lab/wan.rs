@@ -31,7 +31,7 @@ const FRAGMENT: u64 = 16_000;
 /// Events under way: about 0.4 s of the line.
 const SLOTS: u32 = 16;
 /// Those over 198 ms: what is announced, granted, sent and committed takes four ways of 99 ms.
-const LONG_SLOTS: u32 = 32;
+const LONG_SLOTS: u32 = 64;
 /// The buffer in front of a line that is short: the budget follows from it.
 const PORT: u64 = 128 * 1024;
 /// That of one to the other side of the world: more than the budget, as routers at such lines have it.
