@@ -25,8 +25,8 @@ pub(crate) trait Rule {
 
     /// Whether so much more may be outstanding on that lane: asked before lost bytes are sent again, which go in front of all
     /// new grants.
-    fn allows(&self, _charges: &Charges, _lane: usize, _cost: Bytes) -> bool {
-        true
+    fn room(&self, _charges: &Charges, _lane: usize, _cost: Bytes) -> Room {
+        Room::Free
     }
 
     /// What bytes cost in the port.
@@ -37,6 +37,17 @@ pub(crate) trait Rule {
 
     /// The lane's connection is new.
     fn handle_reset(&mut self, _lane: usize) {}
+}
+
+/// Whether more may be outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Yes.
+    Free,
+    /// Not on that lane.
+    LaneFull,
+    /// On no lane.
+    PortFull,
 }
 
 /// The charges of all lanes. A grant is charged when given, and released whole when the last of its bytes has arrived or is
@@ -150,6 +161,10 @@ impl Charges {
         while let Some(charge) = charges.grants.get_mut(index) {
             let overlap = range.end.min(charge.end).saturating_sub(range.start.max(charge.start));
             if charge.request != request || overlap == 0 {
+                // First transmissions are granted in the order of the lane.
+                if request == 0 && charge.request == 0 && charge.start >= range.end {
+                    break;
+                }
                 index += 1;
                 continue;
             }

@@ -8,7 +8,7 @@ use evb_core::{
 };
 
 use crate::{
-    charges::{Charges, Rule},
+    charges::{Charges, Room, Rule},
     cost::PacketCost,
 };
 
@@ -87,7 +87,7 @@ impl Credit {
     /// The end of the lane's next chunk and its charge, if the budget carries them.
     fn affordable(&self, charges: &Charges, lane: usize, demand: &LaneDemand) -> Option<(u64, Bytes)> {
         let (end, cost) = self.next_chunk(demand);
-        self.allows(charges, lane, cost).then_some((end, cost))
+        (self.room(charges, lane, cost) == Room::Free).then_some((end, cost))
     }
 
     fn poll_all(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
@@ -141,8 +141,14 @@ impl Rule for Credit {
         grant
     }
 
-    fn allows(&self, charges: &Charges, lane: usize, cost: Bytes) -> bool {
-        charges.outstanding() + cost <= self.config.budget && self.within_lane_limit(charges, lane, cost)
+    fn room(&self, charges: &Charges, lane: usize, cost: Bytes) -> Room {
+        if charges.outstanding() + cost > self.config.budget {
+            Room::PortFull
+        } else if self.within_lane_limit(charges, lane, cost) {
+            Room::Free
+        } else {
+            Room::LaneFull
+        }
     }
 
     fn cost(&self) -> &PacketCost {

@@ -10,7 +10,7 @@ use evb_core::{
 };
 
 use crate::{
-    charges::{Charges, Rule},
+    charges::{Charges, Room, Rule},
     cost::PacketCost,
     credit::{Credit, CreditConfig},
     open::Open,
@@ -107,27 +107,42 @@ impl Policy {
         Self { rule, charges: Charges::new(lanes) }
     }
 
-    /// Lets lost bytes be sent again: whole packets of them, as many as there is room for.
-    fn poll_lost(&mut self, lane: usize, demand: &LaneDemand, now: Instant) -> Option<Grant> {
-        let lost = demand.lost?;
+    /// Lets lost bytes be sent again, first those that are nearest to what their lane waits for: all of a range, or one packet
+    /// of it. `Err`: nothing is lost that could be, and new grants may be given.
+    fn poll_lost(&mut self, lanes: &[LaneDemand], now: Instant) -> Result<Option<Grant>, NoLoss> {
         let (rule, charges) = match &mut self.rule {
             AnyRule::Credit(credit) => (credit as &dyn Rule, &mut self.charges),
             AnyRule::Window(window) => (window as &dyn Rule, &mut self.charges),
             AnyRule::Open(open) => (open as &dyn Rule, &mut self.charges),
         };
         let packet = rule.cost().packet_payload();
-        let mut length = Bytes::new(lost.end - lost.start);
-        let mut cost = rule.cost().buffer(length);
-        if !rule.allows(charges, lane, cost) && length > packet {
-            length = packet;
-            cost = rule.cost().buffer(length);
+        let mut best: Option<(u64, Grant, Bytes)> = None;
+        let mut waits = false;
+        for (lane, demand) in lanes.iter().enumerate().filter(|(_, demand)| demand.connected) {
+            let Some(lost) = demand.lost else { continue };
+            let whole = Bytes::new(lost.end - lost.start);
+            let distance = lost.start.saturating_sub(demand.received);
+            if best.as_ref().is_some_and(|(nearest, ..)| *nearest <= distance) {
+                continue;
+            }
+            for length in [whole, whole.min(packet)] {
+                let cost = rule.cost().buffer(length);
+                let room = rule.room(charges, lane, cost);
+                if room == Room::Free {
+                    let end = lost.start + length.count();
+                    let grant = Grant { lane, start: lost.start, end, request: lost.request };
+                    best = Some((distance, grant, cost));
+                    break;
+                }
+                waits |= room == Room::PortFull && length <= packet;
+            }
         }
-        if !rule.allows(charges, lane, cost) {
-            return None;
+        match best {
+            Some((_, grant, cost)) => Ok(Some(charges.give(grant, cost, now))),
+            // What waits for room in the port holds up new grants, or it would wait for ever.
+            None if waits => Ok(None),
+            None => Err(NoLoss),
         }
-        let end = lost.start + length.count();
-        let grant = Grant { lane, start: lost.start, end, request: lost.request };
-        Some(charges.give(grant, cost, now))
     }
 
     fn rule(&mut self) -> &mut dyn Rule {
@@ -139,19 +154,15 @@ impl Policy {
     }
 }
 
-/// The lane whose lost bytes hold up the oldest event.
-fn oldest_loss(lanes: &[LaneDemand]) -> Option<usize> {
-    let lossy = lanes.iter().enumerate().filter(|(_, lane)| lane.connected && lane.lost.is_some());
-    lossy
-        .min_by_key(|(_, lane)| lane.lost.map(|lost| lost.start.saturating_sub(lane.received)))
-        .map(|(lane, _)| lane)
-}
+/// Nothing that is lost may or need be sent again now.
+struct NoLoss;
 
 impl GrantPolicy for Policy {
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
-        if let Some(lane) = oldest_loss(lanes) {
-            // What waits for room holds up new grants, or it would wait for ever.
-            return self.poll_lost(lane, &lanes[lane], now);
+        if lanes.iter().any(|lane| lane.lost.is_some())
+            && let Ok(grant) = self.poll_lost(lanes, now)
+        {
+            return grant;
         }
         let charges = &mut self.charges;
         match &mut self.rule {

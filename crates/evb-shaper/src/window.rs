@@ -7,7 +7,7 @@ use evb_core::{
 };
 
 use crate::{
-    charges::{Charges, Rule},
+    charges::{Charges, Room, Rule},
     cost::PacketCost,
 };
 
@@ -58,9 +58,9 @@ impl Rule for Window {
     }
 
     /// Pieces that are sent again have headers of their own: they too keep to what the window takes.
-    fn allows(&self, charges: &Charges, lane: usize, cost: Bytes) -> bool {
+    fn room(&self, charges: &Charges, lane: usize, cost: Bytes) -> Room {
         let held = charges.of_lane(lane);
-        held == Bytes::ZERO || held + cost <= self.limit
+        if held == Bytes::ZERO || held + cost <= self.limit { Room::Free } else { Room::LaneFull }
     }
 
     fn cost(&self) -> &PacketCost {
