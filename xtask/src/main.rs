@@ -4,6 +4,7 @@
 //! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios that run on it;
 //! - `uml`: a command under another kernel, that has the queueing disciplines which this host may lack;
 //! - `fuzz`: arbitrary bytes for every decoder and machine;
+//! - `instructions`: what a byte of a lane costs, counted by valgrind;
 //! - `ci`: everything, step by step, with a table at the end.
 
 mod repo;
@@ -11,6 +12,7 @@ mod tidy;
 mod uml;
 mod lab;
 mod fuzz;
+mod instructions;
 mod ci;
 
 use std::process::ExitCode;
@@ -44,6 +46,8 @@ enum Task {
     Uml(uml::UmlArgs),
     /// Run the fuzz targets, each for a time, and say how much was tried.
     Fuzz(fuzz::FuzzArgs),
+    /// Count what a byte costs in user space, and compare with what is committed (valgrind).
+    Instructions(instructions::InstructionArgs),
     /// Run every check, as CI does.
     Ci(ci::CiArgs),
 }
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         Task::LabTraffic { half } => lab::traffic::run(half).map(|()| 0),
         Task::Uml(args) => uml::run(&args),
         Task::Fuzz(args) => fuzz::run(&args).map(code),
+        Task::Instructions(args) => instructions::run(&args).map(code),
         Task::Ci(args) => ci::run(&args).map(code),
     };
     match outcome {

@@ -6,12 +6,14 @@ use anyhow::{Context as _, Result};
 use toml::Table;
 
 use super::step::Step;
-use crate::{fuzz, lab, repo, uml};
+use crate::{fuzz, instructions, lab, repo, uml};
 
 /// The command that the README tells a newcomer.
 const README_TEST: &str = "cargo test --workspace";
 /// And the one that builds the first events.
 const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quickstart.toml";
+/// Those that need nothing but cargo.
+const BENCHES: &str = "--bench machines --bench shaper --bench loopback";
 /// Seconds for each fuzz target: enough to find what any input finds.
 const FUZZ_SECONDS: u64 = 10;
 
@@ -42,8 +44,10 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
         Step::xtask("lab wan, short", 200, "lab wan --short --evbd target/release/evbd").unless(uml::lacks()),
     );
     steps.push(
-        Step::new("benches run", 600, "cargo bench -p evb --bench * -- --test").unless(no_benches(&root)),
+        Step::new("benches run", 600, &format!("cargo bench -p evb {BENCHES} -- --test"))
+            .unless(no_benches(&root)),
     );
+    steps.push(Step::xtask("instructions", 600, "instructions").unless(instructions::lacks()));
     steps.extend(fuzz(&root));
     steps.extend(peers(&root));
     Ok(steps)

@@ -1,0 +1,81 @@
+//! How many instructions a byte costs in user space: both paths of a lane over datagrams and over a stream, with the ends of
+//! production on sockets of the loopback, counted by valgrind. What the kernel does is not counted. `cargo xtask instructions`
+//! runs this and makes a table per byte of it; docs/benchmarks.md says how to read it.
+
+#![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
+#![expect(missing_docs, reason = "the macros make modules and functions without")]
+
+#[path = "instructions/machines.rs"]
+mod machines;
+#[path = "instructions/datagrams.rs"]
+mod datagrams;
+#[path = "instructions/streams.rs"]
+mod streams;
+
+use evb_core::{fragment::Checksum, wire::datagram::DatagramKind};
+use gungraun::{LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
+
+use machines::{DATAGRAM, payload};
+
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = datagrams::Sending::of)]
+fn datagrams_send(mut sending: datagrams::Sending) -> datagrams::Sending {
+    sending.run();
+    sending
+}
+
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = datagrams::Receiving::of)]
+fn datagrams_receive(mut receiving: datagrams::Receiving) -> datagrams::Receiving {
+    receiving.run();
+    receiving
+}
+
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = streams::Sending::of)]
+fn stream_send(mut sending: streams::Sending) -> streams::Sending {
+    sending.run();
+    sending
+}
+
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = streams::Receiving::of)]
+fn stream_receive(mut receiving: streams::Receiving) -> streams::Receiving {
+    receiving.run();
+    receiving
+}
+
+// The part of `datagrams_send` and `datagrams_receive` that is the datagrams' checksum: that of segments in one piece.
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = machines::lane_bytes)]
+fn crc32c(bytes: Vec<u8>) -> Vec<u8> {
+    let header = machines::header(DatagramKind::Data, 1, 0);
+    for segment in bytes.chunks(DATAGRAM) {
+        std::hint::black_box(header.seal([segment]));
+    }
+    bytes
+}
+
+// The part of both receiving paths that is the fragments' own checksum, of each in one piece.
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = payload)]
+fn crc64((payload, count): (Vec<u8>, usize)) -> Vec<u8> {
+    for _ in 0..count {
+        std::hint::black_box(Checksum::of(std::hint::black_box(&payload)));
+    }
+    payload
+}
+
+library_benchmark_group!(
+    name = lanes,
+    benchmarks = [datagrams_send, datagrams_receive, stream_send, stream_receive, crc32c, crc64]
+);
+
+// valgrind counts each byte of a `rep movsb` or `rep stosb` as an instruction: long copies are to be made by vectors.
+const TUNABLES: &str =
+    "glibc.cpu.x86_rep_movsb_threshold=0x40000000:glibc.cpu.x86_rep_stosb_threshold=0x40000000";
+
+main!(
+    config = LibraryBenchmarkConfig::default().env("GLIBC_TUNABLES", TUNABLES),
+    library_benchmark_groups = lanes
+);

@@ -1,0 +1,110 @@
+//! Both paths of a lane over datagrams.
+
+use std::{
+    io::IoSlice,
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use evb_core::{
+    builder::BuilderCore,
+    lane::Taken,
+    source::SourceCore,
+    units::Bytes,
+    wire::datagram::{DATAGRAM_HEADER, DatagramKind},
+};
+use evb_net::{
+    clock,
+    lane::datagrams::{BuilderDatagrams, Path, SourceDatagrams},
+    udp::{DatagramSocket, UdpOptions, open},
+};
+use evb_shaper::Policy;
+use tokio::runtime::Runtime;
+
+use super::{
+    machines::{ASSOCIATION, DATAGRAM, builder_core, header, lane_bytes, payload, settle, source_core},
+    streams::{pair, runtime},
+};
+
+const SIZE: usize = DATAGRAM + DATAGRAM_HEADER;
+/// Segments of a train of 64 kB.
+const TRAIN: usize = 44;
+
+/// From what is granted to the system call.
+pub(super) struct Sending {
+    core: SourceCore,
+    end: SourceDatagrams,
+    /// Nobody reads there: the kernel drops what is too much.
+    _builder: DatagramSocket,
+    runtime: Runtime,
+}
+
+impl Sending {
+    pub(super) fn of(length: usize) -> Self {
+        let runtime = runtime();
+        let (stream, _) = pair(&runtime);
+        let _guard = runtime.enter();
+        let builder = open("127.0.0.1:0".parse().unwrap(), None, &UdpOptions::default()).unwrap();
+        let peer = Some(builder.local_addr().unwrap());
+        let socket = open("127.0.0.1:0".parse().unwrap(), peer, &UdpOptions::default()).unwrap();
+        let path = Path { mtu: 1500, datagram: SIZE, round_trip: Duration::from_micros(100) };
+        let end = SourceDatagrams::new(stream, socket, path);
+        drop(_guard);
+        Self { core: source_core(length, true), end, _builder: builder, runtime }
+    }
+
+    pub(super) fn run(&mut self) {
+        let _guard = self.runtime.enter();
+        let mut cx = Context::from_waker(Waker::noop());
+        while let Some(Taken { range, request }) = self.core.take(0, (TRAIN * DATAGRAM) as u64) {
+            self.end.send(range, request, clock::now());
+            assert!(self.end.poll_flush(&mut cx, &mut self.core, 0).is_ready());
+        }
+    }
+}
+
+/// From the system call to events, grants and commits included.
+pub(super) struct Receiving {
+    core: BuilderCore<Policy>,
+    end: BuilderDatagrams,
+    source: DatagramSocket,
+    trains: Vec<Vec<u8>>,
+    count: usize,
+    _runtime: Runtime,
+}
+
+impl Receiving {
+    pub(super) fn of(length: usize) -> Self {
+        let runtime = runtime();
+        let (_, stream) = pair(&runtime);
+        let _guard = runtime.enter();
+        let options = UdpOptions { receive_buffer: Some(Bytes::mib(1)), ..UdpOptions::default() };
+        let socket = open("127.0.0.1:0".parse().unwrap(), None, &options).unwrap();
+        let peer = Some(socket.local_addr().unwrap());
+        let source = open("127.0.0.1:0".parse().unwrap(), peer, &UdpOptions::default()).unwrap();
+        let mut end = BuilderDatagrams::new(socket, vec![ASSOCIATION.source]);
+        end.open(0, stream);
+        drop(_guard);
+        let lane = lane_bytes(length);
+        let sealed = |(index, segment): (usize, &[u8])| {
+            let header = header(DatagramKind::Data, index as u32 + 2, (index * DATAGRAM) as u64);
+            [&header.seal([segment])[..], segment].concat()
+        };
+        let datagrams: Vec<Vec<u8>> = lane.chunks(DATAGRAM).enumerate().map(sealed).collect();
+        let trains = datagrams.chunks(TRAIN).map(<[Vec<u8>]>::concat).collect();
+        let (_, count) = payload(length);
+        Self { core: builder_core(length, true), end, source, trains, count, _runtime: runtime }
+    }
+
+    pub(super) fn run(&mut self) {
+        let mut built = 0;
+        for train in &self.trains {
+            self.source.send_train(&[IoSlice::new(train)], SIZE as u16, None).unwrap();
+            let now = clock::now();
+            self.end.recv(&mut self.core, now, |_, end| panic!("{end}")).unwrap();
+            let end = &mut self.end;
+            built += settle(&mut self.core, now, |core, lane| end.send(core, lane, now));
+        }
+        assert_eq!(built, self.count);
+    }
+}

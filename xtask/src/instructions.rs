@@ -1,0 +1,79 @@
+//! `cargo xtask instructions`: counts, by valgrind, what a byte costs in user space on the paths of `benches/instructions.rs`,
+//! makes a table of it, and holds it against what is committed. Counts do not depend on what else the machine does.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+use toml::Table as Toml;
+
+use self::table::Table;
+use crate::repo;
+
+/// What is committed: instructions per byte.
+const COMMITTED: &str = "benches/instructions.json";
+
+#[derive(Args)]
+pub(crate) struct InstructionArgs {
+    /// Take what is counted for what is committed.
+    #[arg(long)]
+    bless: bool,
+}
+
+/// Counts, and prints the table. True: no path costs a fifth more than committed.
+pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
+    if let Some(reason) = lacks() {
+        bail!("cannot count instructions: {reason}");
+    }
+    let root = repo::root();
+    let output = Command::new("cargo")
+        .args(["bench", "-p", "evb", "--bench", "instructions", "--", "--output-format=json"])
+        .current_dir(&root)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo bench")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "the benchmark fails; what it says stands above");
+    let counted = Table::read_benchmarks(&said)?;
+    let path = root.join(COMMITTED);
+    if args.bless {
+        fs::write(&path, counted.to_json()).context(COMMITTED)?;
+    }
+    let committed = Table::from_json(&fs::read_to_string(&path).context(COMMITTED)?)?;
+    print!("{}", counted.show(&committed));
+    let worse = counted.worse_than(&committed);
+    worse.iter().for_each(|cell| println!("{cell}"));
+    Ok(worse.is_empty())
+}
+
+/// Why instructions cannot be counted here.
+pub(crate) fn lacks() -> Option<String> {
+    if said("valgrind", &["--version"]).is_none() {
+        return Some("there is no valgrind".to_owned());
+    }
+    let lock: Toml = fs::read_to_string(repo::root().join("Cargo.lock")).ok()?.parse().ok()?;
+    let version = version(&lock, "gungraun")?;
+    let is_there = said("gungraun-runner", &["--version"]).is_some_and(|said| said.contains(&version));
+    let install = format!("cargo install --locked gungraun-runner --version {version}");
+    (!is_there).then(|| format!("its runner is not installed ({install})"))
+}
+
+/// The locked version of a package.
+fn version(lock: &Toml, name: &str) -> Option<String> {
+    let packages = lock.get("package")?.as_array()?;
+    let found = packages.iter().find(|package| package.get("name").and_then(|n| n.as_str()) == Some(name))?;
+    Some(found.get("version")?.as_str()?.to_owned())
+}
+
+/// What a program prints, if it runs and succeeds.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
