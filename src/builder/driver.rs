@@ -22,7 +22,10 @@ use evb_net::{
     clock,
     control::{ControlLink, LinkError},
     handshake::RefusalLog,
-    lane::datagrams::{draw_connection, round_trip},
+    lane::{
+        LaneEnd,
+        datagrams::{draw_connection, round_trip},
+    },
     pacing::Transport,
     timer::Timer,
 };
@@ -320,6 +323,8 @@ impl Driver {
         if !unread || due + READING <= now {
             // What had come by then is read; not by any later time, if this thread was off its core meanwhile.
             self.core.handle_timeout(now);
+            self.ended.extend(self.core.silent_lanes(now).map(|lane| (lane, LaneEnd::Silent)));
+            self.drop_ended();
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ const CONTROL: usize = 1;
 const BATCH: usize = 256;
 
 /// How long the end of the run waits for commits that are under way.
-const LAST_COMMITS: Duration = Duration::from_millis(500);
+const LAST_COMMITS: Duration = Duration::from_secs(2);
 
 /// Runs a source from its registration to the end of the run.
 pub(super) async fn run(

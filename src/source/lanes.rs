@@ -41,6 +41,9 @@ use crate::role::RunIdentity;
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LIMIT: Duration = Duration::from_secs(1);
 
+/// When a lane whose socket is full is asked again for what it has to say.
+const LATER: Duration = Duration::from_millis(1);
+
 type Connecting = Pin<Box<dyn Future<Output = Result<(End, Welcome), ConnectError>>>>;
 
 /// The connection to one builder.
@@ -180,8 +183,11 @@ impl Lane {
             State::Up(end, _) => match &mut **end {
                 End::Stream(end) => core.announce(self.index, &mut end.announcements),
                 // What waits says the same, or will be followed.
-                End::Datagrams(end, _) if !end.records.is_empty() => {}
-                End::Datagrams(end, _) => core.write_datagram(self.index, now, &mut end.records),
+                End::Datagrams(end, _) if !end.records.is_empty() => core.put_off(self.index, now + LATER),
+                End::Datagrams(end, _) => {
+                    core.set_answering(self.index, end.is_answering());
+                    core.write_datagram(self.index, now, &mut end.records);
+                }
             },
             State::Connecting(_) | State::Waiting(_) => return false,
         }

@@ -45,6 +45,12 @@ impl RangeSet {
         starts.zip(ends).map(|(start, end)| start..end).filter(|gap| gap.start < gap.end)
     }
 
+    /// Whether a range overlaps one that is in, or is next to it.
+    pub fn touches(&self, range: &Range<u64>) -> bool {
+        let first = self.0.partition_point(|known| known.end < range.start);
+        self.0.get(first).is_some_and(|known| known.start <= range.end)
+    }
+
     /// The first range.
     pub fn first(&self) -> Option<Range<u64>> {
         self.0.first().cloned()

@@ -47,6 +47,9 @@ pub enum LaneEnd {
     /// The peer spoke on the connection of a lane that goes by datagrams (docs/protocol.md UDP-1).
     #[error("the peer broke the protocol: it speaks by TCP on a lane that goes by datagrams")]
     NotSilent,
+    /// Datagrams get nowhere any more.
+    #[error("no datagram gets through any more, though the TCP connection lives; looking for another path")]
+    Silent,
     /// Packets of the size that got through do so no more: the path is to be probed anew.
     #[error("packets of {0} bytes do not get through any more; looking for the size that does")]
     PathShrank(u32),

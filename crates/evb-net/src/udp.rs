@@ -15,7 +15,7 @@ mod socket;
 mod open;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use crate::progress::Progress;
 pub use counts::UdpCounts;

@@ -78,7 +78,14 @@ impl<P: GrantPolicy> BuilderCore<P> {
             // It comes before the lane's own datagrams, and is not of their sequence.
             return Ok(());
         }
+        let is_first = !datagrams.is_met;
         datagrams.handle_header(header, now);
+        if is_first {
+            // What is granted, and what was committed before, it hears now.
+            self.lanes.refresh(lane);
+            self.lanes.dirty.insert(lane);
+            self.grants_due = true;
+        }
         match header.kind {
             DatagramKind::Data if body.is_empty() => return Err(DatagramFault::Empty),
             DatagramKind::Data => self.handle_segment(lane, header, body, now)?,
@@ -97,6 +104,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         // There is room for more requests.
         self.lanes.refresh(lane);
         self.grants_due |= self.lanes.demands[lane].lost.is_some();
+    }
+
+    /// Lanes whose datagrams get nowhere: close their connections, and let the sources find another path.
+    pub fn silent_lanes(&self, now: Instant) -> impl Iterator<Item = usize> {
+        let is_silent = move |lane: &Reception| lane.datagrams.as_ref().is_some_and(|one| one.is_silent(now));
+        let lanes = self.lanes.lanes.iter().enumerate();
+        lanes.filter(move |(_, lane)| is_silent(lane)).map(|(index, _)| index)
     }
 
     /// What was counted of a lane's datagrams, over all its associations.

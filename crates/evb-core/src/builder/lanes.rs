@@ -130,8 +130,16 @@ impl Lanes {
 
     pub(super) fn refresh(&mut self, lane: usize) {
         let Reception { lane: incoming, datagrams, .. } = &self.lanes[lane];
-        let lost = datagrams.as_ref().and_then(|datagrams| datagrams.lost());
-        self.demands[lane] = LaneDemand { lost, ..incoming.demand() };
+        let demand = incoming.demand();
+        self.demands[lane] = match datagrams {
+            None => demand,
+            // Before the source has spoken, nobody knows where grants would go.
+            Some(datagrams) => LaneDemand {
+                lost: datagrams.lost(),
+                connected: demand.connected && datagrams.is_met,
+                ..demand
+            },
+        };
     }
 }
 

@@ -26,6 +26,9 @@ const REMEMBERED: usize = 64;
 /// How long a source may wait before it says what it heard, if it has nothing else to say (docs/protocol.md UDP-7).
 pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(1);
 
+/// After so long without an answer, the association is over: as long as TCP waits for acknowledgements on a lane.
+pub(crate) const SILENCE: Duration = Duration::from_secs(5);
+
 /// The builder's side of one association.
 #[derive(Debug)]
 pub(crate) struct IncomingDatagrams {
@@ -43,6 +46,12 @@ pub(crate) struct IncomingDatagrams {
     /// Our last datagram, if the source has not heard of it, and when to repeat what it said.
     unheard: Option<(u32, Instant)>,
     failures: u32,
+    /// Since when the source hears nothing of what we say.
+    unheard_since: Option<Instant>,
+    /// Whether the source has spoken.
+    pub(crate) is_met: bool,
+    /// Which of the last 64 sequences up to `heard` came.
+    came: u64,
     /// The first datagram that said the present commit; all since repeat it.
     commit_since: Option<u32>,
     /// Something was announced behind announcements that are not here.
@@ -69,6 +78,9 @@ impl IncomingDatagrams {
             permits: VecDeque::new(),
             unheard: None,
             failures: 0,
+            unheard_since: None,
+            is_met: false,
+            came: 0,
             commit_since: None,
             announcements_missing: false,
             segments: 0,
@@ -96,13 +108,8 @@ impl IncomingDatagrams {
     /// A datagram of this association came.
     pub(crate) fn handle_header(&mut self, header: &DatagramHeader, now: Instant) {
         self.segments += 1;
-        if is_after(header.sequence, self.heard) {
-            self.absent += u64::from(header.sequence.wrapping_sub(self.heard)) - 1;
-            self.heard = header.sequence;
-        } else {
-            // It was counted as absent, or is a copy.
-            self.absent = self.absent.saturating_sub(1);
-        }
+        self.is_met = true;
+        self.count(header.sequence);
         let is_heard = |sequence: u32| !is_after(sequence, header.heard);
         while let Some((sequence, sent)) = self.permits.pop_front_if(|(sequence, _)| is_heard(*sequence)) {
             if sequence == header.heard && header.kind == DatagramKind::Data {
@@ -111,12 +118,37 @@ impl IncomingDatagrams {
         }
         if self.unheard.is_some_and(|(sequence, _)| is_heard(sequence)) {
             self.unheard = None;
+            self.unheard_since = None;
             self.failures = 0;
         }
         if self.commit_since.is_some_and(is_heard) {
             self.commit_since = None;
         }
         self.recovery.handle_heard(header, now);
+    }
+
+    /// What never came, as far as one knows by now.
+    fn count(&mut self, sequence: u32) {
+        if is_after(sequence, self.heard) {
+            let step = sequence.wrapping_sub(self.heard);
+            self.absent += u64::from(step) - 1;
+            self.came = self.came.checked_shl(step).unwrap_or_default() | 1;
+            self.heard = sequence;
+            return;
+        }
+        // It was counted as absent, unless it is a copy.
+        let place = 1u64.checked_shl(self.heard.wrapping_sub(sequence)).unwrap_or_default();
+        if self.came & place == 0 && place != 0 {
+            self.came |= place;
+            self.absent = self.absent.saturating_sub(1);
+        }
+    }
+
+    /// Whether what was asked for does not come, or what is said is not heard, for so long that the path must be gone
+    /// (docs/protocol.md UDP-1).
+    pub(crate) fn is_silent(&self, now: Instant) -> bool {
+        let since = earlier(self.recovery.waiting_since(), self.unheard_since);
+        since.is_some_and(|since| now.since(since) >= SILENCE)
     }
 
     /// Whether what was said last is to be said again, as it seems lost (docs/protocol.md UDP-10).
@@ -173,6 +205,7 @@ impl IncomingDatagrams {
         }
         let patience = self.recovery.repeat_after(self.failures) + ACKNOWLEDGE_WITHIN;
         self.unheard = Some((self.sequence, now + patience));
+        self.unheard_since.get_or_insert(now);
         let header = self.header(DatagramKind::Records).seal([&into[start + DATAGRAM_HEADER..]]);
         into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
     }

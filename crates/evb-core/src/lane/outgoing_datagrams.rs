@@ -5,7 +5,11 @@ use std::collections::VecDeque;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{OutgoingLane, incoming_datagrams::ACKNOWLEDGE_WITHIN, round_trip::RoundTrip};
+use super::{
+    OutgoingLane,
+    incoming_datagrams::{ACKNOWLEDGE_WITHIN, SILENCE},
+    round_trip::RoundTrip,
+};
 use crate::{
     time::{Instant, earlier},
     wire::{
@@ -42,6 +46,9 @@ pub(crate) struct OutgoingDatagrams {
     /// When to announce again what the builder has not acknowledged.
     repeat_at: Option<Instant>,
     failures: u32,
+    /// Since when announcements are not acknowledged.
+    unanswered_since: Option<Instant>,
+    is_answering: bool,
     /// What the builder lacks is to be announced again.
     is_repeating: bool,
     /// Announcements wait for the answer to those before.
@@ -84,11 +91,14 @@ impl OutgoingDatagrams {
             seen: 0,
             heard: 0,
             batch: batch.max(1),
-            acknowledge_at: None,
+            // The builder waits to hear of us.
+            acknowledge_at: Some(Instant::ZERO),
             acknowledged: announced,
             announce_at: None,
             repeat_at: None,
             failures: 0,
+            unanswered_since: None,
+            is_answering: false,
             is_repeating: false,
             is_held: false,
             timed: None,
@@ -121,9 +131,27 @@ impl OutgoingDatagrams {
         if offset > self.acknowledged {
             self.acknowledged = offset;
             self.failures = 0;
+            self.unanswered_since = (lane.announced() > offset).then_some(now);
             self.repeat_at =
                 (lane.announced() > offset).then(|| now + self.round_trip.timeout(0) + ANSWER_WITHIN);
         }
+    }
+
+    /// Nothing can be said now: not before `until`.
+    pub(crate) fn put_off(&mut self, until: Instant) {
+        for at in [&mut self.acknowledge_at, &mut self.announce_at].into_iter().flatten() {
+            *at = until.max(*at);
+        }
+    }
+
+    /// Whether announcements have been in vain for so long that the path must be gone (docs/protocol.md UDP-1).
+    pub(crate) fn is_silent(&self, now: Instant) -> bool {
+        self.unanswered_since.is_some_and(|since| now.since(since) >= SILENCE)
+    }
+
+    /// Answers to requests were handed out and are not sent: they are not heard of before (docs/protocol.md UDP-7).
+    pub(crate) fn set_answering(&mut self, is_answering: bool) {
+        self.is_answering = is_answering;
     }
 
     /// The builder says that it lacks announcements.
@@ -173,6 +201,7 @@ impl OutgoingDatagrams {
         if count > 0 {
             self.announce_at = None;
             self.is_repeating = false;
+            self.unanswered_since.get_or_insert(now);
             self.timed.get_or_insert_with(|| (lane.announced(), now));
             let patience = self.round_trip.timeout(self.failures) + ANSWER_WITHIN;
             self.repeat_at.get_or_insert(now + patience);
@@ -188,7 +217,7 @@ impl OutgoingDatagrams {
     pub(crate) fn sealing(&mut self, kind: DatagramKind, request: u16, lane: &OutgoingLane) -> Sealing {
         // The datagrams that answer a request will say that it was heard.
         self.acknowledge_at = None;
-        if !lane.has_resends() {
+        if !lane.has_resends() && !self.is_answering {
             self.heard = self.seen;
         }
         let sequence = self.sequence.wrapping_add(1);

@@ -37,7 +37,8 @@ impl Reassembly {
     /// none of them was kept.
     pub(crate) fn insert(&mut self, offset: u64, bytes: &[u8], received: u64) -> bool {
         let end = offset + bytes.len() as u64;
-        if end > received + self.window() || self.here.len() >= MAX_PIECES {
+        let is_full = self.here.len() >= MAX_PIECES && !self.here.touches(&(offset..end));
+        if end > received + self.window() || is_full {
             return false;
         }
         if self.ring.is_empty() {

@@ -28,6 +28,8 @@ pub(crate) struct Recovery {
     lost: RangeSet,
     round_trip: RoundTrip,
     last_arrival: Instant,
+    /// Since when bytes are to come, or the last of them came.
+    waiting_since: Option<Instant>,
     /// Timers in a row that went off before a byte came.
     failures: u32,
     /// The longest time between two arrivals of late, while bytes were to come: a source may be slow, or paced.
@@ -98,6 +100,7 @@ impl Recovery {
             lost: RangeSet::default(),
             round_trip: RoundTrip::new(estimate),
             last_arrival: now,
+            waiting_since: None,
             failures: 0,
             gap: Duration::ZERO,
             patience: 0,
@@ -127,6 +130,15 @@ impl Recovery {
         self.lost.first().unwrap_or(0..0)
     }
 
+    /// Since when bytes are to come and none has.
+    pub(crate) fn waiting_since(&self) -> Option<Instant> {
+        self.waiting_since.filter(|_| self.is_waiting())
+    }
+
+    fn is_waiting(&self) -> bool {
+        !(self.first.is_empty() && self.again.is_empty() && self.lost.is_empty())
+    }
+
     /// How long an answer may take.
     pub(crate) fn timeout(&self) -> Duration {
         self.round_trip.timeout(self.failures + self.caution).max(self.gap * 2)
@@ -145,6 +157,9 @@ impl Recovery {
 
     /// The source may send `range` for the first time.
     pub(crate) fn permit(&mut self, range: Range<u64>, now: Instant) {
+        if !self.is_waiting() {
+            self.waiting_since = Some(now);
+        }
         self.first.push_back(Pending { range, request: 0, given: now, expected: now, overtaken: None });
     }
 
@@ -182,6 +197,7 @@ impl Recovery {
         if !waited_for {
             self.count_unawaited(range, header.request, is_new, now);
         }
+        self.waiting_since = Some(now);
     }
 
     /// Of first transmissions, what lies in front of a segment was sent before it.

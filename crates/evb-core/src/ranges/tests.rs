@@ -18,6 +18,8 @@ proptest! {
             let missing: Vec<_> = set.missing_in(range.clone()).flatten().collect();
             let expected: Vec<_> = range.clone().filter(|number| !model.contains(number)).collect();
             prop_assert_eq!(missing, expected);
+            let touches = numbers(&set).iter().any(|n| range.start <= n + 1 && *n <= range.end);
+            prop_assert_eq!(set.touches(&range), touches);
             if add {
                 set.insert(range.clone());
                 model.extend(range);

@@ -113,6 +113,25 @@ impl SourceCore {
         }
     }
 
+    /// The lane's records cannot be sent now: asks for them again at `until`.
+    pub fn put_off(&mut self, lane: usize, until: Instant) {
+        if let Some(datagrams) = &mut self.datagrams[lane] {
+            datagrams.put_off(until);
+        }
+    }
+
+    /// Whether answers to the builder's requests were taken from the lane and are not sent yet.
+    pub fn set_answering(&mut self, lane: usize, is_answering: bool) {
+        if let Some(datagrams) = &mut self.datagrams[lane] {
+            datagrams.set_answering(is_answering);
+        }
+    }
+
+    /// Whether the lane's datagrams get nowhere: close its connection, and look for another path.
+    pub fn is_silent(&self, lane: usize, now: Instant) -> bool {
+        self.datagrams[lane].as_ref().is_some_and(|datagrams| datagrams.is_silent(now))
+    }
+
     /// The association of a lane, if it has one.
     pub fn association(&self, lane: usize) -> Option<Association> {
         self.datagrams.get(lane)?.as_ref().map(OutgoingDatagrams::association)

@@ -142,6 +142,10 @@ pub(super) fn read(section: &mut Section<'_>, transport: Transport) -> Given {
         let reason = "`sources_at_once` belongs to mode = \"credit\"";
         section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
     }
+    if given.offload == OffloadChoice::Only(Offload::Etf) && transport == Transport::Udp {
+        let reason = "`etf` drops what comes late, and what lanes have to say leaves at once";
+        section.refuse("offload", reason, "write \"auto\", or \"txtime\" with the queueing discipline fq");
+    }
     if let OffloadChoice::Only(offload @ (Offload::Txtime | Offload::Etf)) = given.offload
         && transport == Transport::Tcp
     {
@@ -196,7 +200,8 @@ impl Given {
         let cost = packet_cost(network, self.cell);
         let usual = || match network.port_buffer {
             Some(_) => cost.chunk(share),
-            None => FREE_CHUNK.min(share / 4).max(Bytes::new(1)),
+            // Four of them in the quarter of the budget that one lane may hold: else it waits for each round trip.
+            None => FREE_CHUNK.min(share / 16).max(Bytes::new(1)),
         };
         let chunk = self.chunk.unwrap_or_else(usual);
         let chunk_cost = cost.buffer(chunk);

@@ -11,7 +11,7 @@ use super::{DatagramSocket, Progress, UdpOptions, open};
 use crate::pacing::{MAX_DATAGRAMS, SendError};
 
 #[path = "../../tests/kernel/sys_namespace.rs"]
-mod sys_namespace;
+pub(crate) mod sys_namespace;
 
 mod device;
 mod fallback;

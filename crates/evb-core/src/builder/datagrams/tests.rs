@@ -417,7 +417,9 @@ fn a_new_connection_begins_with_what_is_here_without_gap() {
     assert_eq!((held.received, held.announced, held.committed), (130, 300, 0));
     bench.core.associate(0, ASSOCIATION, None, WINDOW, at(30));
     assert_eq!(bench.core.datagram_counters(0), before, "they are counted over all connections");
-    assert_eq!(granted(&bench.say(at(30))), [300]);
+    assert_eq!(granted(&bench.say(at(30))), [130], "nobody knows yet where the source is");
+    bench.records(&[], at(35)).unwrap();
+    assert_eq!(granted(&bench.say(at(35))), [300]);
     bench.segment(130..200, 0, at(40)).unwrap();
     assert_eq!(bench.core.lanes.lanes[0].lane.received(), 200, "what was kept beyond is gone");
     bench.segment(200..300, 0, at(40)).unwrap();
@@ -447,4 +449,25 @@ fn announcements_are_acknowledged_soon_and_said_again_until_heard() {
     assert!(bench.say(at(400_000)).is_empty());
     assert_eq!(bench.core.next_timeout(), Some(at(402_000)));
     assert_eq!(bench.say(at(402_000)).len(), 1);
+}
+
+#[test]
+fn a_path_that_is_gone_is_noticed() {
+    let mut bench = Bench::announced(&[84, 84]);
+    bench.say(at(0));
+    assert_eq!(bench.core.silent_lanes(at(4_999_999)).count(), 0);
+    // Records get through, and data does not: the source hears all that is said to it.
+    for second in 1..5 {
+        bench.say(at(second * 1_000_000));
+        let heard = DatagramHeader {
+            heard: u32::from(u16::MAX),
+            ..header(DatagramKind::Records, 100 + second as u32)
+        };
+        bench.core.handle_datagram(0, &heard, &[], at(second * 1_000_000 + 100)).unwrap();
+    }
+    assert!(bench.core.silent_lanes(at(5_000_000)).eq([0]));
+    // What comes ends the silence.
+    let heard = DatagramHeader { heard: u32::from(u16::MAX), ..header(DatagramKind::Data, 200) };
+    bench.core.handle_datagram(0, &heard, &bench.lane[..100], at(5_000_000)).unwrap();
+    assert_eq!(bench.core.silent_lanes(at(5_000_001)).count(), 0);
 }

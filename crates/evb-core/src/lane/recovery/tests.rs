@@ -229,3 +229,15 @@ fn repairs_are_timed() {
     arrive(&mut recovery, 1000..1100, 0, at(1950));
     assert_eq!((recovery.times().0.max(), recovery.counters().late_after_loss), (1290, 1));
 }
+
+#[test]
+fn it_knows_since_when_it_waits() {
+    let mut recovery = lane();
+    assert_eq!(recovery.waiting_since(), Some(at(0)));
+    arrive(&mut recovery, 0..900, 0, at(10));
+    expire(&mut recovery, at(900_000));
+    recovery.ask(900..1000, 1, at(900_000));
+    assert_eq!(recovery.waiting_since(), Some(at(10)), "asking again is no answer");
+    arrive(&mut recovery, 900..1000, 1, at(900_100));
+    assert_eq!(recovery.waiting_since(), None);
+}

@@ -1,7 +1,7 @@
 use super::bad;
 
 /// Each mistake, the line it is on, and what its message must say.
-const MISTAKES: [(&str, usize, &[&str]); 38] = [
+const MISTAKES: [(&str, usize, &[&str]); 39] = [
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
@@ -21,6 +21,11 @@ const MISTAKES: [(&str, usize, &[&str]); 38] = [
     ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1082 B"]),
     ("[shaping]\nmode = \"none\"\nsources_at_once = 1\n", 3, &["belongs to mode = \"credit\""]),
     ("[shaping]\noffload = \"txtime\"\n", 2, &["gives each datagram its departure time", "\"pacing-rate\""]),
+    (
+        "[network]\ntransport = \"udp\"\n[shaping]\noffload = \"etf\"\n",
+        4,
+        &["drops what comes late", "\"txtime\""],
+    ),
     ("[shaping]\noffload = \"hardware\"\n", 2, &["\"software\""]),
     ("[shaping]\nspin = \"on\"\n", 2, &["\"force\""]),
     ("[shaping]\nrate = \"1 Mbit/s\"\nrate_counts = \"bits\"\n", 3, &["\"buffer\""]),

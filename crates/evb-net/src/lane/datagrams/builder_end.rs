@@ -177,7 +177,8 @@ impl Door {
         let Some((lane, link)) = known.and_then(|lane| Some((lane, links[lane].as_mut()?))) else {
             return strangers.note_stale(from);
         };
-        if link.peer != Some(from) {
+        // Only who looks for a path moves: an old datagram that somebody replays does not.
+        if link.peer.is_none() || header.kind == DatagramKind::Probe {
             link.peer = Some(from);
         }
         if header.kind == DatagramKind::Probe && replies.len() < REPLIES {

@@ -17,7 +17,7 @@ use evb_core::{
 
 use crate::{
     clock,
-    pacing::SendError,
+    pacing::{MAX_TRAIN, SendError},
     udp::{DatagramSocket, Progress},
 };
 
@@ -81,7 +81,7 @@ pub async fn probe(
     let sizes = std::iter::once(most).chain(SIZES.into_iter().filter(|size| *size < most));
     let mut sequence = 0;
     for mtu in sizes {
-        let datagram = (mtu as usize).saturating_sub(headers).max(DATAGRAM_HEADER + 1);
+        let datagram = (mtu as usize).saturating_sub(headers).clamp(DATAGRAM_HEADER + 1, MAX_TRAIN);
         for attempt in 0..TRIES {
             sequence += 1;
             let sent = clock::now();

@@ -5,6 +5,7 @@ use std::{
     io::IoSlice,
     ops::Range,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -18,6 +19,7 @@ use tokio::net::TcpStream;
 
 use super::{Path, poll_end, train::Cut};
 use crate::{
+    clock,
     lane::{LaneEnd, Progress},
     pacing::{MAX_DATAGRAMS, MAX_TRAIN, SendError},
     udp::DatagramSocket,
@@ -25,6 +27,12 @@ use crate::{
 
 /// How many pieces of fragments one send takes, with a header in front of each segment: fewer than `UIO_MAXIOV`.
 const PIECES: usize = 800;
+
+/// How many answers to requests may wait (docs/protocol.md UDP-16).
+const ANSWERS: usize = 128;
+
+/// How long to wait after the socket was full and said at once that it is not.
+const FULL_AGAIN: Duration = Duration::from_micros(200);
 
 /// How many of the builder's datagrams are taken in one turn.
 const TURN: usize = 256;
@@ -43,6 +51,8 @@ pub struct SourceDatagrams {
     headers: Vec<[u8; DATAGRAM_HEADER]>,
     /// The kernel holds as many trains as it can until then.
     until: Option<Instant>,
+    /// When the last train departs.
+    last_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -63,6 +73,7 @@ impl SourceDatagrams {
             records: BytesMut::new(),
             headers: Vec::with_capacity(MAX_DATAGRAMS),
             until: None,
+            last_at: None,
         }
     }
 
@@ -79,6 +90,9 @@ impl SourceDatagrams {
         recycle: &mut dyn FnMut(bytes::Bytes),
     ) -> Result<Progress, LaneEnd> {
         poll_end(&mut self.stream, cx)?;
+        if core.is_silent(lane, now) {
+            return Err(LaneEnd::Silent);
+        }
         let mut outcome = Ok(());
         let progress = self.socket.poll_recv(cx, TURN, |_, bytes| {
             // Damaged ones are repeated like lost ones; the socket is connected, so that nobody else reaches it.
@@ -92,16 +106,30 @@ impl SourceDatagrams {
         Ok(progress)
     }
 
-    /// Queues lane bytes that depart at `at`: what was asked for again goes in front of first transmissions
-    /// (docs/protocol.md UDP-12).
+    /// Queues lane bytes that depart at `at`: what was asked for again goes in front of first transmissions, and replaces
+    /// older answers with the same bytes (docs/protocol.md UDP-12).
     pub fn send(&mut self, range: Range<u64>, request: Request, at: Instant) {
-        let departing = Departing { range, request, at };
         if request == 0 {
-            self.queue.push_back(departing);
-        } else {
-            let first = self.queue.partition_point(|waiting| waiting.request != 0);
-            self.queue.insert(first, departing);
+            self.queue.push_back(Departing { range, request, at });
+            return;
         }
+        self.queue.retain_mut(|waiting| {
+            let overlaps = waiting.range.start < range.end && range.start < waiting.range.end;
+            if waiting.request != 0 && overlaps {
+                // What is left beside the new one behind it is missed, and asked for once more.
+                waiting.range.end = waiting.range.end.min(range.start);
+            }
+            !waiting.range.is_empty()
+        });
+        let first = self.queue.partition_point(|waiting| waiting.request != 0);
+        if first < ANSWERS {
+            self.queue.insert(first, Departing { range, request, at });
+        }
+    }
+
+    /// Whether answers to the builder's requests wait to be sent.
+    pub fn is_answering(&self) -> bool {
+        self.queue.front().is_some_and(|front| front.request != 0)
     }
 
     /// Sends what is queued, as far as the socket takes it.
@@ -115,9 +143,10 @@ impl SourceDatagrams {
         lane: usize,
     ) -> Poll<Result<(), LaneEnd>> {
         self.until = None;
+        let mut was_full = false;
         loop {
             // Records say that a request was heard: they follow what answers it.
-            let answers = self.queue.front().is_some_and(|front| front.request != 0);
+            let answers = self.is_answering();
             let sent = match (self.records.is_empty(), self.queue.is_empty()) {
                 (true, true) => return Poll::Ready(Ok(())),
                 (false, _) if !answers => self.send_records(),
@@ -125,6 +154,11 @@ impl SourceDatagrams {
             };
             match sent {
                 Ok(()) => {}
+                // An error that ICMP reports makes a socket seem writable for ever: no more than one try on its word.
+                Err(SendError::Full) if std::mem::replace(&mut was_full, true) => {
+                    self.until = Some(clock::now() + FULL_AGAIN);
+                    return Poll::Pending;
+                }
                 Err(SendError::Full) => match self.socket.poll_writable(cx)? {
                     Poll::Ready(()) => {}
                     Poll::Pending => return Poll::Pending,
@@ -151,18 +185,22 @@ impl SourceDatagrams {
 
     fn send_records(&mut self) -> Result<(), SendError> {
         let length = u16::try_from(self.records.len()).unwrap_or(u16::MAX);
-        self.socket.send_train(&[IoSlice::new(&self.records)], length, None)?;
+        // Not before what departs in front of them: that may be an answer to what they say was heard.
+        self.socket.send_train(&[IoSlice::new(&self.records)], length, self.last_at)?;
         self.records.clear();
         Ok(())
     }
 
     /// Sends the next segments that are queued, as many as go at once.
     fn send_train(&mut self, core: &mut SourceCore, lane: usize) -> Result<(), SendError> {
+        let others_answer = self.queue.get(1).is_some_and(|next| next.request != 0);
         let Some(departing) = self.queue.front_mut() else { return Ok(()) };
         let segment = self.path.datagram - DATAGRAM_HEADER;
         let segments = (MAX_TRAIN / self.path.datagram).clamp(1, MAX_DATAGRAMS);
         let end = departing.range.end.min(departing.range.start + (segments * segment) as u64);
         let range = departing.range.start..end;
+        let is_part = departing.request != 0 && end < departing.range.end;
+        core.set_answering(lane, is_part || others_answer);
         let Some(sealing) = core.sealing(lane, departing.request) else {
             self.queue.clear();
             return Ok(());
@@ -184,6 +222,7 @@ impl SourceDatagrams {
             let (count, length) =
                 if whole { (count, length) } else { ((sent / datagram) as u32, sent / datagram * segment) };
             departing.range.start += length as u64;
+            self.last_at = Some(departing.at);
             core.handle_sent(lane, count);
         }
         if departing.range.is_empty() {

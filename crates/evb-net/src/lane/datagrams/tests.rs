@@ -18,9 +18,6 @@ use crate::{
     udp::{UdpOptions, open},
 };
 
-#[path = "../../../tests/kernel/sys_namespace.rs"]
-mod sys_namespace;
-
 mod end;
 mod path;
 mod rig;

@@ -3,7 +3,7 @@
 use evb_core::units::Bytes;
 
 use super::{rig::builder_core, *};
-use crate::lane::Progress;
+use crate::{lane::Progress, udp::tests::sys_namespace::leave_network};
 
 /// Probes a builder that listens; packets of at most `mtu` bytes.
 async fn probed(local: &str, mtu: u32) -> Result<Path, PathError> {
@@ -110,7 +110,7 @@ async fn a_path_that_shrinks_ends_the_lane_so_that_it_is_probed_anew() {
         let done = std::process::Command::new(words[0]).args(&words[1..]).status();
         assert!(done.is_ok_and(|status| status.success()), "{line}");
     };
-    if let Err(error) = sys_namespace::leave_network() {
+    if let Err(error) = leave_network() {
         println!("SKIP a_path_that_shrinks: no network namespace of its own ({error}); it needs root");
         return;
     }
