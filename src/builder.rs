@@ -45,6 +45,9 @@ pub struct BuilderConfig {
     pub rotation: usize,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
+    /// How long data may wait in full queues on its way, mostly that of the builder's port: its buffer over its rate; zero if
+    /// not known. Over datagrams, nothing is taken for lost by a timer before.
+    pub queue: Duration,
     /// What a packet takes of the switch port's buffer at least.
     pub cell: Bytes,
     /// The most payload memory; checked against `slots × Σ max_fragment` before the first event. `None`: no limit.
@@ -70,6 +73,7 @@ impl BuilderConfig {
             shaping: Shaping::LOOPBACK,
             rotation: id.number().into(),
             mtu: 1500,
+            queue: Duration::ZERO,
             cell: CELL,
             memory: None,
             transport: Transport::Tcp,

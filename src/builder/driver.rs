@@ -166,8 +166,10 @@ impl Driver {
         let mtu = config.mtu.saturating_sub(if is_longer { 20 } else { 0 });
         let cost = role::packet_cost(config.transport, mtu, config.cell);
         let policy = shaping.policy(lanes, cost, config.rotation);
+        let mut core = BuilderCore::new(core, policy, clock::now());
+        core.expect_queue(config.queue);
         Ok(Self {
-            core: BuilderCore::new(core, policy, clock::now()),
+            core,
             identity,
             link,
             entrance: Entrance::new(listener, config, identity, sources),

@@ -37,6 +37,8 @@ pub(super) struct Lanes {
     pub(super) commits: SourceSet,
     commit_at: Option<Instant>,
     pub(super) ranges: Vec<Range<u64>>,
+    /// How long data may wait in the builder's port.
+    pub(super) queue: Duration,
 }
 
 /// A lane and what is known of the fragment that is coming in on it.
@@ -76,6 +78,7 @@ impl Lanes {
             commits: SourceSet::default(),
             commit_at: None,
             ranges: Vec::new(),
+            queue: Duration::ZERO,
         }
     }
 

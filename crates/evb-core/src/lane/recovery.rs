@@ -27,6 +27,8 @@ pub(crate) struct Recovery {
     /// Declared lost and not asked for again.
     lost: RangeSet,
     round_trip: RoundTrip,
+    /// How long what was permitted may wait in a full port, whatever was measured while it was empty.
+    queue: Duration,
     last_arrival: Instant,
     /// Since when bytes are to come, or the last of them came.
     waiting_since: Option<Instant>,
@@ -99,6 +101,7 @@ impl Recovery {
             again: VecDeque::new(),
             lost: RangeSet::default(),
             round_trip: RoundTrip::new(estimate),
+            queue: Duration::ZERO,
             last_arrival: now,
             waiting_since: None,
             failures: 0,
@@ -113,6 +116,11 @@ impl Recovery {
             repairs: Repairs::default(),
             round_trips: Times::new(),
         }
+    }
+
+    /// Data waits in the port for so long if that is full.
+    pub(crate) fn expect_queue(&mut self, longest: Duration) {
+        self.queue = longest;
     }
 
     /// What was counted.
@@ -141,12 +149,13 @@ impl Recovery {
 
     /// How long an answer may take.
     pub(crate) fn timeout(&self) -> Duration {
-        self.round_trip.timeout(self.failures + self.caution).max(self.gap * 2)
+        self.repeat_after(self.failures + self.caution).max(self.gap * 2)
     }
 
     /// How long to wait before what was said is said again, after it was in vain `failures` times.
     pub(crate) fn repeat_after(&self, failures: u32) -> Duration {
-        self.round_trip.timeout(failures)
+        // What was measured may be the round trips of an empty port.
+        self.round_trip.timeout(failures).max(RoundTrip::FLOOR + self.queue)
     }
 
     /// An answer took so long.

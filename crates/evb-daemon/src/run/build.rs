@@ -4,7 +4,7 @@ mod pacing;
 mod sink;
 mod supervisor;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use evb::{
     builder::{Builder, BuilderConfig},
@@ -14,7 +14,7 @@ use evb::{
 };
 use evb_core::{
     id::{Peer, RunNumber},
-    units::Bytes,
+    units::{Bytes, Rate},
 };
 use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
 use evb_shaper::Shaping;
@@ -93,6 +93,7 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
         shaping: shaping(config, entry.budget),
         rotation,
         mtu: mtu(config),
+        queue: queue(config, entry),
         cell: config.shaping.cell,
         memory: entry.memory,
         transport: config.network.transport,
@@ -101,6 +102,18 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
         core: entry.core,
         ..BuilderConfig::new(entry.id, supervisor_address(config))
     }
+}
+
+/// How long data may wait on its way to that builder: for its port, if that is full, and for the source's own link, if every
+/// builder has just asked. Of a path that holds more than a port, the budget tells.
+fn queue(config: &Config, entry: &BuilderEntry) -> Duration {
+    let asked = match config.shaping.mode {
+        ShapingMode::Window => config.shaping.window,
+        _ => config.shaping.chunk,
+    };
+    let held = config.network.port_buffer.unwrap_or(entry.budget) + asked * config.builders.len() as u64;
+    let rate = config.network.link_rate.map_or(f64::INFINITY, Rate::bytes_per_second);
+    Duration::try_from_secs_f64(held.count() as f64 / rate).unwrap_or_default()
 }
 
 /// When that configuration's sources may send; `budget` is the builder's share.

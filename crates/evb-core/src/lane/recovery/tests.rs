@@ -210,6 +210,23 @@ fn a_timer_that_was_mistaken_waits_longer_for_a_while() {
     assert_eq!(recovery.timeout(), RoundTrip::FLOOR);
 }
 
+/// Round trips of an empty port say nothing of a full one.
+#[test]
+fn no_timer_is_shorter_than_the_port_drains() {
+    let mut recovery = lane();
+    let usual = recovery.timeout();
+    recovery.expect_queue(MILLISECOND * 47);
+    assert!(usual < MILLISECOND * 4);
+    assert_eq!(recovery.next_timeout(), Some(at(0) + MILLISECOND * 49));
+    assert_eq!(expire(&mut recovery, at(48_999)), []);
+    assert_eq!(expire(&mut recovery, at(49_000)), [(0..1000, 0)]);
+    // Later bytes tell as soon as ever.
+    let mut recovery = lane();
+    recovery.expect_queue(MILLISECOND * 47);
+    arrive(&mut recovery, 100..1000, 0, at(20));
+    assert_eq!(expire(&mut recovery, at(270)), [(0..100, 0)]);
+}
+
 /// From the arrival in front of the gap, and not from when the loss was noticed.
 #[test]
 fn repairs_are_timed() {
