@@ -306,8 +306,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
         for (index, lane) in counters.lanes.iter_mut().enumerate() {
             self.datagram_counters(index).report(lane);
-            self.datagram_times(index).report(lane);
         }
+        self.datagram_times().report(&mut counters);
         let mean_delay = granted.grant_delay.as_micros() as u64 / granted.grants.max(1);
         counters.grant_delay_us = vec![mean_delay, granted.grants];
         counters.memory_peak_bytes = self.memory_peak as u64;

@@ -90,7 +90,8 @@ pub struct DatagramCounts {
     /// Dropped by builders' own kernels because they were not read in time.
     pub receive_drops: u64,
     /// How long losses took to be repaired: from when the bytes before arrived, or the lost ones were permitted, until they
-    /// were here. One for each datagram that was sent again and needed.
+    /// were here. One for each datagram that was sent again and needed. These times too are of builders
+    /// as a whole.
     pub recovery_us: Spread,
     /// From a permission to the first datagram that answers it.
     pub round_trip_us: Spread,

@@ -11,7 +11,7 @@ use crate::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::LaneReport,
+        control::{BuilderReport, LaneReport},
         datagram::{Association, DatagramHeader, DatagramKind},
         record::{ANNOUNCEMENT, Announcement, RecordHeader, next_record},
     },
@@ -28,7 +28,7 @@ pub struct DatagramCounters {
     pub recovery: RecoveryCounters,
 }
 
-/// How long things took on one lane by datagrams.
+/// How long things took on lanes by datagrams.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DatagramTimes {
     /// From when lost bytes could have come until they came.
@@ -126,13 +126,12 @@ impl<P: GrantPolicy> BuilderCore<P> {
         reception.datagrams.as_ref().map_or(reception.past, |datagrams| reception.past.and(datagrams))
     }
 
-    /// How long things took on a lane, over all its associations.
-    pub(super) fn datagram_times(&self, lane: usize) -> DatagramTimes {
-        let reception = &self.lanes.lanes[lane];
-        let mut times = reception.past_times.clone();
-        if let Some(datagrams) = &reception.datagrams {
-            times.add(datagrams);
-        }
+    /// How long things took, over all lanes and their associations. Not of each lane: reports of all builders meet in the
+    /// supervisor's port, and histograms are long.
+    pub(super) fn datagram_times(&self) -> DatagramTimes {
+        let mut times = self.lanes.past_times.clone();
+        let associations = self.lanes.lanes.iter().filter_map(|reception| reception.datagrams.as_ref());
+        associations.for_each(|datagrams| times.add(datagrams));
         times
     }
 
@@ -269,11 +268,11 @@ impl DatagramCounters {
 }
 
 impl DatagramTimes {
-    /// Puts them into a lane's part of the final report.
-    pub(super) fn report(&self, lane: &mut LaneReport) {
-        lane.recovery_us = self.repairs.pairs();
-        lane.recovery_max_us = self.repairs.max();
-        lane.round_trip_us = self.round_trips.pairs();
+    /// Puts them into the final report.
+    pub(super) fn report(&self, report: &mut BuilderReport) {
+        report.recovery_us = self.repairs.pairs();
+        report.recovery_max_us = self.repairs.max();
+        report.round_trip_us = self.round_trips.pairs();
     }
 
     /// Those of another association too.

@@ -37,6 +37,8 @@ pub(super) struct Lanes {
     pub(super) commits: SourceSet,
     commit_at: Option<Instant>,
     pub(super) ranges: Vec<Range<u64>>,
+    /// How long things took on associations that are gone.
+    pub(super) past_times: DatagramTimes,
     /// How long data may wait in the builder's port.
     pub(super) queue: Duration,
 }
@@ -49,7 +51,6 @@ pub(super) struct Reception {
     pub(super) datagrams: Option<Box<IncomingDatagrams>>,
     /// What was counted of datagrams on connections that are gone.
     pub(super) past: DatagramCounters,
-    pub(super) past_times: DatagramTimes,
     header: [u8; HEADER],
     running: RunningChecksum,
     granted_sent: u64,
@@ -63,7 +64,6 @@ impl Lanes {
             lane: IncomingLane::new(limit.count()),
             datagrams: None,
             past: DatagramCounters::default(),
-            past_times: DatagramTimes::default(),
             header: [0; HEADER],
             running: RunningChecksum::default(),
             granted_sent: 0,
@@ -78,6 +78,7 @@ impl Lanes {
             commits: SourceSet::default(),
             commit_at: None,
             ranges: Vec::new(),
+            past_times: DatagramTimes::default(),
             queue: Duration::ZERO,
         }
     }
@@ -171,7 +172,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         reception.lane.handle_disconnected();
         if let Some(datagrams) = reception.datagrams.take() {
             reception.past = reception.past.and(&datagrams);
-            reception.past_times.add(&datagrams);
+            self.lanes.past_times.add(&datagrams);
         }
         reception.gone_since.get_or_insert(now);
         self.policy.handle_gone(lane, now);

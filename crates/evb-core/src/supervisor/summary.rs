@@ -73,8 +73,12 @@ impl SupervisorCore {
 
     fn network_counts(&self, sources: &[SourceSummary]) -> NetworkCounts {
         let sockets = self.sockets();
-        let reports = || self.builders.iter().filter_map(|builder| builder.report.as_ref());
-        let lanes = || reports().flat_map(|report| &report.lanes);
+        let reports = self.builders.iter().filter_map(|builder| builder.report.as_ref());
+        let (mut recovery, mut round_trip) = (Percentiles::default(), Percentiles::default());
+        for report in reports {
+            recovery.add(&report.recovery_us, report.recovery_max_us);
+            round_trip.add(&report.round_trip_us, 0);
+        }
         let sum = |of: fn(&SourceSummary) -> u64| sources.iter().map(of).fold(0, u64::saturating_add);
         let of_sockets = |of: fn(&DatagramReport) -> u64| sockets.iter().map(of).fold(0, u64::saturating_add);
         NetworkCounts {
@@ -95,8 +99,8 @@ impl SupervisorCore {
                 foreign: of_sockets(|socket| socket.foreign),
                 stale: of_sockets(|socket| socket.stale),
                 receive_drops: of_sockets(|socket| socket.receive_drops),
-                recovery_us: recovery(lanes()).spread(),
-                round_trip_us: round_trip(lanes()).spread(),
+                recovery_us: recovery.spread(),
+                round_trip_us: round_trip.spread(),
             },
         }
     }
@@ -140,8 +144,6 @@ impl SupervisorCore {
                 timeouts: sum(|lane| lane.timeouts),
                 late_after_loss: sum(|lane| lane.late_after_loss),
                 duplicates: sum(|lane| lane.duplicate_segments),
-                recovery_us: recovery(self.lanes_of(seat)).spread(),
-                round_trip_us: round_trip(self.lanes_of(seat)).spread(),
                 ..DatagramCounts::default()
             },
             stalls: sum(|lane| lane.stalls),
@@ -240,20 +242,6 @@ fn mismatch(seat: &BuilderSeat, report: &BuilderReport) -> Option<String> {
         .map(|(name, (ours, theirs))| format!("{theirs} {name} where the supervisor counted {ours}"))
         .collect();
     (!differences.is_empty()).then(|| format!("builder {} reports {}", seat.id, differences.join(", ")))
-}
-
-/// How long repairs took on some lanes.
-fn recovery<'r>(lanes: impl Iterator<Item = &'r LaneReport>) -> Percentiles {
-    let mut joined = Percentiles::default();
-    lanes.for_each(|lane| joined.add(&lane.recovery_us, lane.recovery_max_us));
-    joined
-}
-
-/// And answers.
-fn round_trip<'r>(lanes: impl Iterator<Item = &'r LaneReport>) -> Percentiles {
-    let mut joined = Percentiles::default();
-    lanes.for_each(|lane| joined.add(&lane.round_trip_us, 0));
-    joined
 }
 
 fn verdict(report: &RunReport) -> String {
