@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::net::{TcpListener, UdpSocket};
+use std::{
+    net::{TcpListener, UdpSocket},
+    time::Duration,
+};
 
 use evb::{
     builder::{Builder, BuilderConfig},
@@ -12,7 +15,7 @@ use evb::{
     role::RoleError,
     sink::NullSink,
     source::{Readout, Source, SourceConfig},
-    supervisor::TriggerKind,
+    supervisor::{RunPlan, TriggerKind},
     units::Frequency,
 };
 use evb_core::{
@@ -26,8 +29,15 @@ use evb_net::{
     handshake::{HandshakeError, connect_handshake},
     pacing::Transport,
 };
-use support::{assert_exact, begin_over, content, plan, start_over};
+use support::{assert_exact, begin_over, content, start_over};
 use tokio::net::TcpStream;
+
+/// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is down for that.
+fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
+    let patience = Duration::from_secs(30);
+    let plan = support::plan(sources, builders, events);
+    RunPlan { deadline: patience, down_after: patience, give_up_after: patience * 2, ..plan }
+}
 
 /// That the run is what it was to be, and its data came by datagrams of 1500 B packets.
 fn assert_complete(report: &RunReport, events: u64, sources: u64) {
@@ -44,13 +54,12 @@ fn assert_complete(report: &RunReport, events: u64, sources: u64) {
 async fn builds_tiny_small_and_large_fragments_exactly() {
     // Lengths are up to 96 more: those of no bytes are among them.
     for (sources, builders, length, events) in
-        [(1, 1, 0, 300), (4, 2, 1000, 1000), (3, 3, 20_000, 200), (2, 1, 1_048_576, 20)]
+        [(1, 1, 0, 300), (4, 2, 1000, 1000), (3, 3, 20_000, 200), (2, 1, 1_048_576, 10)]
     {
         let system = start_over(Transport::Udp, "127.0.0.1:0", plan(sources, builders, events), length).await;
         let (built, report) = system.finish().await;
-        assert_eq!(built.len() as u64, events, "{:?}", report.problems);
-        assert_exact(&built, sources, length);
         assert_complete(&report, events, sources.into());
+        assert_exact(&built, sources, length);
     }
 }
 
@@ -62,8 +71,8 @@ async fn so_it_does_over_ipv6() {
     }
     let system = start_over(Transport::Udp, "[::1]:0", plan(2, 2, 200), 10_000).await;
     let (built, report) = system.finish().await;
-    assert_exact(&built, 2, 10_000);
     assert_complete(&report, 200, 2);
+    assert_exact(&built, 2, 10_000);
 }
 
 /// Makes nothing before it leaves.
@@ -92,16 +101,15 @@ async fn promised_fragments_are_made_when_they_leave() {
         system.sources.push(Source::on_demand(config, readout).await.expect("the source joins"));
     }
     let (built, report) = system.finish().await;
-    assert_exact(&built, 3, 60_000);
     assert_complete(&report, 100, 3);
+    assert_exact(&built, 3, 60_000);
 }
 
 #[tokio::test]
 async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
     for transport in [Transport::Tcp, Transport::Udp] {
         let rate = Frequency::from_hertz(50.0).expect("that is a rate");
-        let plan =
-            evb::supervisor::RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(1, 1, u64::MAX) };
+        let plan = RunPlan { trigger: TriggerKind::Periodic { rate }, ..plan(1, 1, u64::MAX) };
         let epoch = plan.epoch;
         let mut system = start_over(transport, "127.0.0.1:0", plan, 100).await;
         // The run is on: this source has its lane, and asks for it as it should not.
