@@ -58,6 +58,10 @@ pub struct SourceConfig {
 
 /// What a source wants done.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is rare, never kept, and boxed would cost an allocation each"
+)]
 pub enum Output {
     /// The lane of that builder index has announcements: call [`SourceCore::announce`], or over datagrams
     /// [`SourceCore::write_datagram`].

@@ -87,6 +87,10 @@ pub enum Recipients {
 
 /// What the driver has to do.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is rare, never kept, and boxed would cost an allocation each"
+)]
 pub enum Output {
     /// Send a message. Messages to one peer keep their order.
     Send {
