@@ -13,16 +13,16 @@ mod babar;
 mod rcnp;
 mod frozen;
 mod provisioned;
+mod relay;
 pub(crate) mod traffic;
 mod qos;
 mod mixed;
 mod modes;
 mod probe;
 mod wan;
+mod damage;
 mod loss;
 mod recovery;
-pub(crate) mod relay;
-mod damage;
 mod speed;
 mod smoke;
 

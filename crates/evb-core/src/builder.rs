@@ -299,7 +299,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// The same of a builder whose lanes go by datagrams: with what their common socket has seen.
     pub fn report_with(&self, datagrams: Option<DatagramReport>) -> Control {
-        let mut counters: BuilderReport = BuilderReport { datagrams, ..self.counters.report() };
+        let mut counters: BuilderReport = BuilderReport {
+            datagrams,
+            times: Some(self.datagram_times().report()),
+            ..self.counters.report()
+        };
         let granted = self.policy.counters();
         for (lane, stalls) in counters.lanes.iter_mut().zip(&granted.stalls) {
             lane.stalls = *stalls;
@@ -307,7 +311,6 @@ impl<P: GrantPolicy> BuilderCore<P> {
         for (index, lane) in counters.lanes.iter_mut().enumerate() {
             self.datagram_counters(index).report(lane);
         }
-        self.datagram_times().report(&mut counters);
         let mean_delay = granted.grant_delay.as_micros() as u64 / granted.grants.max(1);
         counters.grant_delay_us = vec![mean_delay, granted.grants];
         counters.memory_peak_bytes = self.memory_peak as u64;

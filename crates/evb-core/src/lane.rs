@@ -11,9 +11,9 @@ mod outgoing;
 mod incoming;
 mod round_trip;
 mod reassembly;
-mod recovery;
-mod repairs;
 mod times;
+mod repairs;
+mod recovery;
 mod incoming_datagrams;
 mod outgoing_datagrams;
 
@@ -22,9 +22,8 @@ mod tests;
 
 use crate::wire::record::RecordError;
 
-pub(crate) use incoming_datagrams::IncomingDatagrams;
+pub(crate) use incoming_datagrams::{IncomingDatagrams, LaneTimes};
 pub(crate) use outgoing_datagrams::OutgoingDatagrams;
-pub(crate) use times::Times;
 
 pub use incoming::{Arrival, IncomingFragment, IncomingLane};
 pub use outgoing::{OutgoingLane, Taken};

@@ -13,7 +13,6 @@ use anyhow::{Context as _, Result};
 use super::{
     bench::Bench,
     incast::FRAGMENT,
-    loss::is_exact,
     network::{Network, Shape, address},
     report::{Bound, Report},
     system::{Mode, System, Transport},
@@ -57,7 +56,7 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     let system = System::new(Mode::Credit, FRAGMENT).over(Transport::Udp).named().checked();
     let outcome = bench.run(&network, &name, system)?;
     report.add(&outcome);
-    report.yes(&format!("{name}: every event complete, every byte right"), is_exact(&outcome));
+    report.yes(&format!("{name}: every event complete, every byte right"), outcome.is_exact());
     let damaged = outcome.number("network.datagrams.damaged");
     let foreign = outcome.number("network.datagrams.foreign");
     report.holds(&format!("{name}: found by the builder's check"), damaged, Bound::AtLeast(REACHED));

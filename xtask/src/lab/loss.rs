@@ -44,7 +44,7 @@ fn at_full_speed(bench: &Bench, network: &Network, report: &mut Report, fragment
             network.loss("b1", 0.0)?;
             let outcome = outcome?;
             report.add(&outcome);
-            report.yes(&format!("{name}: every event complete, every byte right"), is_exact(&outcome));
+            report.yes(&format!("{name}: every event complete, every byte right"), outcome.is_exact());
             if transport == Transport::Udp {
                 let drops = outcome.drops() as f64;
                 report.holds(&format!("{name}: packets dropped by the switch"), drops, Bound::AtMost(0.0));
@@ -62,9 +62,4 @@ fn at_full_speed(bench: &Bench, network: &Network, report: &mut Report, fragment
         }
     }
     Ok(())
-}
-
-/// Complete, and as generated: builders check every byte, and reject events with a wrong one.
-pub(super) fn is_exact(outcome: &Outcome) -> bool {
-    outcome.system.check == "full" && outcome.is_complete() && outcome.number("network.crc_errors") == 0.0
 }

@@ -75,6 +75,11 @@ impl Outcome {
         clean && all && self.codes.values().all(|code| *code == 0)
     }
 
+    /// Complete, and as generated: builders check every byte, and reject events with a wrong one.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.system.check == "full" && self.is_complete() && self.number("network.crc_errors") == 0.0
+    }
+
     /// The payload that the summary claims went through the ports, in sum and by its rate.
     pub(crate) fn is_plausible(&self) -> bool {
         let carried = self.builder_port_bytes() as f64;

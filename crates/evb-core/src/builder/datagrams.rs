@@ -7,11 +7,11 @@ use bytes::BytesMut;
 use super::{BuilderCore, lanes::Reception};
 use crate::{
     grant::{Fate, GrantPolicy},
-    lane::{DatagramFault, IncomingDatagrams, LaneError, RecoveryCounters, Request, Times},
+    lane::{DatagramFault, IncomingDatagrams, LaneError, LaneTimes, RecoveryCounters, Request},
     time::Instant,
     units::Bytes,
     wire::{
-        control::{BuilderReport, LaneReport},
+        control::LaneReport,
         datagram::{Association, DatagramHeader, DatagramKind},
         record::{ANNOUNCEMENT, Announcement, RecordHeader, next_record},
     },
@@ -26,15 +26,6 @@ pub struct DatagramCounters {
     pub absent: u64,
     /// What was declared lost, and what became of it.
     pub recovery: RecoveryCounters,
-}
-
-/// How long things took on lanes by datagrams.
-#[derive(Clone, Debug, Default)]
-pub(super) struct DatagramTimes {
-    /// From when lost bytes could have come until they came.
-    repairs: Times,
-    /// From a permission to the first that answers it.
-    round_trips: Times,
 }
 
 impl<P: GrantPolicy> BuilderCore<P> {
@@ -128,7 +119,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// How long things took, over all lanes and their associations. Not of each lane: reports of all builders meet in the
     /// supervisor's port, and histograms are long.
-    pub(super) fn datagram_times(&self) -> DatagramTimes {
+    pub(super) fn datagram_times(&self) -> LaneTimes {
         let mut times = self.lanes.past_times.clone();
         let associations = self.lanes.lanes.iter().filter_map(|reception| reception.datagrams.as_ref());
         associations.for_each(|datagrams| times.add(datagrams));
@@ -264,22 +255,6 @@ impl DatagramCounters {
                 duplicates: sum.duplicates + other.duplicates,
             },
         }
-    }
-}
-
-impl DatagramTimes {
-    /// Puts them into the final report.
-    pub(super) fn report(&self, report: &mut BuilderReport) {
-        report.recovery_us = self.repairs.pairs();
-        report.recovery_max_us = self.repairs.max();
-        report.round_trip_us = self.round_trips.pairs();
-    }
-
-    /// Those of another association too.
-    pub(super) fn add(&mut self, datagrams: &IncomingDatagrams) {
-        let (repairs, round_trips) = datagrams.recovery.times();
-        self.repairs.add(repairs);
-        self.round_trips.add(round_trips);
     }
 }
 

@@ -4,11 +4,11 @@ use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 
-use super::{BuilderCore, DatagramCounters, assembly::State, datagrams::DatagramTimes};
+use super::{BuilderCore, DatagramCounters, assembly::State};
 use crate::{
     fragment::RunningChecksum,
     grant::{Grant, GrantPolicy, LaneDemand},
-    lane::{Arrival, IncomingDatagrams, IncomingLane, LaneError},
+    lane::{Arrival, IncomingDatagrams, IncomingLane, LaneError, LaneTimes},
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
@@ -38,7 +38,7 @@ pub(super) struct Lanes {
     commit_at: Option<Instant>,
     pub(super) ranges: Vec<Range<u64>>,
     /// How long things took on associations that are gone.
-    pub(super) past_times: DatagramTimes,
+    pub(super) past_times: LaneTimes,
     /// How long data may wait in the builder's port.
     pub(super) queue: Duration,
 }
@@ -78,7 +78,7 @@ impl Lanes {
             commits: SourceSet::default(),
             commit_at: None,
             ranges: Vec::new(),
-            past_times: DatagramTimes::default(),
+            past_times: LaneTimes::default(),
             queue: Duration::ZERO,
         }
     }

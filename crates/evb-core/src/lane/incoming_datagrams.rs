@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{IncomingLane, reassembly::Reassembly, recovery::Recovery};
+use super::{IncomingLane, reassembly::Reassembly, recovery::Recovery, times::Times};
 use crate::{
     grant::Lost,
     time::{Instant, earlier},
     units::Bytes,
     wire::{
+        control::DatagramTimes,
         datagram::{Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind, is_after},
         record::{MAX_RESEND_RANGES, RecordHeader, encode_commit, encode_resend},
     },
@@ -225,6 +226,33 @@ impl IncomingDatagrams {
     fn next_sequence(&self) -> u32 {
         let next = self.sequence.wrapping_add(1);
         if next as u16 == 0 { next.wrapping_add(1) } else { next }
+    }
+}
+
+/// How long things took on lanes by datagrams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LaneTimes {
+    /// From when lost bytes could have come until they came.
+    repairs: Times,
+    /// From a permission to the first that answers it.
+    round_trips: Times,
+}
+
+impl LaneTimes {
+    /// As the final report has them.
+    pub(crate) fn report(&self) -> DatagramTimes {
+        DatagramTimes {
+            recovery_us: self.repairs.pairs(),
+            recovery_max_us: self.repairs.max(),
+            round_trip_us: self.round_trips.pairs(),
+        }
+    }
+
+    /// Those of another association too.
+    pub(crate) fn add(&mut self, datagrams: &IncomingDatagrams) {
+        let (repairs, round_trips) = datagrams.recovery.times();
+        self.repairs.add(repairs);
+        self.round_trips.add(round_trips);
     }
 }
 

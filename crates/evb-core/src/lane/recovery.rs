@@ -201,7 +201,7 @@ impl Recovery {
             request => self.account_again(range, |of| of == request, now, &mut accounted),
         };
         if is_new {
-            self.repairs.handle_arrival(range, header.request, now);
+            self.repairs.handle_arrival(range, header.request != 0, now);
         }
         if !waited_for {
             self.count_unawaited(range, header.request, is_new, now);

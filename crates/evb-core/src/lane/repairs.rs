@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::collections::VecDeque;
 
-use super::{recovery::Request, times::Times};
+use super::times::Times;
 use crate::time::Instant;
 
 /// So many losses are followed at once. Further ones are not: to let go of old ones instead would leave out the longest.
@@ -27,7 +27,7 @@ impl Repairs {
 
     /// A segment brought bytes that were missing. It counts as one loss repaired, unless it was sent for the first time: then
     /// it was late and not lost, or its source had never heard the permission.
-    pub(crate) fn handle_arrival(&mut self, range: &Range<u64>, request: Request, now: Instant) {
+    pub(crate) fn handle_arrival(&mut self, range: &Range<u64>, is_repetition: bool, now: Instant) {
         if self.waiting.is_empty() {
             return;
         }
@@ -49,7 +49,7 @@ impl Repairs {
                 }
             }
         }
-        if let Some(since) = earliest.filter(|_| request != 0) {
+        if let Some(since) = earliest.filter(|_| is_repetition) {
             self.times.record(now.since(since));
         }
     }

@@ -76,8 +76,9 @@ impl SupervisorCore {
         let reports = self.builders.iter().filter_map(|builder| builder.report.as_ref());
         let (mut recovery, mut round_trip) = (Percentiles::default(), Percentiles::default());
         for report in reports {
-            recovery.add(&report.recovery_us, report.recovery_max_us);
-            round_trip.add(&report.round_trip_us, 0);
+            let Some(times) = &report.times else { continue };
+            recovery.add(&times.recovery_us, times.recovery_max_us);
+            round_trip.add(&times.round_trip_us, 0);
         }
         let sum = |of: fn(&SourceSummary) -> u64| sources.iter().map(of).fold(0, u64::saturating_add);
         let of_sockets = |of: fn(&DatagramReport) -> u64| sockets.iter().map(of).fold(0, u64::saturating_add);

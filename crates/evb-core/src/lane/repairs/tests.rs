@@ -12,13 +12,13 @@ fn each_segment_that_repairs_counts_once() {
     repairs.begin(100..400, at(10));
     repairs.begin(600..700, at(20));
     // From the middle, from the end, from the front; with bytes that were not lost.
-    repairs.handle_arrival(&(200..300), 9, at(15));
-    repairs.handle_arrival(&(300..600), 9, at(17));
-    repairs.handle_arrival(&(0..200), 9, at(19));
+    repairs.handle_arrival(&(200..300), true, at(15));
+    repairs.handle_arrival(&(300..600), true, at(17));
+    repairs.handle_arrival(&(0..200), true, at(19));
     assert_eq!(repairs.times().pairs(), [5, 1, 7, 1, 9, 1]);
-    repairs.handle_arrival(&(100..600), 9, at(25));
-    repairs.handle_arrival(&(600..700), 9, at(40));
-    repairs.handle_arrival(&(600..700), 9, at(50));
+    repairs.handle_arrival(&(100..600), true, at(25));
+    repairs.handle_arrival(&(600..700), true, at(40));
+    repairs.handle_arrival(&(600..700), true, at(50));
     assert_eq!(repairs.times().pairs(), [5, 1, 7, 1, 9, 1, 20, 1]);
 }
 
@@ -26,8 +26,8 @@ fn each_segment_that_repairs_counts_once() {
 fn what_was_not_lost_is_not_repaired() {
     let mut repairs = Repairs::default();
     repairs.begin(100..200, at(10));
-    repairs.handle_arrival(&(100..200), 0, at(15));
-    repairs.handle_arrival(&(100..200), 9, at(20));
+    repairs.handle_arrival(&(100..200), false, at(15));
+    repairs.handle_arrival(&(100..200), true, at(20));
     assert_eq!(repairs.times().pairs(), Vec::<u64>::new());
 }
 
@@ -36,7 +36,7 @@ fn a_segment_that_repairs_two_losses_took_the_longer_time() {
     let mut repairs = Repairs::default();
     repairs.begin(100..200, at(10));
     repairs.begin(200..300, at(30));
-    repairs.handle_arrival(&(100..300), 9, at(40));
+    repairs.handle_arrival(&(100..300), true, at(40));
     assert_eq!(repairs.times().pairs(), [30, 1]);
 }
 
