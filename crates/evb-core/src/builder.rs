@@ -21,7 +21,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 pub use assembly::LARGE_FRAGMENT;
-pub use datagrams::DatagramCounters;
+pub use counters::DatagramCounters;
 pub use roster::RosterError;
 
 use assembly::{Assembly, Pool, State};

@@ -2,7 +2,7 @@
 
 use core::{ops::Range, time::Duration};
 
-use crate::{id::EventId, lane::Request, time::Instant, units::Bytes};
+use crate::{id::EventId, time::Instant, units::Bytes, wire::datagram::Request};
 
 /// What a policy sees of a lane: the cumulative counters (lane offsets in bytes) and the event that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,9 @@ pub(crate) use outgoing_datagrams::OutgoingDatagrams;
 pub use incoming::{Arrival, IncomingFragment, IncomingLane};
 pub use outgoing::{OutgoingLane, Taken};
 pub use outgoing_datagrams::Sealing;
-pub use recovery::{RecoveryCounters, Request};
+pub use recovery::RecoveryCounters;
+
+pub use crate::wire::datagram::Request;
 pub use round_trip::RoundTrip;
 
 /// Why a datagram was not taken in.

@@ -4,29 +4,17 @@ use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 
-use super::{BuilderCore, lanes::Reception};
+use super::{BuilderCore, counters::DatagramCounters, lanes::Reception};
 use crate::{
     grant::{Fate, GrantPolicy},
-    lane::{DatagramFault, IncomingDatagrams, LaneError, LaneTimes, RecoveryCounters, Request},
+    lane::{DatagramFault, IncomingDatagrams, LaneError, LaneTimes, Request},
     time::Instant,
     units::Bytes,
     wire::{
-        control::LaneReport,
         datagram::{Association, DatagramHeader, DatagramKind},
         record::{ANNOUNCEMENT, Announcement, RecordHeader, next_record},
     },
 };
-
-/// What is counted of one lane's datagrams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DatagramCounters {
-    /// Datagrams of the source that came.
-    pub segments: u64,
-    /// Datagrams of the source that never came, by their sequence.
-    pub absent: u64,
-    /// What was declared lost, and what became of it.
-    pub recovery: RecoveryCounters,
-}
 
 impl<P: GrantPolicy> BuilderCore<P> {
     /// From now on, the lane's records and bytes come and go by datagrams of this association: until
@@ -226,35 +214,6 @@ impl<P: GrantPolicy> BuilderCore<P> {
             }
         }
         Ok(())
-    }
-}
-
-impl DatagramCounters {
-    /// Puts them into a lane's part of the final report.
-    pub(super) fn report(&self, lane: &mut LaneReport) {
-        lane.segments = self.segments;
-        lane.absent = self.absent;
-        lane.lost_bytes = self.recovery.lost_bytes;
-        lane.resends = self.recovery.resends;
-        lane.timeouts = self.recovery.timeouts;
-        lane.late_after_loss = self.recovery.late_after_loss;
-        lane.duplicate_segments = self.recovery.duplicates;
-    }
-
-    /// These and those of another association.
-    pub(super) fn and(self, datagrams: &IncomingDatagrams) -> Self {
-        let (sum, other) = (self.recovery, datagrams.recovery.counters());
-        Self {
-            segments: self.segments + datagrams.segments,
-            absent: self.absent + datagrams.absent,
-            recovery: RecoveryCounters {
-                lost_bytes: sum.lost_bytes + other.lost_bytes,
-                resends: sum.resends + other.resends,
-                timeouts: sum.timeouts + other.timeouts,
-                late_after_loss: sum.late_after_loss + other.late_after_loss,
-                duplicates: sum.duplicates + other.duplicates,
-            },
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 
-use super::{BuilderCore, DatagramCounters, assembly::State};
+use super::{BuilderCore, assembly::State, counters::DatagramCounters};
 use crate::{
     fragment::RunningChecksum,
     grant::{Grant, GrantPolicy, LaneDemand},

@@ -5,14 +5,17 @@ use std::{collections::VecDeque, io::IoSlice};
 
 use bytes::BytesMut;
 
-use super::{LaneError, recovery::Request};
+use super::LaneError;
 use crate::{
     fragment::{Checksum, Fragment},
     id::EventId,
     units::Bytes,
-    wire::record::{
-        Announcement, FRAGMENT_HEADER, MAX_ANNOUNCEMENTS, MAX_RESEND_RANGES, RecordHeader,
-        encode_fragment_header,
+    wire::{
+        datagram::Request,
+        record::{
+            Announcement, FRAGMENT_HEADER, MAX_ANNOUNCEMENTS, MAX_RESEND_RANGES, RecordHeader,
+            encode_fragment_header,
+        },
     },
 };
 

@@ -7,11 +7,8 @@ use super::{repairs::Repairs, round_trip::RoundTrip, times::Times};
 use crate::{
     ranges::RangeSet,
     time::{Instant, earlier},
-    wire::datagram::{DatagramHeader, DatagramKind, is_after},
+    wire::datagram::{DatagramHeader, DatagramKind, Request, is_after},
 };
-
-/// What a transmission of lane bytes is called on the wire: 0 is the first, else the number of the request it answers.
-pub type Request = u16;
 
 /// The builder's account of one lane's transmissions, each of which ends once: it arrives, or it is declared lost.
 ///

@@ -25,6 +25,9 @@ pub const MIN_MTU: usize = 1280;
 
 const CHECKSUM: core::ops::Range<usize> = 4..8;
 
+/// What a transmission of lane bytes is called on the wire: 0 is the first, else the number of the request it answers.
+pub type Request = u16;
+
 /// One life of one lane's connection: what every datagram of it carries (docs/protocol.md UDP-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Association {

@@ -5,6 +5,7 @@ use crate::{
     fragment::{Checksum, Timestamp},
     grant::{Grant, GrantCounters, LaneDemand},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    lane::RecoveryCounters,
     set::SourceSet,
     wire::{
         control::Assignments,
