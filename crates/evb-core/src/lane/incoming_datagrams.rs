@@ -25,7 +25,7 @@ const COMMIT_RANGES: usize = 32;
 const REMEMBERED: usize = 64;
 
 /// How long a source may wait before it says what it heard, if it has nothing else to say (docs/protocol.md UDP-7).
-pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(1);
+pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(10);
 
 /// After so long without an answer, the association is over: as long as TCP waits for acknowledgements on a lane.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
