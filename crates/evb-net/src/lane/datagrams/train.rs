@@ -1,4 +1,4 @@
-//! [`Train`]: lane bytes cut into segments, each behind its header, ready for one send.
+//! [`Cut`]: lane bytes cut into segments, each behind its header, ready for one send.
 
 use std::io::IoSlice;
 
