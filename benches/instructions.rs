@@ -1,5 +1,5 @@
 //! How many instructions a byte costs in user space: both paths of a lane over datagrams and over a stream, with the ends of
-//! production on sockets of the loopback, counted by valgrind. What the kernel does is not counted. `cargo xtask instructions`
+//! production on sockets of the loopback, counted by valgrind; and the same of peers that share a key (`_psk`). What the kernel does is not counted. `cargo xtask instructions`
 //! runs this and makes a table per byte of it; docs/benchmarks.md says how to read it.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
@@ -45,6 +45,34 @@ fn stream_receive(mut receiving: streams::Receiving) -> streams::Receiving {
     receiving
 }
 
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = datagrams::Sending::protected)]
+fn datagrams_send_psk(mut sending: datagrams::Sending) -> datagrams::Sending {
+    sending.run();
+    sending
+}
+
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = datagrams::Receiving::protected)]
+fn datagrams_receive_psk(mut receiving: datagrams::Receiving) -> datagrams::Receiving {
+    receiving.run();
+    receiving
+}
+
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = streams::Sending::protected)]
+fn stream_send_psk(mut sending: streams::Sending) -> streams::Sending {
+    sending.run();
+    sending
+}
+
+#[library_benchmark]
+#[benches::of(args = [64_000, 8_000, 1455, 100], setup = streams::Receiving::protected)]
+fn stream_receive_psk(mut receiving: streams::Receiving) -> streams::Receiving {
+    receiving.run();
+    receiving
+}
+
 // The part of `datagrams_send` and `datagrams_receive` that is the datagrams' checksum: that of segments in one piece.
 #[library_benchmark]
 #[benches::of(args = [64_000, 8_000, 1455, 100], setup = machines::lane_bytes)]
@@ -68,7 +96,18 @@ fn crc64((payload, count): (Vec<u8>, usize)) -> Vec<u8> {
 
 library_benchmark_group!(
     name = lanes,
-    benchmarks = [datagrams_send, datagrams_receive, stream_send, stream_receive, crc32c, crc64]
+    benchmarks = [
+        datagrams_send,
+        datagrams_receive,
+        stream_send,
+        stream_receive,
+        datagrams_send_psk,
+        datagrams_receive_psk,
+        stream_send_psk,
+        stream_receive_psk,
+        crc32c,
+        crc64
+    ]
 );
 
 // valgrind counts each byte of a `rep movsb` or `rep stosb` as an instruction: long copies are to be made by vectors.

@@ -18,7 +18,7 @@ use evb_core::{
     time::Instant,
     units::Bytes as Amount,
     wire::{
-        control::{Assignments, Completions, Decisions, Verdict},
+        control::{Accounted, Assignments, Completions, Decisions, Verdict},
         record::{
             ANNOUNCEMENT, Announcement, COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_range,
             encode_commit, encode_fragment_header,
@@ -97,12 +97,13 @@ fn builder_core(sources: usize) -> BuilderCore<Policy> {
         deadline: Duration::from_secs(2),
         heartbeat: Duration::from_secs(3600),
         shared_clock: true,
+        lease: Duration::ZERO,
         sources: (1..=sources as u16).map(SourceId::new).collect(),
         max_fragment: vec![Amount::mib(1); sources],
     };
     let mut core =
         BuilderCore::new(config, Shaping::LOOPBACK.policy(sources, PacketCost::tcp(1500, CELL), 0), NOW);
-    core.handle_roster(1, SourceSet::first(sources), NOW);
+    core.handle_roster(1, SourceSet::first(sources), SourceSet::default(), NOW);
     core
 }
 
@@ -215,7 +216,11 @@ impl Lanes {
                     self.builder.write_records(lane, &mut self.records);
                     self.hand_to_source(lane);
                 }
-                builder::Output::Supervisor(control) => drop(black_box(control)),
+                builder::Output::Supervisor(control) => {
+                    if let Some(accounted) = Accounted::of(black_box(&control)) {
+                        self.builder.handle_accounted(&accounted).unwrap();
+                    }
+                }
             }
         }
     }
@@ -316,7 +321,11 @@ fn drain(core: &mut BuilderCore<Policy>, records: &mut BytesMut, events: &mut Ve
                 records.clear();
                 core.write_records(lane, records);
             }
-            builder::Output::Supervisor(_) => {}
+            builder::Output::Supervisor(control) => {
+                if let Some(accounted) = Accounted::of(&control) {
+                    core.handle_accounted(&accounted).unwrap();
+                }
+            }
         }
     }
 }

@@ -32,14 +32,14 @@ impl Table {
 
     /// Does something with the open file, and says in one sentence what went wrong.
     fn with(&mut self, act: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), SinkError> {
-        let out = self.out.as_mut().ok_or_else(|| SinkError("the run has not begun".to_owned()))?;
-        act(out).map_err(|error| SinkError(format!("{}: {error}", self.path.display())))
+        let out = self.out.as_mut().ok_or_else(|| SinkError::lost("the run has not begun"))?;
+        act(out).map_err(|error| SinkError::lost(format!("{}: {error}", self.path.display())))
     }
 }
 
 impl Sink for Table {
     async fn begin(&mut self, run: &RunFacts) -> Result<(), SinkError> {
-        let fault = |error| SinkError(format!("{}: {error}", self.path.display()));
+        let fault = |error| SinkError::lost(format!("{}: {error}", self.path.display()));
         if let Some(directory) = self.path.parent() {
             std::fs::create_dir_all(directory).map_err(fault)?;
         }

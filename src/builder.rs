@@ -2,7 +2,10 @@
 
 mod accept;
 mod ends;
+mod machine;
 mod driver;
+
+pub use ends::out_of_order_window;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -17,6 +20,7 @@ use evb_net::{
     lane::{LaneOptions, listen},
     pacing::Transport,
     resolve::resolve,
+    security::Security,
     udp,
 };
 use evb_shaper::{Shaping, cost::CELL};
@@ -24,7 +28,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     filter::{AcceptAll, Filter},
-    role::{self, Ending, RoleError, RunOutcome, StopRequest},
+    role::{self, Access, Beats, Ending, Registration, RoleError, RunOutcome, StopRequest},
     sink::Sink,
 };
 
@@ -58,12 +62,18 @@ pub struct BuilderConfig {
     pub lane: LaneOptions,
     /// How the packets of the supervisor's connection are marked.
     pub control: TrafficClass,
+    /// How its peers make sure of it, and it of them.
+    pub security: Security,
+    /// A sink that does not take events is tried on for so long after the end of the run was asked for; then they are lost.
+    pub give_up: Duration,
+    /// Counts the turns of its loop; not those of its sink, which may wait for a disk.
+    pub beats: Beats,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
 }
 
 impl BuilderConfig {
-    /// With defaults: any port of loopback, credit with a budget of megabytes, 30 s to start.
+    /// With defaults: any port of loopback, credit with a budget of megabytes, 30 s to start, and as long for a sink in trouble.
     pub fn new(id: BuilderId, supervisor: impl Into<String>) -> Self {
         Self {
             id,
@@ -79,6 +89,9 @@ impl BuilderConfig {
             transport: Transport::Tcp,
             lane: LaneOptions::default(),
             control: TrafficClass::default(),
+            security: Security::None,
+            give_up: Duration::from_secs(30),
+            beats: Beats::default(),
             core: None,
         }
     }
@@ -93,7 +106,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Listens for sources, registers at the supervisor, and builds every event into `sink`.
+    /// Listens for sources, registers at the supervisor, and builds every event into `sink`. Dropped before it is done, it
+    /// gives up.
     ///
     /// # Errors
     /// [`RoleError`]: the address cannot be listened on, or the supervisor cannot be reached or refuses.
@@ -111,7 +125,7 @@ impl Builder {
         sink: impl Sink,
     ) -> Result<Self, RoleError> {
         let (stop, stopping) = StopRequest::new();
-        let (joined, has_joined) = tokio::sync::oneshot::channel();
+        let (mut joined, has_joined) = tokio::sync::oneshot::channel();
         let name = format!("builder {}", config.id);
         let ending = role::on_own_thread(name, config.core, move || async move {
             let (listener, address) = bind(&config).await?;
@@ -121,9 +135,22 @@ impl Builder {
                 listen: advertised(&config.listen, address),
                 ..Hello::new(Peer::Builder(config.id), Peer::Supervisor)
             };
-            let (link, welcome) = role::join(&config.supervisor, None, &hello, config.start_timeout).await?;
+            let BuilderConfig { supervisor, security, start_timeout, .. } = &config;
+            let (link, welcome, greeted) = tokio::select! {
+                reached = role::join(supervisor, None, &hello, security, *start_timeout) => reached?,
+                () = joined.closed() => return Err(RoleError::Unwanted),
+            };
             let _ = joined.send(address);
-            driver::run(config, listener, link, welcome, Box::new(filter), sink, stopping).await
+            let access = Access {
+                supervisor: config.supervisor.clone(),
+                bind: None,
+                class: config.control,
+                security: config.security.clone(),
+            };
+            let registered = Registration::new(access, hello, (link, &welcome), greeted)?;
+            let (beats, name) = (config.beats.clone(), format!("builder {}", config.id));
+            let run = driver::run(config, listener, registered, Box::new(filter), sink, stopping);
+            beats.count(name, run).await
         })?;
         match has_joined.await {
             Ok(address) => Ok(Self { ending, stop, address }),
@@ -150,7 +177,25 @@ impl Builder {
     }
 }
 
+/// An address that was in use a moment ago, by ourselves in the run before, is tried again.
 async fn bind(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
+    let until = evb_net::clock::now() + RELEASE;
+    loop {
+        match bind_any(config).await {
+            Err(RoleError::Listen { reason, .. })
+                if reason.kind() == io::ErrorKind::AddrInUse && evb_net::clock::now() < until =>
+            {
+                tokio::time::sleep(role::RETRY).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// How long an address may take to become free.
+const RELEASE: Duration = Duration::from_secs(1);
+
+async fn bind_any(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
     let mut last = None;
     for address in resolve(&config.listen).await? {
         // Of ports that are free by TCP, any may be taken by UDP: the system chooses anew.

@@ -71,9 +71,12 @@ pub mod builder;
 pub mod trigger_feed;
 pub mod input;
 pub mod supervisor;
+pub mod run_control;
 
 pub use builder::Builder;
 pub use evb_core::{event, fragment, id, ledger, units};
+pub use evb_net::security::{PresharedKey, Security};
+pub use run_control::RunControl;
 pub use sink::Sink;
 pub use source::Source;
 pub use supervisor::Supervisor;

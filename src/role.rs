@@ -1,10 +1,14 @@
 //! What the roles share: a thread of their own, and how a run ends for them.
 
+mod beats;
+mod registration;
+
 use std::{future::Future, io, net::IpAddr, time::Duration};
 
 use evb_core::{
     id::{Epoch, RunNumber},
     lane::LaneError,
+    time::Instant,
     units::Bytes,
     wire::control::{Control, Hello, MalformedMessage, Report, RunEnd, Stop, Welcome, control, refusal},
 };
@@ -13,9 +17,13 @@ use evb_net::{
     control::{ConnectError, ControlLink, LinkError},
     pacing::Transport,
     resolve::ResolveError,
+    security::{PARCEL_OVERHEAD, Security, tag::TAG_LENGTH},
 };
 use evb_shaper::cost::PacketCost;
 use tokio::sync::{mpsc, watch};
+
+pub use beats::Beats;
+pub(crate) use registration::{Access, Heard, Registered, Registration};
 
 /// How many control messages a role takes in before it does what they ask for: bounds what a flood of them can pile up.
 pub(crate) const MESSAGES: usize = 64;
@@ -90,9 +98,21 @@ pub enum RoleError {
     /// An address that cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The control connection broke in mid-run.
-    #[error("lost the supervisor: {0}")]
+    /// What came from the supervisor is no control message.
+    #[error("the supervisor broke the protocol: {0}")]
     Supervisor(#[from] LinkError),
+    /// The control connection broke in mid-run, and there was no other.
+    #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
+    Abandoned {
+        /// Why the connection broke.
+        cause: String,
+        /// How long another was tried for.
+        tried: Duration,
+        /// What came of the last try.
+        last: String,
+        /// What this role still has.
+        held: String,
+    },
     /// The supervisor sent something that makes no sense.
     #[error("the supervisor broke the protocol: {0}")]
     Malformed(#[from] MalformedMessage),
@@ -105,6 +125,9 @@ pub enum RoleError {
     /// The sink could not begin.
     #[error("the sink cannot begin: {0}")]
     Sink(String),
+    /// The sink's thread is gone: the sink has panicked.
+    #[error("the sink's thread is gone: the sink panicked; this builder ends, and others build what it had")]
+    SinkGone,
     /// The system refused a thread, a timer or a runtime.
     #[error("the system refused: {0}")]
     System(#[from] io::Error),
@@ -118,6 +141,9 @@ pub enum RoleError {
         /// The limit.
         limit: Bytes,
     },
+    /// Whoever started it did not wait until it had joined.
+    #[error("nobody waits for it any more")]
+    Unwanted,
     /// The role's thread is gone without a word: a defect of evb.
     #[error("the role ended without saying why")]
     Vanished,
@@ -167,7 +193,11 @@ where
         }
         let outcome = runtime.block_on(role());
         if let Err(error) = &outcome {
-            tracing::error!(role = name.as_str(), %error, "ended by an error");
+            match error {
+                RoleError::Unwanted => tracing::debug!(role = name.as_str(), "not wanted any more"),
+                // What that costs, the ledger says.
+                _ => tracing::warn!(role = name.as_str(), %error, "ended by an error"),
+            }
         }
         end.send_replace(Some(outcome.map_err(std::sync::Arc::new)));
     })?;
@@ -187,22 +217,31 @@ impl RunIdentity {
     }
 }
 
-/// Registers at the supervisor; while nobody answers there, tries again until `patience` is over.
+/// Registers at the supervisor; while nobody answers there, tries again until `patience` is over. Also returns when the
+/// greeting was sent that was answered.
 pub(crate) async fn join(
     supervisor: &str,
     bind: Option<IpAddr>,
     hello: &Hello,
+    security: &Security,
     patience: Duration,
-) -> Result<(ControlLink, Welcome), ConnectError> {
+) -> Result<(ControlLink, Welcome, Instant), ConnectError> {
     let deadline = evb_net::clock::now() + patience;
+    let mut keys = KEY_TRIES;
     loop {
-        let error = match evb_net::control::connect(supervisor, bind, hello).await {
-            Ok(joined) => return Ok(joined),
+        let greeted = evb_net::clock::now();
+        let error = match evb_net::control::connect_secured(supervisor, bind, hello, security).await {
+            Ok((link, welcome)) => return Ok((link, welcome, greeted)),
             Err(error) => error,
         };
         // docs/protocol.md CONN-11.
         let passing = match &error {
-            ConnectError::Unreachable { .. } | ConnectError::Handshake { .. } => true,
+            // Keys that do not fit do not change by waiting; one changed byte on the way looks the same.
+            ConnectError::Handshake { error, .. } => {
+                error.is_about_keys().then(|| keys -= 1);
+                keys > 0
+            }
+            ConnectError::Unreachable { .. } => true,
             // After a restart, the supervisor may still hold our old connection.
             ConnectError::Refused { refusal, .. } => refusal.reason() == refusal::Reason::DuplicateId,
             ConnectError::Resolve(_) | ConnectError::Bind { .. } | ConnectError::Path(_) => false,
@@ -221,15 +260,19 @@ pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
     }
 }
 
+/// How often a role tries where its key and that of the other side do not seem to fit.
+const KEY_TRIES: u32 = 3;
+
 /// How long a role waits before it tries to connect again.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
-/// What lane bytes cost on the wire.
-pub(crate) fn packet_cost(transport: Transport, mtu: u32, cell: Bytes) -> PacketCost {
-    match transport {
-        Transport::Tcp => PacketCost::tcp(mtu, cell),
-        Transport::Udp => PacketCost::udp(mtu, cell),
-    }
+/// What lane bytes cost on the wire; with the tags that protect them, if they are protected.
+pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
+    let (cost, tag) = match transport {
+        Transport::Tcp => (PacketCost::tcp(mtu, cell), PARCEL_OVERHEAD),
+        Transport::Udp => (PacketCost::udp(mtu, cell), TAG_LENGTH),
+    };
+    if is_protected { cost.tagged(Bytes::new(tag as u64)) } else { cost }
 }
 
 /// The supervisor's last word.

@@ -10,7 +10,7 @@ use std::future::Future;
 
 use evb_core::{
     event::Event,
-    id::{BuilderId, Epoch, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
 };
 
 pub use channel::{ChannelSink, EventReceiver};
@@ -18,10 +18,62 @@ pub use closure::FnSink;
 pub use file::FileSink;
 pub use null::NullSink;
 
-/// Why a sink did not take an event. The event is counted as lost, with these words.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct SinkError(pub String);
+/// Why a sink did not take events.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{cause}")]
+pub struct SinkError {
+    cause: String,
+    held: Held,
+}
+
+/// What becomes of the events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Held {
+    /// They are lost.
+    None,
+    /// All that were written since the last commit are written again.
+    All,
+    /// These are.
+    These(Vec<EventId>),
+}
+
+impl SinkError {
+    /// It will not take them later either: from `write`, that event is lost; from `commit`, all since the last one. The ledger
+    /// names them with these words.
+    pub fn lost(cause: impl Into<String>) -> Self {
+        Self { cause: cause.into(), held: Held::None }
+    }
+
+    /// It may take them later, as when a disk is full. The builder holds them and offers them again; meanwhile their slots are
+    /// taken, and when all are, triggers are inhibited. From `write` or from `commit`, none of the events since the last
+    /// commit has been taken.
+    pub fn passing(cause: impl Into<String>) -> Self {
+        Self { cause: cause.into(), held: Held::All }
+    }
+
+    /// The same where it is known which events were not taken: the others were.
+    pub fn passing_but_for(cause: impl Into<String>, events: Vec<EventId>) -> Self {
+        Self { cause: cause.into(), held: Held::These(events) }
+    }
+
+    /// The words.
+    pub fn cause(&self) -> &str {
+        &self.cause
+    }
+
+    fn is_passing(&self) -> bool {
+        self.held != Held::None
+    }
+
+    /// Whether an event of the batch is to be written again.
+    fn holds(&self, event: EventId) -> bool {
+        match &self.held {
+            Held::None => false,
+            Held::All => true,
+            Held::These(events) => events.contains(&event),
+        }
+    }
+}
 
 /// Whose events are to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +91,8 @@ pub struct RunFacts {
 /// Takes built events. Runs on a thread of its own, so it may block.
 ///
 /// The builder hands events over in batches: `write` for each, then `commit`. Only when `commit` has returned are the
-/// events **accepted**: their slots are free, the sources forget them. A failed `write` loses that event, a failed `commit`
-/// all since the last one; the ledger names them.
+/// events **accepted**: their slots are free, the sources forget them. What an error costs, it says itself:
+/// [`SinkError::lost`] loses events, which the ledger names; [`SinkError::passing`] costs time.
 pub trait Sink: Send + 'static {
     /// A run begins. An error here ends it before the first event.
     fn begin(&mut self, _run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {

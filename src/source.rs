@@ -14,10 +14,10 @@ use evb_core::{
     units::Bytes,
     wire::control::Hello,
 };
-use evb_net::{class::TrafficClass, host, lane::LaneOptions, pacing::Transport};
+use evb_net::{class::TrafficClass, host, lane::LaneOptions, pacing::Transport, security::Security};
 use evb_shaper::{Shaping, cost::CELL};
 
-use crate::role::{self, Ending, RoleError, RunOutcome, StopRequest};
+use crate::role::{self, Access, Beats, Ending, Registration, RoleError, RunOutcome, StopRequest};
 pub use pacing::PacingConfig;
 
 use input::Intake;
@@ -51,6 +51,10 @@ pub struct SourceConfig {
     pub lane: LaneOptions,
     /// How the packets of the supervisor's connection are marked.
     pub control: TrafficClass,
+    /// How its peers make sure of it, and it of them.
+    pub security: Security,
+    /// Counts the turns of its loop.
+    pub beats: Beats,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
 }
@@ -72,6 +76,8 @@ impl SourceConfig {
             transport: Transport::Tcp,
             lane: LaneOptions::default(),
             control: TrafficClass::default(),
+            security: Security::None,
+            beats: Beats::default(),
             core: None,
         }
     }
@@ -117,7 +123,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Registers at the supervisor and starts the source on a thread of its own.
+    /// Registers at the supervisor and starts the source on a thread of its own. Dropped before it is done, it gives up.
     ///
     /// # Errors
     /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses.
@@ -142,14 +148,26 @@ impl Source {
         };
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
         let (stop, stopping) = StopRequest::new();
-        let (joined, has_joined) = tokio::sync::oneshot::channel();
+        let (mut joined, has_joined) = tokio::sync::oneshot::channel();
         let name = format!("source {}", config.id);
         let ending = role::on_own_thread(name, config.core, move || async move {
-            let reached = role::join(&config.supervisor, config.bind, &hello, config.start_timeout).await;
+            let SourceConfig { supervisor, bind, security, start_timeout, .. } = &config;
+            let reached = tokio::select! {
+                reached = role::join(supervisor, *bind, &hello, security, *start_timeout) => reached,
+                () = joined.closed() => return Err(RoleError::Unwanted),
+            };
             match reached {
-                Ok((link, welcome)) => {
+                Ok((link, welcome, greeted)) => {
                     let _ = joined.send(());
-                    driver::run(config, link, welcome, outlet, readout, stopping).await
+                    let access = Access {
+                        supervisor: config.supervisor.clone(),
+                        bind: config.bind,
+                        class: config.control,
+                        security: config.security.clone(),
+                    };
+                    let registered = Registration::new(access, hello, (link, &welcome), greeted)?;
+                    let (beats, name) = (config.beats.clone(), format!("source {}", config.id));
+                    beats.count(name, driver::run(config, registered, outlet, readout, stopping)).await
                 }
                 Err(error) => Err(error.into()),
             }

@@ -1,6 +1,7 @@
 //! [`Supervisor`]: takes triggers, assigns events to builders, and closes the run's ledger.
 
 mod door;
+mod journal;
 mod links;
 mod trigger_port;
 mod driver;
@@ -11,26 +12,38 @@ mod tests;
 
 use std::{io, net::SocketAddr};
 
-use evb_core::{id::Epoch, supervisor::SupervisorCore};
+use evb_core::{
+    id::{BuilderId, Epoch},
+    supervisor::{RecoverError, Recovery, SupervisorCore},
+};
 use evb_net::{
     class::TrafficClass,
     clock,
     resolve::{ResolveError, resolve},
+    security::Security,
 };
 use tokio::{
     net::TcpListener,
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
 };
 
 use door::Door;
-use driver::{Command, Driver};
+use driver::{Change, Command, Driver};
+use journal::Journal;
 use trigger_port::TriggerPort;
+
+use crate::role::Beats;
 
 pub use evb_core::{
     ledger::RunReport,
-    supervisor::{AssignmentPolicy, PlanError, Progress, RunPlan, RunState},
+    supervisor::{
+        AssignmentPolicy, BuilderSurvey, ChangeError, NotReady, PlanError, Presence, Progress, RunPlan,
+        RunState, SourceLoss, SourceSurvey, Survey,
+    },
     trigger::TriggerKind,
+    units::Frequency,
 };
+pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use trigger_port::TriggerInput;
 
 /// How many commands of handles may wait.
@@ -45,10 +58,17 @@ pub struct SupervisorConfig {
     pub plan: RunPlan,
     /// Fixes random triggers.
     pub seed: u64,
+    /// Where what happens is written down, so that another supervisor can go on with the run. One that tells of a run which is
+    /// not over is gone on with: then number and epoch of the plan are those of the journal.
+    pub journal: Option<JournalConfig>,
     /// Where external triggers come from, beside the handle; only with [`TriggerKind::External`].
     pub trigger_input: Option<TriggerInput>,
     /// How its packets to sources and builders are marked.
     pub control: TrafficClass,
+    /// How sources and builders make sure of it, and it of them.
+    pub security: Security,
+    /// Counts the turns of its loop.
+    pub beats: Beats,
 }
 
 /// Why a supervisor cannot work.
@@ -73,6 +93,9 @@ pub enum SupervisorError {
         /// The system's words.
         reason: io::Error,
     },
+    /// The journal cannot be kept, or gone on with.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The multicast group cannot be joined.
     #[error(
         "cannot listen to the multicast group {group}: {reason}; check the group, the interface, and that it is up"
@@ -95,6 +118,7 @@ pub struct Supervisor {
     address: SocketAddr,
     trigger_address: Option<SocketAddr>,
     handle: SupervisorHandle,
+    beats: Beats,
 }
 
 /// Talks to a running supervisor. Cheap to clone.
@@ -109,10 +133,41 @@ pub struct SupervisorHandle {
 #[error("the run is over")]
 pub struct RunOver;
 
+/// Why a run is not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SteeringError {
+    /// It cannot be.
+    #[error(transparent)]
+    Refused(#[from] ChangeError),
+    /// The supervisor has ended.
+    #[error(transparent)]
+    Over(#[from] RunOver),
+}
+
+/// Why a run that its plan holds back does not begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BeginError {
+    /// Somebody is missing, or it has begun.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    /// The supervisor has ended.
+    #[error(transparent)]
+    Over(#[from] RunOver),
+}
+
 impl SupervisorConfig {
     /// With seed 1 and no trigger input.
     pub fn new(listen: impl Into<String>, plan: RunPlan) -> Self {
-        Self { listen: listen.into(), plan, seed: 1, trigger_input: None, control: TrafficClass::default() }
+        Self {
+            listen: listen.into(),
+            plan,
+            seed: 1,
+            journal: None,
+            trigger_input: None,
+            control: TrafficClass::default(),
+            security: Security::None,
+            beats: Beats::default(),
+        }
     }
 
     /// An epoch that no earlier start of a supervisor had, as long as the host's clock is not turned back.
@@ -126,17 +181,23 @@ impl Supervisor {
     ///
     /// # Errors
     /// [`SupervisorError`]: the plan, or an address.
-    pub async fn bind(mut config: SupervisorConfig) -> Result<Self, SupervisorError> {
+    pub async fn bind(config: SupervisorConfig) -> Result<Self, SupervisorError> {
+        let listener = listen(&config.listen).await?;
+        Self::on(listener, config).await
+    }
+
+    /// The same at a listener that is there already: one that stays over many runs. `config.listen` is not used.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn on(listener: TcpListener, mut config: SupervisorConfig) -> Result<Self, SupervisorError> {
         if config.trigger_input.is_some() && config.plan.trigger != TriggerKind::External {
             return Err(SupervisorError::TriggerInput);
         }
         if config.plan.boot_id.is_empty() {
             config.plan.boot_id = evb_net::host::boot_id();
         }
-        let addresses = resolve(&config.listen).await?;
-        let fault = |reason| SupervisorError::Listen { address: config.listen.clone(), reason };
-        let listener = TcpListener::bind(&addresses[..]).await.map_err(fault)?;
-        let address = listener.local_addr().map_err(fault)?;
+        let address = listener.local_addr()?;
         let triggers = match &config.trigger_input {
             Some(input) => Some(TriggerPort::open(input).await?),
             None => None,
@@ -144,17 +205,17 @@ impl Supervisor {
         let trigger_address = triggers.as_ref().and_then(TriggerPort::address);
         let (commands, command_queue) = mpsc::channel(COMMANDS);
         let (progress_sender, progress) = watch::channel(Progress::default());
-        let roster = (config.plan.sources.clone(), config.plan.builders.clone());
-        let core = SupervisorCore::new(config.plan, config.seed, clock::now())?;
+        let (core, journal) = begin(config.plan, config.seed, config.journal)?;
         let driver = Driver::new(
             core,
-            roster,
-            Door::new(listener, config.control),
+            journal,
+            Door::new(listener, config.control, config.security),
             triggers,
             command_queue,
             progress_sender,
         )?;
-        Ok(Self { driver, address, trigger_address, handle: SupervisorHandle { commands, progress } })
+        let handle = SupervisorHandle { commands, progress };
+        Ok(Self { driver, address, trigger_address, handle, beats: config.beats })
     }
 
     /// Where it listens for sources and builders.
@@ -178,8 +239,39 @@ impl Supervisor {
     /// None at present: a run that fails has a report that says so.
     pub async fn run(self) -> Result<RunReport, SupervisorError> {
         drop(self.handle);
-        Ok(*self.driver.run().await)
+        Ok(*self.beats.count("supervisor".to_owned(), self.driver.run()).await)
     }
+}
+
+/// A new run, or the one that the journal tells of.
+fn begin(
+    mut plan: RunPlan,
+    seed: u64,
+    journal: Option<JournalConfig>,
+) -> Result<(SupervisorCore, Option<Journal>), SupervisorError> {
+    let Some(config) = journal else { return Ok((SupervisorCore::new(plan, seed, clock::now())?, None)) };
+    plan.journal = true;
+    let mut recovery = Recovery::new(plan.clone());
+    let mut journal = Journal::open(config, |entry| recovery.read(&entry))?;
+    let path = journal.path().to_owned();
+    match recovery.finish(clock::now()) {
+        Ok(core) => Ok((core, Some(journal))),
+        Err(RecoverError::Empty | RecoverError::Over(_)) => {
+            journal.clear().map_err(|reason| JournalError::Io { action: "write", path, reason })?;
+            Ok((SupervisorCore::new(plan, seed, clock::now())?, Some(journal)))
+        }
+        Err(reason) => Err(JournalError::Unusable { path, reason }.into()),
+    }
+}
+
+/// Listens for sources and builders at `host:port`.
+///
+/// # Errors
+/// [`SupervisorError`]: the address.
+pub async fn listen(address: &str) -> Result<TcpListener, SupervisorError> {
+    let addresses = resolve(address).await?;
+    let fault = |reason| SupervisorError::Listen { address: address.to_owned(), reason };
+    TcpListener::bind(&addresses[..]).await.map_err(fault)
 }
 
 impl SupervisorHandle {
@@ -197,6 +289,73 @@ impl SupervisorHandle {
     /// [`RunOver`]: it has ended already.
     pub async fn stop(&self, cause: impl Into<String>) -> Result<(), RunOver> {
         self.commands.send(Command::Stop(cause.into())).await.map_err(|_| RunOver)
+    }
+
+    /// Lets a run begin that its plan holds back ([`RunPlan::hold`]).
+    ///
+    /// # Errors
+    /// [`BeginError`]: who is missing, or that it is over.
+    pub async fn begin(&self) -> Result<(), BeginError> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(Command::Begin(answer)).await.map_err(|_| RunOver)?;
+        Ok(answered.await.map_err(|_| RunOver)??)
+    }
+
+    /// Takes no triggers for a while. Those that come from elsewhere meanwhile are inhibited, those of the run's own clock do
+    /// not happen.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: it is not running, paused already, or over.
+    pub async fn pause(&self) -> Result<(), SteeringError> {
+        self.change(Change::Pause).await
+    }
+
+    /// Takes triggers again.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: it is not paused, or over.
+    pub async fn resume(&self) -> Result<(), SteeringError> {
+        self.change(Change::Resume).await
+    }
+
+    /// Sets the mean rate of the run's own trigger, from now on.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: its trigger has no rate, or it is over.
+    pub async fn set_rate(&self, rate: Frequency) -> Result<(), SteeringError> {
+        self.change(Change::SetRate(rate)).await
+    }
+
+    /// Lets one builder more take part, while the run goes on as well.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: it takes part already, there are too many, or it is over.
+    pub async fn add_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
+        self.change(Change::AddBuilder(id)).await
+    }
+
+    /// Lets a builder leave: it gets no more events, and goes when it has none left.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: there is none of that number, it is the last one, or it is over.
+    pub async fn remove_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
+        self.change(Change::RemoveBuilder(id)).await
+    }
+
+    async fn change(&self, change: Change) -> Result<(), SteeringError> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(Command::Change(change, answer)).await.map_err(|_| RunOver)?;
+        Ok(answered.await.map_err(|_| RunOver)??)
+    }
+
+    /// A look at every source and builder.
+    ///
+    /// # Errors
+    /// [`RunOver`].
+    pub async fn survey(&self) -> Result<Survey, RunOver> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(Command::Survey(answer)).await.map_err(|_| RunOver)?;
+        answered.await.map_err(|_| RunOver)
     }
 
     /// How far the run is: a counter snapshot, some times a second.

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::BytesMut;
 use evb_core::{
     builder::BuilderCore,
     lane::Taken,
@@ -16,6 +17,7 @@ use evb_core::{
 use evb_net::{
     clock,
     lane::datagrams::{BuilderDatagrams, Path, SourceDatagrams},
+    security::{DatagramTags, tag::TAG_LENGTH},
     udp::{DatagramSocket, UdpOptions, open},
 };
 use evb_shaper::Policy;
@@ -23,7 +25,7 @@ use tokio::runtime::Runtime;
 
 use super::{
     machines::{ASSOCIATION, DATAGRAM, builder_core, header, lane_bytes, payload, settle, source_core},
-    streams::{pair, runtime},
+    streams::{channels, runtime},
 };
 
 const SIZE: usize = DATAGRAM + DATAGRAM_HEADER;
@@ -34,6 +36,8 @@ const TRAIN: usize = 44;
 pub(super) struct Sending {
     core: SourceCore,
     end: SourceDatagrams,
+    /// Lane bytes of a full one.
+    segment: usize,
     /// Nobody reads there: the kernel drops what is too much.
     _builder: DatagramSocket,
     runtime: Runtime,
@@ -41,22 +45,33 @@ pub(super) struct Sending {
 
 impl Sending {
     pub(super) fn of(length: usize) -> Self {
+        Self::new(length, false)
+    }
+
+    pub(super) fn protected(length: usize) -> Self {
+        Self::new(length, true)
+    }
+
+    fn new(length: usize, is_protected: bool) -> Self {
         let runtime = runtime();
-        let (stream, _) = pair(&runtime);
+        let (channel, _) = channels(&runtime, is_protected);
+        let (stream, session) = channel.into_parts();
+        let tags = session.map(|session| DatagramTags::new(session.keys()));
         let _guard = runtime.enter();
         let builder = open("127.0.0.1:0".parse().unwrap(), None, &UdpOptions::default()).unwrap();
         let peer = Some(builder.local_addr().unwrap());
         let socket = open("127.0.0.1:0".parse().unwrap(), peer, &UdpOptions::default()).unwrap();
         let path = Path { mtu: 1500, datagram: SIZE, round_trip: Duration::from_micros(100) };
-        let end = SourceDatagrams::new(stream, socket, path);
+        let end = SourceDatagrams::new(stream, socket, path).tagged(tags);
         drop(_guard);
-        Self { core: source_core(length, true), end, _builder: builder, runtime }
+        let segment = end.datagram() - DATAGRAM_HEADER;
+        Self { core: source_core(length, true), end, segment, _builder: builder, runtime }
     }
 
     pub(super) fn run(&mut self) {
         let _guard = self.runtime.enter();
         let mut cx = Context::from_waker(Waker::noop());
-        while let Some(Taken { range, request }) = self.core.take(0, (TRAIN * DATAGRAM) as u64) {
+        while let Some(Taken { range, request }) = self.core.take(0, (TRAIN * self.segment) as u64) {
             self.end.send(range, request, clock::now());
             assert!(self.end.poll_flush(&mut cx, &mut self.core, 0).is_ready());
         }
@@ -75,22 +90,38 @@ pub(super) struct Receiving {
 
 impl Receiving {
     pub(super) fn of(length: usize) -> Self {
+        Self::new(length, false)
+    }
+
+    pub(super) fn protected(length: usize) -> Self {
+        Self::new(length, true)
+    }
+
+    fn new(length: usize, is_protected: bool) -> Self {
         let runtime = runtime();
-        let (_, stream) = pair(&runtime);
+        let (near, channel) = channels(&runtime, is_protected);
+        let (_, session) = near.into_parts();
+        let mut tags = session.map(|session| DatagramTags::new(session.keys()));
+        let segment = DATAGRAM - if is_protected { TAG_LENGTH } else { 0 };
         let _guard = runtime.enter();
         let options = UdpOptions { receive_buffer: Some(Bytes::mib(1)), ..UdpOptions::default() };
         let socket = open("127.0.0.1:0".parse().unwrap(), None, &options).unwrap();
         let peer = Some(socket.local_addr().unwrap());
         let source = open("127.0.0.1:0".parse().unwrap(), peer, &UdpOptions::default()).unwrap();
         let mut end = BuilderDatagrams::new(socket, vec![ASSOCIATION.source]);
-        end.open(0, stream);
+        end.open(0, channel);
         drop(_guard);
         let lane = lane_bytes(length);
+        let length_of_each = segment;
         let sealed = |(index, segment): (usize, &[u8])| {
-            let header = header(DatagramKind::Data, index as u32 + 2, (index * DATAGRAM) as u64);
-            [&header.seal([segment])[..], segment].concat()
+            let header = header(DatagramKind::Data, index as u32 + 2, (index * length_of_each) as u64);
+            let mut datagram = BytesMut::from(&[&header.seal([segment])[..], segment].concat()[..]);
+            if let Some(tags) = &mut tags {
+                tags.append(&mut datagram);
+            }
+            datagram.to_vec()
         };
-        let datagrams: Vec<Vec<u8>> = lane.chunks(DATAGRAM).enumerate().map(sealed).collect();
+        let datagrams: Vec<Vec<u8>> = lane.chunks(segment).enumerate().map(sealed).collect();
         let trains = datagrams.chunks(TRAIN).map(<[Vec<u8>]>::concat).collect();
         let (_, count) = payload(length);
         Self { core: builder_core(length, true), end, source, trains, count, _runtime: runtime }

@@ -12,7 +12,7 @@ use evb_core::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Assignments, Decisions, Verdict},
+        control::{Accounted, Assignments, Decisions, Verdict},
         datagram::{Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind},
         record::{Announcement, encode_fragment_header},
     },
@@ -97,13 +97,14 @@ pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy
         deadline: Duration::from_secs(3600),
         heartbeat: Duration::from_secs(3600),
         shared_clock: true,
+        lease: Duration::ZERO,
         sources: vec![ASSOCIATION.source],
         max_fragment: vec![Bytes::new(length as u64)],
     };
     let now = clock::now();
     let cost = if datagrams { PacketCost::udp(1500, CELL) } else { PacketCost::tcp(1500, CELL) };
     let mut core = BuilderCore::new(config, Shaping::LOOPBACK.policy(1, cost, 0), now);
-    core.handle_roster(1, SourceSet::first(1), now);
+    core.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
     core.handle_lane_connected(0, now);
     if datagrams {
         core.associate(0, ASSOCIATION, None, Bytes::mib(4), now);
@@ -145,7 +146,11 @@ pub(super) fn settle(
                 core.handle_written(event, now);
             }
             builder::Output::Lane(lane) => write(core, lane),
-            builder::Output::Supervisor(_) => {}
+            builder::Output::Supervisor(control) => {
+                if let Some(accounted) = Accounted::of(&control) {
+                    core.handle_accounted(&accounted).unwrap();
+                }
+            }
         }
     }
     built

@@ -7,15 +7,28 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use evb_core::{builder::BuilderCore, lane::Taken, source::SourceCore, wire::record::RecordHeader};
+use bytes::BytesMut;
+use evb_core::{
+    builder::BuilderCore,
+    id::Peer,
+    lane::Taken,
+    source::SourceCore,
+    wire::{
+        control::{Hello, Welcome},
+        preamble::ConnectionKind,
+        record::RecordHeader,
+    },
+};
 use evb_net::{
     clock,
+    handshake::{Channel, welcomed},
     lane::{BuilderEnd, SourceEnd},
+    security::{PresharedKey, Sealer, Security},
 };
 use evb_shaper::Policy;
 use tokio::{net::TcpStream, runtime::Runtime};
 
-use super::machines::{builder_core, lane_bytes, payload, settle, source_core};
+use super::machines::{ASSOCIATION, builder_core, lane_bytes, payload, settle, source_core};
 
 /// What is written and read at once, lane bytes.
 const STEP: usize = 63_000;
@@ -37,6 +50,25 @@ pub(super) fn pair(runtime: &Runtime) -> (TcpStream, TcpStream) {
     (watched(one), watched(two))
 }
 
+/// The same, of two that share a key if they are protected: the source's end, the builder's.
+pub(super) fn channels(runtime: &Runtime, is_protected: bool) -> (Channel, Channel) {
+    let (near, far) = pair(runtime);
+    if !is_protected {
+        return (near.into(), far.into());
+    }
+    let (kind, key) = (ConnectionKind::Lane, Security::Psk(PresharedKey::new([1; 32])));
+    let hello = Hello::new(Peer::Source(ASSOCIATION.source), Peer::Builder(ASSOCIATION.builder));
+    runtime.block_on(async {
+        let accepting = async {
+            let (mut channel, _) = Channel::accept(far, kind, &key).await.unwrap();
+            channel.reply(kind, &welcomed(Welcome::default())).await.unwrap();
+            channel
+        };
+        let (near, far) = tokio::join!(Channel::connect(near, kind, &hello, &key), accepting);
+        (near.unwrap().0, far)
+    })
+}
+
 /// From what is granted to the system call.
 pub(super) struct Sending {
     core: SourceCore,
@@ -48,10 +80,18 @@ pub(super) struct Sending {
 
 impl Sending {
     pub(super) fn of(length: usize) -> Self {
+        Self::new(length, false)
+    }
+
+    pub(super) fn protected(length: usize) -> Self {
+        Self::new(length, true)
+    }
+
+    fn new(length: usize, is_protected: bool) -> Self {
         let runtime = runtime();
-        let (stream, builder) = pair(&runtime);
-        let builder = builder.into_std().unwrap();
-        let end = SourceEnd::new(stream);
+        let (channel, builder) = channels(&runtime, is_protected);
+        let builder = builder.into_parts().0.into_std().unwrap();
+        let end = SourceEnd::new(channel);
         Self { core: source_core(length, false), end, builder, drained: vec![0; 2 * STEP], runtime }
     }
 
@@ -85,17 +125,31 @@ pub(super) struct Receiving {
 
 impl Receiving {
     pub(super) fn of(length: usize) -> Self {
+        Self::new(length, false)
+    }
+
+    pub(super) fn protected(length: usize) -> Self {
+        Self::new(length, true)
+    }
+
+    fn new(length: usize, is_protected: bool) -> Self {
         let runtime = runtime();
-        let (source, stream) = pair(&runtime);
+        let (source, channel) = channels(&runtime, is_protected);
+        let (source, session) = source.into_parts();
         let source = source.into_std().unwrap();
+        let mut sealer = session.map(|session| Sealer::new(&session.keys().stream_out));
         let lane = lane_bytes(length);
         let record = |(index, bytes): (usize, &[u8])| {
             let (length, offset) = (bytes.len() as u32, (index * STEP) as u64);
-            [&RecordHeader::Data { length, offset }.encode()[..], bytes].concat()
+            let record = [&RecordHeader::Data { length, offset }.encode()[..], bytes].concat();
+            let Some(sealer) = &mut sealer else { return record };
+            let mut parcel = BytesMut::new();
+            sealer.seal(&mut BytesMut::from(&record[..]), &mut parcel);
+            parcel.to_vec()
         };
         let records = lane.chunks(STEP).enumerate().map(record).collect();
         let (_, count) = payload(length);
-        let end = BuilderEnd::new(stream);
+        let end = BuilderEnd::new(channel);
         Self { core: builder_core(length, false), end, source, records, count, runtime }
     }
 

@@ -1,9 +1,13 @@
-//! Compiles the control messages with protox, so that no protoc is needed.
+//! Compiles the control messages and the journal's entries with protox, so that no protoc is needed.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const PROTO: &str = "proto/control.proto";
-    println!("cargo:rerun-if-changed={PROTO}");
-    let files = protox::compile([PROTO], ["proto"])?;
-    prost_build::Config::new().compile_fds(files)?;
+    println!("cargo:rerun-if-changed=proto");
+    let all = protox::compile(["control.proto", "journal.proto"], ["proto"])?;
+    let mut control = all.clone();
+    control.file.retain(|file| file.package() == "evb.control.v1");
+    // The journal's entries speak of control messages by their place in the crate. This run makes those as well, for
+    // nothing, so it comes first.
+    prost_build::Config::new().extern_path(".evb.control.v1", "crate::wire::control").compile_fds(all)?;
+    prost_build::Config::new().compile_fds(control)?;
     Ok(())
 }

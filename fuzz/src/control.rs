@@ -50,8 +50,7 @@ fn look_at(control: &Control) {
                 assert!(
                     events.len() as u64 <= MAX_BATCH && events.iter().all(|(event, _)| event.number() > 0)
                 );
-                let mut again =
-                    Assignments { roster_version: assignments.roster_version, ..Assignments::default() };
+                let mut again = Assignments { events: vec![], triggered_ns: vec![], ..assignments.clone() };
                 let mut last = (EventId::default(), 0);
                 events.iter().for_each(|(event, triggered)| again.add(&mut last, *event, *triggered));
                 assert_eq!(again, *assignments);
@@ -121,7 +120,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
     // Events beyond all runs, and a step over the end.
     let last = Decisions { first: u64::MAX - 3, runs: vec![3, 2, 1, 0] };
     seeds.push(Control { message: Some(Message::Decisions(last)) }.encode_to_vec());
-    let last = Assignments { roster_version: 1, events: vec![u64::MAX, 2], triggered_ns: vec![u64::MAX, 2] };
+    let last = Assignments {
+        roster_version: 1,
+        events: vec![u64::MAX, 2],
+        triggered_ns: vec![u64::MAX, 2],
+        ..Assignments::default()
+    };
     seeds.push(Control { message: Some(Message::Assignments(last)) }.encode_to_vec());
     seeds.push(hello().encode_to_vec());
     seeds.extend([welcomed(welcome()), refusal()].map(|reply| reply.encode_to_vec()));
@@ -149,8 +153,9 @@ pub fn messages() -> Vec<Control> {
         version: 1,
         sources: vec![3, 5],
         up: vec![3],
-        builders: vec![BuilderAddress { id: 1, listen: "127.0.0.1:7101".to_owned() }],
+        builders: vec![BuilderAddress { id: 1, listen: "127.0.0.1:7101".to_owned(), incarnation: 1 }],
         max_fragment: vec![1000, 2000],
+        ..Roster::default()
     };
     let builder = BuilderReport {
         complete: 3,
@@ -164,7 +169,7 @@ pub fn messages() -> Vec<Control> {
         Message::Decisions(decisions),
         Message::Assignments(assignments),
         Message::Completions(completions),
-        Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1, echo_delay_ns: 2 }),
+        Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1, echo_delay_ns: 2, load: None }),
         Message::Stop(Stop { cause: "a person".to_owned() }),
         Message::Finish(Default::default()),
         Message::Report(Report { report: Some(report::Report::Builder(builder)) }),

@@ -15,7 +15,7 @@ use evb_core::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Assignments, BuilderReport, Heartbeat, LaneState, control::Message, report},
+        control::{Accounted, Assignments, BuilderReport, Heartbeat, LaneState, control::Message, report},
         record::{
             ANNOUNCEMENT, Announcement, COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_range,
             encode_fragment_header,
@@ -112,6 +112,7 @@ impl Bench {
             deadline: DEADLINE,
             heartbeat: Duration::from_secs(1),
             shared_clock: false,
+            lease: Duration::ZERO,
             sources: (1..=LANES as u16).map(SourceId::new).collect(),
             max_fragment: vec![Bytes::new(MAX_FRAGMENT); LANES],
         };
@@ -120,7 +121,7 @@ impl Bench {
         let now = Instant::from_nanos(1_000_000_000);
         let bound = BuilderCore::<Policy>::memory_bound(&config);
         let mut core = BuilderCore::new(config, policy, now);
-        core.handle_roster(1, SourceSet::first(LANES), now);
+        core.handle_roster(1, SourceSet::first(LANES), SourceSet::default(), now);
         let lanes = (0..LANES).map(|_| Lane::default()).collect();
         let mut bench = Self { core, bound, lanes, events: VecDeque::new(), now };
         (0..LANES).for_each(|lane| bench.connect(lane));
@@ -157,16 +158,22 @@ impl Bench {
             }
             Step::Assignments(roster_version, events, triggered_ns) => {
                 let (events, triggered_ns) = (events.clone(), triggered_ns.clone());
-                let assignments = Assignments { roster_version: roster_version % 4, events, triggered_ns };
+                let assignments = Assignments {
+                    roster_version: roster_version % 4,
+                    events,
+                    triggered_ns,
+                    ..Assignments::default()
+                };
                 let _ = self.core.handle_assignments(&assignments, self.now);
             }
             Step::Roster(version, up) => {
                 let up = (0..LANES).filter(|lane| up >> lane & 1 == 1).collect();
-                self.core.handle_roster(u32::from(version % 4), up, self.now);
+                self.core.handle_roster(u32::from(version % 4), up, SourceSet::default(), self.now);
             }
             Step::Heartbeat(sent_ns, echo_ns, echo_delay_ns) => {
                 let (sent_ns, echo_ns, echo_delay_ns) = (*sent_ns, *echo_ns, *echo_delay_ns);
-                self.core.handle_heartbeat(&Heartbeat { sent_ns, echo_ns, echo_delay_ns }, self.now);
+                self.core
+                    .handle_heartbeat(&Heartbeat { sent_ns, echo_ns, echo_delay_ns, load: None }, self.now);
             }
             Step::Pass(millis) => {
                 self.now += Duration::from_millis((*millis).into());
@@ -177,7 +184,7 @@ impl Bench {
                 match verdict % 3 {
                     0 => self.core.handle_written(event, self.now),
                     1 => self.core.handle_rejected(event, self.now),
-                    _ => self.core.handle_failed(event, "no space".to_owned(), self.now),
+                    _ => self.core.handle_failed(event, "no space", self.now),
                 }
             }
         }
@@ -313,7 +320,11 @@ impl Bench {
                     self.events.push_back(event);
                 }
                 Output::Lane(lane) => self.records(lane),
-                Output::Supervisor(_) => {}
+                Output::Supervisor(control) => {
+                    if let Some(accounted) = Accounted::of(&control) {
+                        self.core.handle_accounted(&accounted).unwrap();
+                    }
+                }
             }
         }
         assert!(self.core.policy().outstanding() <= BUDGET, "more than the budget is outstanding");

@@ -17,7 +17,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Assignments, Decisions, LaneState, Verdict},
+        control::{Accounted, Assignments, Decisions, LaneState, Verdict},
         datagram::{Association, DatagramHeader, DatagramKind},
     },
 };
@@ -102,13 +102,14 @@ impl World {
             deadline: Duration::from_secs(1_000_000),
             heartbeat,
             shared_clock: true,
+            lease: Duration::ZERO,
             sources: vec![SourceId::new(1)],
             max_fragment: vec![Bytes::new(MAX_FRAGMENT)],
         };
         let shaping =
             Shaping::Credit { budget: BUDGET, chunk: Bytes::new(2 * SEGMENT), sources_at_once: None };
         let mut builder = BuilderCore::new(config, shaping.policy(1, PacketCost::udp(1500, CELL), 0), now);
-        builder.handle_roster(1, SourceSet::first(1), now);
+        builder.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
         let config = SourceConfig {
             id: SourceId::new(1),
             max_fragment: Bytes::new(MAX_FRAGMENT),
@@ -248,7 +249,11 @@ impl World {
                     assert!(datagram.len() <= DATAGRAM);
                     send(&mut self.to_source, datagram.to_vec());
                 }
-                builder::Output::Supervisor(_) => {}
+                builder::Output::Supervisor(control) => {
+                    if let Some(accounted) = Accounted::of(&control) {
+                        self.builder.handle_accounted(&accounted).unwrap();
+                    }
+                }
             }
         }
         assert!(self.builder.policy().outstanding() <= BUDGET, "more than the budget is outstanding");

@@ -279,7 +279,7 @@ impl Bench {
             let sendable = if lane.connected { lane.granted.saturating_sub(lane.sent) } else { 0 };
             assert_eq!(self.core.sendable(index), sendable);
         }
-        let report = self.core.report(0).message;
+        let report = self.core.report(0, None).message;
         let Some(Message::Report(report)) = report else { panic!("no report: {report:?}") };
         let Some(report::Report::Source(report)) = report.report else { panic!("no source's report") };
         let SourceReport { pushed, committed, inhibited, closed, unexpected, duplicate, uncommitted, .. } =

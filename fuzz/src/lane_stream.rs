@@ -13,7 +13,7 @@ use evb_core::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Assignments, Decisions, Verdict},
+        control::{Accounted, Assignments, Decisions, Verdict},
         record::{Announcement, RecordHeader, encode_commit, encode_fragment_header},
     },
 };
@@ -60,7 +60,11 @@ async fn into_builder(data: &[u8]) -> Result<(), LaneEnd> {
                 builder::Output::Lane(0) => core.write_records(0, &mut end.outgoing),
                 builder::Output::Lane(other) => core.write_records(other, &mut BytesMut::new()),
                 builder::Output::Event(event) => core.handle_written(event, NOW),
-                builder::Output::Supervisor(_) => {}
+                builder::Output::Supervisor(control) => {
+                    if let Some(accounted) = Accounted::of(&control) {
+                        core.handle_accounted(&accounted).unwrap();
+                    }
+                }
             }
         }
         assert!(core.policy().outstanding() <= BUDGET);
@@ -121,12 +125,13 @@ fn builder_core() -> BuilderCore<Policy> {
         deadline: Duration::from_secs(2),
         heartbeat: Duration::from_secs(1),
         shared_clock: true,
+        lease: Duration::ZERO,
         sources: vec![SourceId::new(1)],
         max_fragment: vec![Bytes::kib(40)],
     };
     let shaping = Shaping::Credit { budget: BUDGET, chunk: Bytes::kib(32), sources_at_once: None };
     let mut core = BuilderCore::new(config, shaping.policy(1, PacketCost::tcp(1500, CELL), 0), NOW);
-    core.handle_roster(1, SourceSet::first(1), NOW);
+    core.handle_roster(1, SourceSet::first(1), SourceSet::default(), NOW);
     core.handle_lane_connected(0, NOW);
     let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
     let mut last = (EventId::default(), 0);

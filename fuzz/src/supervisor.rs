@@ -15,7 +15,7 @@ use prost::Message as _;
 
 use crate::{
     control,
-    script::{join, pieces},
+    script::{Piece, join, pieces},
 };
 
 const PEERS: [Peer; 4] = [
@@ -24,8 +24,10 @@ const PEERS: [Peer; 4] = [
     Peer::Builder(BuilderId::new(1)),
     Peer::Builder(BuilderId::new(2)),
 ];
-const REGISTER: u8 = 0;
-const SAY: u8 = 1;
+/// In the kind of a piece: a hello, a message.
+pub const REGISTER: u8 = 0;
+/// See [`REGISTER`].
+pub const SAY: u8 = 1;
 const DISCONNECT: u8 = 2;
 const PASS: u8 = 3;
 /// Outputs of one step, and steps: more only takes time.
@@ -38,10 +40,16 @@ const STEPS: usize = 300;
 /// # Panics
 /// The counts do not add up, or the run does not end.
 pub fn check(data: &[u8]) {
-    let mut now = Instant::from_nanos(5);
-    let plan = RunPlan {
+    let now = Instant::from_nanos(5);
+    let Ok(core) = SupervisorCore::new(plan(TriggerKind::External), 3, now) else { return };
+    drive(core, pieces(data), now);
+}
+
+/// Sources 3 and 5, builders 1 and 2.
+pub fn plan(trigger: TriggerKind) -> RunPlan {
+    RunPlan {
         slots: 2,
-        trigger: TriggerKind::External,
+        trigger,
         boot_id: "here".to_owned(),
         ..RunPlan::new(
             RunNumber::new(7),
@@ -49,9 +57,15 @@ pub fn check(data: &[u8]) {
             vec![SourceId::new(3), SourceId::new(5)],
             vec![BuilderId::new(1), BuilderId::new(2)],
         )
-    };
-    let Ok(mut core) = SupervisorCore::new(plan, 3, now) else { return };
-    for (kind, bytes) in pieces(data).take(STEPS) {
+    }
+}
+
+/// Lets things happen, and ends the run.
+///
+/// # Panics
+/// As [`check`].
+pub fn drive<'a>(mut core: SupervisorCore, steps: impl Iterator<Item = Piece<'a>>, mut now: Instant) {
+    for (kind, bytes) in steps.take(STEPS) {
         let peer = PEERS[usize::from(kind >> 4) % PEERS.len()];
         match kind & 3 {
             REGISTER => {
@@ -84,6 +98,7 @@ fn settle(core: &mut SupervisorCore, now: Instant) -> bool {
         match core.poll(now) {
             Some(Output::Send { message, .. }) => assert!(message.encoded_len() <= MAX_MESSAGE),
             Some(Output::Drop { reason, .. }) => assert!(!reason.is_empty()),
+            Some(Output::Journal(entry)) => assert!(entry.what.is_some()),
             Some(Output::Ended(report)) => {
                 assert_eq!(report.events.open(), Some(0));
                 return true;
@@ -99,7 +114,8 @@ fn settle(core: &mut SupervisorCore, now: Instant) -> bool {
 
 fn end(mut core: SupervisorCore, mut now: Instant) {
     core.stop("the end", now);
-    for _ in 0..300 {
+    // Where builders fell silent it waits for 90 s, and each heartbeat is a turn.
+    for _ in 0..2000 {
         if settle(&mut core, now) {
             return;
         }
@@ -109,33 +125,42 @@ fn end(mut core: SupervisorCore, mut now: Instant) {
     panic!("the run does not end");
 }
 
-/// A run of three events, and every message from everybody.
-pub fn seeds() -> Vec<Vec<u8>> {
+/// Everybody is here, and sources are connected to builders.
+pub fn opening() -> Vec<(u8, Vec<u8>)> {
     let hello = |peer| Hello {
         listen: "127.0.0.1:7101".to_owned(),
         max_fragment: 1000,
         boot_id: "here".to_owned(),
         ..Hello::new(peer, Peer::Supervisor)
     };
-    let say = |message| Control { message: Some(message) }.encode_to_vec();
-    let hellos = PEERS.map(|peer| hello(peer).encode_to_vec());
-    let opening: Vec<_> = hellos.iter().map(|hello| (REGISTER, hello.clone())).collect();
-    let ready = [0, 1].map(|peer| (SAY | peer << 4, say(Message::Ready(Ready {}))));
-    let opening = [opening, ready.to_vec()].concat();
+    let mut opening: Vec<_> = PEERS.map(|peer| (REGISTER, hello(peer).encode_to_vec())).to_vec();
+    opening.extend([0, 1].map(|peer| (SAY | peer << 4, say(Message::Ready(Ready {})))));
+    opening
+}
 
+fn say(message: Message) -> Vec<u8> {
+    Control { message: Some(message) }.encode_to_vec()
+}
+
+/// A run of three events, to be said to whoever leads it.
+pub fn run() -> Vec<(u8, Vec<u8>)> {
     let completed = |event| {
         let mut completions = Completions::default();
         completions.add(&mut EventId::default(), EventId::new(event));
         say(Message::Completions(completions))
     };
-    let mut run = opening.clone();
+    let mut run = opening();
     run.push((SAY, say(Message::Triggers(Triggers { count: 3 }))));
     run.extend([(SAY | 2 << 4, completed(1)), (SAY | 3 << 4, completed(2)), (SAY | 2 << 4, completed(3))]);
     run.push((PASS, 300u16.to_le_bytes().to_vec()));
     run.push((SAY, say(Message::Stop(Stop { cause: "enough".to_owned() }))));
     run.extend((0..4).map(|peer| (SAY | peer << 4, say(Message::Report(Report::default())))));
+    run
+}
 
-    let mut all = opening;
+/// A run of three events, and every message from everybody.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let mut all = opening();
     for (number, message) in control::messages().iter().enumerate() {
         all.push((SAY | (number as u8 % 4) << 4, message.encode_to_vec()));
     }
@@ -143,5 +168,5 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let joined = |script: &[(u8, Vec<u8>)]| {
         join(&script.iter().map(|(kind, bytes)| (*kind, &bytes[..])).collect::<Vec<_>>())
     };
-    vec![joined(&run), joined(&all)]
+    vec![joined(&run()), joined(&all)]
 }

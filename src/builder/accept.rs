@@ -8,25 +8,26 @@ use std::{
 };
 
 use evb_core::{
-    id::{BuilderId, Peer, SourceId},
+    id::{BuilderId, Incarnation, Peer, SourceId},
     time::Instant,
     wire::{
-        control::{Hello, LaneState, Refusal, Welcome, refusal::Reason},
+        control::{Hello, LaneState, Refusal, RefusalReport, Welcome, refusal::Reason},
         preamble::ConnectionKind,
     },
 };
 use evb_net::{
     clock,
-    handshake::{HandshakeError, RefusalLog, accept_handshake, opening, refused, reply, welcomed},
+    handshake::{Channel, HandshakeError, RefusalLog, refused, welcomed},
     lane::LaneOptions,
     pacing::Transport,
+    security::Security,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 use super::BuilderConfig;
 use crate::role::{GREETING_PATIENCE, GREETINGS, RunIdentity};
 
-type Greeting = Pin<Box<dyn Future<Output = Result<(TcpStream, Hello), HandshakeError>>>>;
+type Greeting = Pin<Box<dyn Future<Output = Result<(Channel, Hello), HandshakeError>>>>;
 type Answer = Pin<Box<dyn Future<Output = Knock>>>;
 
 /// Lanes on their way in.
@@ -34,20 +35,23 @@ pub(super) struct Entrance {
     listener: TcpListener,
     builder: BuilderId,
     identity: RunIdentity,
+    incarnation: Incarnation,
     sources: Vec<SourceId>,
     transport: Transport,
     options: LaneOptions,
+    security: Security,
     greetings: Vec<(Instant, SocketAddr, Greeting)>,
-    answers: Vec<Answer>,
+    /// By lane.
+    answers: Vec<(usize, Answer)>,
     log: RefusalLog,
 }
 
 /// What an entrance has to say.
 pub(super) enum Knock {
-    /// A source of this run wants its lane; answer by [`Entrance::welcome`] or [`Entrance::refuse`].
-    Asks(usize, TcpStream, SocketAddr),
+    /// A source of this run wants its lane, in that life of it; answer by [`Entrance::welcome`] or [`Entrance::refuse`].
+    Asks(usize, Incarnation, Channel, SocketAddr),
     /// The lane is open.
-    Opened(usize, TcpStream),
+    Opened(usize, Channel),
     /// The source went away before it was told.
     Failed(usize),
 }
@@ -56,7 +60,7 @@ impl Entrance {
     pub(super) fn new(
         listener: TcpListener,
         config: &BuilderConfig,
-        identity: RunIdentity,
+        (identity, incarnation): (RunIdentity, Incarnation),
         sources: Vec<SourceId>,
     ) -> Self {
         let log = RefusalLog::new("builder");
@@ -64,19 +68,37 @@ impl Entrance {
             listener,
             builder: config.id,
             identity,
+            incarnation,
             sources,
             transport: config.transport,
             options: config.lane.clone(),
+            security: config.security.clone(),
             greetings: Vec::new(),
             answers: Vec::new(),
             log,
         }
     }
 
+    /// The builder begins another life: lanes of the one before are over.
+    pub(super) fn begin(&mut self, incarnation: Incarnation) {
+        self.incarnation = incarnation;
+        self.answers.clear();
+    }
+
+    /// Who was turned away.
+    pub(super) fn refusals(&self) -> RefusalReport {
+        self.log.counts()
+    }
+
+    /// A lane ended by bytes without the right tag.
+    pub(super) fn count_forged(&mut self) {
+        self.log.count_forged();
+    }
+
     /// The next source at the door.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Knock> {
         for index in 0..self.answers.len() {
-            if let Poll::Ready(knock) = self.answers[index].as_mut().poll(cx) {
+            if let Poll::Ready(knock) = self.answers[index].1.as_mut().poll(cx) {
                 drop(self.answers.swap_remove(index));
                 return Poll::Ready(knock);
             }
@@ -96,7 +118,13 @@ impl Entrance {
         while self.greetings.len() < GREETINGS {
             match self.listener.poll_accept(cx) {
                 Poll::Ready(Ok((stream, peer))) => {
-                    self.greetings.push((clock::now(), peer, Box::pin(greet(stream))));
+                    if !self.log.admits(peer, self.greetings.iter().map(|greeting| greeting.1)) {
+                        continue;
+                    }
+                    let security = self.security.clone();
+                    let greeting =
+                        async move { Channel::accept(stream, ConnectionKind::Lane, &security).await };
+                    self.greetings.push((clock::now(), peer, Box::pin(greeting)));
                 }
                 Poll::Ready(Err(error)) => {
                     // Out of descriptors, or the peer has gone: the next turn tries again.
@@ -119,10 +147,13 @@ impl Entrance {
             drop(self.greetings.swap_remove(index));
             match greeted {
                 Ok((stream, hello)) => match self.check(&hello) {
-                    Ok(lane) => return Some(Knock::Asks(lane, stream, peer)),
+                    Ok(lane) => {
+                        let incarnation = Incarnation::new(hello.incarnation);
+                        return Some(Knock::Asks(lane, incarnation, stream, peer));
+                    }
                     Err(refusal) => self.refuse(stream, peer, refusal),
                 },
-                Err(error) => self.log.record(peer, &error),
+                Err(error) => self.log.record_failure(peer, &error),
             }
         }
         None
@@ -138,16 +169,16 @@ impl Entrance {
         self.greetings.retain(|(since, peer, _)| {
             let stays = now.since(*since) < GREETING_PATIENCE;
             if !stays {
-                log.record(peer, &"it said no hello while others waited");
+                log.record_silence(*peer);
             }
             stays
         });
         self.greetings.len() < before
     }
 
-    /// Opens the lane; [`Knock::Opened`] follows when the source has been told. `connection` numbers its association, if it
+    /// Opens the lane; [`Knock::Opened`] follows when the source has been told, unless it asks once more before. `connection` numbers its association, if it
     /// goes by datagrams.
-    pub(super) fn welcome(&mut self, lane: usize, mut stream: TcpStream, held: LaneState, connection: u32) {
+    pub(super) fn welcome(&mut self, lane: usize, mut channel: Channel, held: LaneState, connection: u32) {
         let welcome = Welcome {
             epoch: self.identity.epoch.number(),
             run: self.identity.run.number(),
@@ -155,23 +186,24 @@ impl Entrance {
             connection,
             ..Welcome::default()
         };
-        if let Err(error) = self.options.apply(&stream) {
+        if let Err(error) = self.options.apply(channel.as_ref()) {
             tracing::warn!(%error, "cannot set the lane's options");
         }
-        self.answers.push(Box::pin(async move {
-            let told = reply(&mut stream, ConnectionKind::Lane, &welcomed(welcome)).await;
-            if told.is_ok() { Knock::Opened(lane, stream) } else { Knock::Failed(lane) }
-        }));
+        self.answers.retain(|(of, _)| *of != lane);
+        let answer = async move {
+            let told = channel.reply(ConnectionKind::Lane, &welcomed(welcome)).await;
+            if told.is_ok() { Knock::Opened(lane, channel) } else { Knock::Failed(lane) }
+        };
+        self.answers.push((lane, Box::pin(answer)));
     }
 
     /// Turns somebody away, with the reason.
-    pub(super) fn refuse(&mut self, stream: TcpStream, peer: SocketAddr, refusal: Refusal) {
-        self.log.record(peer, &refusal.detail);
-        // Nothing was written on this connection before, so the answer fits the socket's buffer; if not, the peer is gone.
-        let _ = stream.try_write(&opening(ConnectionKind::Lane, &refused(refusal)));
+    pub(super) fn refuse(&mut self, channel: Channel, peer: SocketAddr, refusal: Refusal) {
+        self.log.record_refusal(peer, &refusal.detail);
+        channel.refuse(ConnectionKind::Lane, &refused(refusal));
     }
 
-    /// The lane index of a source that belongs here (docs/protocol.md CONN-8, CONN-9, CONN-10).
+    /// The lane index of a source that belongs here (docs/protocol.md CONN-8, CONN-9, CONN-19).
     fn check(&self, hello: &Hello) -> Result<usize, Refusal> {
         let because = |reason, detail: String| Err(Refusal::because(reason, detail));
         let ours = Peer::Builder(self.builder);
@@ -210,16 +242,17 @@ impl Entrance {
                 ),
             );
         }
-        match self.sources.binary_search(&source) {
-            Ok(lane) => Ok(lane),
-            Err(_) => {
-                because(Reason::UnknownPeer, format!("source {source} is not in the roster of this run"))
-            }
+        let Ok(lane) = self.sources.binary_search(&source) else {
+            let detail = format!("source {source} is not in the roster of this run");
+            return because(Reason::UnknownPeer, detail);
+        };
+        if hello.to_incarnation != self.incarnation.number() {
+            let detail = format!(
+                "this is life {} of {ours} in the run, you want life {}",
+                self.incarnation, hello.to_incarnation
+            );
+            return because(Reason::Epoch, detail);
         }
+        Ok(lane)
     }
-}
-
-async fn greet(mut stream: TcpStream) -> Result<(TcpStream, Hello), HandshakeError> {
-    let hello = accept_handshake(&mut stream, ConnectionKind::Lane).await?;
-    Ok((stream, hello))
 }

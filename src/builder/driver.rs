@@ -8,44 +8,40 @@ use std::{
 };
 
 use evb_core::{
-    builder::{BuilderConfig as CoreConfig, BuilderCore, Output},
-    id::SourceId,
-    set::{MAX_SOURCES, SourceSet},
-    time::Instant,
+    builder::Output,
+    id::Incarnation,
+    set::SourceSet,
+    time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, Refusal, Report, Roster, RunParameters, Welcome, control, refusal::Reason},
+        control::{Control, Refusal, RefusalReport, Report, Roster, control, refusal::Reason, report},
         datagram::Association,
     },
 };
 use evb_net::{
     clock,
-    control::{ControlLink, LinkError},
-    handshake::RefusalLog,
+    handshake::{Channel, RefusalLog},
     lane::{
         LaneEnd,
         datagrams::{draw_connection, round_trip},
     },
-    pacing::Transport,
     timer::Timer,
 };
-use evb_shaper::{Policy, ShapedBuilder};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::mpsc,
-};
+use evb_shaper::ShapedBuilder;
+use tokio::{net::TcpListener, sync::mpsc};
 
 use super::{
     BuilderConfig,
     accept::{Entrance, Knock},
-    ends::{Ended, Ends},
+    ends::{Ended, Ends, out_of_order_window},
+    machine::Blueprint,
 };
 use crate::{
     filter::Filter,
-    role::{self, RoleError, RunIdentity, RunOutcome},
+    role::{self, Heard, Registered, Registration, RoleError, RunOutcome},
     sink::{
         RunFacts, Sink,
-        stage::{self, Fate, Stage},
+        stage::{self, Fate, Stage, StageOptions},
     },
 };
 
@@ -53,82 +49,51 @@ use crate::{
 pub(super) async fn run<S: Sink>(
     config: BuilderConfig,
     listener: TcpListener,
-    mut link: ControlLink,
-    welcome: Welcome,
+    (mut registration, mut registered): (Registration, Registered),
     filter: Box<dyn Filter>,
     sink: S,
     stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
-    role::classify(&link, config.control);
-    let identity = RunIdentity::of(&welcome);
-    let parameters = welcome.checked_parameters()?;
+    let identity = registration.identity();
     let roster = loop {
-        match link.recv().await?.message {
-            Some(control::Message::Roster(roster)) => break roster,
-            Some(control::Message::RunEnd(end)) => return Ok(role::outcome(identity, &end, None)),
-            _ => {}
+        match registration.recv().await? {
+            Heard::Message(message) => match message.message {
+                Some(control::Message::Roster(roster)) => break roster,
+                Some(control::Message::RunEnd(end)) => return Ok(role::outcome(identity, &end, None)),
+                _ => {}
+            },
+            Heard::Again(again) => registered = *again,
+            Heard::Lost => {}
         }
     };
-    let core = core_config(&config, identity, &parameters, &roster)?;
-    let mut needed = BuilderCore::<Policy>::memory_bound(&core);
-    if config.transport == Transport::Udp {
-        let lanes = core.sources.len();
-        needed += Ends::window(&config.shaping, lanes) * lanes as u64;
-    }
-    if let Some(limit) = config.memory.filter(|limit| needed > *limit) {
-        return Err(RoleError::Memory { needed, limit });
-    }
+    registration.watch();
+    let blueprint = Blueprint::new(&config, identity, &registered.parameters, &roster, &listener)?;
     let facts = RunFacts {
         run: identity.run,
         epoch: identity.epoch,
         builder: config.id,
-        sources: core.sources.clone(),
+        sources: blueprint.core.sources.clone(),
     };
-    let (stage, begun) = stage::start(facts, sink, filter, core.slots)?;
+    let options = StageOptions { slots: blueprint.core.slots, give_up: config.give_up };
+    let (stage, begun) = stage::start(facts, sink, filter, options)?;
     match begun.await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return Err(RoleError::Sink(error.to_string())),
         Err(_) => return Err(RoleError::Vanished),
     }
-    let mut driver = Driver::new(&config, identity, core, listener, link, stage, stop)?;
+    let registration = (registration, registered);
+    let mut driver = Driver::new(&config, blueprint, listener, registration, stage, stop)?;
     driver.handle_roster(&roster)?;
     let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
     driver.close().await;
     outcome
 }
 
-fn core_config(
-    config: &BuilderConfig,
-    identity: RunIdentity,
-    parameters: &RunParameters,
-    roster: &Roster,
-) -> Result<CoreConfig, RoleError> {
-    let fault = |problem: &str| RoleError::Roster(problem.to_owned());
-    let id = |id: &u32| u16::try_from(*id).map(SourceId::new).map_err(|_| fault("a source id above 65535"));
-    let sources = roster.sources.iter().map(id).collect::<Result<Vec<_>, _>>()?;
-    if sources.len() > MAX_SOURCES || !sources.is_sorted_by(|a, b| a < b) {
-        return Err(fault("too many sources, or not ascending"));
-    }
-    if roster.max_fragment.len() != sources.len() {
-        return Err(fault("not one max_fragment per source"));
-    }
-    Ok(CoreConfig {
-        id: config.id,
-        run: identity.run,
-        epoch: identity.epoch,
-        slots: parameters.slots as usize,
-        deadline: Duration::from_nanos(parameters.deadline_ns),
-        heartbeat: Duration::from_nanos(parameters.heartbeat_ns),
-        shared_clock: parameters.shared_clock,
-        sources,
-        max_fragment: roster.max_fragment.iter().copied().map(Bytes::new).collect(),
-    })
-}
-
 struct Driver {
+    blueprint: Blueprint,
     core: ShapedBuilder,
-    identity: RunIdentity,
-    link: ControlLink,
+    registration: Registration,
+    incarnation: Incarnation,
     entrance: Entrance,
     ends: Ends,
     /// Lanes that have ended in this turn.
@@ -138,6 +103,9 @@ struct Driver {
     /// A source that breaks its lane again and again must not fill the log.
     log: RefusalLog,
     stage: Stage,
+    /// Events that the sink has, and how many of them are of an earlier life of ours: what becomes of those is nobody's affair.
+    at_sink: usize,
+    stale: usize,
     timer: Timer,
     /// The run is ending: report when nothing is left, or then.
     finish: Option<Instant>,
@@ -145,44 +113,45 @@ struct Driver {
     /// The final counters, once they are sent.
     report: Option<Report>,
     stop: mpsc::Receiver<String>,
+    /// The end of the run was asked for.
+    stopping: Option<String>,
 }
 
 impl Driver {
     fn new(
         config: &BuilderConfig,
-        identity: RunIdentity,
-        core: CoreConfig,
+        mut blueprint: Blueprint,
         listener: TcpListener,
-        link: ControlLink,
+        (registration, registered): (Registration, Registered),
         stage: Stage,
         stop: mpsc::Receiver<String>,
     ) -> Result<Self, RoleError> {
-        let lanes = core.sources.len();
-        let sources = core.sources.clone();
-        let mut shaping = config.shaping.clone();
-        let ends = Ends::new(config.transport, &listener, &config.lane, &mut shaping, &sources)?;
-        // IPv6 takes 20 bytes more of each packet (RFC 8200 §3): so much less is of the lane.
-        let is_longer = config.transport == Transport::Udp && listener.local_addr()?.is_ipv6();
-        let mtu = config.mtu.saturating_sub(if is_longer { 20 } else { 0 });
-        let cost = role::packet_cost(config.transport, mtu, config.cell);
-        let policy = shaping.policy(lanes, cost, config.rotation);
-        let mut core = BuilderCore::new(core, policy, clock::now());
-        core.expect_queue(config.queue);
+        let sources = blueprint.core.sources.clone();
+        let ends = Ends::new(config.transport, &listener, &config.lane, &mut blueprint.shaping, &sources)?;
+        let window = out_of_order_window(&blueprint.shaping, sources.len());
+        let now = clock::now();
+        let mut core = blueprint.build(now);
+        core.handle_registered(registered.greeted, now);
+        let life = (registration.identity(), registered.incarnation);
         Ok(Self {
+            blueprint,
             core,
-            identity,
-            link,
-            entrance: Entrance::new(listener, config, identity, sources),
+            registration,
+            incarnation: registered.incarnation,
+            entrance: Entrance::new(listener, config, life, sources),
             ends,
             ended: Vec::new(),
-            window: Ends::window(&shaping, lanes),
+            window,
             log: RefusalLog::new("lane"),
             stage,
+            at_sink: 0,
+            stale: 0,
             timer: Timer::new()?,
             finish: None,
             outcome: None,
             report: None,
             stop,
+            stopping: None,
         })
     }
 
@@ -192,19 +161,17 @@ impl Driver {
             self.poll_entrance(cx);
             let unread = self.poll_lanes(cx)?;
             more |= unread;
-            self.poll_fates(cx);
+            self.poll_fates(cx)?;
             self.serve_timers(unread)?;
             let now = clock::now();
-            self.drain(now)?;
+            self.drain(now);
             // An instant sink is done with its events by now.
-            while self.poll_fates(cx) {
-                self.drain(now)?;
+            while self.poll_fates(cx)? {
+                self.drain(now);
             }
             self.flush_lanes(cx);
-            self.report_when_done(now)?;
-            if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
-                return Poll::Ready(self.end(error));
-            }
+            self.report_when_done(now);
+            self.registration.poll_flush(cx);
             if let Some(outcome) = self.outcome.take() {
                 return Poll::Ready(Ok(outcome));
             }
@@ -217,13 +184,16 @@ impl Driver {
     /// Takes in what the supervisor says, and what is asked of it; whether there may be more.
     fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<bool, RoleError> {
         if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
-            self.link.send(&role::stop_message(cause))?;
+            self.registration.send(&role::stop_message(cause.clone()));
+            self.stopping = Some(cause);
         }
         for _ in 0..role::MESSAGES {
-            let Poll::Ready(message) = self.link.poll_recv(cx) else { return Ok(false) };
-            match message {
-                Ok(message) => self.handle_control(message)?,
-                Err(error) => self.outcome = Some(self.end(error)?),
+            let core = &self.core;
+            let Poll::Ready(heard) = self.registration.poll(cx, || held(core)) else { return Ok(false) };
+            match heard? {
+                Heard::Message(message) => self.handle_control(message)?,
+                Heard::Lost => self.core.handle_supervisor_lost(),
+                Heard::Again(registered) => self.go_on(&registered),
             }
             if self.outcome.is_some() {
                 return Ok(false);
@@ -232,18 +202,48 @@ impl Driver {
         Ok(true)
     }
 
+    /// We registered again.
+    fn go_on(&mut self, registered: &Registered) {
+        if registered.incarnation != self.incarnation {
+            self.begin_anew(registered.incarnation);
+        }
+        self.core.handle_registered(registered.greeted, clock::now());
+        if let Some(cause) = &self.stopping {
+            self.registration.send(&role::stop_message(cause.clone()));
+        }
+    }
+
+    /// The supervisor ended this life, and gave its events to others: nothing of it counts any more. The sink stays.
+    fn begin_anew(&mut self, incarnation: Incarnation) {
+        let dropped = self.core.slots_used() + self.core.unaccounted();
+        tracing::warn!(dropped, %incarnation, "too late: this builder's events were assigned anew; beginning empty");
+        for lane in 0..self.blueprint.core.sources.len() {
+            self.ends.close(lane);
+        }
+        self.incarnation = incarnation;
+        self.entrance.begin(incarnation);
+        self.core = self.blueprint.build(clock::now());
+        self.stale = self.at_sink;
+        self.core.open_sink(self.stale == 0);
+        (self.finish, self.report) = (None, None);
+    }
+
     fn handle_control(&mut self, message: Control) -> Result<(), RoleError> {
         let now = clock::now();
+        let fault = |error: evb_core::builder::RosterError| RoleError::Roster(error.to_string());
         match message.message {
             Some(control::Message::Assignments(assignments)) => {
-                let fault = |error: evb_core::builder::RosterError| RoleError::Roster(error.to_string());
                 self.core.handle_assignments(&assignments, now).map_err(fault)?;
+            }
+            Some(control::Message::Accounted(accounted)) => {
+                self.core.handle_accounted(&accounted).map_err(fault)?;
             }
             Some(control::Message::Roster(roster)) => self.handle_roster(&roster)?,
             Some(control::Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
+            Some(control::Message::Stop(_)) => self.stage.expect_end(),
             Some(control::Message::Finish(_)) => self.finish = Some(now + LAST_WRITES),
             Some(control::Message::RunEnd(end)) => {
-                self.outcome = Some(role::outcome(self.identity, &end, self.report.take()));
+                self.outcome = Some(role::outcome(self.registration.identity(), &end, self.report.take()));
             }
             // The rest is not for builders.
             _ => {}
@@ -257,9 +257,12 @@ impl Driver {
             return Err(RoleError::Roster("the sources of the run have changed".to_owned()));
         }
         let index = |id: &u32| sources.binary_search_by_key(id, |source| source.number().into());
-        let up: Result<SourceSet, usize> = roster.up.iter().map(index).collect();
-        let up = up.map_err(|_| RoleError::Roster("a source is up that is not in the run".to_owned()))?;
-        self.core.handle_roster(roster.version, up, clock::now());
+        let indices = |ids: &[u32]| {
+            let found: Result<SourceSet, usize> = ids.iter().map(index).collect();
+            found.map_err(|_| RoleError::Roster("a source is expected that is not in the run".to_owned()))
+        };
+        let (up, awaited) = (indices(&roster.up)?, indices(&roster.awaited)?);
+        self.core.handle_roster(roster.version, up, awaited, clock::now());
         self.close_lanes_but(up);
         Ok(())
     }
@@ -277,34 +280,41 @@ impl Driver {
     fn poll_entrance(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(knock) = self.entrance.poll(cx) {
             match knock {
-                Knock::Asks(lane, stream, peer) if self.core.is_lane_connected(lane) => {
-                    let source = self.core.config().sources[lane];
-                    let detail = format!("source {source} has a lane here already");
-                    self.entrance.refuse(stream, peer, Refusal::because(Reason::DuplicateId, detail));
+                Knock::Asks(lane, incarnation, channel, peer) => {
+                    if !self.core.meet(lane, incarnation, clock::now()) {
+                        let source = self.core.config().sources[lane];
+                        let detail = format!("source {source} is another process by now");
+                        self.entrance.refuse(channel, peer, Refusal::because(Reason::DuplicateId, detail));
+                        continue;
+                    }
+                    // A source has one connection: if it makes another, the one that we know is dead.
+                    if self.ends.is_open(lane) {
+                        self.drop_lane(lane, &"its source connected anew");
+                    }
+                    self.welcome(lane, channel);
                 }
-                Knock::Asks(lane, stream, _) => self.welcome(lane, stream),
-                Knock::Opened(lane, stream) => self.ends.open(lane, stream, &mut self.core),
+                Knock::Opened(lane, channel) => self.ends.open(lane, channel, &mut self.core),
                 Knock::Failed(lane) => self.core.handle_lane_disconnected(lane, clock::now()),
             }
         }
     }
 
     /// Says to a source what we hold of its lane, and begins an association if it goes by datagrams.
-    fn welcome(&mut self, lane: usize, stream: TcpStream) {
+    fn welcome(&mut self, lane: usize, channel: Channel) {
         let now = clock::now();
         let held = self.core.handle_lane_connected(lane, now);
         let mut connection = 0;
         if matches!(self.ends, Ends::Datagrams(_)) {
             connection = draw_connection();
             let association = Association {
-                epoch: self.identity.epoch,
+                epoch: self.registration.identity().epoch,
                 source: self.core.config().sources[lane],
                 builder: self.core.config().id,
                 connection,
             };
-            self.core.associate(lane, association, round_trip(&stream), self.window, now);
+            self.core.associate(lane, association, round_trip(channel.as_ref()), self.window, now);
         }
-        self.entrance.welcome(lane, stream, held, connection);
+        self.entrance.welcome(lane, channel, held, connection);
     }
 
     /// Reads what the sources send; whether there may be more.
@@ -333,6 +343,9 @@ impl Driver {
 
     fn drop_ended(&mut self) {
         while let Some((lane, end)) = self.ended.pop() {
+            if matches!(end, LaneEnd::Forged(_)) {
+                self.entrance.count_forged();
+            }
             if self.ends.is_open(lane) {
                 self.drop_lane(lane, &end);
             }
@@ -340,35 +353,42 @@ impl Driver {
     }
 
     /// Takes back what the sink is done with; whether that was anything.
-    fn poll_fates(&mut self, cx: &mut Context<'_>) -> bool {
+    fn poll_fates(&mut self, cx: &mut Context<'_>) -> Result<bool, RoleError> {
         let now = clock::now();
         let mut any = false;
         while let Poll::Ready(fate) = self.stage.poll_fate(cx) {
+            self.at_sink = self.at_sink.saturating_sub(1);
+            if self.stale > 0 && fate.is_some() {
+                self.stale -= 1;
+                self.core.open_sink(self.stale == 0);
+                any = true;
+                continue;
+            }
             match fate {
                 Some((event, Fate::Written)) => self.core.handle_written(event, now),
                 Some((event, Fate::Rejected)) => self.core.handle_rejected(event, now),
-                Some((event, Fate::Failed(cause))) => self.core.handle_failed(event, cause, now),
-                None => return any,
+                Some((event, Fate::Failed(cause))) => self.core.handle_failed(event, &cause, now),
+                // What it had goes to another builder, as after a death; nothing more may come here and be lost.
+                None => return Err(RoleError::SinkGone),
             }
             any = true;
         }
-        any
+        Ok(any)
     }
 
     /// Does what the machine wants done.
-    fn drain(&mut self, now: Instant) -> Result<(), RoleError> {
+    fn drain(&mut self, now: Instant) {
         while let Some(output) = self.core.poll(now) {
             match output {
                 Output::Event(event) => {
-                    if let Err(event) = self.stage.submit(event) {
-                        self.core.handle_failed(event, "the sink's thread is gone".to_owned(), now);
-                    }
+                    self.at_sink += 1;
+                    // Nobody takes it: `poll_fates` is about to end this role.
+                    let _ = self.stage.submit(event);
                 }
                 Output::Lane(lane) => self.ends.write(lane, &mut self.core, now),
-                Output::Supervisor(message) => self.link.send(&message)?,
+                Output::Supervisor(message) => self.registration.send(&message),
             }
         }
-        Ok(())
     }
 
     fn flush_lanes(&mut self, cx: &mut Context<'_>) {
@@ -386,36 +406,44 @@ impl Driver {
         self.core.handle_lane_disconnected(lane, clock::now());
     }
 
-    fn report_when_done(&mut self, now: Instant) -> Result<(), RoleError> {
-        let Some(limit) = self.finish else { return Ok(()) };
-        if self.core.is_idle() || limit <= now {
+    fn report_when_done(&mut self, now: Instant) {
+        let Some(limit) = self.finish else { return };
+        if self.registration.is_up() && (self.core.is_idle() || limit <= now) {
             self.finish = None;
-            let report = self.core.report_with(self.ends.report());
+            let mut report = self.core.report_with(self.ends.report());
+            add_refusals(&mut report, self.entrance.refusals());
             self.report = role::report_of(&report);
-            self.link.send(&report)?;
+            self.registration.send(&report);
         }
-        Ok(())
     }
 
     /// Arms the timer; ready when it has expired already.
     fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let next = evb_core::time::earlier(self.core.next_timeout(), self.finish);
-        self.timer.arm_by(next);
+        let finish = self.finish.filter(|_| self.registration.is_up());
+        let next = earlier(self.core.next_timeout(), self.registration.next_timeout());
+        self.timer.arm_by(earlier(next, finish));
         self.timer.poll_expired(cx)
-    }
-
-    /// The control connection broke: an error, unless the run was over anyway.
-    fn end(&self, error: LinkError) -> Result<RunOutcome, RoleError> {
-        match &self.outcome {
-            Some(outcome) => Ok(outcome.clone()),
-            None => Err(error.into()),
-        }
     }
 
     /// Waits until the sink has closed.
     async fn close(self) {
         self.stage.close().await;
     }
+}
+
+/// Adds to a builder's counters who was turned away at its port.
+fn add_refusals(report: &mut Control, refusals: RefusalReport) {
+    if let Some(control::Message::Report(Report { report: Some(report::Report::Builder(builder)) })) =
+        &mut report.message
+    {
+        builder.refusals = Some(refusals);
+    }
+}
+
+/// What is lost with this builder.
+fn held(core: &ShapedBuilder) -> String {
+    let (open, done) = (core.slots_used(), core.unaccounted());
+    format!("{open} events are open here, {done} more are done with and not accounted for")
 }
 
 /// How long timers wait for what can be read.

@@ -5,12 +5,13 @@ use std::{io, task::Context, task::Poll};
 use evb_core::{id::SourceId, time::Instant, units::Bytes, wire::control::DatagramReport};
 use evb_net::{
     clock,
+    handshake::Channel,
     lane::{BuilderEnd, LaneEnd, LaneOptions, Progress, datagrams::BuilderDatagrams},
     pacing::Transport,
     udp,
 };
 use evb_shaper::{ShapedBuilder, Shaping};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 /// What a datagram that the kernel has not merged with others takes of a socket's buffer, per byte of it (`truesize` of a
 /// 1500 B packet is 2304 B), and some room for records.
@@ -68,11 +69,6 @@ impl Ends {
         Ok(Self::Datagrams(Box::new(BuilderDatagrams::new(socket, sources.to_vec()))))
     }
 
-    /// How far out of order a lane's bytes are kept.
-    pub(super) fn window(shaping: &Shaping, lanes: usize) -> Bytes {
-        under_way(shaping, lanes).clamp(LEAST_WINDOW, MOST_WINDOW)
-    }
-
     pub(super) fn is_open(&self, lane: usize) -> bool {
         match self {
             Self::Stream(ends) => ends[lane].is_some(),
@@ -81,14 +77,14 @@ impl Ends {
     }
 
     /// The handshake of a lane is over.
-    pub(super) fn open(&mut self, lane: usize, stream: TcpStream, core: &mut ShapedBuilder) {
+    pub(super) fn open(&mut self, lane: usize, channel: Channel, core: &mut ShapedBuilder) {
         match self {
             Self::Stream(ends) => {
-                let mut end = BuilderEnd::new(stream);
+                let mut end = BuilderEnd::new(channel);
                 core.write_records(lane, &mut end.outgoing);
                 ends[lane] = Some(end);
             }
-            Self::Datagrams(ends) => ends.open(lane, stream),
+            Self::Datagrams(ends) => ends.open(lane, channel),
         }
     }
 
@@ -170,6 +166,11 @@ impl Ends {
 }
 
 /// How much may be under way to a builder at once; of modes without a bound, a guess.
+/// How far out of order a lane's bytes are kept over UDP, where a builder has so many lanes. Each may take so much memory beside the slots.
+pub fn out_of_order_window(shaping: &Shaping, lanes: usize) -> Bytes {
+    under_way(shaping, lanes).clamp(LEAST_WINDOW, MOST_WINDOW)
+}
+
 fn under_way(shaping: &Shaping, lanes: usize) -> Bytes {
     match shaping {
         Shaping::Credit { budget, .. } => *budget,

@@ -21,7 +21,7 @@ impl ChannelSink {
 
 impl Sink for ChannelSink {
     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
-        let gone = |_| SinkError("the consumer of the events is gone".to_owned());
+        let gone = |_| SinkError::lost("the consumer of the events is gone");
         self.0.send(event.clone()).await.map_err(gone)
     }
 }

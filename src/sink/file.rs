@@ -8,7 +8,8 @@ use evb_file::{EventFileWriter, FileIdentity, WriteError, WriterOptions};
 
 use super::{RunFacts, Sink, SinkError};
 
-/// Writes event files. Accepted means: in the kernel's hands, or on the disk with `FsyncPolicy::Commit`.
+/// Writes event files. Accepted means: in the kernel's hands, or on the disk with `FsyncPolicy::Commit`. What the system
+/// refuses may pass: the events are offered again.
 #[derive(Debug)]
 pub struct FileSink {
     dir: PathBuf,
@@ -26,8 +27,13 @@ impl FileSink {
         &mut self,
         act: impl FnOnce(&mut EventFileWriter) -> Result<(), WriteError>,
     ) -> Result<(), SinkError> {
-        let writer = self.writer.as_mut().ok_or_else(|| SinkError("the file is not open".to_owned()))?;
-        act(writer).map_err(|error| SinkError(error.to_string()))
+        let writer = self.writer.as_mut().ok_or_else(|| SinkError::lost("the file is not open"))?;
+        act(writer).map_err(|error| match error {
+            WriteError::Refused { .. } => SinkError::lost(error.to_string()),
+            WriteError::Failed { file, not_accepted } => {
+                SinkError::passing_but_for(file.to_string(), not_accepted)
+            }
+        })
     }
 }
 
@@ -40,7 +46,7 @@ impl Sink for FileSink {
                 self.writer = Some(writer);
                 Ok(())
             }
-            Err(error) => Err(SinkError(error.to_string())),
+            Err(error) => Err(SinkError::lost(error.to_string())),
         })
     }
 
@@ -53,7 +59,9 @@ impl Sink for FileSink {
     }
 
     fn close(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
-        let close = |writer: EventFileWriter| writer.close().map_err(|error| SinkError(error.to_string()));
+        let close = |writer: EventFileWriter| {
+            writer.close_or_remove().map_err(|error| SinkError::lost(error.to_string()))
+        };
         ready(self.writer.take().map_or(Ok(()), |writer| close(writer).map(drop)))
     }
 }

@@ -1,17 +1,24 @@
 //! Filter and sink on a thread of their own, fed by the builder's task in batches.
 
+mod patience;
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::VecDeque,
     io,
     pin::pin,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use evb_core::event::Event;
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
-    oneshot,
+    oneshot, watch,
 };
+
+use patience::Patience;
 
 use super::{RunFacts, Sink, SinkError};
 use crate::filter::{Filter, FilterVerdict};
@@ -27,9 +34,18 @@ pub(crate) enum Fate {
 /// Filter and sink, as the builder sees them. Never more events in hand than the builder has slots, so no queue can be full.
 pub(crate) enum Stage {
     /// On a thread of their own.
-    Apart { events: mpsc::Sender<Event>, fates: mpsc::Receiver<(Event, Fate)> },
+    Apart { events: mpsc::Sender<Event>, fates: mpsc::Receiver<(Event, Fate)>, ending: watch::Sender<bool> },
     /// On the builder's: the sink never waits.
     Here { take: Box<dyn FnMut(&Event) -> Fate>, fates: VecDeque<(Event, Fate)> },
+}
+
+/// How a stage deals with its sink.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StageOptions {
+    /// How many events can be in hand.
+    pub(crate) slots: usize,
+    /// How long a sink that does not take events is tried on when the run is ending.
+    pub(crate) give_up: Duration,
 }
 
 impl Stage {
@@ -55,16 +71,24 @@ impl Stage {
         }
     }
 
+    /// The run is ending: a sink that does not take events is not waited for forever any more.
+    pub(crate) fn expect_end(&mut self) {
+        if let Self::Apart { ending, .. } = self {
+            ending.send_replace(true);
+        }
+    }
+
     /// Waits until the sink has closed.
     pub(crate) async fn close(self) {
-        if let Self::Apart { events, mut fates } = self {
+        if let Self::Apart { events, mut fates, ending } = self {
+            ending.send_replace(true);
             drop(events);
             while fates.recv().await.is_some() {}
         }
     }
 }
 
-/// Starts filter and sink; `slots` bounds how many events can be in hand.
+/// Starts filter and sink.
 ///
 /// # Errors
 /// The system has no thread; or later, through the receiver, what the sink says at its beginning.
@@ -72,44 +96,48 @@ pub(crate) fn start<S: Sink>(
     facts: RunFacts,
     mut sink: S,
     mut filter: Box<dyn Filter>,
-    slots: usize,
+    options: StageOptions,
 ) -> io::Result<(Stage, oneshot::Receiver<Result<(), SinkError>>)> {
     let (begun, has_begun) = oneshot::channel();
     if sink.is_instant() {
         // Nobody is there yet to whom it could be of no use.
         let _ = begun.send(at_once(sink.begin(&facts)).and_then(|result| result));
         let take = move |event: &Event| {
-            let taken = at_once(take(&mut sink, filter.as_mut(), event));
-            let committed = at_once(sink.commit()).and_then(|result| result);
-            match (taken, committed) {
-                (Ok(Fate::Written), Err(SinkError(cause))) | (Err(SinkError(cause)), _) => {
-                    Fate::Failed(cause)
-                }
-                (Ok(fate), _) => fate,
+            let mut taken = judge(filter.as_mut(), event);
+            if matches!(taken, Fate::Written)
+                && let Err(error) = at_once(sink.write(event))
+                    .and_then(|result| result)
+                    .and_then(|()| at_once(sink.commit()).and_then(|result| result))
+            {
+                taken = Fate::Failed(error.to_string());
             }
+            taken
         };
         return Ok((Stage::Here { take: Box::new(take), fates: VecDeque::new() }, has_begun));
     }
-    let (events, incoming) = mpsc::channel(slots.max(1));
-    let (outgoing, fates) = mpsc::channel(slots.max(1));
+    let slots = options.slots.max(1);
+    let (events, incoming) = mpsc::channel(slots);
+    let (outgoing, fates) = mpsc::channel(slots);
+    let (ending, is_ending) = watch::channel(false);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(format!("sink {}", facts.builder)).spawn(move || {
         runtime.block_on(async {
             let beginning = sink.begin(&facts).await;
             let go_on = beginning.is_ok();
             if begun.send(beginning).is_ok() && go_on {
-                run(sink, filter, incoming, outgoing, slots.max(1)).await;
+                let patience = Patience::new(facts.builder, options.give_up, is_ending);
+                run(sink, filter, incoming, outgoing, slots, patience).await;
             }
         });
     })?;
-    Ok((Stage::Apart { events, fates }, has_begun))
+    Ok((Stage::Apart { events, fates, ending }, has_begun))
 }
 
 /// What a future that never waits comes to.
 fn at_once<T>(future: impl Future<Output = T>) -> Result<T, SinkError> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Ok(value),
-        Poll::Pending => Err(SinkError("the sink says that it is instant, and waits".to_owned())),
+        Poll::Pending => Err(SinkError::lost("the sink says that it is instant, and waits")),
     }
 }
 
@@ -119,20 +147,24 @@ async fn run<S: Sink>(
     mut incoming: mpsc::Receiver<Event>,
     outgoing: mpsc::Sender<(Event, Fate)>,
     slots: usize,
+    mut patience: Patience,
 ) {
     let mut batch = Vec::new();
-    let mut fates = Vec::new();
     while incoming.recv_many(&mut batch, slots).await > 0 {
-        for event in &batch {
-            fates.push(take(&mut sink, filter.as_mut(), event).await);
+        let mut fates: Vec<Fate> = batch.iter().map(|event| judge(filter.as_mut(), event)).collect();
+        let written = |fate: &Fate| matches!(fate, Fate::Written);
+        let mut left: Vec<usize> = (0..batch.len()).filter(|index| written(&fates[*index])).collect();
+        while !left.is_empty() {
+            let Err(error) = write(&mut sink, &batch, &mut left, &mut fates).await else { break };
+            tokio::select! {
+                goes_on = patience.wait(&error, left.len()) => if !goes_on {
+                    left.drain(..).for_each(|index| fates[index] = Fate::Failed(patience.words(&error)));
+                },
+                // Nobody is left to whom it matters.
+                () = outgoing.closed() => return,
+            }
         }
-        if let Err(error) = sink.commit().await {
-            let cause = error.to_string();
-            tracing::error!(events = batch.len(), %error, "the sink failed to commit: these events are lost");
-            fates.iter_mut().filter(|fate| matches!(fate, Fate::Written)).for_each(|fate| {
-                *fate = Fate::Failed(cause.clone());
-            });
-        }
+        patience.is_over();
         for done in batch.drain(..).zip(fates.drain(..)) {
             if outgoing.send(done).await.is_err() {
                 break;
@@ -140,19 +172,51 @@ async fn run<S: Sink>(
         }
     }
     if let Err(error) = sink.close().await {
-        tracing::error!(%error, "the sink failed to close");
+        tracing::warn!(%error, "the sink failed to close; what it accepted is not touched by that");
     }
 }
 
-async fn take<S: Sink>(sink: &mut S, filter: &mut dyn Filter, event: &Event) -> Fate {
-    match filter.verdict(event) {
-        FilterVerdict::Accept => match sink.write(event).await {
-            Ok(()) => Fate::Written,
-            Err(SinkError(cause)) => {
-                tracing::error!(event_id = event.id.number(), cause, "the sink failed: the event is lost");
-                Fate::Failed(cause)
+/// Writes and commits what is left of a batch. An error that passes leaves what is to be written again; any other makes
+/// fates.
+async fn write<S: Sink>(
+    sink: &mut S,
+    batch: &[Event],
+    left: &mut Vec<usize>,
+    fates: &mut [Fate],
+) -> Result<(), SinkError> {
+    let mut written = Vec::with_capacity(left.len());
+    for (place, index) in left.iter().copied().enumerate() {
+        let event = &batch[index];
+        match sink.write(event).await {
+            Ok(()) => written.push(index),
+            Err(error) if error.is_passing() => {
+                written.retain(|index| error.holds(batch[*index].id));
+                written.extend_from_slice(&left[place..]);
+                *left = written;
+                return Err(error);
             }
-        },
+            Err(error) => {
+                tracing::error!(event_id = event.id.number(), %error, "the sink failed: the event is lost");
+                fates[index] = Fate::Failed(error.to_string());
+            }
+        }
+    }
+    *left = written;
+    let Err(error) = sink.commit().await else { return Ok(()) };
+    if error.is_passing() {
+        left.retain(|index| error.holds(batch[*index].id));
+        // What is left may be nothing: all of it was taken, and the sink only wants to be asked again.
+        return Err(error);
+    }
+    tracing::error!(events = left.len(), %error, "the sink failed to commit: these events are lost");
+    left.drain(..).for_each(|index| fates[index] = Fate::Failed(error.to_string()));
+    Ok(())
+}
+
+/// What the filter says; `Written` stands for an event that goes on to the sink.
+fn judge(filter: &mut dyn Filter, event: &Event) -> Fate {
+    match filter.verdict(event) {
+        FilterVerdict::Accept => Fate::Written,
         FilterVerdict::Reject => Fate::Rejected,
         FilterVerdict::Corrupt { source_id, problem } => {
             let cause = format!("wrong content from source {source_id}: {problem}");

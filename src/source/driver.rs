@@ -10,31 +10,26 @@ use std::{
 };
 
 use evb_core::{
-    id::{BuilderId, EventId},
+    id::{BuilderId, EventId, Incarnation},
     source::{Output, SourceConfig as CoreConfig, SourceCore},
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, Welcome, control},
+        control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, control},
         record::Announcement,
     },
 };
-use evb_net::{
-    clock,
-    control::{ControlLink, LinkError},
-    pacing::Transport,
-    timer::Timer,
-};
+use evb_net::{clock, pacing::Transport, timer::Timer};
 use evb_shaper::PacedSource;
 use tokio::sync::mpsc;
 
 use super::{
     Readout, SourceConfig,
     input::{Outlet, Pushed},
-    lanes::{Dialing, Lane},
-    pacing::socket_rate,
+    lanes::{self, Dialing, Lane, Listed},
+    pacing::Paces,
 };
-use crate::role::{self, RoleError, RunIdentity, RunOutcome};
+use crate::role::{self, Heard, Registered, Registration, RoleError, RunOutcome};
 
 /// How much readout makes in one turn, bytes: heartbeats and grants must not wait for more.
 const TURN: usize = 4 << 20;
@@ -54,46 +49,45 @@ const LAST_COMMITS: Duration = Duration::from_secs(2);
 /// Runs a source from its registration to the end of the run.
 pub(super) async fn run(
     config: SourceConfig,
-    mut link: ControlLink,
-    welcome: Welcome,
+    (mut registration, mut registered): (Registration, Registered),
     outlet: Outlet,
     readout: Option<Box<dyn Readout>>,
     stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
-    role::classify(&link, config.control);
-    let identity = RunIdentity::of(&welcome);
-    let parameters = welcome.checked_parameters()?;
+    let identity = registration.identity();
     let roster = loop {
-        match link.recv().await?.message {
-            Some(control::Message::Roster(roster)) => break roster,
-            Some(control::Message::RunEnd(end)) => return Ok(role::outcome(identity, &end, None)),
-            _ => {}
+        match registration.recv().await? {
+            Heard::Message(message) => match message.message {
+                Some(control::Message::Roster(roster)) => break roster,
+                Some(control::Message::RunEnd(end)) => return Ok(role::outcome(identity, &end, None)),
+                _ => {}
+            },
+            Heard::Again(again) => registered = *again,
+            Heard::Lost => {}
         }
     };
-    let core = core_config(&config, &parameters, &roster, readout.is_some())?;
+    registration.watch();
+    let core = core_config(&config, &registered.parameters, &roster, readout.is_some())?;
     let executor = Arc::clone(&config.pacing.executor);
     let dialing = Dialing {
         source: config.id,
         identity,
+        incarnation: registered.incarnation,
         bind: config.bind,
         transport: config.transport,
         mtu: config.mtu,
         options: config.lane.clone(),
         executor: Arc::clone(&executor),
+        security: config.security.clone(),
     };
-    let cost = role::packet_cost(config.transport, config.mtu, config.cell);
-    let usual = config.shaping.pace();
-    let pacing = config.pacing.plan(&core.builders, usual, cost);
-    let lane = |(index, (id, address))| {
-        let rate = config.pacing.pace(id, usual).map(|pace| socket_rate(config.transport, pace, cost));
-        Lane::new(index, id, address, rate, &dialing)
-    };
-    let lanes = addresses(&roster)?.into_iter().enumerate().map(lane).collect();
+    let paces = Paces::new(&config);
+    let pacing = paces.plan(&core.builders);
     let core = SourceCore::new(core, clock::now());
     let mut driver = Driver {
         core: PacedSource::new(core, pacing),
-        link,
-        lanes,
+        registration,
+        lanes: Vec::new(),
+        paces,
         dialing,
         timer: executor.timer()?,
         outlet,
@@ -106,22 +100,25 @@ pub(super) async fn run(
         outcome: None,
         report: None,
         stop,
+        stopping: None,
     };
+    driver.handle_roster(&roster)?;
     poll_fn(|cx| driver.poll_turn(cx)).await
 }
 
-/// The builders and their addresses, ascending by id: a builder's position is its lane's index (docs/protocol.md RUN-3).
-fn addresses(roster: &Roster) -> Result<Vec<(BuilderId, String)>, RoleError> {
-    let mut builders = Vec::with_capacity(roster.builders.len());
-    for builder in &roster.builders {
-        let id =
-            u16::try_from(builder.id).map_err(|_| RoleError::Roster(format!("builder id {}", builder.id)))?;
-        builders.push((BuilderId::new(id), builder.listen.clone()));
+/// The builders of a roster, ascending by id (docs/protocol.md RUN-3).
+fn listed(roster: &Roster) -> Result<Vec<Listed>, RoleError> {
+    let mut builders = Vec::with_capacity(roster.builders.len().min(MAX_BUILDERS));
+    for of_roster in &roster.builders {
+        let fault = |_| RoleError::Roster(format!("builder id {}", of_roster.id));
+        let builder = BuilderId::new(u16::try_from(of_roster.id).map_err(fault)?);
+        let incarnation = Incarnation::new(of_roster.incarnation);
+        builders.push(Listed { builder, incarnation, address: of_roster.listen.clone() });
     }
     builders.sort();
-    let is_twice = builders.array_windows().any(|[(a, _), (b, _)]| a == b);
-    if builders.is_empty() || builders.len() > MAX_BUILDERS || is_twice {
-        return Err(RoleError::Roster("no builders, too many, or one twice".to_owned()));
+    let is_twice = builders.array_windows().any(|[a, b]| a.builder == b.builder);
+    if builders.len() > MAX_BUILDERS || is_twice {
+        return Err(RoleError::Roster("too many builders, or one twice".to_owned()));
     }
     Ok(builders)
 }
@@ -137,7 +134,7 @@ fn core_config(
         max_fragment: config.max_fragment,
         orphan_timeout: Duration::from_nanos(parameters.orphan_timeout_ns),
         heartbeat: Duration::from_nanos(parameters.heartbeat_ns),
-        builders: addresses(roster)?.into_iter().map(|(id, _)| id).collect(),
+        builders: listed(roster)?.into_iter().map(|listed| listed.builder).collect(),
         on_demand,
         decided: EventId::new(parameters.decided),
     })
@@ -145,8 +142,10 @@ fn core_config(
 
 struct Driver {
     core: PacedSource,
-    link: ControlLink,
+    registration: Registration,
+    /// By the machine's index.
     lanes: Vec<Lane>,
+    paces: Paces,
     dialing: Dialing,
     timer: Timer,
     outlet: Outlet,
@@ -162,6 +161,8 @@ struct Driver {
     /// The final counters, once they are sent.
     report: Option<Report>,
     stop: mpsc::Receiver<String>,
+    /// The end of the run was asked for.
+    stopping: Option<String>,
 }
 
 impl Driver {
@@ -174,19 +175,17 @@ impl Driver {
             if self.core.next_timeout().is_some_and(|due| due <= now) {
                 self.core.handle_timeout(now);
             }
-            self.drain(cx, now)?;
+            self.drain(cx, now);
             if self.make_wanted(now) {
-                self.drain(cx, now)?;
+                self.drain(cx, now);
             }
             more |= !self.wanted.is_empty();
             for lane in &mut self.lanes {
                 lane.poll_flush(cx, &mut self.core);
             }
-            self.announce_ready()?;
-            self.report_when_done(now)?;
-            if let Poll::Ready(Err(error)) = self.flush_control(cx, now) {
-                return Poll::Ready(self.end(error));
-            }
+            self.announce_ready();
+            self.report_when_done(now);
+            self.flush_control(cx, now);
             if let Some(outcome) = self.outcome.take() {
                 return Poll::Ready(Ok(outcome));
             }
@@ -200,19 +199,64 @@ impl Driver {
     /// Takes in what the supervisor says, and what is asked of it; whether there may be more.
     fn poll_control(&mut self, cx: &mut Context<'_>) -> Result<bool, RoleError> {
         if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
-            self.link.send(&role::stop_message(cause))?;
+            self.registration.send(&role::stop_message(cause.clone()));
+            self.stopping = Some(cause);
         }
         for _ in 0..role::MESSAGES {
-            let Poll::Ready(message) = self.link.poll_recv(cx) else { return Ok(false) };
-            match message {
-                Ok(message) => self.handle_control(message)?,
-                Err(error) => self.outcome = Some(self.end(error)?),
+            let core = &self.core;
+            let Poll::Ready(heard) = self.registration.poll(cx, || held(core)) else { return Ok(false) };
+            match heard? {
+                Heard::Message(message) => self.handle_control(message)?,
+                Heard::Lost => self.core.handle_supervisor_lost(),
+                Heard::Again(registered) => self.go_on(&registered),
             }
             if self.outcome.is_some() {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// We registered again: a roster follows, and what became of all events that we may not have heard of.
+    fn go_on(&mut self, registered: &Registered) {
+        if registered.incarnation != self.dialing.incarnation {
+            self.dialing.incarnation = registered.incarnation;
+            self.core.begin_anew();
+            for lane in &mut self.lanes {
+                lane.begin_anew(&mut self.core, &self.dialing);
+            }
+        }
+        self.core.handle_registered(clock::now());
+        // Said again behind the roster.
+        self.ready = true;
+        if let Some(cause) = &self.stopping {
+            self.registration.send(&role::stop_message(cause.clone()));
+        }
+    }
+
+    /// Builders come and go; lanes follow (docs/protocol.md RUN-34).
+    fn handle_roster(&mut self, roster: &Roster) -> Result<(), RoleError> {
+        let listed = listed(roster)?;
+        let builders: Vec<_> = listed.iter().map(|listed| (listed.builder, listed.incarnation)).collect();
+        let paces = &self.paces;
+        self.core.handle_roster(&builders, |builder| paces.own(builder))?;
+        for lane in &mut self.lanes {
+            if builders.binary_search_by_key(&lane.builder(), |(builder, _)| *builder).is_err() {
+                lane.close(&mut self.core);
+            }
+        }
+        for listed in listed {
+            let Some(index) = self.core.lane_index(listed.builder) else { continue };
+            match self.lanes.get_mut(index) {
+                Some(lane) => lane.aim(listed, &mut self.core, &self.dialing),
+                None => {
+                    let rate = self.paces.socket_rate(listed.builder);
+                    self.lanes.push(Lane::new(index, rate, listed, &self.dialing));
+                }
+            }
+        }
+        self.ready = false;
+        Ok(())
     }
 
     fn handle_control(&mut self, message: Control) -> Result<(), RoleError> {
@@ -231,7 +275,12 @@ impl Driver {
             Some(control::Message::RunEnd(end)) => {
                 self.outcome = Some(role::outcome(self.dialing.identity, &end, self.report.take()));
             }
-            // Later rosters concern builders; the rest is not for sources.
+            Some(control::Message::Roster(roster)) => self.handle_roster(&roster)?,
+            Some(control::Message::Holdings(holdings)) => {
+                self.core.handle_holdings(&holdings)?;
+                self.core.check_wanted(self.wanted.len())?;
+            }
+            // The rest is not for sources.
             _ => {}
         }
         Ok(())
@@ -270,7 +319,7 @@ impl Driver {
     }
 
     /// Does what the machine wants done.
-    fn drain(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<(), RoleError> {
+    fn drain(&mut self, cx: &mut Context<'_>, now: Instant) {
         while let Some(output) = self.core.poll(now) {
             match output {
                 Output::Announce(lane) => {
@@ -284,7 +333,7 @@ impl Driver {
                     }
                 }
                 Output::Wanted(event) => self.wanted.push_back(event),
-                Output::Supervisor(message) => self.link.send(&message)?,
+                Output::Supervisor(message) => self.registration.send(&message),
             }
         }
         while let Some(departure) = self.core.poll_departure(now) {
@@ -294,7 +343,6 @@ impl Driver {
             // At once: what was just made is still in the cache.
             self.lanes[lane].poll_flush(cx, &mut self.core);
         }
-        Ok(())
     }
 
     /// Has readout make what it promised for these lane bytes.
@@ -336,50 +384,48 @@ impl Driver {
     }
 
     /// Writes to the supervisor. What is said to it takes its part of the link, before fragments do.
-    fn flush_control(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<(), LinkError>> {
-        let before = self.link.queued();
-        let flushed = self.link.poll_flush(cx);
-        let sent = before - self.link.queued();
+    fn flush_control(&mut self, cx: &mut Context<'_>, now: Instant) {
+        let sent = self.registration.poll_flush(cx);
         if sent > 0 {
             self.core.charge(CONTROL, Bytes::new(sent as u64), now);
         }
-        flushed
     }
 
-    /// Tells the supervisor, once, that all builders are reached.
-    fn announce_ready(&mut self) -> Result<(), RoleError> {
+    /// Tells the supervisor, once for each roster, that all its builders are reached.
+    fn announce_ready(&mut self) {
         if !self.ready && self.core.is_connected() {
             self.ready = true;
-            self.link.send(&Control { message: Some(control::Message::Ready(Ready {})) })?;
+            self.registration.send(&Control { message: Some(control::Message::Ready(Ready {})) });
         }
-        Ok(())
     }
 
-    fn report_when_done(&mut self, now: Instant) -> Result<(), RoleError> {
-        let Some(limit) = self.finish else { return Ok(()) };
-        if self.core.uncommitted() == 0 || limit <= now {
+    fn report_when_done(&mut self, now: Instant) {
+        let Some(limit) = self.finish else { return };
+        if self.registration.is_up() && (self.core.uncommitted() == 0 || limit <= now) {
             self.finish = None;
-            let retransmits = self.lanes.iter().map(Lane::retransmits).sum();
-            let report = self.core.report(retransmits);
+            let each = self.lanes.iter_mut().map(Lane::sent);
+            let (retransmits, trains) =
+                each.fold(Default::default(), |(again, all), one| (again + one.0, lanes::sum(all, one.1)));
+            let report = self.core.report(retransmits, Some(trains));
             self.report = role::report_of(&report);
-            self.link.send(&report)?;
+            self.registration.send(&report);
         }
-        Ok(())
     }
 
     /// Arms the timer; ready when it has expired already.
     fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let lanes = self.lanes.iter().filter_map(Lane::next_timeout).min();
-        let next = earlier(earlier(self.core.next_timeout(), lanes), self.finish);
-        self.timer.arm_by(next);
+        let finish = self.finish.filter(|_| self.registration.is_up());
+        let next = earlier(earlier(self.core.next_timeout(), lanes), finish);
+        self.timer.arm_by(earlier(next, self.registration.next_timeout()));
         self.timer.poll_expired(cx)
     }
+}
 
-    /// The control connection broke: an error, unless the run was over anyway.
-    fn end(&self, error: LinkError) -> Result<RunOutcome, RoleError> {
-        match &self.outcome {
-            Some(outcome) => Ok(outcome.clone()),
-            None => Err(error.into()),
-        }
-    }
+/// What is lost with this source.
+fn held(core: &PacedSource) -> String {
+    let (assigned, undecided) = (core.uncommitted(), core.backlog_fragments());
+    format!(
+        "{assigned} fragments of assigned events are kept here, and {undecided} of events that nobody decided about"
+    )
 }

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    io::ErrorKind,
     net::{IpAddr, SocketAddr},
     ops::Range,
     os::fd::AsFd as _,
@@ -12,11 +13,11 @@ use std::{
 };
 
 use evb_core::{
-    id::{BuilderId, Peer, SourceId},
+    id::{BuilderId, Incarnation, Peer, SourceId},
     time::Instant,
     units::Rate,
     wire::{
-        control::{Hello, Welcome},
+        control::{Hello, TrainReport, Welcome},
         datagram::Association,
         preamble::ConnectionKind,
     },
@@ -24,12 +25,13 @@ use evb_core::{
 use evb_net::{
     clock,
     control::{ConnectError, open},
-    handshake::{HandshakeError, connect_handshake},
+    handshake::{Channel, HandshakeError},
     lane::{
         FromBuilder, LaneEnd, LaneOptions, Progress, SourceEnd,
-        datagrams::{SourceDatagrams, probe, round_trip},
+        datagrams::{SourceDatagrams, probe_tagged, round_trip},
     },
     pacing::{Executor, Transport},
+    security::{DatagramTags, Security},
     udp,
 };
 use evb_shaper::{Departure, PacedSource};
@@ -44,18 +46,32 @@ const RETRY_LIMIT: Duration = Duration::from_secs(1);
 /// When a lane whose socket is full is asked again for what it has to say.
 const LATER: Duration = Duration::from_millis(1);
 
+/// How long a connection may take to come about. Behind a network that is cut, the kernel waits longer and longer between its
+/// own tries; a new one comes through within a second of the network.
+const OPENING: Duration = Duration::from_secs(2);
+
 type Connecting = Pin<Box<dyn Future<Output = Result<(End, Welcome), ConnectError>>>>;
+
+/// A builder as the roster has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Listed {
+    pub(super) builder: BuilderId,
+    pub(super) incarnation: Incarnation,
+    pub(super) address: String,
+}
 
 /// The connection to one builder.
 pub(super) struct Lane {
     index: usize,
     builder: BuilderId,
+    incarnation: Incarnation,
     address: String,
     /// What its socket is asked to keep to, if the kernel paces sockets.
     rate: Option<Rate>,
     state: State,
     wait: Duration,
-    retransmits: u64,
+    /// Of connections that are gone: segments that the kernel had to send again, and what became of trains.
+    past: (u64, TrainReport),
     /// The run is ending: builders close their lanes, and that is no news.
     ending: bool,
 }
@@ -64,6 +80,8 @@ enum State {
     Connecting(Connecting),
     Up(Box<End>, Instant),
     Waiting(Instant),
+    /// The builder is not in the roster.
+    Over,
 }
 
 /// The source's end of a connection.
@@ -76,42 +94,53 @@ pub(super) enum End {
 pub(super) struct Dialing {
     pub(super) source: SourceId,
     pub(super) identity: RunIdentity,
+    pub(super) incarnation: Incarnation,
     pub(super) bind: Option<IpAddr>,
     pub(super) transport: Transport,
     pub(super) mtu: u32,
     pub(super) options: LaneOptions,
     pub(super) executor: Arc<dyn Executor>,
+    pub(super) security: Security,
 }
 
 impl Dialing {
-    fn dial(&self, address: String, builder: BuilderId, rate: Option<Rate>) -> Connecting {
+    fn dial(&self, lane: &Lane) -> Connecting {
+        let Lane { address, builder, incarnation, rate, .. } = lane;
+        let (address, builder, rate) = (address.clone(), *builder, *rate);
         let datagrams = self.transport == Transport::Udp;
         let hello = Hello {
             epoch: self.identity.epoch.number(),
             run: self.identity.run.number(),
             datagrams,
+            incarnation: self.incarnation.number(),
+            to_incarnation: incarnation.number(),
             ..Hello::new(Peer::Source(self.source), Peer::Builder(builder))
         };
         let (bind, options, executor) = (self.bind, self.options.clone(), Arc::clone(&self.executor));
         let (epoch, source, mtu) = (self.identity.epoch, self.source, self.mtu);
+        let security = self.security.clone();
         Box::pin(async move {
-            let mut stream = open(&address, bind).await?;
             let unreachable = |reason| ConnectError::Unreachable { address: address.clone(), reason };
+            let opening = tokio::time::timeout(OPENING, open(&address, bind)).await;
+            let stream = opening.unwrap_or_else(|_| Err(unreachable(ErrorKind::TimedOut.into())))?;
             options.apply(&stream).map_err(unreachable)?;
             if rate.is_some() && !datagrams {
                 executor.prepare(stream.as_fd(), rate).map_err(unreachable)?;
             }
             let peer = stream.peer_addr().map_err(unreachable)?;
-            let welcome = match connect_handshake(&mut stream, ConnectionKind::Lane, &hello).await {
-                Ok(welcome) => welcome,
+            let shaken = Channel::connect(stream, ConnectionKind::Lane, &hello, &security).await;
+            let (channel, welcome) = match shaken {
+                Ok(shaken) => shaken,
                 Err(HandshakeError::Refused(refusal)) => {
                     return Err(ConnectError::Refused { address: peer, refusal });
                 }
                 Err(error) => return Err(ConnectError::Handshake { address: peer, error }),
             };
             if !datagrams {
-                return Ok((End::Stream(SourceEnd::new(stream)), welcome));
+                return Ok((End::Stream(SourceEnd::new(channel)), welcome));
             }
+            let (stream, session) = channel.into_parts();
+            let mut tags = session.map(|session| DatagramTags::new(session.keys()));
             let connection = welcome.checked_connection().map_err(|fault| {
                 let error = HandshakeError::Malformed(fault.to_string());
                 ConnectError::Handshake { address: peer, error }
@@ -120,7 +149,7 @@ impl Dialing {
             let local = SocketAddr::new(stream.local_addr().map_err(unreachable)?.ip(), 0);
             let mut socket = udp::open(local, Some(peer), &options.datagrams()).map_err(unreachable)?;
             let estimate = round_trip(&stream).unwrap_or_default();
-            let path = probe(&mut socket, peer, association, mtu, estimate).await?;
+            let path = probe_tagged(&mut socket, peer, association, mtu, estimate, &mut tags).await?;
             if path.mtu < mtu {
                 tracing::warn!(
                     builder = builder.number(),
@@ -130,22 +159,60 @@ impl Dialing {
                 );
             }
             socket.prepare(&*executor, rate).map_err(unreachable)?;
-            let end = SourceDatagrams::new(stream, socket, path);
+            let end = SourceDatagrams::new(stream, socket, path).tagged(tags);
             Ok((End::Datagrams(Box::new(end), association), welcome))
         })
     }
 }
 
 impl Lane {
-    pub(super) fn new(
-        index: usize,
-        builder: BuilderId,
-        address: String,
-        rate: Option<Rate>,
-        dialing: &Dialing,
-    ) -> Self {
-        let state = State::Connecting(dialing.dial(address.clone(), builder, rate));
-        Self { index, builder, address, rate, state, wait: RETRY_FIRST, retransmits: 0, ending: false }
+    pub(super) fn new(index: usize, rate: Option<Rate>, listed: Listed, dialing: &Dialing) -> Self {
+        let Listed { builder, incarnation, address } = listed;
+        let (wait, state) = (RETRY_FIRST, State::Over);
+        let mut new = Self {
+            index,
+            builder,
+            incarnation,
+            address,
+            rate,
+            state,
+            wait,
+            past: Default::default(),
+            ending: false,
+        };
+        new.state = State::Connecting(dialing.dial(&new));
+        new
+    }
+
+    pub(super) fn builder(&self) -> BuilderId {
+        self.builder
+    }
+
+    /// The builder stands in the roster like that: another process, or elsewhere, is another connection.
+    pub(super) fn aim(&mut self, listed: Listed, core: &mut PacedSource, dialing: &Dialing) {
+        let Listed { incarnation, address, .. } = listed;
+        let is_same = self.incarnation == incarnation && self.address == address;
+        if is_same && !matches!(self.state, State::Over) {
+            return;
+        }
+        self.close(core);
+        (self.incarnation, self.address, self.wait) = (incarnation, address, RETRY_FIRST);
+        self.state = State::Connecting(dialing.dial(self));
+    }
+
+    /// The builder is not in the roster any more.
+    pub(super) fn close(&mut self, core: &mut PacedSource) {
+        self.past = self.sent();
+        self.state = State::Over;
+        core.handle_lane_disconnected(self.index);
+    }
+
+    /// We are another process for builders: the connection is to be made anew.
+    pub(super) fn begin_anew(&mut self, core: &mut PacedSource, dialing: &Dialing) {
+        if !matches!(self.state, State::Over) {
+            self.close(core);
+            self.state = State::Connecting(dialing.dial(self));
+        }
     }
 
     /// Takes in what the builder says, and connects where there is no connection; whether there may be more.
@@ -160,10 +227,9 @@ impl Lane {
         loop {
             match &mut self.state {
                 State::Waiting(until) if *until <= clock::now() => {
-                    self.state =
-                        State::Connecting(dialing.dial(self.address.clone(), self.builder, self.rate));
+                    self.state = State::Connecting(dialing.dial(self));
                 }
-                State::Waiting(_) => return false,
+                State::Waiting(_) | State::Over => return false,
                 State::Connecting(connecting) => match connecting.as_mut().poll(cx) {
                     Poll::Pending => return false,
                     Poll::Ready(Ok((end, welcome))) => self.begin(end, &welcome, core, dialing),
@@ -189,7 +255,7 @@ impl Lane {
                     core.write_datagram(self.index, now, &mut end.records);
                 }
             },
-            State::Connecting(_) | State::Waiting(_) => return false,
+            State::Connecting(_) | State::Waiting(_) | State::Over => return false,
         }
         true
     }
@@ -223,7 +289,7 @@ impl Lane {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         match &self.state {
             State::Waiting(until) => Some(*until),
-            State::Connecting(_) => None,
+            State::Connecting(_) | State::Over => None,
             State::Up(end, _) => match &**end {
                 End::Stream(_) => None,
                 End::Datagrams(end, _) => end.next_timeout(),
@@ -231,13 +297,14 @@ impl Lane {
         }
     }
 
-    /// Segments that had to be sent again, over all connections of this lane.
-    pub(super) fn retransmits(&self) -> u64 {
-        let current = match &self.state {
-            State::Up(end, _) => end.retransmits(),
-            State::Connecting(_) | State::Waiting(_) => 0,
+    /// Over all connections of this lane: segments that the kernel had to send again, and what became of trains.
+    pub(super) fn sent(&mut self) -> (u64, TrainReport) {
+        let State::Up(end, _) = &mut self.state else { return self.past };
+        let (retransmits, trains) = match &mut **end {
+            End::Stream(end) => (end.retransmits(), TrainReport::default()),
+            End::Datagrams(end, _) => (0, end.trains()),
         };
-        self.retransmits + current
+        (self.past.0 + retransmits, sum(self.past.1, trains))
     }
 
     fn begin(&mut self, end: End, welcome: &Welcome, core: &mut PacedSource, dialing: &Dialing) {
@@ -251,7 +318,7 @@ impl Lane {
         }
         if let End::Datagrams(end, association) = &end {
             let path = end.path();
-            core.associate(self.index, *association, Some(path.round_trip), path.datagram);
+            core.associate(self.index, *association, Some(path.round_trip), end.datagram());
         }
         tracing::debug!(builder = self.builder.number(), address = self.address, "lane is up");
         self.state = State::Up(Box::new(end), clock::now());
@@ -261,7 +328,7 @@ impl Lane {
         if !self.ending {
             tracing::warn!(builder = self.builder.number(), address = self.address, %error, "lane is down");
         }
-        self.retransmits = self.retransmits();
+        self.past = self.sent();
         core.handle_lane_disconnected(self.index);
         let now = clock::now();
         if let State::Up(_, since) = self.state
@@ -310,12 +377,13 @@ impl End {
             Self::Datagrams(end, _) => end.poll_flush(cx, core, lane),
         }
     }
+}
 
-    /// Segments that the kernel had to send again.
-    fn retransmits(&self) -> u64 {
-        match self {
-            Self::Stream(end) => end.retransmits(),
-            Self::Datagrams(..) => 0,
-        }
+/// What became of two lots of trains.
+pub(super) fn sum(one: TrainReport, other: TrainReport) -> TrainReport {
+    TrainReport {
+        send_drops: one.send_drops + other.send_drops,
+        segmentation_refused: one.segmentation_refused + other.segmentation_refused,
+        uncut: one.uncut + other.uncut,
     }
 }

@@ -6,6 +6,9 @@ use evb_core::{id::BuilderId, units::Rate};
 use evb_net::pacing::{Executor, Offload, Software, Transport};
 use evb_shaper::{ByteMeasure, LinkPlan, Pace, Pacing, cost::PacketCost};
 
+use super::SourceConfig;
+use crate::role::packet_cost;
+
 /// How fast a source sends to each builder, and who keeps the pace.
 #[derive(Clone, Debug)]
 pub struct PacingConfig {
@@ -34,15 +37,18 @@ impl Default for PacingConfig {
 impl PacingConfig {
     /// The lanes' paces; `usual` is what the shaping mode has for all.
     pub(super) fn plan(&self, builders: &[BuilderId], usual: Option<Pace>, cost: PacketCost) -> Pacing {
-        let in_software = self.executor.offload() != Offload::Tbf;
-        let pace = |id| self.pace(id, usual).filter(|_| in_software);
         Pacing {
-            lanes: builders.iter().map(|id| pace(*id)).collect(),
+            lanes: builders.iter().map(|id| self.own(*id, usual)).collect(),
             link: self.link.clone(),
             lead: self.executor.lead(),
             precision: self.executor.precision(),
             ..Pacing::none(cost)
         }
+    }
+
+    /// The pace of the lane to one builder, if it is not the kernel's affair.
+    pub(super) fn own(&self, builder: BuilderId, usual: Option<Pace>) -> Option<Pace> {
+        self.pace(builder, usual).filter(|_| self.executor.offload() != Offload::Tbf)
     }
 
     /// The pace of the lane to one builder.
@@ -57,6 +63,37 @@ pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) ->
     match transport {
         Transport::Tcp => cost.payload_rate(pace.rate, pace.measure),
         Transport::Udp => cost.rate_in(pace.rate, pace.measure, ByteMeasure::Buffer),
+    }
+}
+
+/// The paces of a source's lanes, those of builders included that come later.
+pub(super) struct Paces {
+    config: PacingConfig,
+    usual: Option<Pace>,
+    cost: PacketCost,
+    transport: Transport,
+}
+
+impl Paces {
+    pub(super) fn new(config: &SourceConfig) -> Self {
+        let cost = packet_cost(config.transport, config.mtu, config.cell, config.security.is_protected());
+        let (usual, transport) = (config.shaping.pace(), config.transport);
+        Self { config: config.pacing.clone(), usual, cost, transport }
+    }
+
+    pub(super) fn plan(&self, builders: &[BuilderId]) -> Pacing {
+        self.config.plan(builders, self.usual, self.cost)
+    }
+
+    /// Which this process keeps.
+    pub(super) fn own(&self, builder: BuilderId) -> Option<Pace> {
+        self.config.own(builder, self.usual)
+    }
+
+    /// What the lane's socket is asked to keep to.
+    pub(super) fn socket_rate(&self, builder: BuilderId) -> Option<Rate> {
+        let pace = self.config.pace(builder, self.usual);
+        pace.map(|pace| socket_rate(self.transport, pace, self.cost))
     }
 }
 

@@ -8,12 +8,16 @@ use std::{
     task::{Context, Poll},
 };
 
-use evb_core::{time::Instant, wire::control::Refusal};
+use evb_core::{
+    time::Instant,
+    wire::control::{Refusal, RefusalReport},
+};
 use evb_net::{
     class::TrafficClass,
     clock,
     control::Incoming,
     handshake::{HandshakeError, RefusalLog, words},
+    security::Security,
 };
 use tokio::net::TcpListener;
 
@@ -27,16 +31,27 @@ pub(super) struct Door {
     greetings: Vec<(Instant, SocketAddr, Greeting)>,
     log: RefusalLog,
     class: TrafficClass,
+    security: Security,
 }
 
 impl Door {
-    pub(super) fn new(listener: TcpListener, class: TrafficClass) -> Self {
-        Self { listener, greetings: Vec::new(), log: RefusalLog::new("supervisor"), class }
+    pub(super) fn new(listener: TcpListener, class: TrafficClass, security: Security) -> Self {
+        Self { listener, greetings: Vec::new(), log: RefusalLog::new("supervisor"), class, security }
     }
 
     /// How the connections of those let in are marked.
     pub(super) fn class(&self) -> TrafficClass {
         self.class
+    }
+
+    /// Who was turned away.
+    pub(super) fn refusals(&self) -> RefusalReport {
+        self.log.counts()
+    }
+
+    /// A peer's connection ended by bytes without the right tag.
+    pub(super) fn count_forged(&mut self) {
+        self.log.count_forged();
     }
 
     /// The next peer that has said hello.
@@ -53,7 +68,7 @@ impl Door {
                 drop(self.greetings.swap_remove(index));
                 match greeted {
                     Ok(incoming) => return Poll::Ready(incoming),
-                    Err(error) => self.log.record(peer, &error),
+                    Err(error) => self.log.record_failure(peer, &error),
                 }
             }
             if !self.make_room() {
@@ -66,7 +81,12 @@ impl Door {
         while self.greetings.len() < GREETINGS {
             match self.listener.poll_accept(cx) {
                 Poll::Ready(Ok((stream, peer))) => {
-                    self.greetings.push((clock::now(), peer, Box::pin(Incoming::accept(stream, peer))));
+                    if !self.log.admits(peer, self.greetings.iter().map(|greeting| greeting.1)) {
+                        continue;
+                    }
+                    let security = self.security.clone();
+                    let greeting = async move { Incoming::accept_secured(stream, peer, &security).await };
+                    self.greetings.push((clock::now(), peer, Box::pin(greeting)));
                 }
                 Poll::Ready(Err(error)) => {
                     // Out of descriptors, or the peer has gone: the next heartbeat tries again.
@@ -88,7 +108,7 @@ impl Door {
         self.greetings.retain(|(since, peer, _)| {
             let stays = now.since(*since) < GREETING_PATIENCE;
             if !stays {
-                log.record(peer, &"it said no hello while others waited");
+                log.record_silence(*peer);
             }
             stays
         });
@@ -97,7 +117,7 @@ impl Door {
 
     /// Turns a peer away, with words for it and for the log.
     pub(super) fn refuse(&mut self, incoming: Incoming, refusal: Refusal) {
-        self.log.record(incoming.peer(), &words(&refusal));
+        self.log.record_refusal(incoming.peer(), &words(&refusal));
         incoming.refuse(refusal);
     }
 }

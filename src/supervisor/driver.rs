@@ -8,16 +8,21 @@ use std::{
 };
 
 use evb_core::{
-    id::{BuilderId, Peer, SourceId},
+    id::{BuilderId, Peer},
     ledger::RunReport,
-    supervisor::{Output, Progress, SupervisorCore},
+    supervisor::{ChangeError, NotReady, Output, Progress, SupervisorCore, Survey},
     time::Instant,
     trigger::announcement::{Asked, MAX_COUNT},
+    units::Frequency,
 };
-use evb_net::{clock, control::Incoming, timer::Timer};
-use tokio::sync::{mpsc, watch};
+use evb_net::{
+    clock,
+    control::{Incoming, LinkError},
+    timer::Timer,
+};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{door::Door, links::Links, trigger_port::TriggerPort};
+use super::{door::Door, journal::Journal, links::Links, trigger_port::TriggerPort};
 use crate::role;
 
 /// How often onlookers see new counters.
@@ -26,19 +31,38 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(20);
 /// How long peers may take to read their last message and close.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// How long the run stands still when its journal cannot be written, before it goes on without.
+const JOURNAL_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How many commands and trigger messages one turn takes.
 const BATCH: usize = 64;
 
 /// What a handle asks for.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Command {
     Trigger(u64),
     Stop(String),
+    Change(Change, oneshot::Sender<Result<(), ChangeError>>),
+    Begin(oneshot::Sender<Result<(), NotReady>>),
+    Survey(oneshot::Sender<Survey>),
+}
+
+/// What is to be changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    Pause,
+    Resume,
+    SetRate(Frequency),
+    AddBuilder(BuilderId),
+    RemoveBuilder(BuilderId),
 }
 
 #[derive(Debug)]
 pub(super) struct Driver {
     core: SupervisorCore,
+    journal: Option<Journal>,
+    /// Since when it cannot be written.
+    journal_fails: Option<Instant>,
     door: Door,
     links: Links,
     triggers: Option<TriggerPort>,
@@ -56,16 +80,18 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         core: SupervisorCore,
-        (sources, builders): (Vec<SourceId>, Vec<BuilderId>),
+        journal: Option<Journal>,
         door: Door,
         triggers: Option<TriggerPort>,
         commands: mpsc::Receiver<Command>,
         progress: watch::Sender<Progress>,
     ) -> io::Result<Self> {
         Ok(Self {
+            links: Links::new(&core.peers()),
             core,
+            journal,
+            journal_fails: None,
             door,
-            links: Links::new(&sources, &builders),
             triggers,
             commands,
             commands_open: true,
@@ -81,12 +107,17 @@ impl Driver {
     /// Leads the run to its end, and sees that everybody hears of it.
     pub(super) async fn run(mut self) -> Box<RunReport> {
         let mut report = poll_fn(|cx| self.poll_turn(cx)).await;
+        report.security.add(&self.door.refusals());
         if self.unannounced > 0 {
             let missed = format!(
                 "{} trigger announcements did not come; their events were made up for",
                 self.unannounced
             );
             report.problems.push(missed);
+        }
+        let (run, lost) = (report.run, report.events.lost);
+        if lost > 0 {
+            tracing::error!(run, lost, verdict = report.verdict, "events were lost");
         }
         self.timer.arm(Some(clock::now() + FAREWELL));
         poll_fn(|cx| self.poll_farewell(cx)).await;
@@ -107,7 +138,8 @@ impl Driver {
             if let Some(report) = self.report.take() {
                 return Poll::Ready(report);
             }
-            self.timer.arm(self.core.next_timeout());
+            let due = [self.core.next_timeout(), self.links.next_timeout()];
+            self.timer.arm(due.into_iter().flatten().min());
             let due = self.core.next_timeout().is_some_and(|due| due <= now);
             if !more && !due && self.timer.poll_expired(cx).is_pending() {
                 return Poll::Pending;
@@ -120,7 +152,7 @@ impl Driver {
             self.admit(incoming, now);
         }
         let core = &mut self.core;
-        let more = self.links.poll_received(cx, |peer, message| core.handle_message(peer, message, now));
+        let more = self.links.poll_received(cx, now, |peer, message| core.handle_message(peer, message, now));
         self.forget_lost(now);
         more
     }
@@ -150,11 +182,31 @@ impl Driver {
                     self.core.trigger(count, now);
                 }
                 Poll::Ready(Some(Command::Stop(cause))) => self.core.stop(&cause, now),
+                // Who asked may have gone meanwhile.
+                Poll::Ready(Some(Command::Begin(answer))) => drop(answer.send(self.core.begin(now))),
+                Poll::Ready(Some(Command::Change(change, answer))) => {
+                    drop(answer.send(self.change(change, now)));
+                }
+                Poll::Ready(Some(Command::Survey(answer))) => drop(answer.send(self.core.survey(now))),
                 Poll::Ready(None) => self.commands_open = false,
                 Poll::Pending => return false,
             }
         }
         true
+    }
+
+    fn change(&mut self, change: Change, now: Instant) -> Result<(), ChangeError> {
+        match change {
+            Change::Pause => self.core.pause(now),
+            Change::Resume => self.core.resume(now),
+            Change::SetRate(rate) => self.core.set_rate(rate, now),
+            Change::AddBuilder(id) => {
+                self.core.add_builder(id, now)?;
+                self.links.add(Peer::Builder(id));
+                Ok(())
+            }
+            Change::RemoveBuilder(id) => self.core.remove_builder(id, now),
+        }
     }
 
     fn poll_triggers(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
@@ -194,20 +246,74 @@ impl Driver {
                         tracing::warn!(%peer, %reason, "connection closed");
                         self.links.drop_link(peer);
                     }
+                    Output::Journal(entry) => {
+                        if let Some(journal) = &mut self.journal {
+                            journal.append(&entry);
+                        }
+                    }
                     Output::Ended(report) => self.report = Some(report),
                 }
             }
-            self.links.poll_flush(cx);
+            // What depends on the journal leaves after it.
+            if self.commit_journal(now) {
+                self.links.poll_flush(cx);
+            }
             if !self.forget_lost(now) {
                 return;
             }
         }
     }
 
+    /// Writes down what happened; whether that may be sent now.
+    fn commit_journal(&mut self, now: Instant) -> bool {
+        let Some(journal) = &mut self.journal else { return true };
+        let shown = journal.path().display().to_string();
+        match journal.commit() {
+            Ok(()) => {
+                if self.journal_fails.take().is_some() {
+                    tracing::warn!(path = shown, "the journal can be written again");
+                }
+                if journal.is_long()
+                    && let Err(error) = journal.replace(&self.core.snapshot(now))
+                {
+                    tracing::warn!(path = shown, %error, "the journal is long and cannot be made shorter");
+                }
+                true
+            }
+            Err(error) => {
+                let since = *self.journal_fails.get_or_insert_with(|| {
+                    tracing::warn!(path = shown, %error, "the journal cannot be written: nothing is sent meanwhile");
+                    now
+                });
+                if now.since(since) < JOURNAL_PATIENCE {
+                    return false;
+                }
+                self.abandon_journal(&error);
+                true
+            }
+        }
+    }
+
+    /// The run goes on without: what the file tells is no longer true, so it goes.
+    fn abandon_journal(&mut self, error: &io::Error) {
+        let Some(journal) = self.journal.take() else { return };
+        let path = journal.path().display().to_string();
+        let mut problem =
+            format!("the journal {path} could not be written: {error}; the run went on without it");
+        if let Err(error) = journal.abandon() {
+            problem += &format!(", and it could not be removed: {error}; remove it before the next start");
+        }
+        tracing::warn!("{problem}");
+        self.core.abandon_journal(problem);
+    }
+
     /// Tells the machine who is gone; whether anybody is.
     fn forget_lost(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some((peer, error)) = self.links.pop_lost() {
+            if matches!(error, LinkError::Forged(_)) {
+                self.door.count_forged();
+            }
             self.core.handle_disconnect(peer, &error.to_string(), now);
             any = true;
         }
@@ -231,7 +337,7 @@ impl Driver {
     fn poll_farewell(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.links.poll_flush(cx);
-            let more = self.links.poll_received(cx, |_: Peer, _| {});
+            let more = self.links.poll_received(cx, clock::now(), |_: Peer, _| {});
             while self.links.pop_lost().is_some() {}
             if self.links.is_empty() || self.timer.poll_expired(cx).is_ready() {
                 return Poll::Ready(());

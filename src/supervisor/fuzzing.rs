@@ -1,10 +1,14 @@
 //! What the fuzz targets reach of the supervisor's ports, with the feature `fuzzing` alone.
 
-use std::{future::poll_fn, net::SocketAddr};
+use std::{future::poll_fn, io::Cursor, net::SocketAddr};
 
+use evb_core::wire::journal::Entry;
 use tokio::io::AsyncRead;
 
-use super::trigger_port::Client;
+use super::{
+    journal::entries::{Entries, Fault, HEADER, frame, sum},
+    trigger_port::Client,
+};
 
 /// The counts of triggers that one TCP connection asks for, until it ends or is closed.
 pub async fn trigger_lines(stream: impl AsyncRead + Unpin) -> Vec<u64> {
@@ -14,4 +18,46 @@ pub async fn trigger_lines(stream: impl AsyncRead + Unpin) -> Vec<u64> {
         counts.push(count);
     }
     counts
+}
+
+/// What a journal of these bytes holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JournalContent {
+    /// Entries, and how many bytes are whole; what comes behind is torn off.
+    Whole(Vec<Entry>, usize),
+    /// What begins at that byte cannot be read, and is not the end.
+    Damaged(usize),
+    /// It begins as no journal does.
+    Foreign,
+}
+
+/// Reads these bytes as a journal.
+///
+/// # Panics
+/// Memory cannot be read.
+pub fn read_journal(bytes: &[u8]) -> JournalContent {
+    let read = Entries::new(Cursor::new(bytes)).and_then(|mut entries| {
+        let found = entries.by_ref().collect::<Result<_, _>>()?;
+        Ok(JournalContent::Whole(found, entries.whole() as usize))
+    });
+    match read {
+        Ok(content) => content,
+        Err(Fault::Damaged(at)) => JournalContent::Damaged(at as usize),
+        Err(Fault::Foreign) => JournalContent::Foreign,
+        Err(Fault::Io(error)) => panic!("{error}"),
+    }
+}
+
+/// The bytes of a journal with these entries.
+pub fn write_journal(entries: &[Entry]) -> Vec<u8> {
+    let mut bytes = HEADER.to_vec();
+    for entry in entries {
+        frame(entry, &mut bytes);
+    }
+    bytes
+}
+
+/// The checksum that stands before these bytes of an entry.
+pub fn journal_sum(body: &[u8]) -> u32 {
+    sum(body)
 }

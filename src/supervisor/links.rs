@@ -1,43 +1,94 @@
 //! The control connections of all peers.
 
-use std::task::{Context, Poll};
+#[cfg(test)]
+mod tests;
+
+use std::{
+    num::NonZeroU32,
+    task::{Context, Poll},
+};
 
 use bytes::BytesMut;
-use evb_core::{
-    id::{BuilderId, Peer, SourceId},
-    supervisor::Recipients,
-    wire::control::Control,
-};
+use evb_core::{id::Peer, supervisor::Recipients, time::Instant, wire::control::Control};
 use evb_net::control::{ControlLink, LinkError, encode_into};
+use governor::{
+    DefaultDirectRateLimiter, Quota, RateLimiter,
+    clock::{Clock as _, DefaultClock},
+};
 
 /// How many messages of one peer are read before the others have their turn.
 const FAIR_SHARE: usize = 32;
+
+/// How many messages a second one peer is listened to; a builder that settles 160 000 events a second by fours sends as many.
+/// Who sends more waits, in its own buffers.
+const MESSAGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(50_000).unwrap();
+
+/// And how many at once, after a pause.
+const BURST: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
+
+/// A peer's connection.
+#[derive(Debug)]
+struct Link {
+    link: ControlLink,
+    budget: DefaultDirectRateLimiter,
+    /// It has said more than its share; until then nobody listens.
+    deaf_until: Option<Instant>,
+    warned: bool,
+}
+
+impl Link {
+    fn new(link: ControlLink) -> Self {
+        let budget = RateLimiter::direct(Quota::per_second(MESSAGES_PER_SECOND).allow_burst(BURST));
+        Self { link, budget, deaf_until: None, warned: false }
+    }
+
+    fn is_heard(&mut self, now: Instant) -> bool {
+        self.deaf_until = self.deaf_until.filter(|until| now < *until);
+        self.deaf_until.is_none()
+    }
+
+    /// A message came.
+    fn count(&mut self, peer: Peer, now: Instant) {
+        let Err(wait) = self.budget.check() else { return };
+        self.deaf_until = Some(now + wait.wait_time_from(DefaultClock::default().now()));
+        if !self.warned {
+            self.warned = true;
+            tracing::warn!(%peer, "more than {MESSAGES_PER_SECOND} control messages a second: it has to wait");
+        }
+    }
+}
 
 /// One place per expected peer: sources in the order of the roster, then builders.
 #[derive(Debug)]
 pub(super) struct Links {
     peers: Vec<Peer>,
-    links: Vec<Option<ControlLink>>,
+    links: Vec<Option<Link>>,
     sources: usize,
     scratch: BytesMut,
     lost: Vec<(Peer, LinkError)>,
 }
 
 impl Links {
-    pub(super) fn new(sources: &[SourceId], builders: &[BuilderId]) -> Self {
-        let peers: Vec<Peer> = sources
-            .iter()
-            .map(|id| Peer::Source(*id))
-            .chain(builders.iter().map(|id| Peer::Builder(*id)))
-            .collect();
+    pub(super) fn new(peers: &[Peer]) -> Self {
+        let mut peers = peers.to_vec();
+        peers.sort_unstable();
         let links = peers.iter().map(|_| None).collect();
-        Self { peers, links, sources: sources.len(), scratch: BytesMut::new(), lost: Vec::new() }
+        let sources = peers.iter().filter(|peer| matches!(peer, Peer::Source(_))).count();
+        Self { peers, links, sources, scratch: BytesMut::new(), lost: Vec::new() }
+    }
+
+    /// One peer more; builders come behind sources.
+    pub(super) fn add(&mut self, peer: Peer) {
+        if let Err(index) = self.peers.binary_search(&peer) {
+            self.peers.insert(index, peer);
+            self.links.insert(index, None);
+        }
     }
 
     /// A peer's connection; one that it had before is closed.
     pub(super) fn connect(&mut self, peer: Peer, link: ControlLink) {
         if let Ok(index) = self.peers.binary_search(&peer) {
-            self.links[index] = Some(link);
+            self.links[index] = Some(Link::new(link));
         }
     }
 
@@ -47,19 +98,23 @@ impl Links {
         }
     }
 
-    /// Reads what is there; true if there may be more.
+    /// Reads what is there, as far as each peer's share allows; true if there may be more.
     pub(super) fn poll_received(
         &mut self,
         cx: &mut Context<'_>,
+        now: Instant,
         mut each: impl FnMut(Peer, Control),
     ) -> bool {
         let mut more = false;
         for (peer, place) in self.peers.iter().zip(&mut self.links) {
             let Some(link) = place else { continue };
             let mut share = FAIR_SHARE;
-            while share > 0 {
-                match link.poll_recv(cx) {
-                    Poll::Ready(Ok(message)) => each(*peer, message),
+            while share > 0 && link.is_heard(now) {
+                match link.link.poll_recv(cx) {
+                    Poll::Ready(Ok(message)) => {
+                        each(*peer, message);
+                        link.count(*peer, now);
+                    }
                     Poll::Ready(Err(error)) => {
                         self.lost.push((*peer, error));
                         *place = None;
@@ -72,6 +127,11 @@ impl Links {
             more |= share == 0;
         }
         more
+    }
+
+    /// When the first of those that have to wait is listened to again.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.links.iter().flatten().filter_map(|link| link.deaf_until).min()
     }
 
     /// Queues a message, encoded once for all that it goes to.
@@ -93,7 +153,7 @@ impl Links {
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) {
         for (peer, place) in self.peers.iter().zip(&mut self.links) {
             let Some(link) = place else { continue };
-            if let Poll::Ready(Err(error)) = link.poll_flush(cx) {
+            if let Poll::Ready(Err(error)) = link.link.poll_flush(cx) {
                 self.lost.push((*peer, error));
                 *place = None;
             }
@@ -117,7 +177,7 @@ impl Links {
 
     fn push(&mut self, index: usize) {
         let Some(link) = &mut self.links[index] else { return };
-        if let Err(error) = link.send_encoded(&self.scratch) {
+        if let Err(error) = link.link.send_encoded(&self.scratch) {
             self.lost.push((self.peers[index], error));
             self.links[index] = None;
         }

@@ -86,7 +86,8 @@ async fn fake_builder(address: String, id: u16) -> (u64, u64) {
     loop {
         match link.recv().await.unwrap().message.unwrap() {
             Message::Assignments(assignments) => {
-                let (mut completions, mut last) = (Completions::default(), EventId::default());
+                let mut completions = Completions { before: built, ..Completions::default() };
+                let mut last = EventId::default();
                 for (event, _) in assignments.events().unwrap() {
                     completions.add(&mut last, event);
                     built += 1;
@@ -110,7 +111,8 @@ async fn fake_builder(address: String, id: u16) -> (u64, u64) {
 }
 
 fn answer(link: &mut ControlLink, beat: &Heartbeat) {
-    let reply = Heartbeat { sent_ns: clock::now().as_nanos(), echo_ns: beat.sent_ns, echo_delay_ns: 0 };
+    let reply =
+        Heartbeat { load: None, sent_ns: clock::now().as_nanos(), echo_ns: beat.sent_ns, echo_delay_ns: 0 };
     link.send(&control(Message::Heartbeat(reply))).unwrap();
 }
 

@@ -70,7 +70,13 @@ impl Liar {
 
     async fn lane(&self) -> Lane {
         let (source, builder) = (Peer::Source(SourceId::new(2)), Peer::Builder(BuilderId::new(1)));
-        let hello = Hello { epoch: self.welcome.epoch, run: self.welcome.run, ..Hello::new(source, builder) };
+        let hello = Hello {
+            epoch: self.welcome.epoch,
+            run: self.welcome.run,
+            incarnation: self.welcome.incarnation,
+            to_incarnation: 1,
+            ..Hello::new(source, builder)
+        };
         for _ in 0..100 {
             let mut stream = TcpStream::connect(&self.builder).await.expect("the builder listens");
             // The builder may not have seen the end of the connection before.

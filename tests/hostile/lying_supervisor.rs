@@ -47,7 +47,7 @@ fn honest() -> RunParameters {
 }
 
 fn roster(sources: u32, builders: u32) -> Roster {
-    let address = |id| BuilderAddress { id, listen: "127.0.0.1:9".to_owned() };
+    let address = |id| BuilderAddress { id, listen: "127.0.0.1:9".to_owned(), ..BuilderAddress::default() };
     let sources: Vec<u32> = (1..=sources).collect();
     let max_fragment = vec![1000; sources.len()];
     Roster {
@@ -56,6 +56,7 @@ fn roster(sources: u32, builders: u32) -> Roster {
         sources,
         builders: (1..=builders).map(address).collect(),
         max_fragment,
+        ..Roster::default()
     }
 }
 
@@ -97,10 +98,13 @@ fn to_a_source() -> Vec<Lie> {
     endless.messages.extend_from_slice(&lie((1..400).map(batch), "").messages);
     vec![
         lie([Message::Roster(roster(1, 300))], "too many"),
-        lie([Message::Roster(roster(1, 0))], "no builders"),
         lie(
             [Message::Roster(Roster {
-                builders: vec![BuilderAddress { id: 70_000, listen: String::new() }],
+                builders: vec![BuilderAddress {
+                    id: 70_000,
+                    listen: String::new(),
+                    ..BuilderAddress::default()
+                }],
                 ..roster(1, 1)
             })],
             "builder id 70000",
@@ -119,12 +123,18 @@ fn to_a_source() -> Vec<Lie> {
 
 fn to_a_builder() -> Vec<Lie> {
     let assignments = |roster_version, events: Vec<u64>, times: usize, words| {
-        let assignments = Assignments { roster_version, events, triggered_ns: vec![1; times] };
+        let assignments =
+            Assignments { roster_version, events, triggered_ns: vec![1; times], ..Assignments::default() };
         lie([Message::Roster(roster(1, 1)), Message::Assignments(assignments)], words)
     };
     let later = |sources, up| Message::Roster(Roster { version: 2, up, ..roster(sources, 1) });
-    let mut flood = assignments(1, vec![1; 4], 4, "too slow");
-    let more = Assignments { roster_version: 1, events: vec![5, 1, 1, 1], triggered_ns: vec![1; 4] };
+    let mut flood = assignments(1, vec![1; 4], 4, "wait to be accounted for");
+    let more = Assignments {
+        roster_version: 1,
+        events: vec![5, 1, 1, 1],
+        triggered_ns: vec![1; 4],
+        ..Assignments::default()
+    };
     flood.messages.extend_from_slice(&lie([Message::Assignments(more)], "").messages);
     flood.endless = true;
     vec![

@@ -14,7 +14,7 @@ use evb_core::{
     set::SourceSet,
     time::Instant,
     wire::{
-        control::Assignments,
+        control::{Accounted, Assignments},
         record::{Announcement, RecordHeader, encode_fragment_header},
     },
 };
@@ -85,16 +85,18 @@ impl Bench {
             deadline: std::time::Duration::from_secs(1),
             heartbeat: std::time::Duration::from_secs(1),
             shared_clock: true,
+            lease: std::time::Duration::ZERO,
             sources: vec![SourceId::new(1), SourceId::new(2)],
             max_fragment: vec![Bytes::new(20_000); 2],
         };
         let now = clock::now();
         let mut core = BuilderCore::new(config, Shaping::None.policy(2, PacketCost::tcp(1500, CELL), 0), now);
-        core.handle_roster(1, SourceSet::first(2), now);
+        core.handle_roster(1, SourceSet::first(2), SourceSet::default(), now);
         let assignments = Assignments {
             roster_version: 1,
             events: vec![1; EVENTS as usize],
             triggered_ns: vec![1; EVENTS as usize],
+            ..Assignments::default()
         };
         core.handle_assignments(&assignments, now).expect("they are right");
         Self { core, events: Vec::new(), now }
@@ -105,7 +107,12 @@ impl Bench {
             match output {
                 Output::Event(event) => self.events.push(event),
                 Output::Lane(dirty) if dirty == lane => self.core.write_records(lane, &mut end.outgoing),
-                Output::Lane(_) | Output::Supervisor(_) => {}
+                Output::Lane(_) => {}
+                Output::Supervisor(control) => {
+                    if let Some(accounted) = Accounted::of(&control) {
+                        self.core.handle_accounted(&accounted).expect("what it has completed");
+                    }
+                }
             }
         }
         end.outgoing.clear();
@@ -191,7 +198,7 @@ async fn play_mutated(mutations: &[(u8, usize, usize, u64)]) -> Result<(), TestC
     }
     prop_assert!(bench.core.slots_used() <= EVENTS as usize);
     // Its source is down now; the other one sends all that it has.
-    bench.core.handle_roster(2, [1].into_iter().collect(), bench.now);
+    bench.core.handle_roster(2, [1].into_iter().collect(), SourceSet::default(), bench.now);
     bench.play(&listener, 1, &records(2)).await.expect("nothing is wrong with source 2");
     bench.check()
 }

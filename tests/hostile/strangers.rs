@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     log,
-    support::{assert_exact, plan, start},
+    support::{assert_whole, plan, start},
 };
 
 /// Silent connections per port: many times the handshakes that may be under way at once.
@@ -116,7 +116,7 @@ fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
     let kind = ConnectionKind::Lane;
     let source = |id| Peer::Source(SourceId::new(id));
     let builder = |id| Peer::Builder(BuilderId::new(id));
-    let hello = |from, to| Hello { epoch: epoch.number(), run: 1, ..Hello::new(from, to) };
+    let hello = |from, to| Hello { epoch: epoch.number(), run: 1, to_incarnation: 1, ..Hello::new(from, to) };
     let known = hello(source(1), builder(1));
     vec![
         says_hello(
@@ -133,7 +133,9 @@ fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
         says_hello("from the supervisor", kind, &hello(Peer::Supervisor, builder(1)), Reason::WrongRole),
         says_hello("an unknown source", kind, &hello(source(99), builder(1)), Reason::UnknownPeer),
         says_hello("from nobody", kind, &Hello { role: 0, ..known.clone() }, Reason::Malformed),
-        says_hello("source 1 again", kind, &known, Reason::DuplicateId),
+        says_hello("of an earlier life", kind, &Hello { to_incarnation: 0, ..known.clone() }, Reason::Epoch),
+        says_hello("of another life", kind, &Hello { to_incarnation: 2, ..known.clone() }, Reason::Epoch),
+        says_hello("source 1 of an earlier life", kind, &known, Reason::DuplicateId),
     ]
 }
 
@@ -185,7 +187,7 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     }
     let mut from: Vec<u16> =
         silent.iter().map(|stream| stream.local_addr().expect("a socket").port()).collect();
-    let before = (progress.borrow().events.complete, Instant::now());
+    let (before, knocking) = (progress.borrow().events.complete, Instant::now());
     let (control, lane) = (ConnectionKind::Control, ConnectionKind::Lane);
     for stranger in foreigners(control, lane).iter().chain(&at_the_supervisor(epoch)) {
         from.push(knock(supervisor, control, stranger).await);
@@ -193,20 +195,18 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     for stranger in foreigners(lane, control).iter().chain(&at_builder_1(epoch)) {
         from.push(knock(builders[0], lane, stranger).await);
     }
-    let elapsed = before.1.elapsed();
-    progress.wait_for(|now| now.events.complete > before.0 + 100).await.expect("it still runs");
+    let elapsed = knocking.elapsed();
+    progress.wait_for(|now| now.events.complete > before + 100).await.expect("it still runs");
     sleep(Duration::from_millis(200)).await;
-    let built = progress.borrow().events.complete - before.0;
-    let rate = built as f64 / before.1.elapsed().as_secs_f64();
     drop(silent);
     handle.stop("seen enough").await.expect("it runs");
     let (events, report) = finishing.await.expect("no panic");
 
-    assert_exact(&events, 3, 2000);
+    assert_whole(&events, 3, 2000);
     assert_eq!((report.events.complete, report.exit_code), (events.len() as u64, 0), "{}", report.verdict);
     assert_eq!(report.events.open(), Some(0));
-    assert!(rate > 250.0, "{rate:.0} of 500 events/s were built meanwhile");
-    assert!(elapsed < Duration::from_secs(6), "{elapsed:?} until all were answered");
+    assert_eq!(report.events.triggered, report.events.inhibited + events.len() as u64);
+    assert!(elapsed < Duration::from_secs(30), "{elapsed:?} until all were answered");
     let most = 3 * (6 + began.elapsed().as_secs() as usize);
     let lines = log::lines(&["connection refused"]);
     let ours = lines.iter().filter(|line| from.iter().any(|port| line.contains(&format!(":{port} "))));

@@ -8,6 +8,8 @@ mod tests;
 use std::{
     path::Path,
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
     time::Instant,
 };
 
@@ -35,11 +37,14 @@ pub(crate) struct FuzzArgs {
     /// nothing, and more executions; `address` looks at the libraries below as well.
     #[arg(long, default_value = "none")]
     sanitizer: String,
+    /// How many run at a time.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    jobs: u8,
     /// Only these; all of them if none is given.
     targets: Vec<String>,
 }
 
-/// Runs the targets one after the other, goes on after a finding, and prints a table. True: nothing was found.
+/// Runs the targets, goes on after a finding, and prints a table. True: nothing was found.
 pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     let root = repo::root();
     let known = targets(&root);
@@ -56,20 +61,40 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     let built = cargo_fuzz(&root, &build).status().context("cargo fuzz build")?;
     ensure!(built.success(), "the fuzz targets do not build");
     println!("\n{}", Outcome::HEAD);
-    let mut found = Vec::new();
-    for target in &chosen {
-        let (outcome, log) = run_one(&root, args, target)?;
-        println!("{target:<16} {outcome}");
-        if !outcome.passed {
-            let lines: Vec<&str> = log.lines().collect();
-            println!("{}", lines[lines.len().saturating_sub(TAIL)..].join("\n"));
-            found.push(target.as_str());
+    let (queue, found) = (Mutex::new(chosen.iter()), Mutex::new(Vec::new()));
+    let worker = || -> Result<()> {
+        // A worker that panics leaves both as they were.
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some(target) = next() {
+            if !passes(&root, args, target)? {
+                found.lock().unwrap_or_else(PoisonError::into_inner).push(target.as_str());
+            }
         }
-    }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..args.jobs).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|_| bail!("a thread that ran targets has panicked"))
+        })
+    })?;
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !found.is_empty() {
         println!("findings in {}: CONTRIBUTING.md says how to reproduce one", found.join(", "));
     }
     Ok(found.is_empty())
+}
+
+/// Runs a target and prints what it did; whether it found nothing.
+fn passes(root: &Path, args: &FuzzArgs, target: &str) -> Result<bool> {
+    let (outcome, log) = run_one(root, args, target)?;
+    let mut said = format!("{target:<16} {outcome}");
+    if !outcome.passed {
+        let lines: Vec<&str> = log.lines().collect();
+        said = [&[said.as_str()], &lines[lines.len().saturating_sub(TAIL)..]].concat().join("\n");
+    }
+    println!("{said}");
+    Ok(outcome.passed)
 }
 
 /// What a target did, and all that it said.
@@ -100,10 +125,10 @@ pub(crate) fn targets(root: &Path) -> Vec<String> {
 
 /// Why fuzzing cannot be done here.
 pub(crate) fn lacks() -> Option<String> {
-    if !answers("cargo", &["+nightly", "--version"]) {
+    if repo::said("cargo", &["+nightly", "--version"]).is_none() {
         return Some("there is no nightly toolchain (rustup toolchain install nightly)".to_owned());
     }
-    (!answers("c++", &["--version"])).then(|| "there is no C++ compiler for libFuzzer".to_owned())
+    repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for libFuzzer".to_owned())
 }
 
 /// Gets cargo-fuzz, if it is not here.
@@ -111,7 +136,7 @@ fn install() -> Result<()> {
     if let Some(reason) = lacks() {
         bail!("cannot fuzz: {reason}");
     }
-    if answers("cargo", &["+nightly", "fuzz", "--version"]) {
+    if repo::said("cargo", &["+nightly", "fuzz", "--version"]).is_some() {
         return Ok(());
     }
     println!("installing cargo-fuzz");
@@ -125,8 +150,4 @@ fn cargo_fuzz(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.args(["+nightly", "fuzz"]).args(arguments).current_dir(root.join("fuzz"));
     command
-}
-
-fn answers(program: &str, arguments: &[&str]) -> bool {
-    Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
 }

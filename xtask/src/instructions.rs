@@ -55,12 +55,12 @@ pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
 
 /// Why instructions cannot be counted here.
 pub(crate) fn lacks() -> Option<String> {
-    if said("valgrind", &["--version"]).is_none() {
+    if repo::said("valgrind", &["--version"]).is_none() {
         return Some("there is no valgrind".to_owned());
     }
     let lock: Toml = fs::read_to_string(repo::root().join("Cargo.lock")).ok()?.parse().ok()?;
     let version = version(&lock, "gungraun")?;
-    let is_there = said("gungraun-runner", &["--version"]).is_some_and(|said| said.contains(&version));
+    let is_there = repo::said("gungraun-runner", &["--version"]).is_some_and(|said| said.contains(&version));
     let install = format!("cargo install --locked gungraun-runner --version {version}");
     (!is_there).then(|| format!("its runner is not installed ({install})"))
 }
@@ -70,10 +70,4 @@ fn version(lock: &Toml, name: &str) -> Option<String> {
     let packages = lock.get("package")?.as_array()?;
     let found = packages.iter().find(|package| package.get("name").and_then(|n| n.as_str()) == Some(name))?;
     Some(found.get("version")?.as_str()?.to_owned())
-}
-
-/// What a program prints, if it runs and succeeds.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -8,12 +8,15 @@ mod fleet;
 mod outcome;
 mod report;
 mod bench;
+mod reference;
 mod incast;
 mod babar;
 mod rcnp;
 mod frozen;
 mod provisioned;
+mod dice;
 mod relay;
+mod flood;
 pub(crate) mod traffic;
 mod qos;
 mod mixed;
@@ -24,6 +27,14 @@ mod damage;
 mod loss;
 mod recovery;
 mod speed;
+mod disk;
+mod watch;
+mod memory;
+mod books;
+mod chaos;
+mod deaths;
+mod pressure;
+mod intruders;
 mod smoke;
 
 use std::{fs, path::PathBuf, process::Command};
@@ -57,7 +68,7 @@ pub(crate) struct LabArgs {
     /// Only the cases whose name contains this.
     #[arg(long, global = true, default_value = "")]
     only: String,
-    /// What carries the lanes, in `incast` and `babar`.
+    /// What carries the lanes, in `incast`, `babar` and `pressure`.
     #[arg(long, global = true, default_value = "tcp")]
     transport: Transports,
 }
@@ -82,7 +93,7 @@ impl Transports {
 #[derive(Subcommand)]
 enum Scenario {
     /// 8 and 32 sources into one port: goodput, drops and latency of every mode.
-    Incast,
+    Incast(incast::IncastArgs),
     /// 22 sources, 15 builders, 32 kB events: the design load and the limit.
     Babar,
     /// 4 sources, 4 builders, one source at a time: event rates by size.
@@ -112,6 +123,16 @@ enum Scenario {
         #[arg(long, hide = true)]
         here: bool,
     },
+    /// Faults by a seed, one after the other, over TCP and UDP: nothing may be lost, nothing doubled, nothing hang.
+    Chaos(chaos::ChaosArgs),
+    /// Near the limit for long, with a fault a minute: the books, and the memory.
+    Soak(chaos::SoakArgs),
+    /// A builder that is killed at full rate, and a supervisor that is killed and comes back.
+    Deaths,
+    /// A source that is frozen, sinks that are slow, a slow link: the others' rates, the blame, and the memory.
+    Pressure(pressure::PressureArgs),
+    /// A hostile host on the network of a system with a key, and what the key costs.
+    Intruders,
     /// The short subset that CI runs.
     Smoke,
     /// Bring a network up and hold it until Ctrl-C; `ip netns exec evb-s1 …` runs a command on a host.
@@ -158,8 +179,8 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         only: args.only.clone(),
         transports: args.transport.all(),
     };
-    let report = match args.scenario {
-        Scenario::Incast => incast::run(&bench)?,
+    let report = match &args.scenario {
+        Scenario::Incast(args) => incast::run(&bench, args)?,
         Scenario::Babar => babar::run(&bench)?,
         Scenario::Rcnp => rcnp::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,
@@ -167,10 +188,15 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         Scenario::Mixed => mixed::run(&bench)?,
         Scenario::Modes => modes::run(&bench)?,
         Scenario::Probe => probe::run(&bench)?,
-        Scenario::Wan { short, .. } => wan::run(&bench, short)?,
+        Scenario::Wan { short, .. } => wan::run(&bench, *short)?,
+        Scenario::Chaos(args) => chaos::run(&bench, args)?,
         Scenario::Loss => loss::run(&bench)?,
         Scenario::Recovery => recovery::run(&bench)?,
         Scenario::Speed => speed::run(&bench)?,
+        Scenario::Soak(args) => chaos::soak(&bench, args)?,
+        Scenario::Intruders => intruders::run(&bench)?,
+        Scenario::Deaths => deaths::run(&bench)?,
+        Scenario::Pressure(args) => pressure::run(&bench, args)?,
         Scenario::Smoke | Scenario::Up { .. } | Scenario::Down => smoke::run(&bench)?,
     };
     report.finish(&bench.out)

@@ -28,9 +28,9 @@ pub struct Comparison {
     /// Runs of each program and workload; the median counts.
     #[arg(long, default_value_t = 3)]
     repeats: usize,
-    /// evbd: events outstanding per builder.
-    #[arg(long, default_value_t = 16)]
-    slots: u32,
+    /// evbd: events outstanding per builder; if not given, as evbd counts them.
+    #[arg(long)]
+    slots: Option<u32>,
     /// evbd: lines of TOML for a section, such as `shaping: budget = "8 MB"`; several are allowed.
     #[arg(long, value_name = "SECTION: LINE")]
     set: Vec<String>,

@@ -8,11 +8,17 @@
 
 mod assembly;
 mod clock;
+mod lease;
 mod counters;
-mod lanes;
-mod datagrams;
+mod unaccounted;
 mod roster;
 mod table;
+mod lanes;
+mod segments;
+mod datagrams;
+mod rebase;
+mod assigning;
+mod load;
 
 #[cfg(test)]
 mod tests;
@@ -23,24 +29,27 @@ use std::collections::VecDeque;
 pub use assembly::LARGE_FRAGMENT;
 pub use counters::DatagramCounters;
 pub use roster::RosterError;
+pub use segments::Segments;
 
 use assembly::{Assembly, Pool, State};
+use assigning::exception_of;
 use clock::PeerClock;
 use counters::Counters;
 use lanes::Lanes;
+use lease::Lease;
 use roster::Rosters;
 use table::EventTable;
+use unaccounted::Unaccounted;
 
 use crate::{
     event::Event,
     grant::GrantPolicy,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
-    set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
-        Assignments, BuilderReport, Completions, Control, DatagramReport, Exception, Heartbeat, MAX_CAUSE,
-        MAX_EXCEPTIONS, Report, control, exception, report,
+        Accepted, BuilderReport, Control, DatagramReport, Exception, Heartbeat, Report, control, exception,
+        report,
     },
 };
 
@@ -59,6 +68,8 @@ pub struct BuilderConfig {
     pub deadline: Duration,
     /// How often the supervisor hears of us at least.
     pub heartbeat: Duration,
+    /// How long events may be given to the sink after a heartbeat of ours that the supervisor answered; zero: for ever.
+    pub lease: Duration,
     /// Whether the supervisor's clock is ours.
     pub shared_clock: bool,
     /// All sources of the run, ascending; a source's position is its index.
@@ -69,6 +80,10 @@ pub struct BuilderConfig {
 
 /// What a builder wants done.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is rare, never kept, and boxed would cost an allocation each"
+)]
 pub enum Output {
     /// An event is over: filter it, write it, and say so by `handle_written`, `handle_rejected` or `handle_failed`.
     Event(Event),
@@ -94,13 +109,20 @@ pub struct BuilderCore<P> {
     pool: Pool,
     /// Slots whose event is over, in the order in which they ended.
     over: VecDeque<usize>,
-    /// Deadlines in the order of assignment, which is their order in time.
+    /// Deadlines in the order of time: of assignment, or of what put them off.
     deadlines: VecDeque<(Instant, EventId)>,
     /// The highest event id that was ever assigned to us: below it, what is not open is closed.
     highest: EventId,
-    completions: Completions,
-    last_completion: EventId,
+    unaccounted: Unaccounted,
+    /// The latest assignments that asked for an answer, and have none.
+    accepted: Option<u32>,
+    /// Whether there is a connection to the supervisor.
+    is_supervised: bool,
+    lease: Lease,
+    /// Whether the sink takes events.
+    is_sink_open: bool,
     clock: PeerClock,
+    last_heartbeat: Instant,
     next_heartbeat: Instant,
     counters: Counters,
     spare_events: Vec<Event>,
@@ -114,6 +136,10 @@ pub struct BuilderCore<P> {
 
 /// How often slots are looked through for events that nobody assigned, and memory is summed up.
 const SWEEP: Duration = Duration::from_millis(100);
+
+/// A builder whose last slot is taken says at once by what, but no more often than so many times within a heartbeat's time:
+/// from then on triggers may be inhibited for it.
+const FULL_HEARTBEATS: u32 = 5;
 
 impl<P: GrantPolicy> BuilderCore<P> {
     /// A builder with empty slots. Every expected source is up until the supervisor says otherwise.
@@ -129,9 +155,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
             over: VecDeque::new(),
             deadlines: VecDeque::new(),
             highest: EventId::default(),
-            completions: Completions::default(),
-            last_completion: EventId::default(),
+            unaccounted: Unaccounted::default(),
+            accepted: None,
+            is_supervised: true,
+            lease: Lease::new(config.lease),
+            is_sink_open: true,
             clock: PeerClock::new(config.shared_clock),
+            last_heartbeat: now,
             next_heartbeat: now,
             counters: Counters::new(&config.sources),
             spare_events: Vec::new(),
@@ -144,74 +174,53 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// The most payload memory that the slots can take: `slots × Σ max_fragment`, where a source whose fragments may be
-    /// large or small counts [`LARGE_FRAGMENT`] more, for the small ones.
+    /// The most payload memory that the slots can take.
     pub fn memory_bound(config: &BuilderConfig) -> Bytes {
-        let large = |limit: &&Bytes| limit.as_usize() >= LARGE_FRAGMENT;
-        let large = config.max_fragment.iter().filter(large).copied().sum::<Bytes>();
-        (large + Bytes::new(arena_room(config) as u64)) * config.slots as u64
+        slot_memory(config.max_fragment.iter().copied()) * config.slots as u64
     }
 
-    /// The supervisor assigned events to us.
-    pub fn handle_assignments(&mut self, assignments: &Assignments, now: Instant) -> Result<(), RosterError> {
-        let events = assignments.events()?;
-        let (count, slots) = (events.len(), self.config.slots);
-        if count > slots {
-            return Err(RosterError::BeyondSlots { count, slots });
-        }
-        let expected = self.rosters.expected(assignments.roster_version)?;
-        for (event, triggered_ns) in events {
-            self.assign(event, self.clock.ours(triggered_ns), expected, now);
-        }
-        Ok(())
-    }
-
-    /// The supervisor published a roster: which sources are up from that version on.
-    pub fn handle_roster(&mut self, version: u32, up: SourceSet, now: Instant) {
-        let down = self.rosters.publish(version, up);
-        if down.is_empty() {
-            return;
-        }
-        for slot in 0..self.slots.len() {
-            if self.slots[slot].state == State::Open && self.slots[slot].assigned.is_some() {
-                let lost = down.without(&self.slots[slot].arrived);
-                self.slots[slot].given_up = self.slots[slot].given_up.union(&lost);
-                self.finish_if_over(slot, now);
-            }
-        }
-    }
-
-    /// A heartbeat of the supervisor's.
+    /// A heartbeat of the supervisor's. One that answers one of ours renews the lease (docs/protocol.md RUN-31).
     pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.clock.handle(heartbeat, now);
+        if heartbeat.echo_ns != 0 {
+            self.lease.renew(Instant::from_nanos(heartbeat.echo_ns).min(now));
+        }
     }
 
-    /// The sink accepted the event: its slot is free, its sources may forget it.
+    /// Whether events may go to the sink: not while it is busy with those of an earlier life. They wait in their slots.
+    pub fn open_sink(&mut self, is_open: bool) {
+        self.is_sink_open = is_open;
+    }
+
+    /// The sink accepted the event: its slot is free, and its sources may forget it when the ledger has it.
     pub fn handle_written(&mut self, event: Event, _now: Instant) {
+        let Some(slot) = self.table.slot(event.id) else { return };
         self.counters.written += 1;
         self.counters.payload_bytes += event.payload_size().count();
         if event.is_complete() {
             self.counters.complete += 1;
-            self.completions.add(&mut self.last_completion, event.id);
+            self.release(slot, event, None);
         } else {
             self.counters.incomplete += 1;
-            self.except(&event, exception::Outcome::Incomplete, String::new());
+            let exception = exception_of(&event, exception::Outcome::Incomplete, "");
+            self.release(slot, event, Some(exception));
         }
-        self.release(event);
     }
 
     /// The filter rejected the event.
     pub fn handle_rejected(&mut self, event: Event, _now: Instant) {
+        let Some(slot) = self.table.slot(event.id) else { return };
         self.counters.rejected += 1;
-        self.except(&event, exception::Outcome::Rejected, String::new());
-        self.release(event);
+        let exception = exception_of(&event, exception::Outcome::Rejected, "");
+        self.release(slot, event, Some(exception));
     }
 
     /// The sink failed to take the event: it is lost, and the ledger says why.
-    pub fn handle_failed(&mut self, event: Event, cause: String, _now: Instant) {
+    pub fn handle_failed(&mut self, event: Event, cause: &str, _now: Instant) {
+        let Some(slot) = self.table.slot(event.id) else { return };
         self.counters.lost += 1;
-        self.except(&event, exception::Outcome::Lost, cause);
-        self.release(event);
+        let exception = exception_of(&event, exception::Outcome::Lost, cause);
+        self.release(slot, event, Some(exception));
     }
 
     /// Time passed: deadlines, stalled lanes (docs/protocol.md LANE-15).
@@ -219,19 +228,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.policy.handle_timeout(now);
         self.grants_due = true;
         self.expire_datagrams(now);
-        while let Some((deadline, event)) = self.deadlines.front().copied() {
-            if deadline > now {
-                break;
-            }
-            self.deadlines.pop_front();
-            let Some(slot) = self.table.slot(event) else { continue };
-            let assembly = &mut self.slots[slot];
-            if let (State::Open, Some((_, expected))) = (assembly.state, assembly.assigned) {
-                let silent = expected.without(&assembly.announced);
-                assembly.given_up = assembly.given_up.union(&silent);
-                self.finish_if_over(slot, now);
-            }
-        }
+        self.expire_deadlines(now);
         if self.next_sweep <= now {
             self.next_sweep = now + SWEEP;
             self.evict_provisional(now);
@@ -244,14 +241,18 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// When `handle_timeout` or `poll` has something to do without further input.
     pub fn next_timeout(&self) -> Option<Instant> {
         let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
-        let regular = Some(self.next_heartbeat.min(self.next_sweep));
+        let heartbeat = self.is_supervised.then_some(self.next_heartbeat);
+        let regular = earlier(heartbeat, Some(self.next_sweep));
         let lanes = earlier(self.lanes.commit_at(), self.lanes.next_datagram());
         earlier(earlier(deadline, self.policy.next_timeout()), earlier(lanes, regular))
     }
 
     /// What is to be done next.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
-        if let Some(slot) = self.over.pop_front() {
+        if self.is_sink_open
+            && self.lease.holds(now)
+            && let Some(slot) = self.over.pop_front()
+        {
             return Some(Output::Event(self.take_event(slot)));
         }
         if core::mem::take(&mut self.grants_due) {
@@ -262,24 +263,18 @@ impl<P: GrantPolicy> BuilderCore<P> {
         if let Some(lane) = self.lanes.take_dirty(now) {
             return Some(Output::Lane(lane));
         }
-        let message = if !self.completions.complete.is_empty() || !self.completions.exceptions.is_empty() {
-            self.last_completion = EventId::default();
-            let mut message = core::mem::take(&mut self.completions);
-            let rest = message.exceptions.len().min(MAX_EXCEPTIONS);
-            self.completions.exceptions = message.exceptions.split_off(rest);
-            control::Message::Completions(message)
-        } else if self.next_heartbeat <= now {
-            self.next_heartbeat = now + self.config.heartbeat;
-            control::Message::Heartbeat(self.clock.heartbeat(now))
-        } else {
-            return None;
-        };
+        let message = self.is_supervised.then(|| self.next_message(now)).flatten()?;
         Some(Output::Supervisor(Control { message: Some(message) }))
     }
 
     /// Events that are open or with the sink.
     pub fn slots_used(&self) -> usize {
         self.config.slots - self.free.len()
+    }
+
+    /// Events that are over and not in the supervisor's ledger.
+    pub fn unaccounted(&self) -> usize {
+        self.unaccounted.len()
     }
 
     /// The policy, for its counters.
@@ -319,38 +314,30 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Control { message: Some(control::Message::Report(report)) }
     }
 
-    fn assign(&mut self, event: EventId, triggered: Instant, expected: SourceSet, now: Instant) {
-        self.highest = self.highest.max(event);
-        let slot = match self.table.slot(event) {
-            Some(slot) if self.slots[slot].assigned.is_none() => slot,
-            Some(_) => return,
-            None => match self.free.pop().or_else(|| self.evict_one(now)) {
-                Some(slot) => self.open(slot, event, now),
-                None => {
-                    let cause = "assigned while no slot was free".to_owned();
-                    self.counters.lost += 1;
-                    self.except(&Event { id: event, ..Event::default() }, exception::Outcome::Lost, cause);
-                    return;
-                }
-            },
-        };
-        let assembly = &mut self.slots[slot];
-        assembly.assigned = Some((triggered, expected));
-        let gone = expected.without(&self.rosters.up()).without(&assembly.arrived);
-        // A fragment that came damaged before the assignment was given up then.
-        assembly.given_up = assembly.given_up.union(&gone);
-        self.deadlines.push_back((now + self.config.deadline, event));
-        if self.deadlines.len() > 2 * self.config.slots {
-            let (table, slots) = (&self.table, &self.slots);
-            let is_open = |event| table.slot(event).is_some_and(|slot| slots[slot].state == State::Open);
-            self.deadlines.retain(|(_, event)| is_open(*event));
+    /// What the supervisor is to hear next.
+    fn next_message(&mut self, now: Instant) -> Option<control::Message> {
+        if let Some(answer) = self.accepted.take() {
+            return Some(control::Message::Accepted(Accepted { answer }));
         }
-        self.finish_if_over(slot, now);
+        if let Some(completions) = self.unaccounted.next_message() {
+            return Some(control::Message::Completions(completions));
+        }
+        if self.next_heartbeat > now {
+            return None;
+        }
+        self.last_heartbeat = now;
+        self.next_heartbeat = now + self.config.heartbeat;
+        let heartbeat = Heartbeat { load: Some(self.load()), ..self.clock.heartbeat(now) };
+        Some(control::Message::Heartbeat(heartbeat))
     }
 
     fn open(&mut self, slot: usize, event: EventId, now: Instant) -> usize {
         self.slots[slot].open(event, self.config.sources.len(), self.arena_room, now);
         self.table.insert(event, slot);
+        if self.free.is_empty() {
+            let soon = self.last_heartbeat + self.config.heartbeat / FULL_HEARTBEATS;
+            self.next_heartbeat = self.next_heartbeat.min(soon);
+        }
         slot
     }
 
@@ -359,7 +346,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             return;
         }
         let assembly = &mut self.slots[slot];
-        let triggered = assembly.assigned.map_or(now, |(triggered, _)| triggered);
+        let triggered = assembly.assigned.map_or(now, |assigned| assigned.triggered);
         let missing = assembly.missing();
         for source in missing.iter() {
             self.counters.lanes[source].missing += 1;
@@ -386,21 +373,22 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let mut event = self.spare_events.pop().unwrap_or_default();
         event.id = assembly.event;
         event.run = self.config.run;
-        event.epoch = self.config.epoch;
+        event.epoch = assembly.assigned.map_or(self.config.epoch, |assigned| assigned.epoch);
         event.builder = self.config.id;
-        event.triggered = assembly.assigned.map(|(triggered, _)| triggered).unwrap_or_default();
+        event.triggered = assembly.assigned.map(|assigned| assigned.triggered).unwrap_or_default();
         event.missing.clear();
         event.missing.extend(assembly.missing().iter().map(|index| self.config.sources[index]));
         assembly.fill(&mut event, &self.config.sources, &mut self.pool);
         event
     }
 
-    /// The event is accounted for: its sources may forget it, its slot is free.
-    fn release(&mut self, mut event: Event) {
-        let Some(slot) = self.table.slot(event.id) else { return };
+    /// The sink is done with the event: its slot is free. Its sources may forget it when the ledger has it.
+    fn release(&mut self, slot: usize, mut event: Event, exception: Option<Exception>) {
         let assembly = &mut self.slots[slot];
-        for source in assembly.arrived.iter() {
-            self.lanes.settle(source, assembly.parts[source].start);
+        let starts = assembly.arrived.iter().map(|source| (source, assembly.parts[source].start));
+        match exception {
+            None => self.unaccounted.complete(event.id, starts),
+            Some(exception) => self.unaccounted.except(exception, starts),
         }
         assembly.recycle(&mut event, &self.config.sources, &mut self.pool);
         assembly.close();
@@ -410,13 +398,16 @@ impl<P: GrantPolicy> BuilderCore<P> {
             self.spare_events.push(event);
         }
     }
+}
 
-    fn except(&mut self, event: &Event, outcome: exception::Outcome, cause: String) {
-        let missing = event.missing.iter().map(|source| source.number().into()).collect();
-        let outcome = outcome.into();
-        let cause = cause.chars().take(MAX_CAUSE).collect();
-        self.completions.exceptions.push(Exception { event: event.id.number(), outcome, missing, cause });
-    }
+/// The most payload memory that a slot can take: Σ `max_fragment` of all sources, where one whose fragments may be large or small
+/// counts [`LARGE_FRAGMENT`] more, for the small ones.
+pub fn slot_memory(max_fragment: impl IntoIterator<Item = Bytes>) -> Bytes {
+    let of_one = |limit: Bytes| match limit.as_usize() >= LARGE_FRAGMENT {
+        true => limit + Bytes::new(LARGE_FRAGMENT as u64),
+        false => limit,
+    };
+    max_fragment.into_iter().map(of_one).sum()
 }
 
 fn arena_room(config: &BuilderConfig) -> usize {

@@ -57,6 +57,10 @@ id! {
     /// and stands in every message and file record.
     Epoch(u64)
 }
+id! {
+    /// Which life of a source or builder within a run: the supervisor counts its processes from 1. 0: not known yet.
+    Incarnation(u32)
+}
 
 impl EventId {
     /// The first event of every run.

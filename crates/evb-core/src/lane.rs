@@ -23,10 +23,11 @@ mod tests;
 use crate::wire::record::RecordError;
 
 pub(crate) use incoming_datagrams::{IncomingDatagrams, LaneTimes};
+pub(crate) use outgoing::Parked;
 pub(crate) use outgoing_datagrams::OutgoingDatagrams;
 
 pub use incoming::{Arrival, IncomingFragment, IncomingLane};
-pub use outgoing::{OutgoingLane, Taken};
+pub use outgoing::{MAX_RESENDS, OutgoingLane, Taken};
 pub use outgoing_datagrams::Sealing;
 pub use recovery::RecoveryCounters;
 

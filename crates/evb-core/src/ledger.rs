@@ -6,7 +6,7 @@ mod tests;
 
 use serde::Serialize;
 
-use crate::wire::control::SourceReport;
+use crate::wire::control::{RefusalReport, SourceReport};
 
 pub use percentiles::{Latency, Percentiles, Spread};
 
@@ -64,6 +64,46 @@ pub struct NetworkCounts {
     pub datagrams: DatagramCounts,
 }
 
+/// Connections that were turned away, or that ended by bytes that no peer has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RefusalCounts {
+    /// All of them.
+    pub refused: u64,
+    /// Of another protocol.
+    pub foreign: u64,
+    /// Without a key, with another one, or with one where there is none.
+    pub keys: u64,
+    /// That said what makes no sense.
+    pub malformed: u64,
+    /// That said nothing in time, or went away in the middle.
+    pub silent: u64,
+    /// Peers that did not belong there.
+    pub unwelcome: u64,
+    /// Closed unread: too many of that address failed, or were under way.
+    pub limited: u64,
+    /// That brought bytes without the right tag: handshakes, and connections that had been let in.
+    pub forged: u64,
+}
+
+impl RefusalCounts {
+    /// Adds what one listener counted.
+    pub fn add(&mut self, report: &RefusalReport) {
+        let RefusalReport { foreign, keys, malformed, silent, unwelcome, limited, forged } = *report;
+        for (count, more) in [
+            (&mut self.foreign, foreign),
+            (&mut self.keys, keys),
+            (&mut self.malformed, malformed),
+            (&mut self.silent, silent),
+            (&mut self.unwelcome, unwelcome),
+            (&mut self.limited, limited),
+            (&mut self.forged, forged),
+        ] {
+            *count = count.saturating_add(more);
+            self.refused = self.refused.saturating_add(more);
+        }
+    }
+}
+
 /// What became of datagrams on their way to the builders; all zero over TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DatagramCounts {
@@ -87,8 +127,18 @@ pub struct DatagramCounts {
     pub foreign: u64,
     /// Of another epoch, or of a connection that was gone.
     pub stale: u64,
+    /// Of a lane by what they say, but without the tag of its source. Only where peers share a key.
+    pub forged: u64,
+    /// With the right tag, but not for the first time. Only where peers share a key.
+    pub replayed: u64,
     /// Dropped by builders' own kernels because they were not read in time.
     pub receive_drops: u64,
+    /// Trains dropped by sources' own kernels: no memory, no room in the device's queue, too late for their time.
+    pub send_drops: u64,
+    /// Trains that sources' kernels did not cut into datagrams (`UDP_SEGMENT`).
+    pub segmentation_refused: u64,
+    /// Datagrams that were sent one by one because of that.
+    pub uncut: u64,
     /// How long losses took to be repaired: from when the bytes before arrived, or the lost ones were permitted, until they
     /// were here. One for each datagram that was sent again and needed. These times too are of builders
     /// as a whole.
@@ -240,6 +290,15 @@ pub struct ClockSummary {
     pub error_us: f64,
 }
 
+/// Triggers that were inhibited for one cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeadTimeCause {
+    /// In words; it names the builder's sink, or the source, that held the others up.
+    pub cause: String,
+    /// How many triggers.
+    pub inhibited: u64,
+}
+
 /// What became of a run: the closed ledger.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunReport {
@@ -265,8 +324,13 @@ pub struct RunReport {
     pub dead_time_fraction: f64,
     /// The part of the time in which no builder had a free slot.
     pub busy_fraction: f64,
+    /// What the inhibited triggers are put down to, the most frequent cause first.
+    #[serde(rename = "dead_time_causes")]
+    pub dead_time: Vec<DeadTimeCause>,
     /// What the network did.
     pub network: NetworkCounts,
+    /// Who was turned away, at the supervisor's port and those of the builders.
+    pub security: RefusalCounts,
     /// Every source of the run.
     pub sources: Vec<SourceSummary>,
     /// Every builder of the run.
@@ -275,6 +339,11 @@ pub struct RunReport {
     pub clock: ClockSummary,
     /// Everything that was not as it should be.
     pub problems: Vec<String>,
+    /// What happened and cost nothing: builders that left, and whose events others built; sources that were away while no event
+    /// needed them.
+    pub remarks: Vec<String>,
+    /// Why the run could not begin, or could not go on, if that was so.
+    pub failure: Option<String>,
 }
 
 impl EventCounts {

@@ -11,6 +11,7 @@
 //! | [`grant`], [`lane`] | the byte stream from one source to one builder, its counters, and what a shaper is |
 //! | [`source`], [`builder`] | the machines of the two ends |
 //! | [`trigger`], [`ledger`], [`supervisor`] | when events happen, what became of them, and who decides |
+//! | [`run_control`] | the states of a system, and what may be asked of it in which |
 //!
 //! Every machine has the same shape: `new`, inputs `push` / `handle_*` that take `now`, `handle_timeout(now)`,
 //! `next_timeout()`, and one door out, `poll(now)`, called until it answers `None`.
@@ -31,3 +32,4 @@ pub mod builder;
 pub mod trigger;
 pub mod ledger;
 pub mod supervisor;
+pub mod run_control;

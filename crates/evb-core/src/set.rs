@@ -55,6 +55,12 @@ impl SourceSet {
         self.zip(other, |a, b| a & !b)
     }
 
+    /// Those in both.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.zip(other, |a, b| a & b)
+    }
+
     /// Whether none is in.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
@@ -66,22 +72,41 @@ impl SourceSet {
     }
 
     /// The indices, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
-        let words = self.0;
-        (0..WORDS).flat_map(move |word| {
-            let mut bits = words[word];
-            core::iter::from_fn(move || {
-                let bit = bits.trailing_zeros() as usize;
-                bits &= bits.checked_sub(1)?;
-                Some(word * 64 + bit)
-            })
-        })
+    pub fn iter(&self) -> Indices {
+        Indices { words: self.0, at: if self.is_empty() { WORDS } else { 0 } }
     }
 
     fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         let mut words = self.0;
         words.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine = combine(*mine, theirs));
         Self(words)
+    }
+}
+
+/// The indices of a [`SourceSet`], ascending.
+///
+/// Most sets that are looked through, for each event, are empty: that has to cost little.
+#[derive(Clone, Debug)]
+pub struct Indices {
+    words: [u64; WORDS],
+    /// The word that is looked at.
+    at: usize,
+}
+
+impl Iterator for Indices {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        loop {
+            let word = self.words.get_mut(self.at)?;
+            let bit = word.trailing_zeros() as usize;
+            if let Some(lower) = word.checked_sub(1) {
+                *word &= lower;
+                return Some(self.at * 64 + bit);
+            }
+            self.at += 1;
+        }
     }
 }
 

@@ -8,7 +8,10 @@
 //! ```
 
 mod backlog;
+mod parking;
+mod seats;
 mod datagrams;
+mod holdings;
 
 #[cfg(test)]
 mod tests;
@@ -21,17 +24,20 @@ use bytes::BytesMut;
 pub use backlog::MAX_AHEAD;
 
 use backlog::{Backlog, Placed};
+use parking::Parking;
+use seats::Seats;
 
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
-    lane::{LaneError, OutgoingDatagrams, OutgoingLane, Taken},
+    lane::{LaneError, OutgoingDatagrams, OutgoingLane, Parked, Taken},
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
     wire::{
         control::{
-            Control, Decisions, Heartbeat, MalformedMessage, Report, SourceReport, Verdict, control, report,
+            Control, Decisions, Heartbeat, MalformedMessage, Report, SourceReport, TrainReport, Verdict,
+            control, report,
         },
         record::Announcement,
     },
@@ -48,7 +54,7 @@ pub struct SourceConfig {
     pub orphan_timeout: Duration,
     /// How often the supervisor hears of us at least.
     pub heartbeat: Duration,
-    /// All builders of the run, ascending; a builder's position is its lane's index.
+    /// All builders of the first roster, ascending; a builder's position is its lane's index, for the whole run.
     pub builders: Vec<BuilderId>,
     /// Whether readout makes fragments when they are wanted ([`Output::Wanted`]) instead of pushing them by itself.
     pub on_demand: bool,
@@ -109,6 +115,8 @@ pub enum PushError {
 pub struct SourceCore {
     config: SourceConfig,
     backlog: Backlog,
+    parking: Parking,
+    seats: Seats,
     lanes: Vec<OutgoingLane>,
     /// Of lanes whose records go by datagrams.
     datagrams: Vec<Option<OutgoingDatagrams>>,
@@ -117,6 +125,8 @@ pub struct SourceCore {
     connected: SourceSet,
     wanted: VecDeque<EventId>,
     announce: SourceSet,
+    /// Whether there is a connection to the supervisor.
+    is_supervised: bool,
     next_heartbeat: Instant,
     last_heard: Option<(u64, Instant)>,
     counters: SourceReport,
@@ -128,13 +138,16 @@ impl SourceCore {
         // An announcement says a payload's length in 32 bits (docs/protocol.md LANE-4).
         config.max_fragment = config.max_fragment.min(Bytes::new(u32::MAX.into()));
         Self {
-            backlog: Backlog::new(config.decided, config.orphan_timeout),
+            backlog: Backlog::new(config.decided, config.orphan_timeout, config.on_demand),
+            parking: Parking::default(),
+            seats: Seats::new(&config.builders),
             lanes: config.builders.iter().map(|_| OutgoingLane::default()).collect(),
             datagrams: config.builders.iter().map(|_| None).collect(),
             ranges: Vec::new(),
             connected: SourceSet::default(),
             wanted: VecDeque::new(),
             announce: SourceSet::default(),
+            is_supervised: true,
             next_heartbeat: now,
             last_heard: None,
             counters: SourceReport::default(),
@@ -156,7 +169,11 @@ impl SourceCore {
             });
         }
         let size = fragment.size().count();
-        let placed = self.backlog.push(fragment, now)?;
+        let placed = match self.parking.take_home(event) {
+            Some(Some(lane)) => Placed::Ready(lane, fragment),
+            Some(None) => Placed::Parked(fragment),
+            None => self.backlog.push(fragment, now)?,
+        };
         self.counters.pushed += 1;
         self.counters.pushed_bytes += size;
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
@@ -173,11 +190,13 @@ impl SourceCore {
         }
         self.counters.pushed += 1;
         self.counters.pushed_bytes += size.count();
-        match self.backlog.take_assigned(event) {
-            Some(lane) => {
+        let home = self.parking.take_home(event);
+        match home.or_else(|| self.backlog.take_assigned(event).map(Some)) {
+            Some(Some(lane)) if self.seats.is_listed(lane) => {
                 self.lanes[lane].promise(promise);
                 self.announce.insert(lane);
             }
+            Some(_) => self.parking.park(Parked::Promise(promise)),
             None => self.counters.duplicate += 1,
         }
         Ok(())
@@ -223,6 +242,18 @@ impl SourceCore {
         if (self.wanted.len() + told) as u64 > MAX_AHEAD { Err(fault) } else { Ok(()) }
     }
 
+    /// The connection to the supervisor is gone: nothing is said to it until there is another.
+    pub fn handle_supervisor_lost(&mut self) {
+        self.is_supervised = false;
+    }
+
+    /// We registered, or registered again.
+    pub fn handle_registered(&mut self, now: Instant) {
+        self.is_supervised = true;
+        self.next_heartbeat = now;
+        self.backlog.wait_anew(now);
+    }
+
     /// A heartbeat of the supervisor's.
     pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.last_heard = Some((heartbeat.sent_ns, now));
@@ -248,9 +279,9 @@ impl SourceCore {
         self.datagrams[lane] = None;
     }
 
-    /// Whether every builder can be reached.
+    /// Whether every builder of the roster can be reached.
     pub fn is_connected(&self) -> bool {
-        self.connected.len() == self.lanes.len()
+        (0..self.lanes.len()).all(|lane| self.connected.contains(lane) || !self.seats.is_listed(lane))
     }
 
     /// A builder grants.
@@ -275,13 +306,16 @@ impl SourceCore {
 
     /// Time passed: fragments that nobody decided about.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.counters.unexpected += self.backlog.expire(now);
+        if self.is_supervised {
+            self.counters.unexpected += self.backlog.expire(now);
+        }
         self.expire_datagrams(now);
     }
 
     /// When `handle_timeout` or `poll` has something to do without further input.
     pub fn next_timeout(&self) -> Option<Instant> {
-        earlier(earlier(Some(self.next_heartbeat), self.backlog.next_expiry()), self.next_datagram())
+        let supervised = earlier(Some(self.next_heartbeat), self.backlog.next_expiry());
+        earlier(supervised.filter(|_| self.is_supervised), self.next_datagram())
     }
 
     /// What is to be done next; permitted data is taken from the lanes beside it.
@@ -295,13 +329,13 @@ impl SourceCore {
                 return Some(Output::Announce(lane));
             }
         }
-        if self.next_heartbeat > now {
+        if self.next_heartbeat > now || !self.is_supervised {
             return None;
         }
         self.next_heartbeat = now + self.config.heartbeat;
         let (echo_ns, since) = self.last_heard.unwrap_or_default();
         let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
-        let heartbeat = Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns };
+        let heartbeat = Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None };
         Some(Output::Supervisor(Control { message: Some(control::Message::Heartbeat(heartbeat)) }))
     }
 
@@ -366,9 +400,14 @@ impl SourceCore {
         self.backlog.undecided()
     }
 
-    /// Fragments that are held until their builder commits them.
+    /// Fragments that are held until their builder commits them, or a builder is found for them.
     pub fn uncommitted(&self) -> usize {
-        self.lanes.iter().map(OutgoingLane::held_fragments).sum()
+        self.lanes.iter().map(OutgoingLane::held_fragments).sum::<usize>() + self.parking.len()
+    }
+
+    /// The lane of a builder that is or was in a roster.
+    pub fn lane_index(&self, builder: BuilderId) -> Option<usize> {
+        self.seats.lane(builder)
     }
 
     /// The configuration that it runs by.
@@ -377,9 +416,9 @@ impl SourceCore {
     }
 
     /// The final counters, for the supervisor.
-    pub fn report(&self, tcp_retransmits: u64) -> Control {
+    pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
-        let counters = SourceReport { tcp_retransmits, uncommitted, ..self.counters };
+        let counters = SourceReport { tcp_retransmits, uncommitted, trains, ..self.counters };
         let report = Report { report: Some(report::Report::Source(counters)) };
         Control { message: Some(control::Message::Report(report)) }
     }
@@ -387,10 +426,8 @@ impl SourceCore {
     fn place(&mut self, placed: Placed) {
         match placed {
             Placed::Waiting | Placed::Known => {}
-            Placed::Ready(lane, fragment) => {
-                self.lanes[lane].append(fragment);
-                self.announce.insert(lane);
-            }
+            Placed::Ready(lane, fragment) => self.deliver(lane, fragment),
+            Placed::Parked(fragment) => self.parking.park(Parked::Fragment(fragment)),
             Placed::Inhibited => self.counters.inhibited += 1,
             Placed::Closed => self.counters.closed += 1,
             Placed::Duplicate => self.counters.duplicate += 1,
@@ -402,6 +439,6 @@ impl SourceCore {
             message: "Decisions",
             problem: "assigned to a builder that is not in the roster",
         };
-        self.config.builders.binary_search(&builder).map_err(|_| fault)
+        self.seats.lane(builder).ok_or(fault)
     }
 }

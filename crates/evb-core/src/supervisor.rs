@@ -6,29 +6,55 @@
 mod plan;
 mod outstanding;
 mod slots;
-mod outbox;
 mod seats;
+mod dead_time;
+mod journal;
+mod outbox;
+mod incarnation;
 mod registration;
+mod holdings;
+mod reassigning;
+mod steering;
+mod joining;
 mod assigning;
 mod liveness;
 mod ending;
+mod recall;
+mod totals;
+mod recovery;
 mod summary;
+mod survey;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
+mod fault_model;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    id::{BuilderId, EventId, Peer, SourceId},
+    id::{BuilderId, Epoch, EventId, Peer, SourceId},
     ledger::{EventCounts, RunReport},
     set::SourceSet,
     time::{Instant, earlier},
     trigger::{Trigger, TriggerKind},
-    wire::control::{Control, control::Message},
+    units::Frequency,
+    wire::{
+        control::{Control, control::Message},
+        journal::Entry,
+    },
 };
 
-pub use plan::{AssignmentPolicy, PlanError, RunPlan};
+pub use plan::{AssignmentPolicy, PlanError, RunPlan, SourceLoss};
+pub use recovery::{RecoverError, Recovery, unfinished};
+pub use registration::NotReady;
+pub use steering::ChangeError;
+pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};
 
+use dead_time::DeadTime;
 use ending::Findings;
 use liveness::Pulse;
 use outbox::Outbox;
@@ -49,26 +75,52 @@ pub struct SupervisorCore {
     phase: Phase,
     sources: Vec<SourceSeat>,
     builders: Vec<BuilderSeat>,
-    /// Whom events are expected from now.
+    /// Who is connected and sends.
     up: SourceSet,
+    /// Who is away, and events wait for it.
+    awaited: SourceSet,
     roster_version: u32,
+    /// By version, whose fragments events have; as long as an event of that version is outstanding.
+    expected: BTreeMap<u32, SourceSet>,
     trigger: Trigger,
     /// External triggers that are not decided yet.
     pending: u64,
     slots: Slots,
     outstanding: Outstanding,
+    /// Outstanding events without a builder.
+    homeless: BTreeSet<u64>,
+    /// The last answer that a builder was asked for.
+    answer: u32,
     outbox: Outbox,
+    /// Of assignments from now on; at least the plan's.
+    epoch: Epoch,
     pulse: Pulse,
+    dead_time: DeadTime,
+    paused: bool,
+    /// The trigger's rate, if somebody has set it.
+    rate: Option<Frequency>,
     tally: Tally,
     findings: Findings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    Gathering { until: Instant },
-    Running { until: Option<Instant> },
-    Draining { until: Instant },
-    Reporting { until: Instant },
+    Gathering {
+        until: Instant,
+    },
+    Running {
+        until: Option<Instant>,
+    },
+    /// Goes on with a run of before, when its peers are back.
+    Recovering {
+        until: Instant,
+    },
+    Draining {
+        until: Instant,
+    },
+    Reporting {
+        until: Instant,
+    },
     Ended,
 }
 
@@ -106,6 +158,8 @@ pub enum Output {
         /// For the log.
         reason: String,
     },
+    /// Write this down before anything that comes later is sent; only where the plan wants a journal.
+    Journal(Box<Entry>),
     /// The ledger is closed. Flush all connections, and end.
     Ended(Box<RunReport>),
 }
@@ -118,6 +172,10 @@ pub enum RunState {
     Configured,
     /// Triggers come.
     Running,
+    /// Triggers are not taken, everything else goes on.
+    Paused,
+    /// The supervisor goes on with a run of before, and waits for its peers.
+    Recovering,
     /// No more triggers; what is outstanding is settled.
     Stopping,
     /// The ledger is closed.
@@ -137,6 +195,8 @@ pub struct Progress {
     pub sources_up: u32,
     /// Builders that get events.
     pub builders_up: u32,
+    /// All peers are registered and all lanes connected.
+    pub ready: bool,
 }
 
 /// The run in numbers, as the supervisor itself counts it.
@@ -153,6 +213,8 @@ struct Tally {
     last_trigger_possible: Option<Instant>,
     last_completion: Option<Instant>,
     drained: Option<Instant>,
+    /// When the ledger is closed.
+    exit_code: Option<u8>,
 }
 
 impl SupervisorCore {
@@ -162,25 +224,39 @@ impl SupervisorCore {
     /// [`PlanError`]: the plan cannot be carried out.
     pub fn new(plan: RunPlan, seed: u64, now: Instant) -> Result<Self, PlanError> {
         plan.check()?;
+        let mut core = Self::waiting(plan, seed, now);
+        core.journal_beginning(now);
+        Ok(core)
+    }
+
+    fn waiting(plan: RunPlan, seed: u64, now: Instant) -> Self {
         let sources = plan.sources.iter().map(|id| SourceSeat::new(*id)).collect();
         let builders = plan.builders.iter().map(|id| BuilderSeat::new(*id)).collect();
-        Ok(Self {
+        Self {
             seed,
             phase: Phase::Gathering { until: now + plan.start_timeout },
             sources,
             builders,
             up: SourceSet::default(),
+            awaited: SourceSet::default(),
             roster_version: 0,
+            expected: BTreeMap::new(),
             trigger: Trigger::new(plan.trigger, seed, now),
             pending: 0,
             slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length),
             outstanding: Outstanding::new(),
-            outbox: Outbox::new(&plan.builders),
+            homeless: BTreeSet::new(),
+            answer: 0,
+            outbox: Outbox::new(&plan.builders, plan.journal),
+            epoch: plan.epoch,
             pulse: Pulse::new(now, plan.heartbeat),
+            dead_time: DeadTime::default(),
+            paused: false,
+            rate: None,
             tally: Tally::default(),
             findings: Findings::default(),
             plan,
-        })
+        }
     }
 
     /// A message from a registered peer (docs/protocol.md CTRL-4).
@@ -194,8 +270,9 @@ impl SupervisorCore {
         match (peer, message) {
             (_, Message::Heartbeat(heartbeat)) => self.handle_heartbeat(peer, &heartbeat, now),
             (Peer::Builder(id), Message::Completions(completions)) => {
-                self.handle_completions(id, &completions, now);
+                self.handle_completions(id, completions, now);
             }
+            (Peer::Builder(id), Message::Accepted(accepted)) => self.handle_accepted(id, accepted.answer),
             (Peer::Source(id), Message::Ready(_)) => self.handle_ready(id, now),
             (_, Message::Triggers(_)) if self.plan.trigger != TriggerKind::External => {
                 self.expel(peer, "it sent triggers, and this run's trigger is not external", now);
@@ -203,6 +280,8 @@ impl SupervisorCore {
             (_, Message::Triggers(triggers)) => {
                 self.trigger(triggers.count, now);
             }
+            // Nobody has begun this run: who does not want it leaves it to the others.
+            (_, Message::Stop(_)) if self.plan.hold => self.let_go(peer),
             (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
             (_, Message::Report(report)) => self.handle_report(peer, report, now),
             (_, other) => {
@@ -218,15 +297,18 @@ impl SupervisorCore {
             self.beat(now);
         }
         match self.phase {
-            Phase::Gathering { until } if now >= until => self.fail_to_start(now),
+            Phase::Gathering { until } if now >= until && !self.plan.hold => self.fail_to_start(now),
             Phase::Running { until } => {
                 self.take_due_triggers(now, until);
                 // Triggers that came in time are all taken first, however late we are.
-                let over = |until| now >= until && self.trigger.next_due().is_none_or(|due| due > until);
+                let due = self.trigger.next_due().filter(|_| self.takes_triggers());
+                let over = |until| now >= until && due.is_none_or(|due| due > until);
                 if until.is_some_and(over) && self.is_running() {
                     self.begin_draining("its duration is over", now);
                 }
             }
+            Phase::Recovering { until } if now >= until => self.go_on(now),
+            Phase::Recovering { .. } => self.take_due_triggers(now, None),
             Phase::Draining { until } if now >= until => self.give_outstanding_up(now),
             Phase::Reporting { until } if now >= until => self.close_ledger(now),
             _ => {}
@@ -236,10 +318,13 @@ impl SupervisorCore {
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
     pub fn next_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
+            Phase::Gathering { .. } if self.plan.hold => None,
+            Phase::Running { .. } | Phase::Recovering { .. } if self.pending > 0 => Some(Instant::ZERO),
             Phase::Gathering { until } | Phase::Draining { until } | Phase::Reporting { until } => {
                 Some(until)
             }
-            Phase::Running { .. } if self.pending > 0 => Some(Instant::ZERO),
+            Phase::Recovering { until } => earlier(Some(until), self.trigger.next_due()),
+            Phase::Running { until } if !self.takes_triggers() => until,
             Phase::Running { until } => earlier(until, self.trigger.next_due()),
             Phase::Ended => return None,
         };
@@ -251,7 +336,10 @@ impl SupervisorCore {
         if let Some(output) = self.outbox.pop() {
             return Some(output);
         }
+        self.place_homeless(now);
         self.assign_freely(now);
+        self.answer_completions();
+        self.dismiss_builders();
         self.drain_if_done(now);
         self.close_batches();
         self.outbox.pop()
@@ -261,10 +349,10 @@ impl SupervisorCore {
     pub fn stop(&mut self, cause: &str, now: Instant) {
         match self.phase {
             Phase::Gathering { .. } => {
-                self.findings.problem(format!("stopped before it began: {cause}"));
+                self.problem(format!("stopped before it began: {cause}"), now);
                 self.begin_draining(cause, now);
             }
-            Phase::Running { .. } => self.begin_draining(cause, now),
+            Phase::Running { .. } | Phase::Recovering { .. } => self.begin_draining(cause, now),
             Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
         }
     }
@@ -274,7 +362,9 @@ impl SupervisorCore {
         Progress {
             state: match self.phase {
                 Phase::Gathering { .. } => RunState::Configured,
+                Phase::Running { .. } if self.paused => RunState::Paused,
                 Phase::Running { .. } => RunState::Running,
+                Phase::Recovering { .. } => RunState::Recovering,
                 Phase::Draining { .. } | Phase::Reporting { .. } => RunState::Stopping,
                 Phase::Ended => RunState::Ended,
             },
@@ -282,7 +372,14 @@ impl SupervisorCore {
             outstanding: self.outstanding.len() as u64,
             sources_up: self.up.len() as u32,
             builders_up: self.builders.iter().filter(|seat| seat.is_active()).count() as u32,
+            ready: self.is_ready(),
         }
+    }
+
+    /// Everybody who may take part: sources in the order of the roster, then builders.
+    pub fn peers(&self) -> Vec<Peer> {
+        let sources = self.sources.iter().map(|seat| Peer::Source(seat.id));
+        sources.chain(self.builders.iter().map(|seat| Peer::Builder(seat.id))).collect()
     }
 
     /// The highest event id that has a decision.
@@ -294,8 +391,32 @@ impl SupervisorCore {
         matches!(self.phase, Phase::Running { .. })
     }
 
+    /// Whether events are assigned or settled, or will be.
+    fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. } | Phase::Recovering { .. } | Phase::Draining { .. })
+    }
+
+    fn is_under_way_or_reporting(&self) -> bool {
+        self.is_under_way() || matches!(self.phase, Phase::Reporting { .. })
+    }
+
+    /// Whether builders may be given events: new ones, or those of a builder that is gone.
+    fn is_settling(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. } | Phase::Draining { .. })
+    }
+
     fn close_batches(&mut self) {
-        self.outbox.close_batches(self.up, self.roster_version);
+        let blames = &mut self.dead_time;
+        self.outbox.close_batches(self.up, self.roster_version, self.epoch, || blames.take_fresh());
+    }
+
+    /// Whose fragments the events of a roster version have.
+    fn expected_by(&self, version: u32) -> SourceSet {
+        self.expected.get(&version).copied().unwrap_or_default()
+    }
+
+    fn source_ids(&self, set: SourceSet) -> Vec<u32> {
+        set.iter().map(|index| self.sources[index].id.number().into()).collect()
     }
 
     /// Sends a message behind all decisions so far.
@@ -345,5 +466,8 @@ fn kind(message: &Message) -> &'static str {
         Message::RunEnd(_) => "a run end",
         Message::Triggers(_) => "triggers",
         Message::Ready(_) => "a ready",
+        Message::Accounted(_) => "an accounted",
+        Message::Accepted(_) => "an accepted",
+        Message::Holdings(_) => "holdings",
     }
 }

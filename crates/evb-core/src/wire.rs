@@ -7,6 +7,7 @@
 
 pub mod preamble;
 pub mod control;
+pub mod journal;
 pub mod record;
 pub mod datagram;
 

@@ -126,13 +126,14 @@ fn failures_fit_the_message_whatever_their_number_and_words() {
         deadline: Duration::from_secs(1),
         heartbeat: Duration::from_secs(1),
         shared_clock: true,
+        lease: Duration::ZERO,
         sources: vec![SourceId::new(1)],
         max_fragment: vec![Bytes::kib(1)],
     };
     let now = Instant::from_nanos(1);
     let mut core = BuilderCore::new(config, Never(GrantCounters::default()), now);
-    core.handle_roster(1, SourceSet::first(1), now);
-    core.handle_roster(2, SourceSet::default(), now);
+    core.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
+    core.handle_roster(2, SourceSet::default(), SourceSet::default(), now);
     let (mut assignments, mut last) =
         (Assignments { roster_version: 2, ..Assignments::default() }, Default::default());
     for event in 1..=slots as u64 {
@@ -144,7 +145,7 @@ fn failures_fit_the_message_whatever_their_number_and_words() {
         .collect();
     assert_eq!(events.len(), slots);
     for event in events {
-        core.handle_failed(event, "π".repeat(10_000), now);
+        core.handle_failed(event, &"π".repeat(10_000), now);
     }
     let mut exceptions = 0;
     while let Some(output) = core.poll(now) {

@@ -13,7 +13,7 @@ use evb_core::{
             Assignments, Completions, Control, Decisions, Exception, Hello, HelloReply, LaneState, Refusal,
             Verdict, Welcome, control::Message, exception::Outcome, hello_reply::Reply, refusal::Reason,
         },
-        preamble::{ConnectionKind, PREAMBLE_LENGTH, check_preamble, preamble},
+        preamble::{ConnectionKind, PREAMBLE_LENGTH, Spoken, check_preamble, preamble},
         record::{
             ANNOUNCEMENT, Announcement, COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_fragment_header,
             decode_range, encode_commit,
@@ -140,7 +140,7 @@ fn encoded() -> BTreeMap<String, Vec<u8>> {
 
 fn after_preamble(bytes: &[u8]) -> &[u8] {
     let (preamble, message) = bytes.split_first_chunk::<PREAMBLE_LENGTH>().unwrap();
-    assert_eq!(check_preamble(*preamble, ConnectionKind::Lane), Ok(()));
+    assert_eq!(check_preamble(*preamble, ConnectionKind::Lane), Ok(Spoken::Clear));
     unframed(message)
 }
 

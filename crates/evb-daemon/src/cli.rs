@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    bench, check, doctor, plan, probe_buffer, provision, run,
+    bench, check, ctl, doctor, keygen,
+    log::{self, LogFormat},
+    plan, probe_buffer, provision, run,
     tools::{dump, merge, verify},
 };
 
@@ -16,6 +18,9 @@ use crate::{
     about = "The event builder: all fragments of one event on one machine, none dropped"
 )]
 struct Cli {
+    /// How log lines are written.
+    #[arg(long, global = true, value_enum, default_value_t)]
+    log_format: LogFormat,
     #[command(subcommand)]
     command: Command,
 }
@@ -24,6 +29,8 @@ struct Cli {
 enum Command {
     /// Run the system that a configuration describes, or some of its roles.
     Run(run::RunArguments),
+    /// Give commands to a running evbd and see how it is: run control.
+    Ctl(ctl::CtlArguments),
     /// Read a configuration, apply admission control and show the sums behind it.
     Check(check::CheckArguments),
     /// The sums of planning from numbers on the command line, and a configuration to begin with.
@@ -36,6 +43,8 @@ enum Command {
     Dump(dump::DumpArguments),
     /// Merge a run's files, of all builders, into files in event order.
     Merge(merge::MergeArguments),
+    /// Make a key that all machines of a system share, for `[security] mode = "psk"`.
+    Keygen(keygen::KeygenArguments),
     /// Print, apply, remove or read back the kernel's traffic control for this host's part of a configuration.
     Provision(provision::ProvisionArguments),
     /// Measure the usable buffer of a switch port: `listen` on the builder's host, `send` on two or more sources' hosts.
@@ -52,26 +61,20 @@ enum Command {
 
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
-    start_log();
-    match Cli::parse().command {
+    let cli = Cli::parse();
+    log::start(cli.log_format);
+    match cli.command {
         Command::Run(arguments) => run::main(&arguments),
+        Command::Ctl(arguments) => ctl::main(&arguments),
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Verify(arguments) => verify::main(&arguments),
         Command::Dump(arguments) => dump::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),
+        Command::Keygen(arguments) => keygen::main(&arguments),
         Command::Provision(arguments) => provision::main(&arguments),
         Command::ProbeBuffer { end } => probe_buffer::main(&end),
         Command::Bench { what } => bench::main(&what),
         Command::Check(arguments) => check::main(&arguments),
         Command::Plan(arguments) => plan::main(&arguments),
     }
-}
-
-/// Log lines go to standard error; `EVBD_LOG` chooses how many, by default warnings and worse.
-fn start_log() {
-    use tracing_subscriber::EnvFilter;
-
-    let filter = EnvFilter::try_from_env("EVBD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(std::io::stderr).init();
 }

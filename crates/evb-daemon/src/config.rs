@@ -10,27 +10,36 @@ mod endpoint;
 mod section;
 mod run;
 mod trigger;
-mod supervisor;
 mod shared;
 mod network;
-mod security;
+mod control;
 mod entries;
 mod input;
+mod security;
 mod source;
 mod builder;
+mod supervisor;
 mod classes;
 mod shaping;
+mod slots;
 #[cfg(test)]
 mod tests;
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
-use evb_core::{id::Peer, units::Rate};
-use evb_shaper::{ByteMeasure, Pace, cost::PacketCost};
+use evb::builder::out_of_order_window;
+use evb_core::{
+    builder::slot_memory,
+    id::Peer,
+    units::{Bytes, Rate},
+};
+use evb_shaper::{ByteMeasure, Pace, Shaping, cost::PacketCost};
 use toml::de::DeTable;
 
 pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
 pub use classes::{ClassEntry, ClassesConfig};
+pub use control::ControlConfig;
+pub(crate) use endpoint::is_loopback;
 pub use endpoint::{Endpoint, EndpointError};
 pub use evb_net::pacing::Transport;
 pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
@@ -41,7 +50,7 @@ pub use security::SecurityMode;
 pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin, nine_tenths};
 pub use shared::SharedBuffer;
 pub use source::SourceEntry;
-pub use supervisor::{AssignmentPolicy, SupervisorConfig};
+pub use supervisor::{AssignmentPolicy, SourceLoss, SupervisorConfig};
 pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
 
 use self::{
@@ -62,6 +71,8 @@ pub struct Config {
     pub shaping: ShapingConfig,
     /// Whom the network is trusted with.
     pub security: SecurityMode,
+    /// How run control is reached; `None`: one run, then the end.
+    pub control: Option<ControlConfig>,
     /// All sources; ids are distinct.
     pub sources: Vec<SourceEntry>,
     /// All builders; ids and addresses are distinct.
@@ -71,7 +82,44 @@ pub struct Config {
 impl Config {
     /// What packets cost on these links.
     pub fn cost(&self) -> PacketCost {
-        shaping::packet_cost(&self.network, self.shaping.cell)
+        shaping::packet_cost(&self.network, self.shaping.cell, self.security.is_protected())
+    }
+
+    /// Events outstanding per builder: what is given, or what sizes, budgets and links ask for.
+    pub fn slots(&self) -> u32 {
+        self.supervisor.slots.unwrap_or_else(|| slots::usual(self))
+    }
+
+    /// The most payload memory that a slot of a builder can take.
+    pub fn slot_memory(&self) -> Bytes {
+        slot_memory(self.sources.iter().map(|source| source.max_fragment))
+    }
+
+    /// What a builder may hold of datagrams that came early, beside its slots.
+    pub fn out_of_order_memory(&self, builder: &BuilderEntry) -> Bytes {
+        let lanes = self.sources.len();
+        match self.network.transport {
+            Transport::Tcp => Bytes::ZERO,
+            Transport::Udp => out_of_order_window(&self.shaping(builder.budget), lanes) * lanes as u64,
+        }
+    }
+
+    /// When sources may send; `budget` is the builder's share.
+    pub fn shaping(&self, budget: Bytes) -> Shaping {
+        let shaping = &self.shaping;
+        match shaping.mode {
+            ShapingMode::Credit => Shaping::Credit {
+                budget,
+                chunk: shaping.chunk,
+                sources_at_once: shaping.sources_at_once.map(|count| count as usize),
+            },
+            ShapingMode::Window => Shaping::Window { window: shaping.window },
+            ShapingMode::TokenBucket => match shaping.rate {
+                Some(rate) => Shaping::TokenBucket(self.pace(rate)),
+                None => Shaping::None,
+            },
+            ShapingMode::None => Shaping::None,
+        }
     }
 
     /// A pace of that rate. Unless it is given, its burst is the usual one, or, where that is less, the lane's part of a port's
@@ -190,7 +238,7 @@ fn problems(file: &str, text: &str, notes: Notes) -> Problems {
 fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let mut root = Section::new(notes, "", 0..0, Some(table));
     let security = security::read(root.table("security"));
-    notes.open.set(security == SecurityMode::None);
+    notes.open.set(security != SecurityMode::LoopbackOnly);
 
     let run = run::read(root.table_or_empty("run"));
     let given = root.table("supervisor");
@@ -205,6 +253,8 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let mut shaping_section = root.table_or_empty("shaping");
     let shaping = shaping::read(&mut shaping_section, network.transport);
 
+    let control = root.table("control").and_then(control::read);
+
     let sources = entries::read(&mut root, "source", |section, id| source::read(section, id, group));
     let builders = entries::read(&mut root, "builder", builder::read);
     root.finish();
@@ -212,9 +262,10 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
 
     let sources: Vec<SourceEntry> = sources.into_iter().map(|placed| placed.entry).collect();
     let mut builders: Vec<BuilderEntry> = builders.into_iter().map(|placed| placed.entry).collect();
-    let shaping = shaping.resolve(&shaping_section, &network, sources.len(), &mut builders);
+    let shaping =
+        shaping.resolve(&shaping_section, &network, security.is_protected(), sources.len(), &mut builders);
     shaping_section.finish();
-    Some(Config { run, supervisor: supervisor?, network, shaping, security, sources, builders })
+    Some(Config { run, supervisor: supervisor?, network, shaping, security, control, sources, builders })
 }
 
 /// No two may listen at one address.

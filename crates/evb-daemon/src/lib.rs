@@ -1,5 +1,6 @@
 //! `evbd`: the event builder as a daemon. **Who** takes part and **where**, read from one TOML file.
 
+mod log;
 pub mod figure;
 pub mod memory;
 pub mod config;
@@ -7,8 +8,12 @@ pub mod admission;
 pub mod check;
 mod plan;
 mod inputs;
+mod control;
+mod ctl;
+mod service;
 pub mod run;
 pub mod bench;
+mod keygen;
 mod tools;
 mod provision;
 mod probe_buffer;

@@ -1,32 +1,34 @@
 //! `evbd run`: hosts roles until the run is over.
 
 mod build;
+mod doors;
 mod progress;
 mod roles;
+mod signals;
+mod host;
 mod summary;
+mod system;
+mod controlled;
+mod member;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use evb::{
-    builder::Builder,
-    role::{RoleError, RunOutcome},
-    source::Source,
-    supervisor::{Supervisor, SupervisorHandle},
-};
-use evb_core::{id::Peer, ledger::RunReport};
-use evb_net::pacing::Choice;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::JoinSet,
-};
+use evb::role::RoleError;
+use evb_core::id::Peer;
 
-pub(crate) use build::{lane_frames, shaping};
+pub(crate) use build::lane_frames;
+pub(crate) use host::here;
 pub use roles::RoleArgument;
+
+use build::Shared;
+use host::Host;
+use summary::Publisher;
 
 use crate::{
     check::{self, Admitted, BAD_CONFIGURATION},
-    config::Config,
+    config::ControlConfig,
     memory::machine_memory,
+    service::Service,
 };
 
 /// What the command line says.
@@ -37,12 +39,16 @@ pub struct RunArguments {
     /// Host only this role: `supervisor`, `source:3` or `builder:1`. May be given several times; all roles by default.
     #[arg(long = "role")]
     roles: Vec<RoleArgument>,
-    /// Write the summary as JSON to this file.
+    /// Write the summary as JSON to this file; `{run}` in its name stands for the run number.
     #[arg(long)]
     summary: Option<PathBuf>,
     /// No progress on the terminal, and no table at the end.
     #[arg(long)]
     quiet: bool,
+    /// Stay after the run and take commands (`evbd ctl`), as with a section `[control]` in the configuration. Processes without
+    /// the supervisor join run after run.
+    #[arg(long)]
+    control: bool,
 }
 
 /// Why a run could not take place or be finished.
@@ -101,169 +107,38 @@ pub fn main(arguments: &RunArguments) -> ExitCode {
 }
 
 fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
-    let config = Arc::new(admitted.config);
+    let mut config = admitted.config;
+    if arguments.control {
+        config.control.get_or_insert_with(ControlConfig::usual);
+    }
+    let config = Arc::new(config);
     let hosted = roles::hosted(&arguments.roles, &config)?;
+    // Before anything is asked of the system: a key that cannot be read is the operator's to mend.
+    build::security(&config)?;
+    doors::open_doors(&config).iter().for_each(|door| tracing::warn!("{door}"));
+    let publisher = Publisher::new(arguments.summary.clone(), arguments.quiet);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match &config.control {
+        Some(control) if hosted.contains(&Peer::Supervisor) => {
+            let control = control.clone();
+            return runtime.block_on(controlled::run(arguments, config, &control, publisher));
+        }
+        Some(_) => return runtime.block_on(member::run(arguments, config, publisher)),
+        None => {}
+    }
     let number = build::run_number(&config, &hosted)?;
-    let executor = build::executor(&config, &hosted)?;
-    if let Some(choice) = executor.as_ref().filter(|_| !arguments.quiet) {
+    let shared = Shared { executor: build::executor(&config, &hosted)?.map(Arc::new), ..Shared::default() };
+    if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
         eprintln!("departures are kept by {}: {}", choice.executor.offload(), choice.reason);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut host = Host::start(Arc::clone(&config), &hosted, number, executor).await?;
-        let ended = host.finish(arguments.quiet).await?;
-        summary::publish(&ended, arguments.summary.as_deref(), arguments.quiet)
-    })
-}
-
-/// Runs a whole system in this process, without progress or signals, and returns its closed ledger.
-pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
-    let config = Arc::new(config);
-    let hosted = roles::hosted(&[], &config)?;
-    let number = build::run_number(&config, &hosted)?;
-    let executor = build::executor(&config, &hosted)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(async {
-        let mut host = Host::start(Arc::clone(&config), &hosted, number, executor).await?;
-        host.join_all().await?;
-        host.outcome().await
-    })?;
-    match ended {
-        Ended::Closed(report) => Ok(*report),
-        Ended::Part(_) => Err(RunError::Supervisor("it was not hosted".to_owned())),
-    }
-}
-
-/// What this process knows when its run is over.
-enum Ended {
-    /// It hosted the supervisor: the closed ledger.
-    Closed(Box<RunReport>),
-    /// It hosted others: the counters of its roles.
-    Part(Vec<(Peer, RunOutcome)>),
-}
-
-/// The roles of this process.
-struct Host {
-    supervisor: Option<(SupervisorHandle, tokio::task::JoinHandle<Result<RunReport, RunError>>)>,
-    peers: JoinSet<Result<(Peer, Joined), RunError>>,
-    joined: Vec<(Peer, Joined)>,
-    /// How many events the run is to have, if that is said.
-    events: Option<u64>,
-}
-
-/// A role that takes part.
-#[derive(Clone)]
-enum Joined {
-    Source(Source),
-    Builder(Builder),
-}
-
-impl Joined {
-    fn stop(&self, cause: &str) {
-        match self {
-            Self::Source(source) => source.stop(cause),
-            Self::Builder(builder) => builder.stop(cause),
-        }
-    }
-
-    async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
-        match self {
-            Self::Source(source) => source.finished().await,
-            Self::Builder(builder) => builder.finished().await,
-        }
-    }
-}
-
-impl Host {
-    async fn start(
-        config: Arc<Config>,
-        hosted: &[Peer],
-        number: Option<evb_core::id::RunNumber>,
-        executor: Option<Choice>,
-    ) -> Result<Self, RunError> {
-        let executor = executor.map(Arc::new);
-        let mut supervisor = None;
-        if hosted.contains(&Peer::Supervisor) {
-            let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
-            let bound =
-                Supervisor::bind(build::supervisor(&config, number)).await.map_err(|error| fault(&error))?;
-            let handle = bound.handle();
-            let run =
-                async move { bound.run().await.map_err(|error| RunError::Supervisor(error.to_string())) };
-            supervisor = Some((handle, tokio::spawn(run)));
-        }
-        let mut peers = JoinSet::new();
-        for peer in hosted.iter().copied().filter(|peer| *peer != Peer::Supervisor) {
-            let (config, executor) = (Arc::clone(&config), executor.clone());
-            peers.spawn(async move { Ok((peer, build::join(&config, executor.as_deref(), peer).await?)) });
-        }
-        Ok(Self { supervisor, peers, joined: Vec::new(), events: config.run.events })
-    }
-
-    /// Waits for the end of the run, through signals.
-    async fn finish(&mut self, quiet: bool) -> Result<Ended, RunError> {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let display = self.supervisor.as_ref().filter(|_| !quiet).map(|(handle, _)| handle.clone());
-        let display = display.map(|handle| tokio::spawn(progress::show(handle, self.events)));
-        let mut signals = 0;
-        let ended = loop {
-            let end = async {
-                self.join_all().await?;
-                self.outcome().await
-            };
-            tokio::select! {
-                ended = end => break ended,
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            signals += 1;
-            if signals > 1 {
-                eprintln!("interrupted again: leaving at once; the ledger stays open");
-                std::process::exit(130);
-            }
-            eprintln!("stopping: no more triggers, then what is under way is built (again to leave at once)");
-            self.stop("interrupted by a signal").await;
+        let service = Service::from_environment(shared.beats.clone());
+        let mut host = Host::start(config, &hosted, number, shared).await?;
+        let look = host.look();
+        let ended = tokio::select! {
+            ended = host.finish(arguments.quiet, &service) => ended?,
+            () = service.attend(|| std::future::ready(look())) => return Ok(0),
         };
-        if let Some(display) = display {
-            display.abort();
-            // Aborted on purpose.
-            let _ = display.await;
-        }
-        ended
-    }
-
-    async fn join_all(&mut self) -> Result<(), RunError> {
-        while let Some(joined) = self.peers.join_next().await {
-            let joined = joined.map_err(|error| RunError::Supervisor(error.to_string()))?;
-            self.joined.push(joined?);
-        }
-        Ok(())
-    }
-
-    async fn outcome(&mut self) -> Result<Ended, RunError> {
-        let mut parts = Vec::new();
-        for (peer, joined) in &self.joined {
-            let peer = *peer;
-            let outcome = joined.finished().await.map_err(|error| RunError::Role { peer, error })?;
-            parts.push((peer, outcome));
-        }
-        match &mut self.supervisor {
-            Some((_, run)) => {
-                let report = run.await.map_err(|error| RunError::Supervisor(error.to_string()))??;
-                Ok(Ended::Closed(Box::new(report)))
-            }
-            None => Ok(Ended::Part(parts)),
-        }
-    }
-
-    async fn stop(&self, cause: &str) {
-        match (&self.supervisor, self.joined.first()) {
-            // Over already is as good.
-            (Some((handle, _)), _) => drop(handle.stop(cause).await),
-            (None, Some((_, joined))) => joined.stop(cause),
-            // Nothing has joined a run yet.
-            (None, None) => std::process::exit(130),
-        }
-    }
+        publisher.publish_end(&ended)
+    })
 }

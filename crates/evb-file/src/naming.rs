@@ -40,12 +40,12 @@ pub fn parse_file_name(name: &str) -> Option<(RunNumber, Option<BuilderId>, u32)
 /// The event files of a run in a directory, sorted by name. A directory that does not exist has none.
 pub fn existing_files(dir: &Path, run: RunNumber) -> Result<Vec<PathBuf>, FileError> {
     let named = named_files(dir)?.into_iter();
-    Ok(named.filter(|(of, _, _)| *of == run).map(|(_, _, path)| path).collect())
+    Ok(named.filter(|(of, ..)| *of == run).map(|(.., path)| path).collect())
 }
 
 /// The number after the highest run that has event files in this directory; 1 for a fresh one.
 pub fn next_free_run(dir: &Path) -> Result<RunNumber, FileError> {
-    let highest = named_files(dir)?.into_iter().map(|(run, _, _)| run.number()).max();
+    let highest = named_files(dir)?.into_iter().map(|(run, ..)| run.number()).max();
     Ok(RunNumber::new(highest.map_or(1, |run| run.saturating_add(1))))
 }
 
@@ -60,11 +60,14 @@ pub fn files_at(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(found)
 }
 
-/// Run, builder and path of every file in `dir` that is named as an event file.
-pub(crate) fn named_files(dir: &Path) -> Result<Vec<(RunNumber, Option<BuilderId>, PathBuf)>, FileError> {
+/// What a file's name says, and its path.
+pub(crate) type NamedFile = (RunNumber, Option<BuilderId>, u32, PathBuf);
+
+/// Run, builder, sequence and path of every file in `dir` that is named as an event file.
+pub(crate) fn named_files(dir: &Path) -> Result<Vec<NamedFile>, FileError> {
     let named = entries(dir)?.into_iter().filter_map(|path| {
-        let (run, builder, _) = parse_file_name(path.file_name()?.to_str()?)?;
-        Some((run, builder, path))
+        let (run, builder, sequence) = parse_file_name(path.file_name()?.to_str()?)?;
+        Some((run, builder, sequence, path))
     });
     Ok(named.collect())
 }

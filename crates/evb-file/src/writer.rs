@@ -22,6 +22,7 @@ use crate::{
     format::{FileHeader, MAX_RECORDS, MAX_SOURCES, record_size},
     index::index_size,
     naming::{file_name, named_files},
+    reader::EventFile,
 };
 use disk::{Disk, LocalDisk};
 use output::Output;
@@ -99,7 +100,11 @@ pub struct EventFileWriter {
 }
 
 impl EventFileWriter {
-    /// Makes the directory if need be and begins the first file. Files of the same run and builder must not exist.
+    /// Makes the directory if need be and begins the first file. Files of the same run and builder may exist if they are of
+    /// the same life of the run, by their epoch: then a builder that was killed goes on behind them, and changes none.
+    ///
+    /// # Errors
+    /// [`CreateError::Exists`]: the run was taken by another life of it, or before.
     pub fn create(
         dir: impl Into<PathBuf>,
         identity: FileIdentity,
@@ -128,16 +133,9 @@ impl EventFileWriter {
         if identity.sources.len() > MAX_SOURCES {
             return Err(CreateError::Sources { count: identity.sources.len() });
         }
-        let run = identity.run;
-        let in_the_way = |builder: Option<BuilderId>| merged || builder == Some(identity.builder);
-        let taken =
-            named_files(&dir)?.into_iter().find(|(of, builder, _)| *of == run && in_the_way(*builder));
-        if let Some((_, _, path)) = taken {
-            return Err(CreateError::Exists { path, run });
-        }
+        let next_sequence = next_sequence(&dir, &identity, merged)?;
         let finished = Written::default();
-        let mut writer =
-            Self { dir, identity, merged, options, disk, output: None, next_sequence: 0, finished };
+        let mut writer = Self { dir, identity, merged, options, disk, output: None, next_sequence, finished };
         writer.make_dir()?;
         writer.next_file()?;
         Ok(writer)
@@ -162,6 +160,23 @@ impl EventFileWriter {
             Ok(()) => Ok(()),
             Err(file) => Err(self.failed(file, None)),
         }
+    }
+
+    /// Takes the file away again if it holds no event, and no other file was begun: of a run that never began, nothing stays.
+    ///
+    /// # Errors
+    /// As [`Self::close`].
+    pub fn close_or_remove(self) -> Result<Written, WriteError> {
+        if self.finished.files > 0 || self.output.as_ref().is_none_or(|output| output.events() > 0) {
+            return self.close();
+        }
+        let path = self.path();
+        let file = |source| WriteError::Failed {
+            file: FileError::of("remove", &path)(source),
+            not_accepted: Vec::new(),
+        };
+        std::fs::remove_file(&path).map_err(file)?;
+        Ok(Written::default())
     }
 
     /// Commits, and writes the index of the last file.
@@ -218,7 +233,15 @@ impl EventFileWriter {
                 self.finish_file()?;
             }
         }
-        if self.output.is_none() { self.next_file() } else { Ok(()) }
+        if self.output.as_ref().is_some_and(|output| output.events() == 0 && output.is_removed()) {
+            self.output = None;
+        }
+        if self.output.is_none() {
+            // Whoever removed a file may have removed its directory.
+            std::fs::create_dir_all(&self.dir).map_err(FileError::of("create the directory", &self.dir))?;
+            return self.next_file();
+        }
+        Ok(())
     }
 
     fn finish_file(&mut self) -> Result<(), FileError> {
@@ -269,6 +292,26 @@ impl EventFileWriter {
     fn failed(&mut self, file: FileError, event: Option<EventId>) -> WriteError {
         let mut not_accepted = self.output.as_mut().map_or_else(Vec::new, Output::roll_back);
         not_accepted.extend(event);
+        // Nothing can be done for what was committed to a file that somebody removed; the next event begins another one.
+        self.output.take_if(|output| output.is_removed());
         WriteError::Failed { file, not_accepted }
     }
+}
+
+/// The number of the first file to write: 0, or behind those of the same life of the run. One whose head is torn belongs to
+/// nobody, and stays as it is.
+fn next_sequence(dir: &Path, identity: &FileIdentity, merged: bool) -> Result<u32, CreateError> {
+    let run = identity.run;
+    let mut next = 0;
+    for (of, builder, sequence, path) in named_files(dir)? {
+        if of != run || !(merged || builder == Some(identity.builder)) {
+            continue;
+        }
+        let is_ours = |file: EventFile| !merged && file.header().epoch == identity.epoch;
+        if !EventFile::open(&path).map_or(true, is_ours) {
+            return Err(CreateError::Exists { path, run });
+        }
+        next = next.max(sequence.saturating_add(1));
+    }
+    Ok(next)
 }

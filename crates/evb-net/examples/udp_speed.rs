@@ -103,7 +103,7 @@ async fn receive(socket: &mut DatagramSocket, over: &AtomicBool) -> u64 {
                 return Poll::Ready(());
             }
         }
-        if socket.poll_recv(cx, TURN, |_, _| received += 1).unwrap() == Progress::More {
+        if socket.poll_recv(cx, TURN, |_, run| received += run.len() as u64).unwrap() == Progress::More {
             cx.waker().wake_by_ref();
         }
         Poll::Pending

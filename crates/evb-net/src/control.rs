@@ -21,10 +21,11 @@ use tokio::net::TcpStream;
 
 use crate::{
     class::TrafficClass,
-    handshake::{self, HandshakeError},
+    handshake::{self, Channel, HandshakeError},
+    security::{Forged, Security, Session},
 };
 
-pub use connect::{ConnectError, connect, connect_any, open, set_control_options};
+pub use connect::{ConnectError, connect, connect_any, connect_secured, open, set_control_options};
 
 /// How many bytes may wait for a slow peer before it is dropped (docs/protocol.md CTRL-7).
 pub const OUTGOING_LIMIT: usize = 4 << 20;
@@ -50,6 +51,12 @@ pub enum LinkError {
     /// The bytes are no message (docs/protocol.md CTRL-3).
     #[error("the peer sent bytes that are no control message: {0}")]
     Malformed(#[from] prost::DecodeError),
+    /// The bytes are not those of a peer with the key.
+    #[error(transparent)]
+    Forged(#[from] Forged),
+    /// So much was sent that the numbers of parcels are used up.
+    #[error("this connection's keys are used up; it is to be made anew")]
+    UsedUp,
     /// The peer does not read.
     #[error("the peer is too slow: {OUTGOING_LIMIT} bytes wait for it")]
     Overflow,
@@ -61,15 +68,24 @@ pub enum LinkError {
 pub struct ControlLink {
     stream: TcpStream,
     peer: SocketAddr,
+    session: Option<Box<Protected>>,
     incoming: BytesMut,
     outgoing: BytesMut,
     outgoing_peak: usize,
 }
 
+/// A session, and its parcels on their way in and out; at most one that leaves.
+#[derive(Debug)]
+struct Protected {
+    session: Session,
+    incoming: BytesMut,
+    outgoing: BytesMut,
+}
+
 /// A connection whose hello has been read and not been answered yet.
 #[derive(Debug)]
 pub struct Incoming {
-    stream: TcpStream,
+    channel: Channel,
     peer: SocketAddr,
     /// What the peer says of itself; not checked beyond its form.
     pub hello: Hello,
@@ -102,14 +118,27 @@ pub fn decode_from(bytes: &mut BytesMut) -> Result<Option<Control>, LinkError> {
 }
 
 impl Incoming {
-    /// Reads the greeting on a fresh control connection, in limited time and length.
+    /// Reads the greeting on a fresh control connection. [`accept_secured`](Self::accept_secured) without protection.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn accept(stream: TcpStream, peer: SocketAddr) -> Result<Self, HandshakeError> {
+        Self::accept_secured(stream, peer, &Security::None).await
+    }
+
+    /// Agrees on keys if there is one to begin with, and reads the greeting on a fresh control connection, in limited time and
+    /// length.
     ///
     /// # Errors
     /// [`HandshakeError`]; the connection is closed, and the peer told why if it speaks our protocol.
-    pub async fn accept(mut stream: TcpStream, peer: SocketAddr) -> Result<Self, HandshakeError> {
+    pub async fn accept_secured(
+        stream: TcpStream,
+        peer: SocketAddr,
+        security: &Security,
+    ) -> Result<Self, HandshakeError> {
         set_control_options(&stream)?;
-        let hello = handshake::accept_handshake(&mut stream, ConnectionKind::Control).await?;
-        Ok(Self { stream, peer, hello })
+        let (channel, hello) = Channel::accept(stream, ConnectionKind::Control, security).await?;
+        Ok(Self { channel, peer, hello })
     }
 
     /// Where it comes from.
@@ -120,22 +149,37 @@ impl Incoming {
     /// Lets the peer in. The answer leaves with the link's next flush.
     pub fn welcome(self, welcome: Welcome) -> ControlLink {
         let reply = handshake::welcomed(welcome);
-        let mut link = ControlLink::new(self.stream, self.peer);
-        link.outgoing.extend_from_slice(&handshake::opening(ConnectionKind::Control, &reply));
+        let mut link = ControlLink::new(self.channel, self.peer);
+        match &mut link.session {
+            None => link.outgoing.extend_from_slice(&handshake::opening(ConnectionKind::Control, &reply)),
+            // In a parcel of its own (docs/protocol.md SEC-5); a cipher that fails here fails at the next one, too.
+            Some(protected) => {
+                let sealed = protected.session.message(&reply).unwrap_or_default();
+                protected.outgoing.extend_from_slice(&sealed);
+            }
+        }
         link
     }
 
     /// Turns the peer away and closes.
     pub fn refuse(self, refusal: Refusal) {
         let reply: HelloReply = handshake::refused(refusal);
-        // Nothing was written on this connection before, so the answer fits the socket's buffer; if not, the peer is gone.
-        let _ = self.stream.try_write(&handshake::opening(ConnectionKind::Control, &reply));
+        self.channel.refuse(ConnectionKind::Control, &reply);
+    }
+}
+
+impl Protected {
+    fn new(session: Session) -> Box<Self> {
+        Box::new(Self { session, incoming: BytesMut::new(), outgoing: BytesMut::new() })
     }
 }
 
 impl ControlLink {
-    fn new(stream: TcpStream, peer: SocketAddr) -> Self {
-        Self { stream, peer, incoming: BytesMut::new(), outgoing: BytesMut::new(), outgoing_peak: 0 }
+    fn new(channel: Channel, peer: SocketAddr) -> Self {
+        let (stream, session) = channel.into_parts();
+        let session = session.map(Protected::new);
+        let (incoming, outgoing) = (BytesMut::new(), BytesMut::new());
+        Self { stream, peer, session, incoming, outgoing, outgoing_peak: 0 }
     }
 
     /// The other side's address.
@@ -165,9 +209,18 @@ impl ControlLink {
             if let Some(message) = decode_from(&mut self.incoming)? {
                 return Poll::Ready(Ok(message));
             }
+            let into = match &mut self.session {
+                None => &mut self.incoming,
+                Some(protected) => {
+                    if protected.session.open(&mut protected.incoming, &mut self.incoming)? {
+                        continue;
+                    }
+                    &mut protected.incoming
+                }
+            };
             ready!(self.stream.poll_read_ready(cx))?;
-            self.incoming.reserve(READ_SIZE);
-            match self.stream.try_read_buf(&mut self.incoming) {
+            into.reserve(READ_SIZE);
+            match self.stream.try_read_buf(into) {
                 Ok(0) => return Poll::Ready(Err(LinkError::Closed)),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -215,10 +268,23 @@ impl ControlLink {
     /// # Errors
     /// [`LinkError`]; drop the link.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkError>> {
-        while !self.outgoing.is_empty() {
-            match self.stream.try_write(&self.outgoing) {
+        loop {
+            let outgoing = match &mut self.session {
+                None => &mut self.outgoing,
+                Some(protected) => {
+                    if protected.outgoing.is_empty() && !self.outgoing.is_empty() {
+                        let sealed = protected.session.seal(&mut self.outgoing, &mut protected.outgoing);
+                        sealed.map_err(|_| LinkError::UsedUp)?;
+                    }
+                    &mut protected.outgoing
+                }
+            };
+            if outgoing.is_empty() {
+                break;
+            }
+            match self.stream.try_write(outgoing) {
                 Ok(0) => return Poll::Ready(Err(LinkError::Closed)),
-                Ok(written) => self.outgoing.advance(written),
+                Ok(written) => outgoing.advance(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready!(self.stream.poll_write_ready(cx))?;
                 }

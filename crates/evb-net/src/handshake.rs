@@ -1,6 +1,8 @@
 //! The first exchange on every connection, control or lane: preamble and `Hello` from the side that connects, preamble and
 //! `HelloReply` back (docs/protocol.md CONN-5). Either side is limited in time and length, whoever the other one is.
 
+pub(crate) mod greeting;
+mod channel;
 mod refusals;
 #[cfg(test)]
 mod tests;
@@ -9,11 +11,17 @@ use std::{io, time::Duration};
 
 use evb_core::wire::{
     control::{Hello, HelloReply, MAX_HELLO, Refusal, Welcome, hello_reply, refusal},
-    preamble::{ConnectionKind, MAGIC, PREAMBLE_LENGTH, PreambleError, check_preamble, preamble},
+    preamble::{
+        ConnectionKind, MAGIC, PREAMBLE_LENGTH, PreambleError, Spoken, check_preamble, preamble,
+        protected_preamble,
+    },
 };
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::security::{Forged, Security, Session};
+
+pub use channel::Channel;
 pub use refusals::RefusalLog;
 
 /// How long either side waits for the other in a handshake (docs/protocol.md CONN-6).
@@ -43,6 +51,33 @@ pub enum HandshakeError {
     /// The bytes are no handshake message.
     #[error("malformed handshake: {0}")]
     Malformed(String),
+    /// A peer without a key, where there must be one.
+    #[error(
+        "the peer has no key, and only peers with this system's key are let in: give it [security] mode = \"psk\" and key_file with a copy of the key"
+    )]
+    NoKey,
+    /// A peer with a key, where there is none.
+    #[error(
+        "the peer speaks with a key and this side has none: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
+    )]
+    UnexpectedKey,
+    /// A peer that let us in without a word of the key.
+    #[error(
+        "the peer answers in the clear, though this side has a key: it is not of this system, or has no key"
+    )]
+    UnexpectedClear,
+    /// A peer with another key.
+    #[error("the peer's key is not this system's key: copy the same key_file to all machines")]
+    WrongKey,
+    /// Bytes that no peer with the key has sent, after the first ones.
+    #[error(transparent)]
+    Forged(#[from] Forged),
+    /// Somebody said no without having shown that it has the key.
+    #[error("turned away by a peer that did not show that it has the key: {}", words(.0))]
+    Unauthenticated(Refusal),
+    /// The system gives no randomness, or the cipher does not work.
+    #[error("no keys can be agreed on: {0}")]
+    Cipher(#[from] snow::Error),
     /// The peer understood and said no.
     #[error("refused: {}", words(.0))]
     Refused(Refusal),
@@ -66,7 +101,7 @@ pub fn words(refusal: &Refusal) -> String {
     if detail.is_empty() { format!("{:?}", refusal.reason()) } else { detail }
 }
 
-/// The connecting side: greets, and waits for the answer.
+/// The connecting side: greets, and waits for the answer. [`connect_secured`] without protection.
 ///
 /// # Errors
 /// [`HandshakeError`]; after any of them the connection is of no use.
@@ -78,11 +113,40 @@ pub async fn connect_handshake<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    Ok(connect_secured(stream, kind, hello, &Security::None).await?.1)
+}
+
+/// The connecting side: agrees on keys if there is one to begin with, greets, and waits for the answer.
+///
+/// # Errors
+/// [`HandshakeError`]; after any of them the connection is of no use.
+pub async fn connect_secured<S>(
+    stream: &mut S,
+    kind: ConnectionKind,
+    hello: &Hello,
+    security: &Security,
+) -> Result<(Option<Session>, Welcome), HandshakeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let exchange = async {
-        stream.write_all(&opening(kind, hello)).await?;
-        check_preamble(read_preamble(stream).await?, kind)?;
-        match read_message::<HelloReply, _>(stream).await?.reply {
-            Some(hello_reply::Reply::Welcome(welcome)) => Ok(welcome),
+        let (session, reply) = match security {
+            Security::None => {
+                stream.write_all(&opening(kind, hello)).await?;
+                if check_preamble(read_preamble(stream).await?, kind)? != Spoken::Clear {
+                    return Err(HandshakeError::UnexpectedKey);
+                }
+                (None, read_message::<HelloReply, _>(stream).await?)
+            }
+            Security::Psk(key) => {
+                let mut session = greeting::connect(stream, kind, key).await?;
+                stream.write_all(&session.message(hello)?).await?;
+                let reply = read_sealed(stream, &mut session).await?;
+                (Some(session), reply)
+            }
+        };
+        match reply.reply {
+            Some(hello_reply::Reply::Welcome(welcome)) => Ok((session, welcome)),
             Some(hello_reply::Reply::Refusal(refusal)) => Err(HandshakeError::Refused(refusal)),
             None => Err(HandshakeError::Malformed("neither welcome nor refusal".to_owned())),
         }
@@ -90,8 +154,7 @@ where
     tokio::time::timeout(HANDSHAKE_TIMEOUT, exchange).await.map_err(|_| HandshakeError::Timeout)?
 }
 
-/// The accepting side: reads who knocks. A peer of our protocol that gets it wrong is told so before the error returns;
-/// a foreign one is not answered at all.
+/// The accepting side: reads who knocks. [`accept_secured`] without protection.
 ///
 /// # Errors
 /// [`HandshakeError`]; close the connection, and tell the [`RefusalLog`].
@@ -99,23 +162,92 @@ pub async fn accept_handshake<S>(stream: &mut S, kind: ConnectionKind) -> Result
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    Ok(accept_secured(stream, kind, &Security::None).await?.1)
+}
+
+/// The accepting side: agrees on keys if there is one to begin with, and reads who knocks. A peer of our protocol that gets it
+/// wrong is told so before the error returns; a foreign one is not answered at all.
+///
+/// # Errors
+/// [`HandshakeError`]; close the connection, and tell the [`RefusalLog`].
+pub async fn accept_secured<S>(
+    stream: &mut S,
+    kind: ConnectionKind,
+    security: &Security,
+) -> Result<(Option<Session>, Hello), HandshakeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut session = None;
     let greeting = async {
-        check_preamble(read_preamble(stream).await?, kind)?;
-        read_message::<Hello, _>(stream).await
+        let spoken = check_preamble(read_preamble(stream).await?, kind)?;
+        match (security, spoken) {
+            (Security::None, Spoken::Clear) => read_message::<Hello, _>(stream).await,
+            (Security::Psk(key), Spoken::Noise) => {
+                let session = session.insert(greeting::accept(stream, kind, key).await?);
+                read_sealed(stream, session).await
+            }
+            // What is unread when a connection closes makes the system reset it, and the answer is lost.
+            (Security::Psk(_), Spoken::Clear) => {
+                read_message::<Hello, _>(stream).await?;
+                Err(HandshakeError::NoKey)
+            }
+            (Security::None, Spoken::Noise) => {
+                greeting::read(stream).await?;
+                Err(HandshakeError::UnexpectedKey)
+            }
+        }
     };
     let result = tokio::time::timeout(HANDSHAKE_TIMEOUT, greeting).await;
     let result = result.unwrap_or(Err(HandshakeError::Timeout));
-    let reason = match &result {
-        Err(HandshakeError::Preamble(PreambleError::Version { .. })) => refusal::Reason::ProtocolVersion,
-        Err(HandshakeError::Preamble(PreambleError::Kind { .. })) => refusal::Reason::WrongRole,
-        Err(HandshakeError::TooLong { .. } | HandshakeError::Malformed(_)) => refusal::Reason::Malformed,
-        _ => return result,
+    let error = match result {
+        Ok(hello) => return Ok((session, hello)),
+        Err(error) => error,
     };
-    if let Err(error) = &result {
+    if let Some(refusal) = error.refusal() {
         // The error that is returned is the one worth reading; the peer may be gone already.
-        let _ = reply(stream, kind, &refused(Refusal::because(reason, error.to_string()))).await;
+        let _ = reply_secured(stream, kind, &mut session, &refused(refusal)).await;
     }
-    result
+    Err(error)
+}
+
+impl HandshakeError {
+    /// Whether the two sides' `[security]` do not fit: waiting does not change that.
+    pub fn is_about_keys(&self) -> bool {
+        matches!(
+            self,
+            Self::NoKey
+                | Self::UnexpectedKey
+                | Self::UnexpectedClear
+                | Self::WrongKey
+                | Self::Unauthenticated(_)
+        )
+    }
+
+    /// What a peer of our protocol is told, if anything.
+    fn refusal(&self) -> Option<Refusal> {
+        let detail = || self.to_string();
+        let (reason, detail) = match self {
+            Self::Preamble(PreambleError::Version { .. }) => (refusal::Reason::ProtocolVersion, detail()),
+            Self::Preamble(PreambleError::Kind { .. }) => (refusal::Reason::WrongRole, detail()),
+            Self::Preamble(PreambleError::Protection(_)) => (refusal::Reason::Configuration, detail()),
+            Self::TooLong { .. } | Self::Malformed(_) => (refusal::Reason::Malformed, detail()),
+            Self::NoKey | Self::UnexpectedKey | Self::WrongKey => {
+                let words = match self {
+                    Self::NoKey => {
+                        "only peers with this system's key are let in: give yours [security] mode = \"psk\" and key_file with a copy of the key"
+                    }
+                    Self::UnexpectedKey => {
+                        "this side has no key: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
+                    }
+                    _ => "your key is not this system's key: copy the same key_file to all machines",
+                };
+                (refusal::Reason::Configuration, words.to_owned())
+            }
+            _ => return None,
+        };
+        Some(Refusal::because(reason, detail))
+    }
 }
 
 /// The accepting side's answer. Sends it and does not close.
@@ -126,7 +258,23 @@ pub async fn reply<S>(stream: &mut S, kind: ConnectionKind, reply: &HelloReply) 
 where
     S: AsyncWrite + Unpin,
 {
-    let bytes = opening(kind, reply);
+    reply_secured(stream, kind, &mut None, reply).await
+}
+
+/// The same within a session, if there is one.
+///
+/// # Errors
+/// The connection's, or a timeout.
+pub async fn reply_secured<S>(
+    stream: &mut S,
+    kind: ConnectionKind,
+    session: &mut Option<Session>,
+    reply: &HelloReply,
+) -> Result<(), HandshakeError>
+where
+    S: AsyncWrite + Unpin,
+{
+    let bytes = answer(kind, session, reply)?;
     match tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.write_all(&bytes)).await {
         Ok(written) => Ok(written?),
         Err(_) => Err(HandshakeError::Timeout),
@@ -143,6 +291,22 @@ pub fn refused(refusal: Refusal) -> HelloReply {
     HelloReply { reply: Some(hello_reply::Reply::Refusal(refusal)) }
 }
 
+/// What the accepting side sends in answer: preamble and message; within a session, where the preamble has been sent, the
+/// sealed message.
+///
+/// # Errors
+/// The cipher's.
+pub(crate) fn answer(
+    kind: ConnectionKind,
+    session: &mut Option<Session>,
+    reply: &HelloReply,
+) -> Result<Vec<u8>, HandshakeError> {
+    match session {
+        Some(session) => Ok(session.message(reply)?),
+        None => Ok(opening(kind, reply)),
+    }
+}
+
 /// Everything that one side sends in a handshake: preamble, length, message.
 pub fn opening(kind: ConnectionKind, message: &impl Message) -> Vec<u8> {
     let length = message.encoded_len();
@@ -153,8 +317,13 @@ pub fn opening(kind: ConnectionKind, message: &impl Message) -> Vec<u8> {
     bytes
 }
 
+/// The preamble before an agreement on keys.
+pub(crate) fn protected(kind: ConnectionKind) -> [u8; PREAMBLE_LENGTH] {
+    protected_preamble(kind, Spoken::Noise)
+}
+
 /// Reads the preamble, and stops at the first byte of it that is not ours: a foreign protocol may wait for us to speak.
-async fn read_preamble(
+pub(crate) async fn read_preamble(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<[u8; PREAMBLE_LENGTH], HandshakeError> {
     let mut bytes = [0; PREAMBLE_LENGTH];
@@ -172,7 +341,7 @@ async fn read_preamble(
     Ok(bytes)
 }
 
-async fn read_message<M, S>(stream: &mut S) -> Result<M, HandshakeError>
+pub(crate) async fn read_message<M, S>(stream: &mut S) -> Result<M, HandshakeError>
 where
     M: Message + Default,
     S: AsyncRead + Unpin,
@@ -186,4 +355,19 @@ where
     };
     stream.read_exact(bytes).await?;
     M::decode(&*bytes).map_err(|error| HandshakeError::Malformed(error.to_string()))
+}
+
+/// Reads one sealed message, with its length in front of it as everywhere.
+async fn read_sealed<M, S>(stream: &mut S, session: &mut Session) -> Result<M, HandshakeError>
+where
+    M: Message + Default,
+    S: AsyncRead + Unpin,
+{
+    let content = greeting::read_parcel(stream, session).await?;
+    let malformed = || HandshakeError::Malformed("not one message".to_owned());
+    let (length, bytes) = content.split_first_chunk::<4>().ok_or_else(malformed)?;
+    if u32::from_le_bytes(*length) as usize != bytes.len() {
+        return Err(malformed());
+    }
+    M::decode(bytes).map_err(|error| HandshakeError::Malformed(error.to_string()))
 }

@@ -4,6 +4,7 @@
 //! Both are driven by the task that owns the machine: `poll_*` does what can be done now and registers the waker.
 
 mod options;
+mod sealed;
 mod source_end;
 mod builder_end;
 pub mod datagrams;
@@ -15,6 +16,7 @@ pub use source_end::{FromBuilder, SourceEnd};
 
 use std::io;
 
+use crate::security::Forged;
 use evb_core::{
     lane::{DatagramFault, LaneError},
     wire::record::{RecordError, RecordHeader},
@@ -53,6 +55,9 @@ pub enum LaneEnd {
     /// Packets of the size that got through do so no more: the path is to be probed anew.
     #[error("packets of {0} bytes do not get through any more; looking for the size that does")]
     PathShrank(u32),
+    /// The bytes are not those of a peer with the key.
+    #[error(transparent)]
+    Forged(#[from] Forged),
     /// A record that only the other side may send (docs/protocol.md LANE-3).
     #[error("the peer broke the protocol: it sent a record that is not its to send: {0:?}")]
     WrongDirection(RecordHeader),

@@ -10,11 +10,13 @@ mod sys_path;
 #[cfg(target_os = "linux")]
 mod sys_option;
 mod sys_txtime;
+mod sys_user;
 pub mod clock;
 pub mod timer;
 pub mod host;
 pub mod class;
 pub mod resolve;
+pub mod security;
 pub mod handshake;
 pub mod multicast;
 pub mod pacing;

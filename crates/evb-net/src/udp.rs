@@ -21,4 +21,5 @@ pub use crate::progress::Progress;
 pub use counts::UdpCounts;
 pub use open::open;
 pub use options::{Buffers, UdpOptions};
+pub use pool::Run;
 pub use socket::DatagramSocket;

@@ -105,8 +105,10 @@ pub struct PacketCost {
     payload: u64,
     /// L2 header and all others of a packet.
     headers: u64,
-    /// The header in front of the lane bytes of a train.
+    /// The header in front of the lane bytes of a train, and what is behind them.
     record: u64,
+    /// Of each datagram, what is neither lane bytes nor of lower layers.
+    segment: u64,
     cell: u64,
 }
 
@@ -123,13 +125,24 @@ impl PacketCost {
 
     fn new(mtu: u32, headers: u64, record: u64, cell: Bytes) -> Self {
         let payload = u64::from(mtu.max(576)) + OUTSIDE_MTU - headers;
-        Self { payload, headers, record, cell: cell.count() }
+        let segment = if record == 0 { SEGMENT_HEADER } else { 0 };
+        Self { payload, headers, record, segment, cell: cell.count() }
+    }
+
+    /// The same with so many bytes more behind each train over TCP, or behind each segment over UDP, which is so much shorter.
+    pub fn tagged(self, tag: Bytes) -> Self {
+        let tag = tag.count();
+        if self.announcements_join() {
+            return Self { record: self.record + tag, ..self };
+        }
+        let (payload, headers, segment) = (self.payload - tag, self.headers + tag, self.segment + tag);
+        Self { payload, headers, segment, ..self }
     }
 
     /// The same links and switches for what goes over TCP anyway: the supervisor's connection.
     pub fn over_tcp(&self) -> Self {
         let payload = self.payload + self.headers - TCP_FRAME_HEADERS;
-        Self { payload, headers: TCP_FRAME_HEADERS, record: RECORD, cell: self.cell }
+        Self { payload, headers: TCP_FRAME_HEADERS, record: RECORD, segment: 0, cell: self.cell }
     }
 
     /// Bytes that fill one packet: over TCP of the stream; over UDP of the lane, the longest segment.
@@ -153,7 +166,7 @@ impl PacketCost {
         if self.announcements_join() {
             return Bytes::new(LONGEST_TCP_TRAIN);
         }
-        let datagram = self.payload + SEGMENT_HEADER;
+        let datagram = self.payload + self.segment;
         Bytes::new((LONGEST_DATAGRAM / datagram).clamp(1, MAX_SEGMENTS) * self.payload)
     }
 

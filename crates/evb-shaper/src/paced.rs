@@ -7,12 +7,13 @@ use core::{
 
 use bytes::BytesMut;
 use evb_core::{
+    id::{BuilderId, Incarnation},
     lane::{Request, Taken},
     source::SourceCore,
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, Report, control::Message, report},
+        control::{Control, MalformedMessage, Report, TrainReport, control::Message, report},
         datagram::DATAGRAM_HEADER,
     },
 };
@@ -133,6 +134,27 @@ impl PacedSource {
         self.tree.charge(class, self.pacing.cost.over_tcp().wire(stream), now);
     }
 
+    /// A roster came: [`SourceCore::handle_roster`]; `pace` says that of the lane of a builder that is new.
+    ///
+    /// # Errors
+    /// The roster cannot be.
+    pub fn handle_roster(
+        &mut self,
+        builders: &[(BuilderId, Incarnation)],
+        pace: impl Fn(BuilderId) -> Option<Pace>,
+    ) -> Result<(), MalformedMessage> {
+        self.core.handle_roster(builders)?;
+        // Those that are new stand in the roster's order.
+        for (builder, _) in builders {
+            if self.core.lane_index(*builder) == Some(self.lanes.len()) {
+                let pace = pace(*builder);
+                self.lanes.push(Lane { train: self.pacing.train(pace.as_ref()), announced: 0 });
+                self.tree.add_lane(DATA, pace);
+            }
+        }
+        Ok(())
+    }
+
     /// Gives a lane another pace; `None` frees it.
     pub fn set_pace(&mut self, lane: usize, pace: Option<Pace>, now: Instant) {
         let Some(of_lane) = self.lanes.get_mut(lane) else { return };
@@ -146,8 +168,8 @@ impl PacedSource {
     }
 
     /// The final counters, for the supervisor: the machine's, and how well paces were kept.
-    pub fn report(&self, tcp_retransmits: u64) -> Control {
-        let mut control = self.core.report(tcp_retransmits);
+    pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
+        let mut control = self.core.report(tcp_retransmits, trains);
         if let Some(Message::Report(Report { report: Some(report::Report::Source(own)) })) =
             &mut control.message
         {

@@ -87,6 +87,16 @@ enum AnyRule {
     Open(Open),
 }
 
+impl AnyRule {
+    fn as_mut(&mut self) -> &mut dyn Rule {
+        match self {
+            Self::Credit(credit) => credit,
+            Self::Window(window) => window,
+            Self::Open(open) => open,
+        }
+    }
+}
+
 impl Policy {
     /// [`Credit`] over `lanes` lanes.
     pub fn credit(config: CreditConfig, lanes: usize) -> Self {
@@ -110,11 +120,7 @@ impl Policy {
     /// Lets lost bytes be sent again, first those that are nearest to what their lane waits for: all of a range, or one packet
     /// of it. `Err`: nothing is lost that could be, and new grants may be given.
     fn poll_lost(&mut self, lanes: &[LaneDemand], now: Instant) -> Result<Option<Grant>, NoLoss> {
-        let (rule, charges) = match &mut self.rule {
-            AnyRule::Credit(credit) => (credit as &dyn Rule, &mut self.charges),
-            AnyRule::Window(window) => (window as &dyn Rule, &mut self.charges),
-            AnyRule::Open(open) => (open as &dyn Rule, &mut self.charges),
-        };
+        let (rule, charges) = (self.rule.as_mut(), &mut self.charges);
         let packet = rule.cost().packet_payload();
         let mut best: Option<(u64, Grant, Bytes)> = None;
         let mut waits = false;
@@ -144,14 +150,6 @@ impl Policy {
             None => Err(NoLoss),
         }
     }
-
-    fn rule(&mut self) -> &mut dyn Rule {
-        match &mut self.rule {
-            AnyRule::Credit(credit) => credit,
-            AnyRule::Window(window) => window,
-            AnyRule::Open(open) => open,
-        }
-    }
 }
 
 /// Nothing that is lost may or need be sent again now.
@@ -164,16 +162,11 @@ impl GrantPolicy for Policy {
         {
             return grant;
         }
-        let charges = &mut self.charges;
-        match &mut self.rule {
-            AnyRule::Credit(credit) => credit.poll(charges, lanes, now),
-            AnyRule::Window(window) => window.poll(charges, lanes, now),
-            AnyRule::Open(open) => open.poll(charges, lanes, now),
-        }
+        self.rule.as_mut().poll(&mut self.charges, lanes, now)
     }
 
     fn handle_received(&mut self, lane: usize, received: u64, now: Instant) {
-        self.rule().handle_received(lane, received);
+        self.rule.as_mut().handle_received(lane, received);
         self.charges.handle_received(lane, received, now);
     }
 
@@ -189,8 +182,8 @@ impl GrantPolicy for Policy {
     }
 
     fn handle_reset(&mut self, lane: usize, received: u64, now: Instant) {
-        self.rule().handle_received(lane, received);
-        self.rule().handle_reset(lane);
+        self.rule.as_mut().handle_received(lane, received);
+        self.rule.as_mut().handle_reset(lane);
         self.charges.handle_gone(lane, now);
     }
 

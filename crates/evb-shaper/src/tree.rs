@@ -120,18 +120,22 @@ impl ClassTree {
             }
         };
         let classes: Vec<_> = plan.classes().iter().map(branch).collect();
-        let last = classes.len() - 1;
-        let leaf = |(class, pace): (usize, Option<Pace>)| Leaf {
-            class: class.min(last),
+        let mut tree = Self { link: plan.link().map(Gate::new), classes, lanes: Vec::new(), excess: 0 };
+        lanes.into_iter().for_each(|(class, pace)| tree.add_lane(class, pace));
+        tree
+    }
+
+    /// One lane more, of that class and pace.
+    pub fn add_lane(&mut self, class: usize, pace: Option<Pace>) {
+        self.lanes.push(Leaf {
+            class: class.min(self.classes.len() - 1),
             bucket: pace.as_ref().map(Gate::new),
             tag: 0,
             train: None,
             since: Instant::ZERO,
             due: Instant::ZERO,
             held: false,
-        };
-        let lanes = lanes.into_iter().map(leaf).collect();
-        Self { link: plan.link().map(Gate::new), classes, lanes, excess: 0 }
+        });
     }
 
     /// The next train that departs by `now + lead`, charged; or when to ask again, if a bucket holds one. `demand` says what

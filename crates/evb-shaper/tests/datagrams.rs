@@ -25,6 +25,7 @@ struct Seen {
     stale: u64,
     damaged: u64,
     reconnects: u64,
+    joined: u64,
 }
 
 fn run(seed: u64, seen: &mut Seen) {
@@ -39,6 +40,7 @@ fn run(seed: u64, seen: &mut Seen) {
     seen.stale += world.stale;
     seen.damaged += world.network.damaged;
     seen.reconnects += world.reconnects;
+    seen.joined += world.joined;
     core::mem::forget(guard);
 }
 
@@ -63,7 +65,7 @@ fn whatever_the_network_does_every_byte_is_delivered_once_and_in_order() {
     let schedules = number("EVB_SCHEDULES").unwrap_or(SCHEDULES);
     (0..schedules).for_each(|seed| run(seed, &mut seen));
     println!("{schedules} schedules: {seen:#?}");
-    let Seen { resends, timeouts, late_after_loss, duplicates, stale, damaged, reconnects } = seen;
+    let Seen { resends, timeouts, late_after_loss, duplicates, stale, damaged, reconnects, joined } = seen;
     for (what, count) in [
         ("resends", resends),
         ("timeouts", timeouts),
@@ -72,6 +74,7 @@ fn whatever_the_network_does_every_byte_is_delivered_once_and_in_order() {
         ("datagrams of connections that are gone", stale),
         ("damaged datagrams", damaged),
         ("reconnects", reconnects),
+        ("datagrams joined to those before", joined),
     ] {
         assert!(count > schedules / 20, "{what}: only {count}");
     }

@@ -153,7 +153,8 @@ impl<'a> Simulation<'a> {
         let builder_hosts = (0..builders.len()).map(|index| {
             let config = builder_config(scenario, &plan, index, &parameters[sources.len() + index]);
             let policy = scenario.shaping.policy(sources.len(), cost, index);
-            let core = ShapedBuilder::new(config, policy, Instant::ZERO);
+            let mut core = ShapedBuilder::new(config, policy, Instant::ZERO);
+            core.handle_registered(Instant::ZERO, Instant::ZERO);
             let own: Vec<_> = lanes.iter().map(|of_source| of_source[index].1).collect();
             let (host, control) = (1 + sources.len() + index, ends[sources.len() + index].1.1);
             BuilderHost::new(core, host, control, &own, scenario.sink, scenario.budget())
@@ -283,6 +284,7 @@ fn builder_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunP
         deadline: Duration::from_nanos(told.deadline_ns),
         heartbeat: Duration::from_nanos(told.heartbeat_ns),
         shared_clock: told.shared_clock,
+        lease: Duration::from_nanos(told.lease_ns),
         sources: plan.sources.clone(),
         max_fragment: vec![scenario.readout.size.largest(); plan.sources.len()],
     }

@@ -1,6 +1,6 @@
 //! Which steps there are, and what each needs of the machine.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use toml::Table;
@@ -36,6 +36,14 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
     steps.extend(quickstart(&root)?);
     steps.push(Step::xtask("lab smoke", 300, "lab smoke --evbd target/release/evbd").unless(lab::lacks()));
     steps.push(
+        Step::xtask("lab chaos, short", 400, "lab chaos --short --faults 15 --evbd target/release/evbd")
+            .unless(lab::lacks()),
+    );
+    steps.push(
+        Step::xtask("lab pressure, short", 300, "lab pressure --short --evbd target/release/evbd")
+            .unless(lab::lacks()),
+    );
+    steps.push(
         Step::xtask("kernel", 400, "uml --limit 150 --test kernel -- --nocapture")
             .environment("EVB_KERNEL_TESTS", "required")
             .unless(uml::lacks()),
@@ -44,8 +52,8 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
         Step::xtask("lab wan, short", 200, "lab wan --short --evbd target/release/evbd").unless(uml::lacks()),
     );
     steps.push(
-        Step::new("benches run", 600, &format!("cargo bench -p evb {BENCHES} -- --test"))
-            .unless(no_benches(&root)),
+        // Once each, by what the tests have built already: whether they run, not how fast.
+        Step::new("benches run", 600, &format!("cargo test -p evb {BENCHES}")).unless(no_benches(&root)),
     );
     steps.push(Step::xtask("instructions", 600, "instructions").unless(instructions::lacks()));
     steps.extend(fuzz(&root));
@@ -71,13 +79,23 @@ fn package() -> Step {
 fn msrv(root: &Path) -> Result<Step> {
     let manifest: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
     let promised = manifest["workspace"]["package"]["rust-version"].as_str().context("no rust-version")?;
-    let installed = said("rustup", &["toolchain", "list"]).unwrap_or_default();
+    let installed = repo::said("rustup", &["toolchain", "list"]).unwrap_or_default();
     let toolchain = toolchain(promised, &installed);
+    let current = repo::said("rustc", &["--version"]).unwrap_or_default();
     let (name, cargo) = match toolchain {
         Some(toolchain) => (format!("MSRV {promised}"), format!("cargo +{toolchain}")),
         None => (format!("MSRV {promised} (not installed: current)"), "cargo".to_owned()),
     };
-    Ok(Step::new(&name, 600, &format!("{cargo} check --workspace --all-targets")))
+    let step = Step::new(&name, 600, &format!("{cargo} check --workspace --all-targets"));
+    Ok(step.unless(
+        is_of(&current, promised).then(|| "it is the current compiler: clippy has checked".to_owned()),
+    ))
+}
+
+/// Whether `rustc --version` tells of that version.
+fn is_of(said: &str, version: &str) -> bool {
+    let own = said.split_whitespace().nth(1).unwrap_or_default();
+    own == version || own.strip_prefix(version).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The installed toolchain of a version such as `1.95`: `1.95`, or `1.95.0` and its triple.
@@ -129,8 +147,12 @@ fn fuzz(root: &Path) -> Vec<Step> {
         Step::new("fuzz format", 60, &format!("cargo fmt --manifest-path {MANIFEST} --check"))
             .unless(skip.clone()),
         // The build takes minutes where nothing is built yet.
-        Step::xtask("fuzz", 600 + count * (FUZZ_SECONDS + 5), &format!("fuzz --seconds {FUZZ_SECONDS}"))
-            .unless(skip.or_else(fuzz::lacks)),
+        Step::xtask(
+            "fuzz",
+            600 + count * (FUZZ_SECONDS + 5),
+            &format!("fuzz --jobs 2 --seconds {FUZZ_SECONDS}"),
+        )
+        .unless(skip.or_else(fuzz::lacks)),
     ]
 }
 
@@ -139,7 +161,7 @@ fn fuzz(root: &Path) -> Vec<Step> {
 fn peers(root: &Path) -> Vec<Step> {
     const MANIFEST: &str = "benches/peers/Cargo.toml";
     let compiler =
-        said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());
+        repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());
     let skip = absent(root, MANIFEST).or(compiler);
     let compare = "-- compare --repeats 1 --seconds 2 --evbd target/release/evbd";
     let step = |name, seconds, line: String| Step::new(name, seconds, &line).unless(skip.clone());
@@ -159,13 +181,6 @@ fn no_benches(root: &Path) -> Option<String> {
 
 fn absent(root: &Path, path: &str) -> Option<String> {
     (!root.join(path).exists()).then(|| format!("there is no {path}"))
-}
-
-/// What a program prints, if it runs and succeeds.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
-    let output =
-        Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@ fn every_target_is_built_and_has_its_part_of_the_library() {
 
 #[test]
 fn an_unknown_target_is_refused_with_those_that_there_are() {
-    let args = FuzzArgs { seconds: 1, sanitizer: "none".to_owned(), targets: vec!["nonsense".to_owned()] };
+    let args =
+        FuzzArgs { seconds: 1, sanitizer: "none".to_owned(), jobs: 1, targets: vec!["nonsense".to_owned()] };
     let refusal = run(&args).unwrap_err().to_string();
     assert!(refusal.contains("`nonsense`") && refusal.contains("records"), "{refusal}");
 }

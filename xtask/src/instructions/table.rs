@@ -11,13 +11,22 @@ const LENGTHS: [u64; 4] = [64_000, 8_000, 1455, 100];
 const PAYLOAD: u64 = 256_000;
 /// What a path may cost more than committed: compilers differ.
 const GENEROUS: f64 = 1.2;
-/// Paths, and which of their checksums are to be taken off to see the rest.
-const PATHS: [(&str, &[&str]); 4] = [
+/// Paths, and what is to be taken off to see the rest: checksums; or the path without a key, to see what the key costs.
+pub(super) const PATHS: [(&str, &[&str]); 8] = [
     ("datagrams_send", &["crc32c"]),
     ("datagrams_receive", &["crc32c", "crc64"]),
     ("stream_send", &[]),
     ("stream_receive", &["crc64"]),
+    ("datagrams_send_psk", &["datagrams_send"]),
+    ("datagrams_receive_psk", &["datagrams_receive"]),
+    ("stream_send_psk", &["stream_send"]),
+    ("stream_receive_psk", &["stream_receive"]),
 ];
+
+/// What a path costs without what was taken off it.
+fn what_is_left(path: &str) -> &'static str {
+    if path.ends_with("_psk") { ", the key" } else { ", no sums" }
+}
 
 /// By function of the benchmark, per payload byte.
 #[derive(Debug, Default, PartialEq)]
@@ -69,7 +78,7 @@ impl Table {
             text.push('\n');
         }
         for (path, checksums) in PATHS.iter().filter(|(_, checksums)| !checksums.is_empty()) {
-            let _ = write!(text, "{:<28}", format!("{path}, no sums"));
+            let _ = write!(text, "{:<28}", format!("{path}{}", what_is_left(path)));
             for index in 0..LENGTHS.len() {
                 let sums: f64 = checksums.iter().filter_map(|name| self.cell(name, index)).sum();
                 let _ = write!(text, "{:>10.3}        ", self.cell(path, index).unwrap_or(f64::NAN) - sums);

@@ -45,6 +45,16 @@ impl Bench {
         }
     }
 
+    /// An empty folder for a case.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.out.join(name.replace(" %", "").replace(' ', "-"));
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
     /// Runs a system to its end.
     pub(crate) fn run(&self, network: &Network, name: &str, system: System) -> Result<Outcome> {
         self.run_with(network, name, system, |_| Ok(()))
@@ -58,15 +68,12 @@ impl Bench {
         system: System,
         each_look: impl FnMut(&mut Fleet) -> Result<()>,
     ) -> Result<Outcome> {
-        let folder = self.out.join(name.replace(" %", "").replace(' ', "-"));
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
-        fs::create_dir_all(&folder)?;
+        let folder = self.folder(name)?;
         let config = folder.join("config.toml");
         fs::write(&config, system.config(network.shape(), self.seconds)?)?;
         let (before, (busy_before, all_before)) = (network.ports()?, machine_ticks()?);
-        let mut fleet = Fleet::start(network, &self.evbd, &config, &folder)?;
+        let spared = system.spares_last_source.then(|| format!("s{}", network.shape().sources));
+        let mut fleet = Fleet::start_without(spared.as_deref(), network, &self.evbd, &config, &folder)?;
         let limit = Duration::from_secs_f64(self.seconds) + GRACE;
         fleet.wait(limit, each_look).with_context(|| format!("{name}, see {}", folder.display()))?;
         let wall_s = fleet.elapsed().as_secs_f64();
@@ -110,7 +117,8 @@ fn since(
         .collect()
 }
 
-fn peaks(fleet: &Fleet) -> BTreeMap<&'static str, u64> {
+/// The largest process of each kind, in KiB.
+pub(crate) fn peaks(fleet: &Fleet) -> BTreeMap<&'static str, u64> {
     let mut peaks = BTreeMap::new();
     for process in &fleet.processes {
         let kind = match process.host.as_bytes() {

@@ -25,48 +25,109 @@ pub(crate) struct RoleProcess {
     pub(crate) code: Option<i32>,
     pub(crate) cpu_s: f64,
     pub(crate) peak_rss_kib: u64,
+    /// When it was last looked at.
+    pub(crate) rss_kib: u64,
     child: Child,
+    /// Whether it was killed on purpose, and nobody waits for it.
+    is_killed: bool,
 }
 
 /// All processes of one run.
 pub(crate) struct Fleet {
     pub(crate) processes: Vec<RoleProcess>,
     started: Instant,
+    /// How each is started, by host.
+    commands: Vec<(String, Command)>,
 }
 
 impl Fleet {
     /// Starts `evbd run CONFIG --role …` on every host, the supervisor first.
     pub(crate) fn start(network: &Network, evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
+        Self::start_without(None, network, evbd, config, folder)
+    }
+
+    /// The same, but for one host.
+    pub(crate) fn start_without(
+        spared: Option<&str>,
+        network: &Network,
+        evbd: &Path,
+        config: &Path,
+        folder: &Path,
+    ) -> Result<Self> {
         let command = |host: &str| network.command(host, &evbd.to_string_lossy());
+        let hosts = network.hosts().into_iter().filter(|host| Some(host.as_str()) != spared).collect();
+        Self::start_each(hosts, command, |_| config, folder)
+    }
+
+    /// The same, where the supervisor has a configuration of its own.
+    pub(crate) fn start_led(
+        network: &Network,
+        evbd: &Path,
+        supervisor: &Path,
+        others: &Path,
+        folder: &Path,
+    ) -> Result<Self> {
+        let command = |host: &str| network.command(host, &evbd.to_string_lossy());
+        let config = |host: &str| if host == "sup" { supervisor } else { others };
         Self::start_each(network.hosts(), command, config, folder)
     }
 
     /// The same with processes of this host that play the hosts' roles.
     pub(crate) fn start_here(hosts: &[&str], evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-        Self::start_each(hosts, |_| Command::new(evbd), config, folder)
+        Self::start_each(hosts, |_| Command::new(evbd), |_| config, folder)
     }
 
-    fn start_each(
+    fn start_each<'a>(
         hosts: Vec<String>,
         command: impl Fn(&str) -> Command,
-        config: &Path,
+        config: impl Fn(&str) -> &'a Path,
         folder: &Path,
     ) -> Result<Self> {
-        let mut fleet = Self { processes: Vec::new(), started: Instant::now() };
+        let mut fleet = Self { processes: Vec::new(), started: Instant::now(), commands: Vec::new() };
         for host in hosts {
             let log = folder.join(format!("{host}.log"));
             let mut command = command(&host);
-            command.arg("run").arg(config).args(["--role", &role(&host)]);
+            command.arg("run").arg(config(&host)).args(["--role", &role(&host)]);
             command.arg("--summary").arg(folder.join(format!("{host}.json")));
-            command
-                .stdin(Stdio::null())
-                .stdout(File::create(&log)?)
-                .stderr(File::options().append(true).open(&log)?);
-            let child = command.spawn().with_context(|| format!("starting evbd on {host}"))?;
-            fleet.processes.push(RoleProcess { host, log, code: None, cpu_s: 0.0, peak_rss_kib: 0, child });
+            File::create(&log)?;
+            let append = || File::options().append(true).open(&log);
+            command.stdin(Stdio::null()).stdout(append()?).stderr(append()?);
+            let process = RoleProcess::start(&host, log.clone(), &mut command)?;
+            fleet.processes.push(process);
+            fleet.commands.push((host, command));
         }
         Ok(fleet)
+    }
+
+    /// Kills the process on a host, and waits until it is gone.
+    pub(crate) fn kill(&mut self, host: &str) -> Result<()> {
+        let process = self.running_on(host)?;
+        process.is_killed = true;
+        process.child.kill()?;
+        process.code = Some(process.child.wait()?.code().unwrap_or(-1));
+        Ok(())
+    }
+
+    /// Starts the process of a host anew.
+    pub(crate) fn start_again(&mut self, host: &str) -> Result<()> {
+        let place = self.commands.iter().position(|(known, _)| known == host).context("no such host")?;
+        let old = &self.processes[place];
+        let mut process = RoleProcess::start(host, old.log.clone(), &mut self.commands[place].1)?;
+        (process.cpu_s, process.peak_rss_kib) = (0.0, old.peak_rss_kib);
+        self.processes[place] = process;
+        Ok(())
+    }
+
+    /// Who has ended without being killed, while nobody should have.
+    pub(crate) fn ended_early(&self, may_end: bool) -> Option<&str> {
+        let ended = |process: &&RoleProcess| process.code.is_some() && !process.is_killed && !may_end;
+        self.processes.iter().find(ended).map(|process| process.host.as_str())
+    }
+
+    fn running_on(&mut self, host: &str) -> Result<&mut RoleProcess> {
+        let running = |process: &&mut RoleProcess| process.host == host && process.code.is_none();
+        self.processes.iter_mut().find(running).with_context(|| format!("nothing runs on {host}"))
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
@@ -127,7 +188,7 @@ impl Fleet {
     }
 
     /// Notes what the processes have used and who has ended. False: all have.
-    fn look(&mut self) -> Result<bool> {
+    pub(crate) fn look(&mut self) -> Result<bool> {
         let mut running = false;
         for process in self.processes.iter_mut().filter(|p| p.code.is_none()) {
             let folder = format!("/proc/{}", process.child.id());
@@ -138,13 +199,30 @@ impl Fleet {
                 process.cpu_s = cpu_s;
             }
             let status = fs::read_to_string(format!("{folder}/status")).unwrap_or_default();
-            process.peak_rss_kib = peak_rss(&status).unwrap_or(process.peak_rss_kib);
+            process.rss_kib = memory(&status, "VmRSS:").unwrap_or_default();
+            process.peak_rss_kib = memory(&status, "VmHWM:").unwrap_or_default().max(process.peak_rss_kib);
             match process.child.try_wait()? {
                 Some(status) => process.code = Some(status.code().unwrap_or(-1)),
                 None => running = true,
             }
         }
         Ok(running)
+    }
+}
+
+impl RoleProcess {
+    fn start(host: &str, log: PathBuf, command: &mut Command) -> Result<Self> {
+        let child = command.spawn().with_context(|| format!("starting evbd on {host}"))?;
+        Ok(Self {
+            host: host.to_owned(),
+            log,
+            code: None,
+            cpu_s: 0.0,
+            peak_rss_kib: 0,
+            rss_kib: 0,
+            child,
+            is_killed: false,
+        })
     }
 }
 
@@ -185,9 +263,9 @@ pub(crate) fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((times.next()?.ok()? + times.next()?.ok()?) / TICKS)
 }
 
-/// The largest resident set so far, in KiB, from /proc/PID/status.
-pub(crate) fn peak_rss(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+/// The resident set in KiB, from /proc/PID/status: `VmRSS:` has that of now, `VmHWM:` the largest so far.
+pub(crate) fn memory(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()
 }
 

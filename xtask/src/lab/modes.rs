@@ -50,7 +50,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
 fn point(bench: &Bench, network: &Network, report: &mut Report, name: &str, mode: Mode) -> Result<ModePoint> {
     let shape = network.shape();
     // Windows of many sources fall below a packet, and paces add up to nearly all of the port: both are to be seen.
-    let system = || System::new(mode, FRAGMENT).warn();
+    let system = || System::new(mode, FRAGMENT).slots(16).warn();
     let full = bench.run(network, name, system())?;
     report.add(&full);
     let trigger = Trigger::Periodic(LOAD / system().wire_time(shape));

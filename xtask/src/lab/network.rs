@@ -65,6 +65,12 @@ impl Network {
         let network = Self { shape, names: Vec::new() };
         run("ip", &["-n", SWITCH, "link", "add", "br0", "type", "bridge"])?;
         run("ip", &["-n", SWITCH, "link", "set", "br0", "up"])?;
+        // A switch has no firewall; where the system's is put in front of bridges, it takes a part of the cores that hosts share.
+        for table in ["iptables", "ip6tables", "arptables"] {
+            let off = format!("net.bridge.bridge-nf-call-{table}=0");
+            // Where there is no such thing, there is nothing to switch off.
+            let _ = run("ip", &["netns", "exec", SWITCH, "sysctl", "-q", "-w", &off]);
+        }
         for host in network.hosts() {
             interrupt::check()?;
             network.attach(&host).with_context(|| format!("attaching {host}"))?;
@@ -106,15 +112,15 @@ impl Network {
             let off = ["tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"];
             run("ip", &[&["netns", "exec", space, "ethtool", "-K", device], &off[..]].concat())?;
         }
-        self.limit_host(host)?;
+        self.limit_host(host, self.shape.rate)?;
         let tbf = ["root", "tbf", "rate", &rate, "burst", BURST, "limit", &buffer];
         run("tc", &[&["-n", SWITCH, "qdisc", "add", "dev", &port], &tbf[..]].concat())?;
         Ok(())
     }
 
-    /// Gives a host's link its rate. Its queue is deep: a host's own link delays and does not drop, the switch's port does.
-    pub(crate) fn limit_host(&self, host: &str) -> Result<()> {
-        let (space, rate) = (format!("{PREFIX}{host}"), format!("{}bit", self.shape.rate));
+    /// Gives a host's link its rate, in bit/s. Its queue is deep: a host's own link delays and does not drop, the switch's port does.
+    pub(crate) fn limit_host(&self, host: &str, rate: u64) -> Result<()> {
+        let (space, rate) = (format!("{PREFIX}{host}"), format!("{rate}bit"));
         let tbf = ["root", "tbf", "rate", &rate, "burst", BURST, "limit", "10m"];
         run("tc", &[&["-n", &space, "qdisc", "replace", "dev", "e0"], &tbf[..]].concat()).map(drop)
     }
@@ -141,6 +147,33 @@ impl Network {
         Ok(())
     }
 
+    /// Lets no packet pass a host's port, either way; or all again.
+    pub(crate) fn cut(&self, host: &str, is_cut: bool) -> Result<()> {
+        let device = format!("p-{host}");
+        if !is_cut {
+            return run("tc", &["-n", SWITCH, "qdisc", "del", "dev", &device, "clsact"]).map(drop);
+        }
+        run("tc", &["-n", SWITCH, "qdisc", "add", "dev", &device, "clsact"])?;
+        for direction in ["egress", "ingress"] {
+            let filter = [direction, "bpf", "da", "bytecode", "1,6 0 0 2"];
+            run("tc", &[&["-n", SWITCH, "filter", "add", "dev", &device], &filter[..]].concat())?;
+        }
+        Ok(())
+    }
+
+    /// L2 bytes from and to every host, as the switch has seen them pass.
+    pub(crate) fn flows(&self) -> Result<BTreeMap<String, (u64, u64)>> {
+        let said = run("ip", &["-n", SWITCH, "-s", "-j", "link", "show"])?;
+        let links: Vec<Value> = serde_json::from_str(&said).context("reading the answer of ip")?;
+        let of =
+            |link: &Value, way: &str| link.pointer(&format!("/stats64/{way}/bytes")).and_then(Value::as_u64);
+        let port = |link: &Value| {
+            let host = link["ifname"].as_str()?.strip_prefix("p-")?.to_owned();
+            Some((host, (of(link, "rx")?, of(link, "tx")?)))
+        };
+        Ok(links.iter().filter_map(port).collect())
+    }
+
     /// Drops and bytes of every switch port, by host. Random losses are not among them.
     pub(crate) fn ports(&self) -> Result<BTreeMap<String, PortCount>> {
         port_counts(&run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?)
@@ -155,6 +188,13 @@ impl Network {
             command.args(["sh", "-ec", "mount --bind \"$0\" /etc/hosts; exec \"$@\""]).arg(file);
         }
         command.arg(program);
+        command
+    }
+
+    /// A command on the switch.
+    pub(crate) fn on_switch(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", SWITCH, program]);
         command
     }
 

@@ -50,7 +50,8 @@ impl<'n> Provisioned<'n> {
 impl Drop for Provisioned<'_> {
     fn drop(&mut self) {
         for host in &self.hosts {
-            let restored = self.call(host, "remove", &[]).and_then(|()| self.network.limit_host(host));
+            let rate = self.network.shape().rate;
+            let restored = self.call(host, "remove", &[]).and_then(|()| self.network.limit_host(host, rate));
             if let Err(error) = restored {
                 eprintln!("{host} keeps its token buckets: {error:#}");
             }

@@ -11,6 +11,8 @@ use std::{
 use anyhow::Result;
 use serde_json::json;
 
+use super::dice::Dice;
+
 /// Room for any datagram.
 const DATAGRAM: usize = 65_536;
 /// After so many damaged datagrams it says how many there were.
@@ -30,8 +32,8 @@ pub(crate) fn relay(at: SocketAddr, to: SocketAddr, percent: f64) -> Result<()> 
     loop {
         let (length, source) = socket.recv_from(&mut datagram)?;
         let datagram = &mut datagram[..length];
-        if dice.draw() * 100.0 < percent {
-            let bit = (dice.draw() * (length * 8) as f64) as usize;
+        if dice.uniform() * 100.0 < percent {
+            let bit = (dice.uniform() * (length * 8) as f64) as usize;
             datagram[bit / 8] ^= 1 << (bit % 8);
             damaged += 1;
             if damaged.is_multiple_of(SAY_EVERY) {
@@ -81,19 +83,6 @@ fn relay_stream(source: TcpStream, to: SocketAddr) -> io::Result<()> {
         });
     }
     Ok(())
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014), from 0 to 1.
-struct Dice(u64);
-
-impl Dice {
-    fn draw(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
 }
 
 #[cfg(test)]

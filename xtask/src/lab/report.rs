@@ -37,6 +37,7 @@ pub(crate) struct Report {
     outcomes: Vec<Outcome>,
     verdicts: Vec<Verdict>,
     notes: Vec<String>,
+    attached: Vec<Value>,
     /// Whether bounds on speed and latency count: not where a busy machine must not fail a change.
     timed: bool,
 }
@@ -49,12 +50,19 @@ impl Report {
 
     /// A report of a scenario that runs no systems and prints a table of its own.
     pub(crate) fn bare(scenario: &'static str) -> Self {
-        Self { scenario, outcomes: Vec::new(), verdicts: Vec::new(), notes: Vec::new(), timed: true }
+        Self {
+            scenario,
+            outcomes: Vec::new(),
+            verdicts: Vec::new(),
+            notes: Vec::new(),
+            attached: Vec::new(),
+            timed: true,
+        }
     }
 
-    /// A report that only notes what a busy machine changes: goodput, latency, dead time.
-    pub(crate) fn untimed(scenario: &'static str) -> Self {
-        Self { timed: false, ..Self::new(scenario) }
+    /// Only notes what a busy machine changes: goodput, latency, dead time.
+    pub(crate) fn untimed(self) -> Self {
+        Self { timed: false, ..self }
     }
 
     /// Keeps and prints an outcome, and holds it to what every outcome must: a summary that the wire confirms.
@@ -95,6 +103,11 @@ impl Report {
         self.holds(&format!("{}: packets dropped", outcome.name), outcome.drops() as f64, Bound::AtMost(0.0));
     }
 
+    /// Something of the scenario's own, for its JSON.
+    pub(crate) fn attach(&mut self, name: &str, value: Value) {
+        self.attached.push(json!({ "name": name, "value": value }));
+    }
+
     pub(crate) fn note(&mut self, note: String) {
         self.notes.push(note);
     }
@@ -121,6 +134,13 @@ impl Report {
         Ok(failed == 0 && !self.verdicts.is_empty())
     }
 
+    /// What does not hold.
+    #[cfg(test)]
+    pub(crate) fn failed(&self) -> Vec<String> {
+        let failed = self.verdicts.iter().filter(|verdict| !verdict.holds());
+        failed.map(|verdict| format!("{}: {}", verdict.what, verdict.measured)).collect()
+    }
+
     fn json(&self) -> Value {
         let verdicts: Vec<Value> = self
             .verdicts
@@ -134,7 +154,7 @@ impl Report {
             })
             .collect();
         let outcomes: Vec<Value> = self.outcomes.iter().map(Outcome::json).collect();
-        json!({ "scenario": self.scenario, "outcomes": outcomes, "verdicts": verdicts, "notes": self.notes })
+        json!({ "scenario": self.scenario, "outcomes": outcomes, "verdicts": verdicts, "notes": self.notes, "attached": self.attached })
     }
 }
 

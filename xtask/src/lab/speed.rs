@@ -1,5 +1,5 @@
 //! What two cores move over loopback, where no link limits: payload over UDP in packets of an MTU of 1500 and over TCP, the
-//! same work, next to what iperf3 moves in datagrams of that size. In turn, several times, in one go.
+//! same work, without a key and with one, next to what iperf3 moves in datagrams of that size. In turn, several times, in one go.
 
 use std::{
     fs,
@@ -32,6 +32,8 @@ const OF_TCP: f64 = 0.6;
 struct Round {
     udp: f64,
     tcp: f64,
+    udp_psk: f64,
+    tcp_psk: f64,
     iperf_sent: f64,
     iperf_received: f64,
 }
@@ -39,15 +41,18 @@ struct Round {
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::bare("speed");
     println!(
-        "{:<6} {:>10} {:>10} {:>12} {:>12}   Gbit/s",
-        "round", "evb udp", "evb tcp", "iperf3 sent", "received"
+        "{:<6} {:>10} {:>10} {:>10} {:>10} {:>12} {:>12}   Gbit/s",
+        "round", "evb udp", "evb tcp", "udp, key", "tcp, key", "iperf3 sent", "received"
     );
     let mut rounds = Vec::new();
     for number in 1..=bench.runs {
         let (iperf_sent, iperf_received) = iperf(bench)?;
-        let udp = evb(bench, Transport::Udp, number)?;
-        let tcp = evb(bench, Transport::Tcp, number)?;
-        let round = Round { udp, tcp, iperf_sent, iperf_received };
+        let [udp, tcp] =
+            [Transport::Udp, Transport::Tcp].map(|transport| evb(bench, transport, Security::None, number));
+        let [udp_psk, tcp_psk] =
+            [Transport::Udp, Transport::Tcp].map(|transport| evb(bench, transport, Security::Psk, number));
+        let (udp, tcp, udp_psk, tcp_psk) = (udp?, tcp?, udp_psk?, tcp_psk?);
+        let round = Round { udp, tcp, udp_psk, tcp_psk, iperf_sent, iperf_received };
         println!("{number:<6} {}", line(&round));
         rounds.push(round);
     }
@@ -55,6 +60,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let middle = Round {
         udp: of(|r| r.udp),
         tcp: of(|r| r.tcp),
+        udp_psk: of(|r| r.udp_psk),
+        tcp_psk: of(|r| r.tcp_psk),
         iperf_sent: of(|r| r.iperf_sent),
         iperf_received: of(|r| r.iperf_received),
     };
@@ -64,6 +71,11 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let received = of(|r| r.udp / r.iperf_received);
     report.holds("udp over what iperf3 -u received, median of rounds", received, Bound::AtLeast(OVER_IPERF));
     report.holds("udp over tcp, median of rounds", of(|r| r.udp / r.tcp), Bound::AtLeast(OF_TCP));
+    report.note(format!(
+        "with a key, of the rate without one, median of rounds: udp {:.2}, tcp {:.2}",
+        of(|r| r.udp_psk / r.udp),
+        of(|r| r.tcp_psk / r.tcp)
+    ));
     report.note(format!(
         "median Gbit/s: evb udp {:.2}, evb tcp {:.2}, iperf3 -u sent {:.2} and received {:.2}",
         middle.udp / 1e9,
@@ -75,21 +87,45 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
 }
 
 fn line(round: &Round) -> String {
-    let [udp, tcp, sent, received] =
-        [round.udp, round.tcp, round.iperf_sent, round.iperf_received].map(|rate| rate / 1e9);
-    format!("{udp:>10.2} {tcp:>10.2} {sent:>12.2} {received:>12.2}")
+    let Round { udp, tcp, udp_psk, tcp_psk, iperf_sent, iperf_received } = *round;
+    let [udp, tcp, udp_psk, tcp_psk, sent, received] =
+        [udp, tcp, udp_psk, tcp_psk, iperf_sent, iperf_received].map(|rate| rate / 1e9);
+    format!("{udp:>10.2} {tcp:>10.2} {udp_psk:>10.2} {tcp_psk:>10.2} {sent:>12.2} {received:>12.2}")
+}
+
+/// Whether peers share a key.
+#[derive(Clone, Copy)]
+enum Security {
+    None,
+    Psk,
+}
+
+impl Security {
+    const fn mode(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Psk => "psk",
+        }
+    }
 }
 
 /// Payload per second of one source to one builder, a process each.
-fn evb(bench: &Bench, transport: Transport, round: usize) -> Result<f64> {
-    let folder = bench.out.join(format!("speed-{}-{round}", transport.name()));
+fn evb(bench: &Bench, transport: Transport, security: Security, round: usize) -> Result<f64> {
+    let folder = bench.out.join(format!("speed-{}-{}-{round}", transport.name(), security.mode()));
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
     let config = folder.join("config.toml");
     let seconds = bench.seconds.min(SECONDS);
-    fs::write(&config, configuration(transport, seconds))?;
+    let mut section = format!("mode = \"{}\"\n", security.mode());
+    if let Security::Psk = security {
+        let key = folder.join("key");
+        let made = Command::new(&bench.evbd).arg("keygen").arg(&key).stdout(Stdio::null()).status();
+        anyhow::ensure!(made.context("evbd keygen")?.success(), "evbd keygen fails");
+        section.push_str(&format!("key_file = \"{}\"\n", key.display()));
+    }
+    fs::write(&config, configuration(transport, &section, seconds))?;
     let mut fleet = Fleet::start_here(&["sup", "s1", "b1"], &bench.evbd, &config, &folder)?;
     fleet.wait(Duration::from_secs_f64(seconds) + Duration::from_secs(30), |_| Ok(()))?;
     let text = fs::read_to_string(folder.join("sup.json")).with_context(|| fleet.complaints())?;
@@ -102,14 +138,14 @@ fn evb(bench: &Bench, transport: Transport, round: usize) -> Result<f64> {
     summary["rates"]["payload_bytes_per_s"].as_f64().map(|rate| rate * 8.0).context("no rate")
 }
 
-fn configuration(transport: Transport, seconds: f64) -> String {
+fn configuration(transport: Transport, security: &str, seconds: f64) -> String {
     let transport = transport.name();
     format!(
         "[run]\nnumber = 1\nduration = \"{seconds} s\"\n\n\
          [supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\nslots = 64\n\n\
          [network]\ntransport = \"{transport}\"\nlink_rate = \"100 Gbit/s\"\nport_buffer = \"4 MiB\"\nmtu = 1500\n\
          congestion_control = \"cubic\"\nadmission = \"warn\"\n\n[shaping]\nmode = \"credit\"\n\n\
-         [security]\nmode = \"none\"\n\n\
+         [security]\n{security}\n\
          [[source]]\nid = 1\nbind = \"127.0.0.1\"\ninput = {{ kind = \"generator\", size = \"64 kB\" }}\n\
          max_fragment = \"64 kB\"\n\n\
          [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = {{ kind = \"null\" }}\n"

@@ -1,6 +1,9 @@
 //! One system of `evbd` on the lab's hosts, as the TOML file that every one of its processes reads.
 
-use std::fmt::Write as _;
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use super::network::{Shape, address};
 
@@ -31,8 +34,8 @@ impl Transport {
     }
 }
 
-/// What a grant gives at most where the budget is stated: eleven packets, as with the buffers of ports. The default, a quarter
-/// of the budget, is all that a lane may hold: one grant at a time, and a long path would stand idle in between.
+/// What a grant gives at most where the budget is stated: eleven packets, as with the buffers of ports. The default there, a sixteenth
+/// of the budget, would be larger.
 const CHUNK: u64 = 15_912;
 
 /// How the lanes are shaped.
@@ -68,13 +71,24 @@ pub(crate) enum Trigger {
     Poisson(f64),
 }
 
+/// What outlives a process, and how many events there are to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Storage {
+    /// Where each builder writes, by its place.
+    pub(crate) sinks: Vec<PathBuf>,
+    pub(crate) journal: PathBuf,
+    /// None: until it is stopped.
+    pub(crate) events: Option<u64>,
+}
+
 /// A system to run.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     pub(crate) transport: Transport,
     pub(crate) mode: Mode,
     pub(crate) trigger: Trigger,
-    pub(crate) slots: u32,
+    /// `None`: evbd counts them.
+    pub(crate) slots: Option<u32>,
     /// Bytes of every fragment.
     pub(crate) fragment: u64,
     /// Let an inadmissible load run.
@@ -91,16 +105,24 @@ pub(crate) struct System {
     pub(crate) named: bool,
     /// What builders check of each fragment, as the configuration has it.
     pub(crate) check: &'static str,
+    /// Files and a journal; else builders write nothing, and the run has a duration.
+    pub(crate) storage: Option<Storage>,
+    /// The key that all share.
+    pub(crate) key: Option<PathBuf>,
+    /// Who gets the next event, as the configuration has it.
+    pub(crate) policy: &'static str,
+    /// Whether the last host of a source is somebody else's.
+    pub(crate) spares_last_source: bool,
 }
 
 impl System {
-    /// As fast as the builders take it, 16 slots.
+    /// As fast as the builders take it, with the slots that evbd finds right.
     pub(crate) fn new(mode: Mode, fragment: u64) -> Self {
         Self {
             transport: Transport::Tcp,
             mode,
             trigger: Trigger::Fast,
-            slots: 16,
+            slots: None,
             fragment,
             warn: false,
             rates: Vec::new(),
@@ -109,6 +131,10 @@ impl System {
             budget: None,
             named: false,
             check: "stamp",
+            storage: None,
+            key: None,
+            policy: "round-robin",
+            spares_last_source: false,
         }
     }
 
@@ -121,7 +147,7 @@ impl System {
     }
 
     pub(crate) fn slots(self, slots: u32) -> Self {
-        Self { slots, ..self }
+        Self { slots: Some(slots), ..self }
     }
 
     pub(crate) fn warn(self) -> Self {
@@ -145,6 +171,31 @@ impl System {
         Self { named: true, ..self }
     }
 
+    pub(crate) fn key(self, key: &Path) -> Self {
+        Self { key: Some(key.to_owned()), ..self }
+    }
+
+    pub(crate) fn without_key(self) -> Self {
+        Self { key: None, ..self }
+    }
+
+    pub(crate) fn without_last_source(self) -> Self {
+        Self { spares_last_source: true, ..self }
+    }
+
+    /// How many sources there are.
+    pub(crate) fn sources(&self, shape: Shape) -> u16 {
+        shape.sources - u16::from(self.spares_last_source)
+    }
+
+    pub(crate) fn storage(self, storage: Storage) -> Self {
+        Self { storage: Some(storage), ..self }
+    }
+
+    pub(crate) fn policy(self, policy: &'static str) -> Self {
+        Self { policy, ..self }
+    }
+
     /// Builders check every byte.
     pub(crate) fn checked(self) -> Self {
         Self { check: "full", ..self }
@@ -162,19 +213,31 @@ impl System {
             Some(_) => String::new(),
             None => format!("port_buffer = \"{} B\"\n", shape.port_buffer),
         };
+        let (length, journal) = match &self.storage {
+            Some(Storage { journal, events, .. }) => (
+                events.map(|events| format!("events = {events}")).unwrap_or_default(),
+                format!("journal = \"{}\"\n", journal.display()),
+            ),
+            None => (format!("duration = \"{seconds} s\""), String::new()),
+        };
+        let security = match &self.key {
+            Some(key) => format!("mode = \"psk\"\nkey_file = \"{}\"", key.display()),
+            None => "mode = \"none\"".to_owned(),
+        };
+        let slots = self.slots.map(|slots| format!("slots = {slots}\n")).unwrap_or_default();
         let mut toml = format!(
-            "[run]\nnumber = 1\nduration = \"{seconds} s\"\nseed = 1\n\n\
-             [supervisor]\nlisten = \"{}:7000\"\ntrigger = {trigger}\nslots = {}\n\n\
+            "[run]\nnumber = 1\n{length}\nseed = 1\n\n\
+             [supervisor]\nlisten = \"{}:7000\"\ntrigger = {trigger}\n{slots}policy = \"{}\"\n{journal}\n\
              [network]\ntransport = \"{}\"\nlink_rate = \"{} Mbit/s\"\n{port_buffer}mtu = 1500\n\
              congestion_control = \"cubic\"\nadmission = \"{}\"\n\n\
-             [shaping]\n{shaping}\n\n[security]\nmode = \"none\"\n",
+             [shaping]\n{shaping}\n\n[security]\n{security}\n",
             address("sup")?,
-            self.slots,
+            self.policy,
             self.transport.name(),
             shape.rate / 1_000_000,
             if self.warn { "warn" } else { "refuse" },
         );
-        for i in 1..=shape.sources {
+        for i in 1..=self.sources(shape) {
             let (bind, size) = (address(&format!("s{i}"))?, self.fragment);
             write!(toml, "\n[[source]]\nid = {i}\nbind = \"{bind}\"\n")?;
             let check = self.check;
@@ -185,11 +248,13 @@ impl System {
         }
         for j in 1..=shape.builders {
             let listen = if self.named { format!("builder-{j}") } else { address(&format!("b{j}"))? };
-            write!(
-                toml,
-                "\n[[builder]]\nid = {j}\nlisten = \"{listen}:7101\"\nsink = {{ kind = \"null\" }}\n"
-            )?;
-            if let Some(rate) = self.rates.get(usize::from(j) - 1) {
+            let place = usize::from(j) - 1;
+            let sink = match self.storage.as_ref().and_then(|storage| storage.sinks.get(place)) {
+                Some(path) => format!("{{ kind = \"file\", path = \"{}\" }}", path.display()),
+                None => "{ kind = \"null\" }".to_owned(),
+            };
+            write!(toml, "\n[[builder]]\nid = {j}\nlisten = \"{listen}:7101\"\nsink = {sink}\n")?;
+            if let Some(rate) = self.rates.get(place) {
                 writeln!(toml, "rate = \"{rate} bit/s\"")?;
             }
         }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use socket2::SockRef;
 
 use super::{
+    flood::flood,
     network::{Network, address},
     relay::relay,
 };
@@ -29,7 +30,7 @@ const EVERY: Duration = Duration::from_millis(5);
 /// How long an answer may take before it counts as lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Half {
     /// Takes bulk in and answers control.
     Serve { bulk: SocketAddr, control: SocketAddr },
@@ -39,6 +40,8 @@ pub(crate) enum Half {
     Ask { to: SocketAddr, seconds: f64 },
     /// Relays streams and datagrams, and flips a bit in that percentage of the datagrams.
     Relay { at: SocketAddr, to: SocketAddr, percent: f64 },
+    /// Attacks those for so many seconds.
+    Flood { seconds: f64, targets: Vec<SocketAddr> },
 }
 
 /// Runs one half to its end.
@@ -48,6 +51,7 @@ pub(crate) fn run(half: Half) -> Result<()> {
         Half::Bulk { to, seconds } => send_bulk(to, seconds),
         Half::Ask { to, seconds } => ask(to, seconds),
         Half::Relay { at, to, percent } => relay(at, to, percent),
+        Half::Flood { seconds, targets } => flood(&targets, seconds),
     }
 }
 

@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
     /// Events outstanding per builder.
-    pub slots: u32,
+    pub slots: Option<u32>,
     /// More lines of configuration, each as `section: line`.
     pub lines: &'a [String],
 }
@@ -89,7 +89,10 @@ pub fn configuration(
     let mut text =
         format!("[run]\nduration = \"{} ms\"\nseed = 1\n{}\n", (seconds * 1e3).round(), more("run"));
     write!(text, "[supervisor]\nlisten = \"127.0.0.1:{supervisor}\"\n")?;
-    write!(text, "trigger = {{ kind = \"as-fast-as-possible\" }}\nslots = {}\n", settings.slots)?;
+    text.push_str("trigger = { kind = \"as-fast-as-possible\" }\n");
+    if let Some(slots) = settings.slots {
+        writeln!(text, "slots = {slots}")?;
+    }
     write!(text, "{}\n[network]\ntransport = \"tcp\"\n{}\n", more("supervisor"), more("network"))?;
     write!(text, "[shaping]\nmode = \"credit\"\n{}\n", more("shaping"))?;
     for id in 1..=workload.sources {

@@ -56,7 +56,7 @@ fn workloads_are_read() {
 fn the_configuration_names_every_role_and_setting() {
     let lines = ["shaping: budget = \"8 MB\"".to_owned(), "builder: port = \"p\"".to_owned()];
     let workload = Workload { sources: 2, builders: 2, size: 1000 };
-    let text = configuration(workload, 0.5, Settings { slots: 7, lines: &lines }, &[7000, 7101, 7102]);
+    let text = configuration(workload, 0.5, Settings { slots: Some(7), lines: &lines }, &[7000, 7101, 7102]);
     let text = text.expect("good settings");
     for due in
         ["duration = \"500 ms\"", "slots = 7", "size = \"1000 B\"", "budget = \"8 MB\"", "127.0.0.1:7102"]
@@ -66,7 +66,7 @@ fn the_configuration_names_every_role_and_setting() {
     assert_eq!(text.matches("[[source]]").count(), 2);
     assert_eq!(text.matches("port = \"p\"").count(), 2);
     let wrong = ["shape: x = 1".to_owned()];
-    assert!(configuration(workload, 1.0, Settings { slots: 1, lines: &wrong }, &[1, 2, 3]).is_err());
+    assert!(configuration(workload, 1.0, Settings { slots: Some(1), lines: &wrong }, &[1, 2, 3]).is_err());
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! One slot of a builder: an event while its fragments come in.
 
+use core::ops::Range;
+
 use bytes::BytesMut;
 
 use crate::{
     event::{Contribution, Event, Place},
     fragment::{Checksum, RunningChecksum, Timestamp},
-    id::{EventId, SourceId},
+    id::{Epoch, EventId, SourceId},
     set::SourceSet,
     time::Instant,
     wire::record::Announcement,
@@ -20,8 +22,10 @@ pub const LARGE_FRAGMENT: usize = 16 << 10;
 pub(super) struct Assembly {
     pub(super) event: EventId,
     pub(super) state: State,
-    /// When the trigger was, on this builder's clock; and which sources are to contribute. `None` until assigned.
-    pub(super) assigned: Option<(Instant, SourceSet)>,
+    /// `None` until assigned.
+    pub(super) assigned: Option<Assigned>,
+    /// Until when what is not announced is waited for, once assigned.
+    pub(super) deadline: Instant,
     pub(super) announced: SourceSet,
     pub(super) arrived: SourceSet,
     /// Sources that nobody waits for any more.
@@ -32,6 +36,17 @@ pub(super) struct Assembly {
     arena: BytesMut,
     /// Memory of large fragments that went out with the event.
     lent: usize,
+}
+
+/// What the supervisor said of an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Assigned {
+    /// When the trigger was, on this builder's clock.
+    pub(super) triggered: Instant,
+    /// Which sources are to contribute.
+    pub(super) expected: SourceSet,
+    /// Of the assignment.
+    pub(super) epoch: Epoch,
 }
 
 /// Which fragment came last, and by how much.
@@ -60,6 +75,10 @@ pub(super) struct Part {
     /// Where it begins in the source's lane.
     pub(super) start: u64,
     place: PartPlace,
+    /// Whether its place in the arena has been taken.
+    has_room: bool,
+    /// A place in the arena that an earlier process of the source had, and that is taken before there is more.
+    room: Range<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -129,6 +148,7 @@ impl Assembly {
             arena = BytesMut::with_capacity(room);
         }
         parts.resize_with(sources, Part::default);
+        parts.iter_mut().for_each(|part| part.room = 0..0);
         *self = Self { event, state: State::Open, opened: now, arena, parts, ..Self::default() };
     }
 
@@ -139,6 +159,7 @@ impl Assembly {
         part.start = start;
         part.timestamp = announcement.timestamp;
         part.place = PartPlace::Nowhere;
+        part.has_room = false;
     }
 
     /// Room for a payload whose bytes begin to come. Returns whether it has memory of its own.
@@ -160,21 +181,27 @@ impl Assembly {
         bytes: &[u8],
         running: &mut RunningChecksum,
     ) {
-        match &mut self.parts[source].place {
+        let part = &mut self.parts[source];
+        match &mut part.place {
             PartPlace::Own(memory) => {
                 memory.extend_from_slice(bytes);
                 running.follow(memory);
             }
             PartPlace::Arena { start, length } => {
-                if position == 0 {
+                if position == 0 && part.room.len() < *length as usize {
                     // Another lane's fragment may have begun meanwhile: room is taken when the first byte comes.
                     *start = self.arena.len() as u32;
                     self.arena.extend_from_slice(bytes);
                     self.arena.resize(*start as usize + *length as usize, 0);
-                } else {
-                    let at = *start as usize + position;
-                    self.arena[at..at + bytes.len()].copy_from_slice(bytes);
+                    part.has_room = true;
+                    return;
                 }
+                if position == 0 {
+                    *start = part.room.start;
+                    part.has_room = true;
+                }
+                let at = *start as usize + position;
+                self.arena[at..at + bytes.len()].copy_from_slice(bytes);
             }
             PartPlace::Nowhere => {}
         }
@@ -219,8 +246,8 @@ impl Assembly {
 
     /// Whether nothing more is waited for.
     pub(super) fn is_over(&self) -> bool {
-        let Some((_, expected)) = &self.assigned else { return false };
-        self.state == State::Open && self.arrived.union(&self.given_up).is_superset(expected)
+        let Some(assigned) = &self.assigned else { return false };
+        self.state == State::Open && self.arrived.union(&self.given_up).is_superset(&assigned.expected)
     }
 
     /// Whether sources spoke of it and the supervisor did not.
@@ -230,7 +257,28 @@ impl Assembly {
 
     /// The sources that were expected and are not there.
     pub(super) fn missing(&self) -> SourceSet {
-        self.assigned.map(|(_, expected)| expected.without(&self.arrived)).unwrap_or_default()
+        self.assigned.map(|assigned| assigned.expected.without(&self.arrived)).unwrap_or_default()
+    }
+
+    /// The sources that it still waits for.
+    pub(super) fn awaits(&self) -> SourceSet {
+        self.missing().without(&self.given_up)
+    }
+
+    /// The source is another process, which has announced nothing: as if it had not been announced. Whether it was, and had not
+    /// arrived.
+    pub(super) fn withdraw(&mut self, source: usize, pool: &mut Pool) -> bool {
+        if self.arrived.contains(source) || !self.announced.remove(source) {
+            return false;
+        }
+        let part = &mut self.parts[source];
+        match core::mem::take(&mut part.place) {
+            PartPlace::Own(memory) => pool.give(source, memory),
+            PartPlace::Arena { start, length } if part.has_room => part.room = start..start + length,
+            PartPlace::Arena { .. } | PartPlace::Nowhere => {}
+        }
+        part.has_room = false;
+        true
     }
 
     /// Moves the data into `event`, whose identity the caller has set. Incomplete fragments stay behind.

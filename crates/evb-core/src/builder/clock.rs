@@ -43,7 +43,7 @@ impl PeerClock {
     pub(super) fn heartbeat(&self, now: Instant) -> Heartbeat {
         let (echo_ns, since) = self.last.unwrap_or_default();
         let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
-        Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns }
+        Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None }
     }
 
     /// The supervisor's instant on our clock.

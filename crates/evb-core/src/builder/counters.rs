@@ -89,19 +89,11 @@ impl DatagramCounters {
     }
 
     /// These and those of another association.
-    pub(super) fn and(self, datagrams: &IncomingDatagrams) -> Self {
-        let (sum, other) = (self.recovery, datagrams.recovery.counters());
-        Self {
-            segments: self.segments + datagrams.segments,
-            absent: self.absent + datagrams.absent,
-            recovery: RecoveryCounters {
-                lost_bytes: sum.lost_bytes + other.lost_bytes,
-                resends: sum.resends + other.resends,
-                timeouts: sum.timeouts + other.timeouts,
-                late_after_loss: sum.late_after_loss + other.late_after_loss,
-                duplicates: sum.duplicates + other.duplicates,
-            },
-        }
+    pub(super) fn and(mut self, datagrams: &IncomingDatagrams) -> Self {
+        self.segments += datagrams.segments;
+        self.absent += datagrams.absent;
+        self.recovery += datagrams.recovery.counters();
+        self
     }
 }
 

@@ -4,7 +4,7 @@ use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 
-use super::{BuilderCore, counters::DatagramCounters, lanes::Reception};
+use super::{BuilderCore, counters::DatagramCounters, lanes::Reception, segments::Segments};
 use crate::{
     grant::{Fate, GrantPolicy},
     lane::{DatagramFault, IncomingDatagrams, LaneError, LaneTimes, Request},
@@ -46,10 +46,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lanes.lanes.get(lane)?.datagrams.as_ref().map(|datagrams| datagrams.association())
     }
 
-    /// A datagram came in for that lane; probes are the driver's to answer. Requirements: docs/protocol.md UDP-3, UDP-4.
+    /// A datagram came in for that lane; probes are the driver's to answer.
     ///
     /// # Errors
-    /// [`DatagramFault`]: drop the datagram if it is stale, else the connection.
+    /// As [`Self::handle_datagrams`].
     pub fn handle_datagram(
         &mut self,
         lane: usize,
@@ -57,6 +57,21 @@ impl<P: GrantPolicy> BuilderCore<P> {
         body: &[u8],
         now: Instant,
     ) -> Result<(), DatagramFault> {
+        self.handle_datagrams(lane, &Segments::one(*header, body), now)
+    }
+
+    /// Datagrams came in for that lane that follow each other. All but their bytes is dealt with once for all of them.
+    /// Requirements: docs/protocol.md UDP-3, UDP-4.
+    ///
+    /// # Errors
+    /// [`DatagramFault`]: drop the datagrams if they are stale, else the connection.
+    pub fn handle_datagrams(
+        &mut self,
+        lane: usize,
+        segments: &Segments<'_>,
+        now: Instant,
+    ) -> Result<(), DatagramFault> {
+        let header = segments.header();
         let datagrams = self.lanes.lanes[lane].datagrams.as_mut();
         let datagrams = datagrams.filter(|known| known.association() == header.association);
         let Some(datagrams) = datagrams else { return Err(DatagramFault::Stale) };
@@ -65,7 +80,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             return Ok(());
         }
         let is_first = !datagrams.is_met;
-        datagrams.handle_header(header, now);
+        datagrams.handle_header(header, segments.count(), now);
         if is_first {
             // What is granted, and what was committed before, it hears now.
             self.lanes.refresh(lane);
@@ -73,9 +88,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
             self.grants_due = true;
         }
         match header.kind {
-            DatagramKind::Data if body.is_empty() => return Err(DatagramFault::Empty),
-            DatagramKind::Data => self.handle_segment(lane, header, body, now)?,
-            DatagramKind::Records => self.handle_records(lane, body, now)?,
+            DatagramKind::Data if segments.length() == 0 => return Err(DatagramFault::Empty),
+            DatagramKind::Data => self.handle_segments(lane, segments, now)?,
+            DatagramKind::Records => {
+                segments.bodies().iter().try_for_each(|body| self.handle_records(lane, body, now))?;
+            }
             DatagramKind::Probe | DatagramKind::ProbeReply => return Err(DatagramFault::WrongDirection),
         }
         Ok(())
@@ -137,25 +154,29 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// A permitted range of the lane came. Each of its bytes is delivered once, in order (docs/protocol.md UDP-11).
-    fn handle_segment(
+    fn handle_segments(
         &mut self,
         lane: usize,
-        header: &DatagramHeader,
-        bytes: &[u8],
+        segments: &Segments<'_>,
         now: Instant,
     ) -> Result<(), LaneError> {
         let reception = &mut self.lanes.lanes[lane];
         let Some(datagrams) = &mut reception.datagrams else { return Ok(()) };
-        let offset = header.offset;
-        let end = offset.saturating_add(bytes.len() as u64);
+        let offset = segments.header().offset;
+        let end = offset.saturating_add(segments.length());
         if end > reception.lane.granted() {
             return Err(LaneError::NotGranted { end, granted: reception.lane.granted() });
         }
         let received = reception.lane.received();
         let IncomingDatagrams { recovery, reassembly, .. } = &mut **datagrams;
-        let is_new =
-            end > received && reassembly.here().missing_in(offset.max(received)..end).next().is_some();
-        if is_new && offset > received && !reassembly.insert(offset, bytes, received) {
+        let here = reassembly.here();
+        let is_next = offset == received && here.first().is_none_or(|first| first.start >= end);
+        if segments.count() > 1 && !is_next {
+            return segments.apart().try_for_each(|one| self.handle_segments(lane, &one, now));
+        }
+        let is_new = is_next || end > received && here.missing_in(offset.max(received)..end).next().is_some();
+        let bodies = segments.bodies();
+        if is_new && offset > received && !bodies.iter().all(|one| reassembly.insert(offset, one, received)) {
             // No room: as if it had been lost.
             return Ok(());
         }
@@ -163,15 +184,19 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let arrived = |part: Range<u64>, request: Request| {
             policy.handle_accounted(lane, part, request, Fate::Arrived, now);
         };
-        recovery.handle_arrival(&(offset..end), header, is_new, now, arrived);
+        recovery.handle_arrival(&(offset..end), segments.header(), is_new, now, arrived);
         self.grants_due = true;
-        if is_new && offset <= received {
-            self.handle_data(lane, &bytes[(received - offset) as usize..], now)?;
-            self.drain_reassembly(lane, now)
-        } else {
+        if !is_new || offset > received {
             self.lanes.refresh(lane);
-            Ok(())
+            return Ok(());
         }
+        let mut known = (received - offset) as usize;
+        for body in bodies {
+            self.take_in(lane, &body[known..], now)?;
+            known = 0;
+        }
+        self.after_data(lane, now);
+        self.drain_reassembly(lane, now)
     }
 
     /// Delivers what had to wait for bytes in front of it.

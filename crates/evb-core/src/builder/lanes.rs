@@ -8,6 +8,7 @@ use super::{BuilderCore, assembly::State, counters::DatagramCounters};
 use crate::{
     fragment::RunningChecksum,
     grant::{Grant, GrantPolicy, LaneDemand},
+    id::Incarnation,
     lane::{Arrival, IncomingDatagrams, IncomingLane, LaneError, LaneTimes},
     set::SourceSet,
     time::{Instant, earlier},
@@ -47,6 +48,8 @@ pub(super) struct Lanes {
 #[derive(Debug)]
 pub(super) struct Reception {
     pub(super) lane: IncomingLane,
+    /// Which life of its source it is of.
+    pub(super) incarnation: Incarnation,
     /// Where its records and bytes go by datagrams.
     pub(super) datagrams: Option<Box<IncomingDatagrams>>,
     /// What was counted of datagrams on connections that are gone.
@@ -58,18 +61,24 @@ pub(super) struct Reception {
     gone_since: Option<Instant>,
 }
 
-impl Lanes {
-    pub(super) fn new(max_fragment: &[Bytes]) -> Self {
-        let reception = |limit: &Bytes| Reception {
-            lane: IncomingLane::new(limit.count()),
+impl Reception {
+    fn new(max_fragment: &Bytes) -> Self {
+        Self {
+            lane: IncomingLane::new(max_fragment.count()),
+            incarnation: Incarnation::default(),
             datagrams: None,
             past: DatagramCounters::default(),
             header: [0; HEADER],
             running: RunningChecksum::default(),
             granted_sent: 0,
             gone_since: None,
-        };
-        let lanes: Vec<_> = max_fragment.iter().map(reception).collect();
+        }
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(max_fragment: &[Bytes]) -> Self {
+        let lanes: Vec<_> = max_fragment.iter().map(Reception::new).collect();
         let demands = lanes.iter().map(|reception| reception.lane.demand()).collect();
         Self {
             lanes,
@@ -81,6 +90,15 @@ impl Lanes {
             past_times: LaneTimes::default(),
             queue: Duration::ZERO,
         }
+    }
+
+    /// The lane of a source that is another process begins at 0.
+    pub(super) fn restart(&mut self, lane: usize, max_fragment: Bytes, incarnation: Incarnation) {
+        let reception = &mut self.lanes[lane];
+        *reception = Reception { past: reception.past, incarnation, ..Reception::new(&max_fragment) };
+        self.dirty.remove(lane);
+        self.commits.remove(lane);
+        self.refresh(lane);
     }
 
     pub(super) fn demands(&self) -> &[LaneDemand] {
@@ -212,7 +230,14 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// Data bytes, within a record that was checked.
-    pub fn handle_data(&mut self, lane: usize, mut bytes: &[u8], now: Instant) -> Result<(), LaneError> {
+    pub fn handle_data(&mut self, lane: usize, bytes: &[u8], now: Instant) -> Result<(), LaneError> {
+        self.take_in(lane, bytes, now)?;
+        self.after_data(lane, now);
+        Ok(())
+    }
+
+    /// Data bytes; [`Self::after_data`] when there are no more for now.
+    pub(super) fn take_in(&mut self, lane: usize, mut bytes: &[u8], now: Instant) -> Result<(), LaneError> {
         while !bytes.is_empty() {
             let Some(arrival) = self.lanes.lanes[lane].lane.arrival() else {
                 let offset = self.lanes.lanes[lane].lane.received();
@@ -224,7 +249,6 @@ impl<P: GrantPolicy> BuilderCore<P> {
             self.complete_piece(lane, &arrival, take as u64, now);
             bytes = rest;
         }
-        self.after_data(lane, now);
         Ok(())
     }
 
@@ -267,7 +291,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// Whether all that came in on all lanes is committed and told.
     pub fn is_idle(&self) -> bool {
-        self.free.len() == self.config.slots && self.lanes.dirty.is_empty() && self.lanes.commits.is_empty()
+        self.free.len() == self.config.slots
+            && self.unaccounted.is_empty()
+            && self.lanes.dirty.is_empty()
+            && self.lanes.commits.is_empty()
     }
 
     /// Requirements: docs/protocol.md LANE-14, RUN-11.
@@ -364,7 +391,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.finish_if_over(slot, now);
     }
 
-    fn after_data(&mut self, lane: usize, now: Instant) {
+    pub(super) fn after_data(&mut self, lane: usize, now: Instant) {
         let reception = &mut self.lanes.lanes[lane];
         reception.gone_since = None;
         let received = reception.lane.received();
@@ -379,7 +406,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         for lane in 0..self.lanes.lanes.len() {
             let Reception { lane: broken, gone_since, .. } = &self.lanes.lanes[lane];
             // One that is connected again gets time to bring something; if it breaks first, it is looked at then.
-            if broken.is_connected() || gone_since.is_none_or(|since| now.since(since) < self.config.deadline)
+            if broken.is_connected()
+                || gone_since.is_none_or(|since| now.since(since) < self.config.deadline)
+                || self.rosters.awaited().contains(lane)
             {
                 continue;
             }

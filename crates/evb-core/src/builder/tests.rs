@@ -1,3 +1,4 @@
 mod bench;
 mod scripts;
 mod hostile;
+mod faults;

@@ -10,6 +10,9 @@ use crate::{
     wire::record::{Announcement, FRAGMENT_HEADER, MAX_COMMIT_RANGES},
 };
 
+/// So many entries are looked at before the others are searched: one that is open for long, and the settled ones behind it.
+const NEAR: usize = 4;
+
 /// What one builder knows of one source's lane.
 ///
 /// Fragments are known by the lane offset at which they begin. Neighbours that are settled become one entry, so that there
@@ -221,10 +224,18 @@ impl IncomingLane {
     /// The source may forget the fragment that begins at `start` as soon as its bytes are here; until then they are
     /// discarded.
     pub fn settle(&mut self, start: u64) {
-        let index = self.held.partition_point(|held| held.start < start);
+        let index = self.held_from(start);
         let Some(held) = self.held.get_mut(index) else { return };
         if held.start != start || held.slot.is_none() {
             return;
+        }
+        if index == 0 && held.end <= self.received {
+            // As most are: all of it is here, and nothing before it is held.
+            self.committed = held.end;
+            self.commit_due = true;
+            self.held.pop_front();
+            self.arriving -= 1;
+            return self.release();
         }
         held.slot = None;
         self.settled += 1;
@@ -245,6 +256,12 @@ impl IncomingLane {
         let arrived = runs.take_while(|run| run.start < self.received).take(MAX_COMMIT_RANGES);
         ranges.extend(arrived.map(|run| run.start..run.end.min(self.received)));
         self.committed
+    }
+
+    /// The first entry that begins at `start` or beyond. Events mostly end in their lanes' order, so it is near the front.
+    fn held_from(&self, start: u64) -> usize {
+        let near = (0..NEAR).find(|index| self.held.get(*index).is_some_and(|held| held.start >= start));
+        near.unwrap_or_else(|| self.held.partition_point(|held| held.start < start))
     }
 
     /// Makes one of an entry and the next, where both are settled.

@@ -38,6 +38,8 @@ pub(crate) struct IncomingDatagrams {
     sequence: u32,
     /// The highest of the source's.
     heard: u32,
+    /// The highest of ours that the source has heard.
+    answered: u32,
     pub(crate) recovery: Recovery,
     pub(crate) reassembly: Reassembly,
     /// Lost ranges that may be sent again: for the next datagram to ask for.
@@ -47,7 +49,7 @@ pub(crate) struct IncomingDatagrams {
     /// Our last datagram, if the source has not heard of it, and when to repeat what it said.
     unheard: Option<(u32, Instant)>,
     failures: u32,
-    /// Since when the source hears nothing of what we say.
+    /// Since when the source hears nothing of what we say: since the first of it, or since it heard something.
     unheard_since: Option<Instant>,
     /// Whether the source has spoken.
     pub(crate) is_met: bool,
@@ -73,6 +75,7 @@ impl IncomingDatagrams {
             association,
             sequence: 0,
             heard: 0,
+            answered: 0,
             recovery: Recovery::new(estimate, now),
             reassembly: Reassembly::new(window),
             asked: Vec::new(),
@@ -106,20 +109,22 @@ impl IncomingDatagrams {
         self.asked.push(range);
     }
 
-    /// A datagram of this association came.
-    pub(crate) fn handle_header(&mut self, header: &DatagramHeader, now: Instant) {
-        self.segments += 1;
+    /// Datagrams of this association came: so many in sequence, the first with this header.
+    pub(crate) fn handle_header(&mut self, header: &DatagramHeader, count: u32, now: Instant) {
+        self.segments += u64::from(count);
         self.is_met = true;
-        self.count(header.sequence);
+        (0..count).for_each(|later| self.count(header.sequence.wrapping_add(later)));
         let is_heard = |sequence: u32| !is_after(sequence, header.heard);
         while let Some((sequence, sent)) = self.permits.pop_front_if(|(sequence, _)| is_heard(*sequence)) {
             if sequence == header.heard && header.kind == DatagramKind::Data {
                 self.recovery.sample(now.since(sent));
             }
         }
-        if self.unheard.is_some_and(|(sequence, _)| is_heard(sequence)) {
-            self.unheard = None;
-            self.unheard_since = None;
+        if is_after(header.heard, self.answered) {
+            // On a long path the last of them is always under way.
+            self.answered = header.heard;
+            self.unheard = self.unheard.filter(|(sequence, _)| !is_heard(*sequence));
+            self.unheard_since = self.unheard.map(|_| now);
             self.failures = 0;
         }
         if self.commit_since.is_some_and(is_heard) {
@@ -207,13 +212,13 @@ impl IncomingDatagrams {
         let patience = self.recovery.repeat_after(self.failures) + ACKNOWLEDGE_WITHIN;
         self.unheard = Some((self.sequence, now + patience));
         self.unheard_since.get_or_insert(now);
-        let header = self.header(DatagramKind::Records).seal([&into[start + DATAGRAM_HEADER..]]);
+        let header = self.header().seal([&into[start + DATAGRAM_HEADER..]]);
         into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
     }
 
-    fn header(&self, kind: DatagramKind) -> DatagramHeader {
+    fn header(&self) -> DatagramHeader {
         DatagramHeader {
-            kind,
+            kind: DatagramKind::Records,
             request: 0,
             association: self.association,
             sequence: self.sequence,

@@ -14,7 +14,7 @@ use crate::{
         datagram::Request,
         record::{
             Announcement, FRAGMENT_HEADER, MAX_ANNOUNCEMENTS, MAX_RESEND_RANGES, RecordHeader,
-            encode_fragment_header,
+            decode_fragment_header, encode_fragment_header,
         },
     },
 };
@@ -49,9 +49,28 @@ pub struct Taken {
     pub request: Request,
 }
 
+/// What a lane that is over leaves behind.
+#[derive(Debug)]
+pub(crate) enum Parked {
+    /// A fragment.
+    Fragment(Fragment),
+    /// One that readout promised and did not make yet.
+    Promise(Announcement),
+}
+
+impl Parked {
+    /// Of which event.
+    pub(crate) fn event(&self) -> EventId {
+        match self {
+            Self::Fragment(fragment) => fragment.event,
+            Self::Promise(promise) => promise.event,
+        }
+    }
+}
+
 /// How many ranges may wait to be sent again (docs/protocol.md UDP-16): what a builder asks for beyond, it will ask for once
 /// more.
-const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
+pub const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
 
 #[derive(Debug)]
 struct Held {
@@ -118,6 +137,24 @@ impl OutgoingLane {
         held.promised = false;
     }
 
+    /// The events whose fragments are here.
+    pub(crate) fn held_events(&self) -> impl Iterator<Item = EventId> {
+        let is_here = |held: &&Held| held.payload.is_some() || held.promised;
+        self.held.iter().filter(is_here).map(|held| held.announcement.event)
+    }
+
+    /// What is not committed, of a lane that is over.
+    pub(crate) fn into_uncommitted(self) -> impl Iterator<Item = Parked> {
+        self.held.into_iter().filter_map(|held| {
+            let Announcement { event, timestamp, .. } = held.announcement;
+            if held.promised {
+                return Some(Parked::Promise(held.announcement));
+            }
+            let (_, checksum) = decode_fragment_header(&held.header);
+            Some(Parked::Fragment(Fragment { event, timestamp, checksum, payload: held.payload? }))
+        })
+    }
+
     /// Lane bytes appended so far.
     pub fn ready(&self) -> u64 {
         self.ready
@@ -145,7 +182,7 @@ impl OutgoingLane {
 
     /// Whether fragments wait to be announced.
     pub fn has_announcements(&self) -> bool {
-        self.next_announcement < self.first + self.held.len() as u64
+        self.unannounced() > 0
     }
 
     /// How many fragments wait to be announced.
@@ -170,7 +207,8 @@ impl OutgoingLane {
         for held in self.held.range(from..from + count) {
             held.announcement.encode(into);
         }
-        self.next_announcement += count as u64;
+        // Not from where it was: what was to be announced again may be committed and forgotten since.
+        self.next_announcement = self.first + (from + count) as u64;
         self.announced = self.announced.max(self.announced_next());
         count
     }

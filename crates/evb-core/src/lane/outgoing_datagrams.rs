@@ -18,11 +18,13 @@ use crate::{
     },
 };
 
-/// How long an announcement may wait for others, while the builder has enough announced bytes to grant.
-const ANNOUNCE_WITHIN: Duration = Duration::from_micros(500);
+/// How long an announcement may wait for others, while the builder has enough announced bytes to grant. The grant by which it has no
+/// longer enough wakes the source and ends the wait, so that this costs no throughput; each wake-up before does.
+const ANNOUNCE_WITHIN: Duration = Duration::from_millis(20);
 
-/// How many announced bytes that are not granted are enough: a grant's worth or two.
-const ENOUGH: u64 = 32 << 10;
+/// How many announced bytes that are not granted are enough. A builder that could take more would have granted them; with so many it
+/// has something to grant here while the next announcement is on its way.
+const ENOUGH: u64 = 8 << 10;
 
 /// A builder answers an announcement with a grant at once, or after so long.
 const ANSWER_WITHIN: Duration = Duration::from_millis(2);

@@ -1,6 +1,9 @@
 //! [`Recovery`]: which permitted bytes are still to come, which are lost, and when one knows.
 
-use core::{ops::Range, time::Duration};
+use core::{
+    ops::{AddAssign, Range},
+    time::Duration,
+};
 use std::collections::VecDeque;
 
 use super::{repairs::Repairs, round_trip::RoundTrip, times::Times};
@@ -63,6 +66,16 @@ pub struct RecoveryCounters {
     pub late_after_loss: u64,
     /// Segments that brought nothing new.
     pub duplicates: u64,
+}
+
+impl AddAssign for RecoveryCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.lost_bytes += other.lost_bytes;
+        self.resends += other.resends;
+        self.timeouts += other.timeouts;
+        self.late_after_loss += other.late_after_loss;
+        self.duplicates += other.duplicates;
+    }
 }
 
 /// A transmission that was permitted and is not accounted for.
@@ -218,30 +231,15 @@ impl Recovery {
         while let Some(pending) = self.first.get_mut(index)
             && pending.range.start < range.end
         {
-            let part = pending.range.start.max(range.start)..pending.range.end.min(range.end);
-            let (front, rest) = (pending.range.start..part.start, part.end..pending.range.end);
+            let part = pending.overlap(range);
             if part.is_empty() {
                 pending.overtaken.get_or_insert(now);
                 index += 1;
                 continue;
             }
             waited_for = true;
+            index += take_out(&mut self.first, index, &part, now, |rest| rest.expected = now);
             accounted(part, 0);
-            if front.is_empty() && rest.is_empty() {
-                self.first.remove(index);
-            } else if front.is_empty() {
-                (pending.range, pending.expected) = (rest, now);
-                index += 1;
-            } else {
-                let behind = Pending { range: rest, expected: now, ..pending.clone() };
-                pending.range = front;
-                pending.overtaken.get_or_insert(now);
-                index += 1;
-                if !behind.range.is_empty() {
-                    self.first.insert(index, behind);
-                    index += 1;
-                }
-            }
         }
         waited_for
     }
@@ -257,29 +255,17 @@ impl Recovery {
         let mut waited_for = false;
         for index in (0..self.again.len()).rev() {
             let pending = &mut self.again[index];
-            let part = pending.range.start.max(range.start)..pending.range.end.min(range.end);
-            if !is_answered(pending.request) || part.is_empty() {
-                if is_answered(pending.request) && waited_for {
+            let (part, request) = (pending.overlap(range), pending.request);
+            if !is_answered(request) || part.is_empty() {
+                if is_answered(request) && waited_for {
                     pending.overtaken.get_or_insert(now);
                 }
                 continue;
             }
             waited_for = true;
-            let (front, rest) = (pending.range.start..part.start, part.end..pending.range.end);
-            accounted(part, pending.request);
-            if front.is_empty() && rest.is_empty() {
-                self.again.remove(index);
-            } else if front.is_empty() {
-                // The answer is under way.
-                (pending.range, pending.given) = (rest, now);
-            } else {
-                let behind = Pending { range: rest, given: now, ..pending.clone() };
-                pending.range = front;
-                pending.overtaken.get_or_insert(now);
-                if !behind.range.is_empty() {
-                    self.again.insert(index + 1, behind);
-                }
-            }
+            // The rest of the answer is under way.
+            take_out(&mut self.again, index, &part, now, |rest| rest.given = now);
+            accounted(part, request);
         }
         waited_for
     }
@@ -404,7 +390,44 @@ impl Recovery {
     }
 }
 
+/// Takes `part` out of a pending transmission, as it is here: what lies in front of it was sent before, and `note` sees what
+/// lies behind. Returns how many are left of the one.
+fn take_out(
+    pending: &mut VecDeque<Pending>,
+    index: usize,
+    part: &Range<u64>,
+    now: Instant,
+    note: impl FnOnce(&mut Pending),
+) -> usize {
+    let whole = &mut pending[index];
+    let front = whole.range.start..part.start;
+    let mut rest = Pending { range: part.end..whole.range.end, ..whole.clone() };
+    note(&mut rest);
+    match (front.is_empty(), rest.range.is_empty()) {
+        (true, true) => {
+            pending.remove(index);
+            0
+        }
+        (true, false) => {
+            *whole = rest;
+            1
+        }
+        (false, is_last) => {
+            whole.range = front;
+            whole.overtaken.get_or_insert(now);
+            if !is_last {
+                pending.insert(index + 1, rest);
+            }
+            2 - usize::from(is_last)
+        }
+    }
+}
+
 impl Pending {
+    fn overlap(&self, range: &Range<u64>) -> Range<u64> {
+        self.range.start.max(range.start)..self.range.end.min(range.end)
+    }
+
     /// When it is lost unless it comes. A first transmission is one of a stream, which takes its time; a repetition goes in
     /// front of everything.
     fn due(&self, last_arrival: Instant, timeout: Duration) -> Instant {

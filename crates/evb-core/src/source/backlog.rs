@@ -4,12 +4,15 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::PushError;
-use crate::{fragment::Fragment, id::EventId, time::Instant, units::Bytes, wire::control::Verdict};
+use crate::{
+    fragment::Fragment, id::EventId, lane::Parked, time::Instant, units::Bytes, wire::control::Verdict,
+};
 
 /// How far a fragment's event id may be ahead of the first event that is not over.
 pub const MAX_AHEAD: u64 = 1 << 20;
 
-/// How many decisions without a fragment are remembered, so that a late fragment is dropped by its cause.
+/// How many decisions without a fragment are remembered, so that a late fragment is dropped by its cause. On demand, nobody makes
+/// one that is not wanted.
 const REMEMBERED: usize = 1 << 16;
 
 /// What became of a fragment, or of a decision.
@@ -21,12 +24,27 @@ pub(super) enum Placed {
     Known,
     /// Assigned and present: goes to the lane of that index.
     Ready(usize, Fragment),
+    /// Present, and its event waits for a builder.
+    Parked(Fragment),
     /// Dropped: the event was inhibited.
     Inhibited,
     /// Dropped: the event ended without it.
     Closed,
     /// Dropped: this source has pushed that event already.
     Duplicate,
+}
+
+/// What is here of an event that is outstanding.
+#[derive(Debug)]
+pub(super) enum Recalled {
+    /// Its fragment.
+    Here(Fragment),
+    /// What its lane, which is over, left behind.
+    Parked(Parked),
+    /// Nothing yet: readout has been asked, or will push it.
+    Awaited,
+    /// Nothing, and nobody has been asked: its time was over.
+    Gone,
 }
 
 /// One entry per event id, from `first` on.
@@ -40,6 +58,8 @@ pub(super) struct Backlog {
     /// Fragments without decision, in the order in which they came.
     waiting: VecDeque<(Instant, EventId)>,
     patience: Duration,
+    /// How many events are remembered that need no fragment.
+    remembered: usize,
 }
 
 #[derive(Debug)]
@@ -57,7 +77,7 @@ enum Entry {
 }
 
 impl Backlog {
-    pub(super) fn new(decided: EventId, patience: Duration) -> Self {
+    pub(super) fn new(decided: EventId, patience: Duration, on_demand: bool) -> Self {
         let first = decided.number() + 1;
         Self {
             entries: VecDeque::new(),
@@ -67,6 +87,7 @@ impl Backlog {
             held: 0,
             waiting: VecDeque::new(),
             patience,
+            remembered: if on_demand { 0 } else { REMEMBERED },
         }
     }
 
@@ -147,6 +168,44 @@ impl Backlog {
         placed
     }
 
+    /// What is here of an event that is outstanding; it is the caller's from now on.
+    pub(super) fn recall(&mut self, event: EventId) -> Recalled {
+        let index = event.number().checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+        let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) else { return Recalled::Gone };
+        match core::mem::replace(entry, Entry::Over) {
+            Entry::Held(fragment) => {
+                self.bytes -= fragment.size().count();
+                self.held -= 1;
+                Recalled::Here(fragment)
+            }
+            Entry::Assigned(_) => Recalled::Awaited,
+            Entry::Nothing | Entry::Inhibited | Entry::Closed | Entry::Over => Recalled::Gone,
+        }
+    }
+
+    /// All up to `decided` are decided, and over. Returns how many fragments that drops.
+    pub(super) fn close(&mut self, decided: EventId) -> u64 {
+        let end = decided.number() + 1;
+        let over = end.saturating_sub(self.first).min(self.entries.len() as u64);
+        let mut closed = 0;
+        for entry in self.entries.drain(..over as usize) {
+            if let Entry::Held(fragment) = entry {
+                self.bytes -= fragment.size().count();
+                self.held -= 1;
+                closed += 1;
+            }
+        }
+        self.first = self.first.max(end);
+        self.undecided = self.undecided.max(end);
+        self.forget();
+        closed
+    }
+
+    /// Nobody could be asked for decisions: what waits for them begins to wait now.
+    pub(super) fn wait_anew(&mut self, now: Instant) {
+        self.waiting.iter_mut().for_each(|(since, _)| *since = now);
+    }
+
     /// Drops fragments that waited too long for a decision; returns how many.
     pub(super) fn expire(&mut self, now: Instant) -> u64 {
         let mut expired = 0;
@@ -187,6 +246,12 @@ impl Backlog {
         EventId::new(self.undecided)
     }
 
+    /// How many events there is a place for.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.entries.len()
+    }
+
     fn entry(&mut self, index: usize) -> &mut Entry {
         if index >= self.entries.len() {
             self.entries.resize_with(index + 1, || Entry::Nothing);
@@ -200,9 +265,8 @@ impl Backlog {
             let decided = self.first < self.undecided;
             let go = match self.entries.front() {
                 Some(Entry::Over) => true,
-                Some(Entry::Assigned(_) | Entry::Inhibited | Entry::Closed) => {
-                    self.entries.len() > REMEMBERED
-                }
+                Some(Entry::Assigned(_)) => self.entries.len() > REMEMBERED,
+                Some(Entry::Inhibited | Entry::Closed) => self.entries.len() > self.remembered,
                 Some(Entry::Nothing) => decided && self.entries.len() > REMEMBERED,
                 Some(Entry::Held(_)) | None => false,
             };

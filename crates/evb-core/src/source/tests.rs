@@ -1,3 +1,5 @@
+mod faults;
+
 use core::time::Duration;
 
 use bytes::BytesMut;
@@ -43,7 +45,7 @@ fn decisions(first: u64, verdicts: &[Verdict]) -> Decisions {
 }
 
 fn report(source: &SourceCore) -> SourceReport {
-    match source.report(0).message {
+    match source.report(0, None).message {
         Some(control::Message::Report(report)) => match report.report {
             Some(report::Report::Source(report)) => report,
             other => panic!("{other:?}"),
@@ -174,7 +176,7 @@ fn heartbeats_echo_the_supervisors() {
     };
     assert_eq!(beat(&mut source, at(0)).unwrap().echo_ns, 0);
     assert_eq!(source.next_timeout(), Some(at(100)));
-    source.handle_heartbeat(&Heartbeat { sent_ns: 77, echo_ns: 0, echo_delay_ns: 0 }, at(40));
+    source.handle_heartbeat(&Heartbeat { sent_ns: 77, ..Heartbeat::default() }, at(40));
     assert!(beat(&mut source, at(99)).is_none());
     let second = beat(&mut source, at(100)).unwrap();
     assert_eq!((second.echo_ns, second.echo_delay_ns), (77, 60_000_000));
@@ -224,5 +226,19 @@ proptest! {
         prop_assert_eq!(counted.pushed, accepted);
         let dropped = counted.inhibited + counted.closed + counted.unexpected + counted.duplicate;
         prop_assert_eq!(accepted, dropped + counted.committed + counted.uncommitted);
+    }
+}
+
+#[test]
+fn on_demand_nothing_is_remembered_of_events_that_want_no_fragment() {
+    for on_demand in [true, false] {
+        let mut source = source(on_demand);
+        let mut decisions = Decisions::starting(EventId::FIRST);
+        decisions.extend(1000, Verdict::Inhibited);
+        source.handle_decisions(&decisions).unwrap();
+        assert_eq!(source.backlog.places(), if on_demand { 0 } else { 1000 });
+        // A late fragment is dropped all the same.
+        source.push(fragment(7), at(0)).unwrap();
+        assert_eq!(source.backlog_fragments(), 0);
     }
 }

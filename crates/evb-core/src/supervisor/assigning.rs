@@ -1,11 +1,19 @@
 //! From trigger to decision, and from completion to free slot: the path of every event.
 
-use super::{Phase, SupervisorCore, outstanding::BuilderIndex, short};
+use super::{
+    Phase, SupervisorCore,
+    journal::What,
+    outstanding::{BuilderIndex, Place},
+    short,
+};
 use crate::{
-    id::BuilderId,
+    id::{BuilderId, Peer},
     time::Instant,
     trigger::TriggerKind,
-    wire::control::{Completions, Verdict, exception::Outcome},
+    wire::{
+        control::{Completions, Verdict, exception::Outcome},
+        journal::Accounted,
+    },
 };
 
 /// How many triggers one turn takes; the rest come with the next.
@@ -19,7 +27,7 @@ impl SupervisorCore {
     /// trigger is external.
     /// Requirements: docs/protocol.md RUN-16.
     pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
-        if !self.is_running() || self.plan.trigger != TriggerKind::External {
+        if !self.counts_triggers() || !self.has_external_trigger() {
             return 0;
         }
         let taken = count.min(PENDING_LIMIT - self.pending);
@@ -30,11 +38,14 @@ impl SupervisorCore {
 
     pub(super) fn take_due_triggers(&mut self, now: Instant, until: Option<Instant>) {
         self.take_pending(now);
+        if self.paused || !self.counts_triggers() {
+            return;
+        }
         let last = until.map_or(now, |until| until.min(now));
         for _ in 0..TRIGGERS_PER_TURN {
             let Some(due) = self.trigger.pop_due(last) else { return };
             self.take_trigger(due, now);
-            if !self.is_running() {
+            if !self.counts_triggers() {
                 return;
             }
         }
@@ -45,14 +56,30 @@ impl SupervisorCore {
         if self.plan.trigger != TriggerKind::AsFastAsPossible || self.up.is_empty() {
             return;
         }
-        while self.is_running() && self.slots.total() > 0 {
+        while self.takes_triggers() && self.has_slot() {
             self.take_trigger(now, now);
         }
     }
 
-    /// Requirements: docs/protocol.md RUN-12.
-    pub(super) fn handle_completions(&mut self, id: BuilderId, completions: &Completions, now: Instant) {
+    /// Requirements: docs/protocol.md RUN-12, RUN-20.
+    pub(super) fn handle_completions(&mut self, id: BuilderId, completions: Completions, now: Instant) {
         let Some(index) = self.builder_index(id) else { return };
+        let known = match self.known_completions(index, &completions) {
+            Ok(known) => known,
+            Err(gap) => return self.expel(Peer::Builder(id), &gap.to_string(), now),
+        };
+        self.builders[index].unanswered = true;
+        let news = completions.without(known);
+        if news.count() == 0 {
+            return;
+        }
+        self.account(index, &news, now);
+        let what = Accounted { builder: id.number().into(), completions: Some(news) };
+        self.journal(What::Accounted(what), now);
+    }
+
+    /// Enters completions that are new into the ledger.
+    pub(super) fn account(&mut self, index: usize, completions: &Completions, now: Instant) {
         let builder = index as BuilderIndex;
         let mut complete = 0;
         for event in completions.events() {
@@ -78,26 +105,38 @@ impl SupervisorCore {
                 Outcome::Lost | Outcome::Unspecified => {
                     tally.lost += 1;
                     self.tally.lost += 1;
+                    let id = self.builders[index].id;
                     self.findings.loss(format!("builder {id}: {}", short(&exception.cause)), 1);
                 }
             }
         }
+        self.builders[index].accounted += completions.count() as u64;
     }
 
     /// Gives a builder's free slots to the assignment, if it gets events at all.
     pub(super) fn offer_slots(&mut self, index: usize, now: Instant) {
         let seat = &self.builders[index];
         let taken = seat.tally.outstanding();
-        let offered = self.is_running() && seat.is_active();
+        let offered = self.is_settling() && seat.is_active();
         let free = if offered { u64::from(self.plan.slots).saturating_sub(taken) } else { 0 };
         self.slots.set(index as BuilderIndex, free as u32, now);
     }
 
-    fn take_pending(&mut self, now: Instant) {
+    /// Whether a new event can be had by somebody: those without a builder go first.
+    fn has_slot(&self) -> bool {
+        self.slots.total() > 0 && self.homeless.is_empty()
+    }
+
+    /// Whether a trigger that comes from elsewhere is an event, or at least an inhibited one.
+    fn counts_triggers(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. } | Phase::Recovering { .. })
+    }
+
+    pub(super) fn take_pending(&mut self, now: Instant) {
         let mut left = u64::from(TRIGGERS_PER_TURN);
-        while self.pending > 0 && left > 0 && self.is_running() {
+        while self.pending > 0 && left > 0 && self.counts_triggers() {
             // An event's assignment may end the run, and then nothing is pending any more: so count first.
-            let count = if self.slots.total() == 0 {
+            let count = if !self.has_slot() || !self.takes_triggers() {
                 let count = self.inhibit(self.pending, now);
                 self.pending -= count;
                 count
@@ -116,14 +155,20 @@ impl SupervisorCore {
             self.close_batches();
         }
         self.tally.first_trigger.get_or_insert(triggered);
-        let slot = if self.up.is_empty() { None } else { self.slots.take(now) };
+        let slot = if self.up.is_empty() || !self.has_slot() { None } else { self.slots.take(now) };
         let Some(builder) = slot else {
             self.inhibit(1, now);
             return;
         };
         self.tally.triggered += 1;
-        self.outbox.assign(builder, triggered.as_nanos());
-        self.outstanding.insert(self.outbox.decided(), builder);
+        self.outbox.assign(builder, triggered.as_nanos(), now);
+        self.outstanding.insert(Place {
+            event: self.outbox.decided(),
+            triggered_ns: triggered.as_nanos(),
+            version: self.roster_version,
+            answer: 0,
+            builder,
+        });
         self.builders[usize::from(builder)].tally.assigned += 1;
         let assigned = self.tally.triggered - self.tally.inhibited;
         if self.plan.events.is_some_and(|events| assigned >= events) {
@@ -137,9 +182,10 @@ impl SupervisorCore {
             self.close_batches();
         }
         self.tally.first_trigger.get_or_insert(now);
-        let count = self.outbox.decide(count, Verdict::Inhibited);
+        let count = self.outbox.decide(count, Verdict::Inhibited, now);
         self.tally.triggered += count;
         self.tally.inhibited += count;
+        self.put_down(count);
         count
     }
 
@@ -150,8 +196,7 @@ impl SupervisorCore {
             return false;
         }
         self.tally.last_completion = Some(now);
-        let offered = matches!(self.phase, Phase::Running { .. });
-        if offered && self.builders[usize::from(builder)].is_active() {
+        if self.is_settling() && self.builders[usize::from(builder)].is_active() {
             self.slots.give(builder, now);
         }
         true

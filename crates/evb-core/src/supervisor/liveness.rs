@@ -2,7 +2,10 @@
 
 use core::time::Duration;
 
-use super::{Output, Phase, Recipients, SupervisorCore, outstanding::BuilderIndex, seats::Connection};
+use super::{
+    Output, Phase, Recipients, SupervisorCore, outstanding::BuilderIndex, plan::SourceLoss,
+    seats::Connection, short,
+};
 use crate::{
     id::Peer,
     time::Instant,
@@ -14,13 +17,20 @@ use crate::{
 pub(super) struct Pulse {
     every: Duration,
     next: Instant,
-    /// Since when no source is up.
-    no_source_since: Option<Instant>,
+    /// Since when no source is up, and how long that may be.
+    no_source_since: Option<(Instant, Duration)>,
+    /// While no builder is left, when that has been for too long.
+    pub(super) give_up_builders: Option<Instant>,
 }
 
 impl Pulse {
     pub(super) fn new(now: Instant, every: Duration) -> Self {
-        Self { every, next: now + every, no_source_since: None }
+        Self { every, next: now + every, no_source_since: None, give_up_builders: None }
+    }
+
+    /// The first heartbeat of a supervisor that goes on comes at once.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.next = now;
     }
 
     pub(super) fn next(&self) -> Instant {
@@ -38,18 +48,19 @@ impl SupervisorCore {
         match peer {
             Peer::Source(id) => {
                 let Some(index) = self.source_index(id) else { return };
-                if self.sources[index].connection.take().is_none() {
-                    return;
-                }
+                let Some(connection) = self.sources[index].connection.take() else { return };
+                self.sources[index].last_heard = connection.last_heard;
                 self.sources[index].ready = false;
                 self.lower(index, cause, now);
             }
             Peer::Builder(id) => {
                 let Some(index) = self.builder_index(id) else { return };
-                if self.builders[index].connection.take().is_none() {
-                    return;
-                }
-                self.lose_builder(index, cause, now);
+                // Its events stay its own until it can no longer write (docs/protocol.md RUN-22).
+                let seat = &mut self.builders[index];
+                let Some(connection) = seat.connection.take() else { return };
+                seat.last_heard = connection.last_heard;
+                seat.parting = short(cause);
+                self.offer_slots(index, now);
             }
             Peer::Supervisor => return,
         }
@@ -97,11 +108,21 @@ impl SupervisorCore {
         if let Some(connection) = connection {
             connection.echo = Some((heartbeat.sent_ns, now));
         }
+        if let (Peer::Builder(id), Some(load)) = (peer, heartbeat.load)
+            && let Some(index) = self.builder_index(id)
+        {
+            self.handle_load(index, load);
+        }
     }
 
     /// Ends a connection whose peer does not keep to the protocol.
     pub(super) fn expel(&mut self, peer: Peer, reason: &str, now: Instant) {
-        self.findings.problem(format!("{peer} was dropped: {reason}"));
+        self.problem(format!("{peer} was dropped: {reason}"), now);
+        if let Peer::Builder(id) = peer
+            && let Some(index) = self.builder_index(id)
+        {
+            self.builders[index].barred = true;
+        }
         self.outbox.push(Output::Drop { peer, reason: reason.to_owned() });
         self.handle_disconnect(peer, reason, now);
     }
@@ -114,7 +135,7 @@ impl SupervisorCore {
         }
         self.pulse.next = now + self.pulse.every;
         // Before the run begins, peers wait in silence for each other.
-        let watch = !matches!(self.phase, Phase::Gathering { .. });
+        let watch = !matches!(self.phase, Phase::Gathering { .. } | Phase::Recovering { .. });
         for index in 0..self.sources.len() {
             let Some(connection) = self.sources[index].connection else { continue };
             self.send(Recipients::Source(self.sources[index].id), heartbeat(&connection, now));
@@ -123,20 +144,35 @@ impl SupervisorCore {
             }
         }
         for index in 0..self.builders.len() {
-            let Some(connection) = self.builders[index].connection else { continue };
-            let (id, silence) = (self.builders[index].id, now.since(connection.last_heard));
-            if watch && silence >= self.plan.give_up_after {
-                self.expel(Peer::Builder(id), "it was silent for too long", now);
-                continue;
-            }
-            self.send(Recipients::Builder(id), heartbeat(&connection, now));
-            if watch && silence >= self.plan.down_after && !self.builders[index].suspended {
-                tracing::warn!(builder = %id, "no heartbeat: it gets no more events");
-                self.builders[index].suspended = true;
-                self.offer_slots(index, now);
-            }
+            self.beat_builder(index, watch, now);
         }
+        self.check_joining(now);
         self.check_somebody_is_left(now);
+        self.close_if_all_reported(now);
+    }
+
+    /// Requirements: docs/protocol.md RUN-15, RUN-22.
+    fn beat_builder(&mut self, index: usize, watch: bool, now: Instant) {
+        let seat = &self.builders[index];
+        if !seat.is_alive() {
+            return;
+        }
+        let (id, connection) = (seat.id, seat.connection);
+        let silence = now.since(connection.map_or(seat.last_heard, |connection| connection.last_heard));
+        if watch && silence >= self.two_leases().max(self.plan.down_after) {
+            let cause = match connection {
+                Some(_) => format!("it was silent for {:.1} s", silence.as_secs_f64()),
+                None => seat.parting.clone(),
+            };
+            return self.end_incarnation(index, &cause, now);
+        }
+        let Some(connection) = connection else { return };
+        self.send(Recipients::Builder(id), heartbeat(&connection, now));
+        if watch && silence >= self.plan.down_after && !self.builders[index].suspended {
+            tracing::warn!(builder = %id, "no heartbeat: it gets no more events");
+            self.builders[index].suspended = true;
+            self.offer_slots(index, now);
+        }
     }
 
     /// Lets every peer's time to speak begin now.
@@ -144,15 +180,21 @@ impl SupervisorCore {
         let sources = self.sources.iter_mut().filter_map(|seat| seat.connection.as_mut());
         let builders = self.builders.iter_mut().filter_map(|seat| seat.connection.as_mut());
         sources.chain(builders).for_each(|connection| connection.last_heard = now);
+        self.sources.iter_mut().for_each(|seat| seat.last_heard = now);
+        self.builders.iter_mut().for_each(|seat| seat.last_heard = now);
     }
 
     /// Expects a source from the next roster version on, if it can be.
     pub(super) fn raise(&mut self, index: usize, now: Instant) {
-        if !self.is_running() || self.up.contains(index) || !self.sources[index].is_ready() {
+        let raised = matches!(self.phase, Phase::Running { .. } | Phase::Recovering { .. });
+        if !raised || self.up.contains(index) || !self.sources[index].is_ready() {
             return;
         }
         self.close_batches();
-        self.tell_closed(index);
+        let awaited = self.awaited.remove(index);
+        if !awaited {
+            self.tell_closed(index);
+        }
         let assigned = self.tally.triggered - self.tally.inhibited;
         let seat = &mut self.sources[index];
         if let Some((since, assigned_then)) = seat.down.take() {
@@ -162,7 +204,10 @@ impl SupervisorCore {
         tracing::info!(source = %seat.id, "up");
         self.up.insert(index);
         self.pulse.no_source_since = None;
-        self.publish_roster();
+        self.publish_roster(now);
+        if awaited {
+            self.send_holdings([index].into_iter().collect());
+        }
     }
 
     /// Expects nothing from a source from the next roster version on (docs/protocol.md RUN-14).
@@ -176,20 +221,26 @@ impl SupervisorCore {
         let decided = self.outbox.decided();
         let seat = &mut self.sources[index];
         seat.told = decided;
-        if !self.is_running_or_draining() {
+        if !self.is_under_way() {
             return;
         }
+        if self.plan.on_source_loss == SourceLoss::Wait && !matches!(self.phase, Phase::Draining { .. }) {
+            self.awaited.insert(index);
+        }
+        let silent = self.sources[index].connection.is_some();
         let seat = &mut self.sources[index];
         seat.down = Some((now, assigned));
         tracing::warn!(source = %seat.id, cause, "down");
         if self.up.is_empty() {
-            self.pulse.no_source_since = Some(now);
+            let limit = self.absence_limit(silent);
+            self.pulse.no_source_since = Some((now, limit));
         }
-        self.publish_roster();
+        self.publish_roster(now);
     }
 
-    fn is_running_or_draining(&self) -> bool {
-        matches!(self.phase, Phase::Running { .. } | Phase::Draining { .. })
+    /// How long the run waits while nobody of a kind is left: longer where it may be the network alone that is gone.
+    pub(super) fn absence_limit(&self, silent: bool) -> Duration {
+        if silent { self.plan.patience.max(self.plan.give_up_after) } else { self.plan.give_up_after }
     }
 
     /// Closes for a source all events that were decided while it was down.
@@ -206,28 +257,6 @@ impl SupervisorCore {
         self.sources[index].told = told;
     }
 
-    /// Requirements: docs/protocol.md RUN-15.
-    fn lose_builder(&mut self, index: usize, cause: &str, now: Instant) {
-        self.offer_slots(index, now);
-        let lost = self.take_outstanding(index);
-        let id = self.builders[index].id;
-        if lost > 0 {
-            self.findings.loss(format!("builder {id} left: {cause}"), lost);
-        }
-        match self.phase {
-            Phase::Gathering { .. } => {}
-            Phase::Running { .. } | Phase::Draining { .. } => {
-                self.findings.problem(format!("builder {id} left the run: {cause}"));
-                self.publish_roster();
-                if self.builders.iter().all(|seat| seat.connection.is_none()) {
-                    self.findings.problem("no builder is left".to_owned());
-                    self.stop("no builder is left", now);
-                }
-            }
-            Phase::Reporting { .. } | Phase::Ended => {}
-        }
-    }
-
     /// Accounts a builder's events as lost with it.
     pub(super) fn take_outstanding(&mut self, index: usize) -> u64 {
         let before = self.outstanding.len();
@@ -239,11 +268,16 @@ impl SupervisorCore {
     }
 
     fn check_somebody_is_left(&mut self, now: Instant) {
-        let too_long =
-            |since: Option<Instant>| since.is_some_and(|since| now.since(since) >= self.plan.give_up_after);
-        if self.is_running() && too_long(self.pulse.no_source_since) {
-            self.findings.problem("no source is left".to_owned());
+        let too_long = |(since, limit): (Instant, Duration)| now.since(since) >= limit;
+        if self.is_running() && self.pulse.no_source_since.is_some_and(too_long) {
+            self.failure("no source is left".to_owned(), now);
             self.stop("no source is left", now);
+        }
+        if self.is_under_way() && self.pulse.give_up_builders.is_some_and(|at| now >= at) {
+            self.pulse.give_up_builders = None;
+            self.failure("no builder is left".to_owned(), now);
+            self.lose_homeless("no builder was left to build them", now);
+            self.stop("no builder is left", now);
         }
     }
 }
@@ -252,5 +286,5 @@ fn heartbeat(connection: &Connection, now: Instant) -> Message {
     let (echo_ns, echo_delay_ns) = connection.echo.map_or((0, 0), |(sent_ns, came)| {
         (sent_ns, u64::try_from(now.since(came).as_nanos()).unwrap_or(u64::MAX))
     });
-    Message::Heartbeat(Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns })
+    Message::Heartbeat(Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None })
 }

@@ -7,6 +7,9 @@ mod tests;
 /// A position in the list of builders.
 pub(super) type BuilderIndex = u16;
 
+/// No builder has the event: its own is gone, and no other has a slot yet.
+pub(super) const HOMELESS: BuilderIndex = BuilderIndex::MAX;
+
 /// The events that are assigned and not settled. Linear probing, at most half full; grows to the number of slots, and
 /// allocates nothing after that.
 #[derive(Clone, Debug)]
@@ -16,11 +19,17 @@ pub(super) struct Outstanding {
     count: usize,
 }
 
-/// Event 0 does not exist: it marks a free place.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    event: u64,
-    builder: BuilderIndex,
+/// An event and all that is needed to assign it once more. Event 0 does not exist: it marks a free place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) event: u64,
+    /// On the supervisor's clock.
+    pub(super) triggered_ns: u64,
+    /// The roster that says whose fragments it has.
+    pub(super) version: u32,
+    /// Not 0: sources do not hear of the builder before it has answered this.
+    pub(super) answer: u32,
+    pub(super) builder: BuilderIndex,
 }
 
 impl Outstanding {
@@ -37,38 +46,69 @@ impl Outstanding {
     }
 
     /// Adds an event that is not in.
-    pub(super) fn insert(&mut self, event: u64, builder: BuilderIndex) {
-        debug_assert!(event != 0, "event ids start at 1");
+    pub(super) fn insert(&mut self, new: Place) {
+        debug_assert!(new.event != 0, "event ids start at 1");
         if (self.count + 1) * 2 > self.places.len() {
             self.grow();
         }
-        let mut at = self.home(event);
+        let mut at = self.home(new.event);
         while self.place(at).event != 0 {
             at = (at + 1) & self.mask;
         }
-        self.places[at as usize] = Place { event, builder };
+        self.places[at as usize] = new;
         self.count += 1;
     }
 
     /// Takes an event out, if it is that builder's.
     pub(super) fn take(&mut self, event: u64, builder: BuilderIndex) -> bool {
-        let mut at = self.home(event);
-        loop {
-            let place = self.place(at);
-            if place.event == 0 || event == 0 {
-                return false;
-            }
-            if place.event == event {
-                break;
-            }
-            at = (at + 1) & self.mask;
-        }
-        if self.place(at).builder != builder {
-            return false;
-        }
+        let Some(at) = self.find(event).filter(|at| self.place(*at).builder == builder) else { return false };
         self.close_gap(at);
         self.count -= 1;
         true
+    }
+
+    /// An event's place, if it is in.
+    pub(super) fn get(&self, event: u64) -> Option<Place> {
+        self.find(event).map(|at| self.place(at))
+    }
+
+    /// Gives an event that is in to that builder, which is to answer with that number; its place as it is then.
+    pub(super) fn hand_over(&mut self, event: u64, builder: BuilderIndex, answer: u32) -> Option<Place> {
+        let at = self.find(event)?;
+        let place = &mut self.places[at as usize];
+        (place.builder, place.answer) = (builder, answer);
+        Some(*place)
+    }
+
+    /// The builder has slots for all that it was to answer up to there; whether any was waiting for that.
+    pub(super) fn accept(&mut self, builder: BuilderIndex, answer: u32) -> bool {
+        let mut any = false;
+        for place in self.places.iter_mut().filter(|place| place.event != 0 && place.builder == builder) {
+            if (1..=answer).contains(&place.answer) {
+                place.answer = 0;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// All events, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().filter(|place| place.event != 0)
+    }
+
+    /// Puts all trigger times on a clock that is `nanos` ahead.
+    pub(super) fn shift_times(&mut self, nanos: i64) {
+        for place in self.places.iter_mut().filter(|place| place.event != 0) {
+            place.triggered_ns = place.triggered_ns.saturating_add_signed(nanos);
+        }
+    }
+
+    /// A builder's events, ascending.
+    pub(super) fn of(&self, builder: BuilderIndex) -> Vec<Place> {
+        let mut places: Vec<Place> = self.iter().filter(|place| place.builder == builder).copied().collect();
+        places.sort_unstable_by_key(|place| place.event);
+        places
     }
 
     /// Takes out all events of the builders that `gone` names; calls it with each one's builder.
@@ -78,7 +118,21 @@ impl Outstanding {
         self.count = 0;
         for place in places {
             if place.event != 0 && !gone(place.builder) {
-                self.insert(place.event, place.builder);
+                self.insert(place);
+            }
+        }
+    }
+
+    fn find(&self, event: u64) -> Option<u64> {
+        if event == 0 {
+            return None;
+        }
+        let mut at = self.home(event);
+        loop {
+            match self.place(at).event {
+                0 => return None,
+                found if found == event => return Some(at),
+                _ => at = (at + 1) & self.mask,
             }
         }
     }
@@ -117,7 +171,7 @@ impl Outstanding {
         self.mask = doubled as u64 - 1;
         self.count = 0;
         for place in places.into_iter().filter(|place| place.event != 0) {
-            self.insert(place.event, place.builder);
+            self.insert(place);
         }
     }
 }

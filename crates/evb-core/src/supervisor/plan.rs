@@ -6,6 +6,7 @@ use crate::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
     set::MAX_SOURCES,
     trigger::TriggerKind,
+    units::Frequency,
     wire::control::{MAX_BUILDERS, MAX_SLOTS},
 };
 
@@ -17,6 +18,16 @@ pub enum AssignmentPolicy {
     RoundRobin,
     /// The one with the most free slots.
     LeastLoaded,
+}
+
+/// What becomes of events when a source goes away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceLoss {
+    /// They go on without it, incomplete where they miss it.
+    #[default]
+    Incomplete,
+    /// They wait until it is back.
+    Wait,
 }
 
 /// What a run is to be: who takes part, what triggers it, how long it goes on and how long it waits.
@@ -48,8 +59,17 @@ pub struct RunPlan {
     pub heartbeat: Duration,
     /// After so much silence a source is down and a builder gets no more events.
     pub down_after: Duration,
-    /// After so much silence a builder's events are lost; after so long without any source the run fails.
+    /// After so long without any source or any builder the run fails.
     pub give_up_after: Duration,
+    /// What becomes of events when a source goes away.
+    pub on_source_loss: SourceLoss,
+    /// A builder gives events to its sink only so long after a heartbeat of its own that was answered; after two leases of
+    /// silence its events are given to others.
+    pub lease: Duration,
+    /// How long peers that have lost the supervisor try to reach it.
+    pub patience: Duration,
+    /// Whether a journal is kept: what it needs comes out as [`Output::Journal`](super::Output::Journal).
+    pub journal: bool,
     /// How long all peers together may take to register and connect their lanes.
     pub start_timeout: Duration,
     /// At the end of the run, how long beyond the deadline outstanding events are waited for.
@@ -60,6 +80,8 @@ pub struct RunPlan {
     pub events: Option<u64>,
     /// The run ends so long after its first trigger could come.
     pub duration: Option<Duration>,
+    /// When all peers are ready, the run waits for [`SupervisorCore::begin`](super::SupervisorCore::begin), however long.
+    pub hold: bool,
 }
 
 /// Why a plan cannot be carried out: the configuration's fault.
@@ -123,11 +145,16 @@ impl RunPlan {
             heartbeat: Duration::from_millis(250),
             down_after: Duration::from_secs(1),
             give_up_after: Duration::from_secs(10),
+            on_source_loss: SourceLoss::Incomplete,
+            lease: Duration::from_secs(1),
+            patience: Duration::from_secs(90),
+            journal: false,
             start_timeout: Duration::from_secs(30),
             drain_grace: Duration::from_secs(5),
             report_timeout: Duration::from_secs(5),
             events: None,
             duration: None,
+            hold: false,
         }
     }
 
@@ -162,7 +189,19 @@ impl RunPlan {
             ("run_length", self.run_length == 0),
             ("heartbeat", self.heartbeat.is_zero()),
             ("down_after", self.down_after.is_zero()),
+            ("lease", self.lease.is_zero()),
         ];
         zeros.into_iter().find(|(_, zero)| *zero).map_or(Ok(()), |(key, _)| Err(PlanError::Zero { key }))
+    }
+}
+
+/// The same trigger at another rate; `None` where it has none.
+pub(super) fn with_rate(trigger: TriggerKind, rate: Frequency) -> Option<TriggerKind> {
+    match trigger {
+        TriggerKind::Periodic { .. } => Some(TriggerKind::Periodic { rate }),
+        TriggerKind::Poisson { .. } => Some(TriggerKind::Poisson { rate }),
+        TriggerKind::Gaussian { sigma, .. } => Some(TriggerKind::Gaussian { rate, sigma }),
+        TriggerKind::Burst { count, .. } => Some(TriggerKind::Burst { rate, count }),
+        TriggerKind::AsFastAsPossible | TriggerKind::External => None,
     }
 }

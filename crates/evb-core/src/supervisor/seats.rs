@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::{
     id::{BuilderId, SourceId},
     time::Instant,
-    wire::control::{BuilderReport, SourceReport},
+    wire::control::{BuilderReport, Load, SourceReport},
 };
 
 /// A live connection to a peer.
@@ -22,7 +22,13 @@ pub(super) struct Connection {
 #[derive(Clone, Debug)]
 pub(super) struct SourceSeat {
     pub(super) id: SourceId,
+    /// Which life of its process this is, from 1; 0: it never registered.
+    pub(super) incarnation: u32,
     pub(super) connection: Option<Connection>,
+    /// While it is not connected, when it was heard last.
+    pub(super) last_heard: Instant,
+    /// Whether it has said that it is connected to all builders since the last one came.
+    pub(super) reaches_all: bool,
     /// Whether its lanes are connected.
     pub(super) ready: bool,
     pub(super) max_fragment: u64,
@@ -42,13 +48,58 @@ pub(super) struct SourceSeat {
 #[derive(Clone, Debug)]
 pub(super) struct BuilderSeat {
     pub(super) id: BuilderId,
+    /// Which life of its process this is, from 1; 0: it never registered.
+    pub(super) incarnation: u32,
+    /// Completions of this incarnation that are in the ledger.
+    pub(super) accounted: u64,
+    /// Whether it is to be told that.
+    pub(super) unanswered: bool,
     pub(super) connection: Option<Connection>,
+    /// While it is not connected, when it was heard last, and why it left.
+    pub(super) last_heard: Instant,
+    pub(super) parting: String,
+    /// What its incarnation had is with others: whatever it says now comes too late.
+    pub(super) over: bool,
+    /// It broke the rules: it may come back, and not go on.
+    pub(super) barred: bool,
+    /// Since when sources connect to it; it gets no events before they have.
+    pub(super) joining: Option<Instant>,
+    /// What is wanted of it, other than to build.
+    pub(super) leaving: Leaving,
     /// Silent, so that it gets no events.
     pub(super) suspended: bool,
     pub(super) listen: String,
     pub(super) tally: BuilderTally,
+    /// The books of its earlier incarnations.
+    pub(super) past: BuilderPast,
+    /// What its slots are taken by, as it said last.
+    pub(super) load: Load,
     pub(super) shared_clock: bool,
     pub(super) report: Option<BuilderReport>,
+}
+
+/// How far a builder is that is to leave the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// It stays.
+    #[default]
+    No,
+    /// It gets no more events.
+    Asked,
+    /// It has none left, and is to report.
+    Finishing,
+    /// It has left.
+    Gone,
+}
+
+/// What earlier incarnations of a builder did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BuilderPast {
+    pub(super) tally: BuilderTally,
+    /// Accepted by its sink.
+    pub(super) written: u64,
+    /// Payload of those, as far as they lived to report it.
+    pub(super) payload_bytes: u64,
 }
 
 /// What became of a builder's events, as the supervisor counts it.
@@ -60,6 +111,8 @@ pub(super) struct BuilderTally {
     pub(super) rejected: u64,
     /// Lost and said so by the builder.
     pub(super) lost: u64,
+    /// Given to another builder.
+    pub(super) moved: u64,
     /// Lost with the builder, or never settled.
     pub(super) lost_with_it: u64,
     /// Completions of events that it did not have.
@@ -70,7 +123,10 @@ impl SourceSeat {
     pub(super) fn new(id: SourceId) -> Self {
         Self {
             id,
+            incarnation: 0,
             connection: None,
+            last_heard: Instant::ZERO,
+            reaches_all: false,
             ready: false,
             max_fragment: 0,
             told: 0,
@@ -92,24 +148,79 @@ impl BuilderSeat {
     pub(super) fn new(id: BuilderId) -> Self {
         Self {
             id,
+            incarnation: 0,
+            accounted: 0,
+            unanswered: false,
             connection: None,
+            last_heard: Instant::ZERO,
+            parting: String::new(),
+            over: false,
+            barred: false,
+            joining: None,
+            leaving: Leaving::No,
             suspended: false,
             listen: String::new(),
             tally: BuilderTally::default(),
+            past: BuilderPast::default(),
+            load: Load::default(),
             shared_clock: false,
             report: None,
         }
     }
 
+    /// Another process takes the seat: it has completed nothing yet.
+    pub(super) fn begin_incarnation(&mut self) {
+        let written = self.tally.complete + self.tally.incomplete;
+        self.past.tally = self.past.tally.plus(&self.tally);
+        self.past.written += written;
+        let payload = self.report.take().map_or(0, |report| report.payload_bytes);
+        self.past.payload_bytes = self.past.payload_bytes.saturating_add(payload);
+        self.tally = BuilderTally::default();
+        self.load = Load::default();
+        (self.over, self.barred) = (false, false);
+        self.incarnation += 1;
+        self.accounted = 0;
+        self.unanswered = false;
+    }
+
     /// Whether it gets events.
     pub(super) fn is_active(&self) -> bool {
-        self.connection.is_some() && !self.suspended
+        self.connection.is_some() && !self.suspended && self.joining.is_none() && self.leaving == Leaving::No
+    }
+
+    /// Whether its incarnation may build and write: it goes on when it comes back.
+    pub(super) fn is_alive(&self) -> bool {
+        self.incarnation > 0 && !self.over
+    }
+
+    /// Whether it takes part, or is to.
+    pub(super) fn is_member(&self) -> bool {
+        self.leaving != Leaving::Gone
+    }
+
+    /// All its incarnations together.
+    pub(super) fn total(&self) -> BuilderTally {
+        self.past.tally.plus(&self.tally)
     }
 }
 
 impl BuilderTally {
     /// Events that it has and has not settled.
     pub(super) fn outstanding(&self) -> u64 {
-        self.assigned - self.complete - self.incomplete - self.rejected - self.lost - self.lost_with_it
+        let settled = self.complete + self.incomplete + self.rejected + self.lost + self.lost_with_it;
+        self.assigned - settled - self.moved
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            assigned: self.assigned + other.assigned,
+            complete: self.complete + other.complete,
+            incomplete: self.incomplete + other.incomplete,
+            rejected: self.rejected + other.rejected,
+            lost: self.lost + other.lost,
+            moved: self.moved + other.moved,
+            lost_with_it: self.lost_with_it + other.lost_with_it,
+            faults: self.faults + other.faults,
+        }
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Slots {
     run_left: u32,
     all_busy: BusyTime,
     busy: Vec<BusyTime>,
+    /// No more triggers come.
+    closed: bool,
 }
 
 /// Sums up the times at which something was the case.
@@ -54,7 +56,14 @@ impl Slots {
             run_left: 0,
             all_busy: BusyTime::default(),
             busy: vec![BusyTime::default(); builders],
+            closed: false,
         }
+    }
+
+    /// One builder more, without room yet.
+    pub(super) fn add_builder(&mut self) {
+        self.free.push(0);
+        self.busy.push(BusyTime::default());
     }
 
     /// Free slots of all builders together.
@@ -103,6 +112,7 @@ impl Slots {
 
     /// No more events come: time from now on is not counted as busy.
     pub(super) fn close(&mut self, now: Instant) {
+        self.closed = true;
         self.all_busy.end(now);
         self.busy.iter_mut().for_each(|busy| busy.end(now));
     }
@@ -131,6 +141,9 @@ impl Slots {
     }
 
     fn note(&mut self, builder: usize, now: Instant) {
+        if self.closed {
+            return;
+        }
         let busy = &mut self.busy[builder];
         if self.free[builder] == 0 {
             busy.begin(now)

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     ledger::{
         BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, NetworkCounts, PacingSummary, Percentiles,
-        Rates, RunReport, SourceSummary, fraction,
+        Rates, RefusalCounts, RunReport, SourceSummary, fraction,
     },
     time::Instant,
     wire::control::{BuilderReport, DatagramReport, LaneReport},
@@ -45,8 +45,10 @@ impl SupervisorCore {
             },
             build_latency_us: self.build_latency().latency(),
             dead_time_fraction: fraction(events.inhibited as f64, events.triggered as f64),
+            dead_time: self.dead_time.causes(),
             busy_fraction: fraction(self.slots.all_busy().as_secs_f64(), triggering.as_secs_f64()),
             network: self.network_counts(&sources),
+            security: self.refusal_counts(),
             clock: ClockSummary {
                 shared: self.sources.iter().all(|seat| seat.shared_clock)
                     && self.builders.iter().all(|seat| seat.shared_clock),
@@ -54,9 +56,11 @@ impl SupervisorCore {
             },
             sources,
             builders,
+            failure: self.findings.failure(),
             ..RunReport::default()
         };
         report.problems = self.problems(&report);
+        report.remarks = self.remarks(&report);
         let spotless = report.problems.is_empty() && events.incomplete == 0 && events.lost == 0;
         report.exit_code = u8::from(!spotless);
         report.verdict = verdict(&report);
@@ -65,6 +69,14 @@ impl SupervisorCore {
 
     fn between(&self, from: Option<Instant>, to: Option<Instant>) -> Duration {
         from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
+    }
+
+    /// Who was turned away at the ports of the builders; the supervisor's own are its driver's to add.
+    fn refusal_counts(&self) -> RefusalCounts {
+        let mut counts = RefusalCounts::default();
+        let reports = self.builders.iter().filter_map(|builder| builder.report.as_ref());
+        reports.filter_map(|report| report.refusals.as_ref()).for_each(|report| counts.add(report));
+        counts
     }
 
     fn sockets(&self) -> Vec<DatagramReport> {
@@ -99,7 +111,12 @@ impl SupervisorCore {
                 damaged: of_sockets(|socket| socket.damaged),
                 foreign: of_sockets(|socket| socket.foreign),
                 stale: of_sockets(|socket| socket.stale),
+                forged: of_sockets(|socket| socket.forged),
+                replayed: of_sockets(|socket| socket.replayed),
                 receive_drops: of_sockets(|socket| socket.receive_drops),
+                send_drops: sum(|source| source.datagrams.send_drops),
+                segmentation_refused: sum(|source| source.datagrams.segmentation_refused),
+                uncut: sum(|source| source.datagrams.uncut),
                 recovery_us: recovery.spread(),
                 round_trip_us: round_trip.spread(),
             },
@@ -116,6 +133,7 @@ impl SupervisorCore {
         let own = seat.report.unwrap_or_default();
         let sum = |of: fn(&LaneReport) -> u64| self.lanes_of(seat).map(of).fold(0, u64::saturating_add);
         let last = sum(|lane| lane.last);
+        let trains = own.trains.unwrap_or_default();
         SourceSummary {
             id: seat.id.number(),
             reported: seat.report.is_some(),
@@ -145,6 +163,9 @@ impl SupervisorCore {
                 timeouts: sum(|lane| lane.timeouts),
                 late_after_loss: sum(|lane| lane.late_after_loss),
                 duplicates: sum(|lane| lane.duplicate_segments),
+                send_drops: trains.send_drops,
+                segmentation_refused: trains.segmentation_refused,
+                uncut: trains.uncut,
                 ..DatagramCounts::default()
             },
             stalls: sum(|lane| lane.stalls),
@@ -172,11 +193,8 @@ impl SupervisorCore {
         }
         for source in &report.sources {
             let id = source.id;
-            if source.down_s > 0.0 || source.events_without > 0 {
-                let (without, down) = (source.events_without, source.down_s);
-                problems.push(format!(
-                    "source {id} was down for {down:.3} s; {without} events were assigned without it"
-                ));
+            if source.events_without > 0 {
+                problems.push(was_down(source));
             }
             if source.missing > 0 {
                 problems.push(format!("source {id} is missing in {} events", source.missing));
@@ -190,28 +208,45 @@ impl SupervisorCore {
         }
         for seat in &self.builders {
             let id = seat.id;
-            if seat.tally.faults > 0 {
-                problems
-                    .push(format!("builder {id} settled {} events that it did not have", seat.tally.faults));
+            let faults = seat.total().faults;
+            if faults > 0 {
+                problems.push(format!("builder {id} settled {faults} events that it did not have"));
             }
             match &seat.report {
-                None if self.tally.started.is_none() => {}
+                None if self.tally.started.is_none() || seat.incarnation == 0 => {}
+                None if !seat.is_member() || seat.over => {}
                 None => problems.push(format!("builder {id} gave no final report")),
                 Some(report) => problems.extend(mismatch(seat, report)),
             }
         }
         problems
     }
+
+    /// What happened and cost nothing.
+    fn remarks(&self, report: &RunReport) -> Vec<String> {
+        let sources =
+            report.sources.iter().filter(|source| source.down_s > 0.0 && source.events_without == 0);
+        self.findings.remarks().iter().cloned().chain(sources.map(was_down)).collect()
+    }
+}
+
+fn was_down(source: &SourceSummary) -> String {
+    let SourceSummary { id, down_s, events_without, .. } = source;
+    format!("source {id} was down for {down_s:.3} s; {events_without} events were assigned without it")
 }
 
 fn builder_summary(seat: &BuilderSeat, busy: Duration, triggering: Duration) -> BuilderSummary {
     let own = seat.report.as_ref();
-    let tally = seat.tally;
+    let tally = seat.total();
     let (mut latency, mut grant_delay) = (Percentiles::default(), Percentiles::default());
     if let Some(report) = own {
         latency.add(&report.latency_us, report.latency_max_us);
         grant_delay.add(&report.grant_delay_us, 0);
     }
+    // Who leaves no report has written what the ledger has of it.
+    let accepted = seat.tally.complete + seat.tally.incomplete;
+    let written = own.map_or(accepted, |report| report.written);
+    let payload_bytes = own.map_or(0, |report| report.payload_bytes);
     BuilderSummary {
         id: seat.id.number(),
         reported: own.is_some(),
@@ -220,8 +255,8 @@ fn builder_summary(seat: &BuilderSeat, busy: Duration, triggering: Duration) -> 
         incomplete: tally.incomplete,
         rejected: tally.rejected,
         lost: tally.lost + tally.lost_with_it,
-        written: own.map_or(0, |report| report.written),
-        payload_bytes: own.map_or(0, |report| report.payload_bytes),
+        written: written.saturating_add(seat.past.written),
+        payload_bytes: payload_bytes.saturating_add(seat.past.payload_bytes),
         busy_fraction: fraction(busy.as_secs_f64(), triggering.as_secs_f64()),
         memory_peak_bytes: own.map_or(0, |report| report.memory_peak_bytes),
         build_latency_us: latency.latency(),

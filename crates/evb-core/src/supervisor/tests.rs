@@ -1,17 +1,23 @@
 use core::time::Duration;
+use std::collections::BTreeMap;
 
-use super::{Output, Recipients, RunPlan, RunState, SupervisorCore};
+use super::{
+    ChangeError, Output, Presence, Recipients, RecoverError, Recovery, RunPlan, RunState, SupervisorCore,
+};
 use crate::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
-    ledger::RunReport,
+    ledger::{DeadTimeCause, RunReport},
     set::SourceSet,
     time::Instant,
     trigger::TriggerKind,
     units::Frequency,
-    wire::control::{
-        Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, Hello, Ready, Report, Roster,
-        SourceReport, Stop, Triggers, Verdict, Welcome, control::Message, exception::Outcome,
-        refusal::Reason, report,
+    wire::{
+        control::{
+            Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, Hello, Ready, Report,
+            Roster, SourceReport, Stop, Triggers, Verdict, Welcome, control::Message, exception::Outcome,
+            refusal::Reason, report,
+        },
+        journal::Entry,
     },
 };
 
@@ -45,31 +51,55 @@ pub(super) fn hello(peer: Peer) -> Hello {
     Hello { listen, max_fragment: 1000, boot_id: "here".to_owned(), ..Hello::new(peer, SUPERVISOR) }
 }
 
+/// What another supervisor makes of a journal.
+pub(super) fn recovered(
+    plan: &RunPlan,
+    journal: &[Entry],
+    now: Instant,
+) -> Result<SupervisorCore, RecoverError> {
+    let mut recovery = Recovery::new(plan.clone());
+    journal.iter().for_each(|entry| recovery.read(entry));
+    recovery.finish(now)
+}
+
 pub(super) fn control(message: Message) -> Control {
     Control { message: Some(message) }
 }
 
 /// First event, how many, verdict.
-type Run = (u64, u32, Verdict);
+pub(super) type Run = (u64, u32, Verdict);
 
 /// The machine, a clock, and what came out of it.
-struct Stage {
-    core: SupervisorCore,
-    now: Instant,
-    sent: Vec<(Recipients, Message)>,
-    dropped: Vec<Peer>,
-    report: Option<Box<RunReport>>,
+pub(super) struct Stage {
+    pub(super) core: SupervisorCore,
+    pub(super) now: Instant,
+    pub(super) sent: Vec<(Recipients, Message)>,
+    /// Builder, how many of its completions are in the ledger.
+    pub(super) accounted: Vec<(Recipients, u64)>,
+    pub(super) dropped: Vec<Peer>,
+    pub(super) completed: BTreeMap<Peer, u64>,
+    pub(super) journal: Vec<Entry>,
+    pub(super) report: Option<Box<RunReport>>,
 }
 
 impl Stage {
-    fn new(plan: RunPlan) -> Self {
+    pub(super) fn new(plan: RunPlan) -> Self {
         let now = Instant::from_nanos(1_000_000);
         let core = SupervisorCore::new(plan, 1, now).unwrap();
-        Self { core, now, sent: Vec::new(), dropped: Vec::new(), report: None }
+        Self {
+            core,
+            now,
+            sent: Vec::new(),
+            accounted: Vec::new(),
+            completed: BTreeMap::new(),
+            journal: Vec::new(),
+            dropped: Vec::new(),
+            report: None,
+        }
     }
 
     /// Everybody registered and ready; what was sent on the way is forgotten.
-    fn running(plan: RunPlan) -> Self {
+    pub(super) fn running(plan: RunPlan) -> Self {
         let mut stage = Self::new(plan);
         for peer in [source(3), source(5), builder(1), builder(2)] {
             stage.register(peer);
@@ -81,29 +111,54 @@ impl Stage {
         stage
     }
 
-    fn register(&mut self, peer: Peer) -> Welcome {
+    pub(super) fn register(&mut self, peer: Peer) -> Welcome {
         let welcome = self.core.register(&hello(peer), self.now).unwrap();
         self.poll();
         welcome
     }
 
-    fn says(&mut self, peer: Peer, message: Message) {
+    /// Another supervisor goes on with what is written down; nobody has come back to it yet.
+    pub(super) fn followed_by(&self, plan: &RunPlan, journal: Vec<Entry>) -> Self {
+        let core = recovered(plan, &journal, self.now).unwrap();
+        let completed = self.completed.clone();
+        let mut next = Self { core, now: self.now, completed, journal, ..Self::new(plan.clone()) };
+        next.poll();
+        next
+    }
+
+    /// Everybody has come back to the supervisor.
+    pub(super) fn with_everybody(mut self) -> Self {
+        for peer in [source(3), source(5), builder(1), builder(2)] {
+            self.core.register(&Hello { incarnation: 1, ..hello(peer) }, self.now).unwrap();
+            self.poll();
+        }
+        for peer in [source(3), source(5)] {
+            self.says(peer, Message::Ready(Ready {}));
+        }
+        self
+    }
+
+    pub(super) fn says(&mut self, peer: Peer, message: Message) {
         self.core.handle_message(peer, control(message), self.now);
         self.poll();
     }
 
-    fn poll(&mut self) {
+    pub(super) fn poll(&mut self) {
         while let Some(output) = self.core.poll(self.now) {
             match output {
-                Output::Send { to, message } => self.sent.push((to, message.message.unwrap())),
+                Output::Send { to, message } => match message.message.unwrap() {
+                    Message::Accounted(accounted) => self.accounted.push((to, accounted.completions)),
+                    message => self.sent.push((to, message)),
+                },
                 Output::Drop { peer, .. } => self.dropped.push(peer),
+                Output::Journal(entry) => self.journal.push(*entry),
                 Output::Ended(report) => self.report = Some(report),
             }
         }
     }
 
     /// Lets time pass; these peers send heartbeats.
-    fn pass(&mut self, duration: Duration, alive: &[Peer]) {
+    pub(super) fn pass(&mut self, duration: Duration, alive: &[Peer]) {
         let end = self.now + duration;
         while self.now < end {
             self.now = (self.now + Duration::from_millis(50)).min(end);
@@ -115,29 +170,39 @@ impl Stage {
         }
     }
 
-    fn trigger(&mut self, count: u64) {
+    pub(super) fn trigger(&mut self, count: u64) {
         assert_eq!(self.core.trigger(count, self.now), count);
         self.poll();
     }
 
-    fn completes(&mut self, peer: Peer, events: &[u64]) {
-        let mut completions = Completions::default();
+    /// How many a builder has completed before, as it knows itself.
+    fn before(&mut self, peer: Peer, more: u64) -> u64 {
+        let count = self.completed.entry(peer).or_default();
+        *count += more;
+        *count - more
+    }
+
+    pub(super) fn completes(&mut self, peer: Peer, events: &[u64]) {
+        let before = self.before(peer, events.len() as u64);
+        let mut completions = Completions { before, ..Completions::default() };
         let mut last = EventId::default();
         events.iter().for_each(|event| completions.add(&mut last, EventId::new(*event)));
         self.says(peer, Message::Completions(completions));
     }
 
-    fn excepts(&mut self, peer: Peer, event: u64, outcome: Outcome, missing: &[u32]) {
+    pub(super) fn excepts(&mut self, peer: Peer, event: u64, outcome: Outcome, missing: &[u32]) {
         let exception = Exception {
             event,
             outcome: outcome.into(),
             missing: missing.to_vec(),
             cause: "full disk".to_owned(),
         };
-        self.says(peer, Message::Completions(Completions { complete: vec![], exceptions: vec![exception] }));
+        let before = self.before(peer, 1);
+        let exceptions = vec![exception];
+        self.says(peer, Message::Completions(Completions { complete: vec![], exceptions, before }));
     }
 
-    fn assigned(&mut self, to: u16) -> Vec<(u32, u64)> {
+    pub(super) fn assigned(&mut self, to: u16) -> Vec<(u32, u64)> {
         let mut found = Vec::new();
         self.sent.retain(|(recipients, message)| match message {
             Message::Assignments(batch) if *recipients == Recipients::Builder(BuilderId::new(to)) => {
@@ -149,7 +214,7 @@ impl Stage {
         found
     }
 
-    fn verdicts(&mut self) -> Vec<(Recipients, Vec<Run>)> {
+    pub(super) fn verdicts(&mut self) -> Vec<(Recipients, Vec<Run>)> {
         let mut found = Vec::new();
         self.sent.retain(|(recipients, message)| match message {
             Message::Decisions(decisions) => {
@@ -163,7 +228,7 @@ impl Stage {
         found
     }
 
-    fn rosters(&mut self) -> Vec<Roster> {
+    pub(super) fn rosters(&mut self) -> Vec<Roster> {
         let rosters = self.sent.iter().filter_map(|(_, message)| match message {
             Message::Roster(roster) => Some(roster.clone()),
             _ => None,
@@ -173,7 +238,7 @@ impl Stage {
         rosters
     }
 
-    fn reports(&mut self, of_builders: &[(u16, BuilderReport)]) {
+    pub(super) fn reports(&mut self, of_builders: &[(u16, BuilderReport)]) {
         for peer in [source(3), source(5)] {
             self.says(
                 peer,
@@ -187,21 +252,21 @@ impl Stage {
     }
 }
 
-fn events_of(batch: &Assignments) -> Vec<u64> {
+pub(super) fn events_of(batch: &Assignments) -> Vec<u64> {
     batch.events().unwrap().iter().map(|(event, _)| event.number()).collect()
 }
 
-fn complete(count: u64) -> BuilderReport {
+pub(super) fn complete(count: u64) -> BuilderReport {
     BuilderReport { complete: count, written: count, ..BuilderReport::default() }
 }
 
 const BOTH: [usize; 2] = [0, 1];
 
-fn both() -> Recipients {
+pub(super) fn both() -> Recipients {
     Recipients::Sources(BOTH.into_iter().collect::<SourceSet>())
 }
 
-fn to(id: u16) -> Verdict {
+pub(super) fn to(id: u16) -> Verdict {
     Verdict::Assigned(BuilderId::new(id))
 }
 
@@ -213,7 +278,8 @@ fn a_run_from_registration_to_a_closed_ledger() {
         assert!(stage.sent.is_empty(), "nobody is told a roster before it is complete");
     }
     let welcome = stage.register(builder(1));
-    assert_eq!((welcome.epoch, welcome.run), (99, 7));
+    assert_eq!((welcome.epoch, welcome.run, welcome.incarnation), (99, 7, 1));
+    assert_eq!(welcome.parameters.unwrap().lease_ns, 1_000_000_000);
     assert!(welcome.parameters.unwrap().shared_clock);
     let rosters = stage.rosters();
     assert_eq!(rosters.len(), 1);
@@ -250,6 +316,46 @@ fn a_run_from_registration_to_a_closed_ledger() {
     assert!(
         matches!(stage.sent.last(), Some((Recipients::Everyone, Message::RunEnd(end))) if end.exit_code == 0)
     );
+}
+
+/// docs/protocol.md RUN-20.
+#[test]
+fn completions_that_come_again_count_once() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(4);
+    let completions = |before, events: &[u64]| {
+        let mut message = Completions { before, ..Completions::default() };
+        let mut last = EventId::default();
+        events.iter().for_each(|event| message.add(&mut last, EventId::new(*event)));
+        Message::Completions(message)
+    };
+    let to_first = Recipients::Builder(BuilderId::new(1));
+    stage.says(builder(1), completions(0, &[3]));
+    stage.says(builder(1), completions(1, &[1]));
+    assert_eq!(stage.accounted, [(to_first, 1), (to_first, 2)]);
+    stage.trigger(1);
+    stage.says(builder(1), completions(0, &[3, 1, 5]));
+    assert_eq!(stage.accounted.last(), Some(&(to_first, 3)));
+    assert_eq!(stage.core.progress().events.complete, 3, "two of them were known");
+    stage.says(builder(1), completions(4, &[2]));
+    assert_eq!(stage.dropped, [builder(1)], "what is missing cannot be made up");
+}
+
+/// docs/protocol.md CONN-10, CONN-17.
+#[test]
+fn a_process_that_comes_again_replaces_its_own_connection_and_no_other() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    let rosters = stage.rosters();
+    assert_eq!(rosters.last().unwrap().incarnations, [1, 1]);
+    assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap_err().reason(), Reason::DuplicateId);
+    let again = Hello { incarnation: 1, ..hello(source(3)) };
+    let welcome = stage.core.register(&again, stage.now).unwrap();
+    assert_eq!(welcome.incarnation, 1, "at once, though the old connection still speaks");
+    stage.core.handle_disconnect(source(3), "gone", stage.now);
+    assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap().incarnation, 2);
+    stage.poll();
+    assert_eq!(stage.rosters().last().unwrap().incarnations, [2, 1]);
+    assert_eq!(stage.core.register(&again, stage.now).unwrap_err().reason(), Reason::DuplicateId);
 }
 
 #[test]
@@ -333,46 +439,6 @@ fn while_no_source_is_up_nothing_is_assigned_and_at_last_the_run_ends() {
     stage.reports(&[(1, complete(0)), (2, complete(0))]);
     let report = stage.report.unwrap();
     assert!(report.problems.iter().any(|problem| problem == "no source is left"), "{:?}", report.problems);
-}
-
-#[test]
-fn a_builder_that_leaves_takes_its_events_along() {
-    let mut stage = Stage::running(plan(TriggerKind::External));
-    stage.trigger(4);
-    stage.core.handle_disconnect(builder(2), "connection reset", stage.now);
-    stage.poll();
-    assert_eq!(stage.core.progress().events.lost, 2);
-    assert_eq!(stage.rosters().last().unwrap().builders.len(), 1);
-    let refusal = stage.core.register(&hello(builder(2)), stage.now).unwrap_err();
-    assert_eq!(refusal.reason(), Reason::Run);
-    stage.trigger(1);
-    assert_eq!(stage.core.progress().events.inhibited, 1, "its slots are gone");
-    stage.completes(builder(1), &[1, 3]);
-    stage.core.handle_disconnect(builder(1), "connection reset", stage.now);
-    stage.poll();
-    stage.reports(&[]);
-    let report = stage.report.unwrap();
-    assert_eq!((report.exit_code, report.events.complete, report.events.lost), (1, 2, 2));
-    let said = report.problems.join("\n");
-    assert!(said.contains("2 events lost: builder 2 left: connection reset"), "{said}");
-    assert!(said.contains("no builder is left"), "{said}");
-}
-
-#[test]
-fn a_frozen_builder_gets_no_events_and_goes_on_when_it_thaws() {
-    let mut stage = Stage::running(plan(TriggerKind::External));
-    stage.trigger(2);
-    stage.pass(Duration::from_millis(1300), &[source(3), source(5), builder(1)]);
-    stage.sent.clear();
-    stage.trigger(2);
-    assert_eq!((stage.assigned(1), stage.assigned(2)), (vec![(1, 3)], vec![]));
-    stage.completes(builder(2), &[2]);
-    assert_eq!(stage.core.progress().events.complete, 1, "nothing of it was lost");
-    stage.trigger(2);
-    assert_eq!(stage.assigned(2), [(1, 5), (1, 6)]);
-    stage.pass(Duration::from_secs(11), &[source(3), source(5), builder(1)]);
-    assert_eq!(stage.dropped, [builder(2)]);
-    assert_eq!(stage.core.progress().events.lost, 2);
 }
 
 #[test]
@@ -552,4 +618,74 @@ fn triggers_of_a_late_last_turn_are_not_forgotten() {
         stage.poll();
     }
     assert_eq!(stage.core.progress().events.triggered, 100_000);
+}
+
+#[test]
+fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
+    let mut stage = Stage::new(RunPlan { hold: true, ..plan(TriggerKind::External) });
+    stage.register(source(3));
+    assert_eq!(
+        stage.core.begin(stage.now).unwrap_err().to_string(),
+        "not registered: source 5, builder 1, builder 2"
+    );
+    // However long: nobody is late for a run that nobody has started.
+    stage.pass(Duration::from_secs(100), &[]);
+    for peer in [source(5), builder(1), builder(2)] {
+        stage.register(peer);
+    }
+    stage.says(source(3), Message::Ready(Ready {}));
+    assert_eq!(
+        stage.core.begin(stage.now).unwrap_err().to_string(),
+        "not connected to all builders yet: source 5"
+    );
+    let survey = stage.core.survey(stage.now);
+    let presence: Vec<_> = survey.sources.iter().map(|source| source.presence).collect();
+    assert_eq!(presence, [Presence::Up, Presence::Connecting]);
+    assert!(!stage.core.progress().ready);
+    stage.says(source(5), Message::Ready(Ready {}));
+    assert_eq!((stage.core.progress().state, stage.core.progress().ready), (RunState::Configured, true));
+    assert_eq!(stage.core.trigger(1, stage.now), 0, "it has not begun");
+    stage.core.begin(stage.now).unwrap();
+    assert_eq!(stage.core.progress().state, RunState::Running);
+    stage.trigger(1);
+    assert_eq!(stage.core.begin(stage.now).unwrap_err().to_string(), "the run has begun already");
+    assert_eq!(stage.core.survey(stage.now).builders[0].outstanding, 1);
+}
+
+#[test]
+fn a_paused_run_takes_no_triggers_and_says_so() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    assert_eq!(stage.core.resume(stage.now), Err(ChangeError::NotPaused));
+    stage.core.pause(stage.now).unwrap();
+    assert_eq!(stage.core.pause(stage.now), Err(ChangeError::Paused));
+    assert_eq!(stage.core.progress().state, RunState::Paused);
+    stage.trigger(3);
+    assert_eq!(stage.verdicts(), [(both(), vec![(1, 3, Verdict::Inhibited)])]);
+    stage.core.resume(stage.now).unwrap();
+    stage.trigger(1);
+    assert_eq!(stage.verdicts(), [(both(), vec![(4, 1, to(1))])]);
+    stage.core.stop("test", stage.now);
+    assert_eq!(stage.core.pause(stage.now), Err(ChangeError::NotRunning));
+    stage.completes(builder(1), &[4]);
+    stage.reports(&[(1, complete(1)), (2, complete(0))]);
+    let causes = stage.report.unwrap().dead_time;
+    assert_eq!(causes, [DeadTimeCause { cause: "paused".to_owned(), inhibited: 3 }]);
+}
+
+#[test]
+fn a_paused_clock_stands_still_and_runs_at_the_rate_it_is_given() {
+    let hertz = |rate| Frequency::from_hertz(rate).unwrap();
+    let peers = [source(3), source(5), builder(1), builder(2)];
+    let mut stage =
+        Stage::running(RunPlan { slots: 10_000, ..plan(TriggerKind::Periodic { rate: hertz(1000.0) }) });
+    stage.pass(Duration::from_secs(1), &peers);
+    assert_eq!(stage.core.progress().events.triggered, 1000);
+    stage.core.pause(stage.now).unwrap();
+    stage.pass(Duration::from_secs(1), &peers);
+    stage.core.resume(stage.now).unwrap();
+    stage.core.set_rate(hertz(100.0), stage.now).unwrap();
+    stage.pass(Duration::from_secs(1), &peers);
+    assert_eq!(stage.core.progress().events.triggered, 1100);
+    let mut external = Stage::running(plan(TriggerKind::External));
+    assert_eq!(external.core.set_rate(hertz(1.0), external.now), Err(ChangeError::NoRate));
 }

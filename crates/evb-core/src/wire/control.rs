@@ -151,6 +151,30 @@ impl Completions {
         *last = event;
     }
 
+    /// How many the builder has completed with these.
+    pub fn end(&self) -> u64 {
+        self.before.saturating_add((self.complete.len() + self.exceptions.len()) as u64)
+    }
+
+    /// How many events these are.
+    pub fn count(&self) -> usize {
+        self.complete.len() + self.exceptions.len()
+    }
+
+    /// All but the first `known` ones.
+    #[must_use]
+    pub fn without(self, known: usize) -> Self {
+        if known == 0 {
+            return self;
+        }
+        let mut rest = Self { before: self.before.saturating_add(known as u64), ..Self::default() };
+        let mut last = EventId::default();
+        self.events().skip(known).for_each(|event| rest.add(&mut last, event));
+        let exceptions = known.saturating_sub(self.complete.len());
+        rest.exceptions = self.exceptions.into_iter().skip(exceptions).collect();
+        rest
+    }
+
     /// The complete events.
     pub fn events(&self) -> impl Iterator<Item = EventId> {
         let mut event = 0u64;
@@ -159,6 +183,50 @@ impl Completions {
             event = event.wrapping_add_signed(step);
             EventId::new(event)
         })
+    }
+}
+
+impl Holdings {
+    /// Each builder and the events that it has; `None`: those that no builder has yet (docs/protocol.md RUN-35).
+    pub fn homes(
+        &self,
+    ) -> Result<impl Iterator<Item = (Option<BuilderId>, impl Iterator<Item = EventId>)>, MalformedMessage>
+    {
+        let fault = |problem| Err(MalformedMessage { message: "Holdings", problem });
+        let is_known = |held: &Holding| u16::try_from(held.builder).is_ok();
+        if !self.held.iter().all(is_known) {
+            return fault("a builder id above 65535");
+        }
+        if self.decided >= 1 << 63 || self.held.iter().any(|held| !held.is_ascending_to(self.decided)) {
+            return fault("events that do not ascend from 1, or were not decided");
+        }
+        Ok(self.held.iter().map(|held| {
+            let builder = (held.builder != 0).then(|| BuilderId::new(held.builder as u16));
+            let mut event = 0;
+            let events = held.events.iter().map(move |step| {
+                event += step;
+                EventId::new(event)
+            });
+            (builder, events)
+        }))
+    }
+}
+
+impl Holding {
+    fn is_ascending_to(&self, decided: u64) -> bool {
+        let next =
+            |event: u64, step: &u64| event.checked_add(*step).filter(|next| *step > 0 && *next <= decided);
+        self.events.iter().try_fold(0, next).is_some()
+    }
+}
+
+impl Accounted {
+    /// What is said when all completions of a message are in the ledger; `None` if it has none.
+    pub fn of(message: &Control) -> Option<Self> {
+        match &message.message {
+            Some(control::Message::Completions(completions)) => Some(Self { completions: completions.end() }),
+            _ => None,
+        }
     }
 }
 

@@ -91,6 +91,15 @@ pub enum DatagramError {
 impl DatagramHeader {
     /// The header's bytes, with the checksum over them and the body that will follow.
     pub fn seal<'a>(&self, body: impl IntoIterator<Item = &'a [u8]>) -> [u8; DATAGRAM_HEADER] {
+        let mut bytes = self.encode();
+        let checksum = checksum(&bytes, body);
+        bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The header's bytes without a checksum, where a tag will stand behind the body (docs/protocol.md SEC-10).
+    #[inline]
+    pub fn encode(&self) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = [0; DATAGRAM_HEADER];
         bytes[0] = DATAGRAM_MAGIC;
         bytes[1] = DATAGRAM_VERSION << 4 | self.kind.number();
@@ -102,8 +111,6 @@ impl DatagramHeader {
         bytes[24..28].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[28..32].copy_from_slice(&self.heard.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.offset.to_le_bytes());
-        let checksum = checksum(&bytes, body);
-        bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
@@ -112,18 +119,28 @@ impl DatagramHeader {
     /// # Errors
     /// [`DatagramError`]; drop the datagram.
     pub fn open(datagram: &[u8]) -> Result<(Self, &[u8]), DatagramError> {
+        let opened = Self::decode(datagram)?;
+        let Some((header, body)) = datagram.split_first_chunk::<DATAGRAM_HEADER>() else { return Ok(opened) };
+        let mut blank = *header;
+        blank[CHECKSUM].fill(0);
+        if checksum(&blank, [body]).to_le_bytes() != header[CHECKSUM] {
+            return Err(DatagramError::Checksum);
+        }
+        Ok(opened)
+    }
+
+    /// The same where a tag tells whether they are as they were sent: the checksum is not looked at (docs/protocol.md SEC-10).
+    ///
+    /// # Errors
+    /// [`DatagramError`]; drop the datagram.
+    pub fn decode(datagram: &[u8]) -> Result<(Self, &[u8]), DatagramError> {
         let foreign = DatagramError::Foreign { length: datagram.len() };
         let (header, body) = datagram.split_first_chunk::<DATAGRAM_HEADER>().ok_or(foreign)?;
         if header[0] != DATAGRAM_MAGIC {
             return Err(foreign);
         }
         let kind = DatagramKind::from_number(header[1]).ok_or(DatagramError::Version(header[1]))?;
-        let mut blank = *header;
-        blank[CHECKSUM].fill(0);
-        let [_, _, r0, r1, c0, c1, c2, c3, e0, e1, e2, e3, e4, e5, e6, e7, rest @ ..] = *header;
-        if checksum(&blank, [body]) != u32::from_le_bytes([c0, c1, c2, c3]) {
-            return Err(DatagramError::Checksum);
-        }
+        let [_, _, r0, r1, _, _, _, _, e0, e1, e2, e3, e4, e5, e6, e7, rest @ ..] = *header;
         let [s0, s1, b0, b1, n0, n1, n2, n3, q0, q1, q2, q3, h0, h1, h2, h3, offset @ ..] = rest;
         let association = Association {
             epoch: Epoch::new(u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7])),
@@ -140,6 +157,19 @@ impl DatagramHeader {
             offset: u64::from_le_bytes(offset),
         };
         Ok((header, body))
+    }
+}
+
+impl DatagramHeader {
+    /// Of a header as it goes over the wire: whether it is of a probe or its reply, and the sequence.
+    pub const fn number(bytes: &[u8; DATAGRAM_HEADER]) -> (bool, u32) {
+        let is_probe = bytes[1] & 0x0f >= DatagramKind::Probe.number();
+        (is_probe, u32::from_le_bytes([bytes[24], bytes[25], bytes[26], bytes[27]]))
+    }
+
+    /// Takes the checksum out of a whole datagram, to which a tag is made.
+    pub fn blank_checksum(datagram: &mut [u8]) {
+        datagram.get_mut(CHECKSUM).unwrap_or_default().fill(0);
     }
 }
 

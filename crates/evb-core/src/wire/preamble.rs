@@ -1,4 +1,5 @@
-//! The first 8 bytes that either side sends on any connection: magic, protocol version, kind of connection.
+//! The first 8 bytes that either side sends on any connection: magic, protocol version, kind of connection, and how what
+//! follows is protected.
 
 /// Length of the preamble.
 pub const PREAMBLE_LENGTH: usize = 8;
@@ -16,6 +17,15 @@ pub enum ConnectionKind {
     Control,
     /// A source at a builder.
     Lane,
+}
+
+/// How what follows the preamble is protected (docs/protocol.md SEC-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoken {
+    /// Not at all.
+    Clear,
+    /// By `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` and what follows from it.
+    Noise,
 }
 
 /// Why the first bytes of a connection were not ours.
@@ -38,21 +48,33 @@ pub enum PreambleError {
     )]
     Kind {
         /// The kind it asked for.
-        wanted: u16,
+        wanted: u8,
     },
+    /// A protection that this version does not know.
+    #[error(
+        "the peer protects its connection in way {0}, which this version does not know: install the same release on both"
+    )]
+    Protection(u8),
 }
 
-/// The preamble for a connection of this kind.
+/// The preamble for a connection of this kind that nothing protects.
 pub fn preamble(kind: ConnectionKind) -> [u8; PREAMBLE_LENGTH] {
-    let [v0, v1] = PROTOCOL_VERSION.to_le_bytes();
-    let [k0, k1] = kind.number().to_le_bytes();
-    let [m0, m1, m2, m3] = MAGIC;
-    [m0, m1, m2, m3, v0, v1, k0, k1]
+    protected_preamble(kind, Spoken::Clear)
 }
 
-/// Checks a peer's preamble against the kind that this side serves.
-pub fn check_preamble(bytes: [u8; PREAMBLE_LENGTH], kind: ConnectionKind) -> Result<(), PreambleError> {
-    let [m0, m1, m2, m3, v0, v1, k0, k1] = bytes;
+/// The same with the protection that follows.
+pub fn protected_preamble(kind: ConnectionKind, spoken: Spoken) -> [u8; PREAMBLE_LENGTH] {
+    let [v0, v1] = PROTOCOL_VERSION.to_le_bytes();
+    let [m0, m1, m2, m3] = MAGIC;
+    [m0, m1, m2, m3, v0, v1, kind.number(), spoken.number()]
+}
+
+/// Checks a peer's preamble against the kind that this side serves, and reads how the peer protects what follows.
+///
+/// # Errors
+/// [`PreambleError`]: somebody else, or another version.
+pub fn check_preamble(bytes: [u8; PREAMBLE_LENGTH], kind: ConnectionKind) -> Result<Spoken, PreambleError> {
+    let [m0, m1, m2, m3, v0, v1, wanted, spoken] = bytes;
     if [m0, m1, m2, m3] != MAGIC {
         return Err(PreambleError::Foreign(bytes));
     }
@@ -60,15 +82,27 @@ pub fn check_preamble(bytes: [u8; PREAMBLE_LENGTH], kind: ConnectionKind) -> Res
     if theirs != PROTOCOL_VERSION {
         return Err(PreambleError::Version { theirs });
     }
-    let wanted = u16::from_le_bytes([k0, k1]);
     if wanted != kind.number() {
         return Err(PreambleError::Kind { wanted });
     }
-    Ok(())
+    match spoken {
+        0 => Ok(Spoken::Clear),
+        1 => Ok(Spoken::Noise),
+        _ => Err(PreambleError::Protection(spoken)),
+    }
+}
+
+impl Spoken {
+    const fn number(self) -> u8 {
+        match self {
+            Self::Clear => 0,
+            Self::Noise => 1,
+        }
+    }
 }
 
 impl ConnectionKind {
-    const fn number(self) -> u16 {
+    const fn number(self) -> u8 {
         match self {
             Self::Control => 1,
             Self::Lane => 2,

@@ -244,17 +244,17 @@ pub fn next_record<'a>(body: &mut &'a [u8]) -> Result<Option<(RecordHeader, &'a 
 /// Appends a commit record; ranges beyond [`MAX_COMMIT_RANGES`] wait for the next one.
 pub fn encode_commit(offset: u64, ranges: &[Range<u64>], into: &mut BytesMut) {
     let ranges = &ranges[..ranges.len().min(MAX_COMMIT_RANGES)];
-    into.put_slice(&RecordHeader::Commit { count: ranges.len() as u16, offset }.encode());
-    for range in ranges {
-        into.put_u64_le(range.start);
-        into.put_u64_le(range.end);
-    }
+    put_ranges(RecordHeader::Commit { count: ranges.len() as u16, offset }, ranges, into);
 }
 
 /// Appends a request to send `ranges` again; at most [`MAX_RESEND_RANGES`] of them.
 pub fn encode_resend(request: u16, ranges: &[Range<u64>], into: &mut BytesMut) {
     let ranges = &ranges[..ranges.len().min(MAX_RESEND_RANGES)];
-    into.put_slice(&RecordHeader::Resend { count: ranges.len() as u16, request }.encode());
+    put_ranges(RecordHeader::Resend { count: ranges.len() as u16, request }, ranges, into);
+}
+
+fn put_ranges(header: RecordHeader, ranges: &[Range<u64>], into: &mut BytesMut) {
+    into.put_slice(&header.encode());
     for range in ranges {
         into.put_u64_le(range.start);
         into.put_u64_le(range.end);

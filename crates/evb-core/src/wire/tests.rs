@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::{
     control::{Assignments, Completions, Decisions, Verdict},
-    preamble::{ConnectionKind, PreambleError, check_preamble, preamble},
+    preamble::{ConnectionKind, PreambleError, Spoken, check_preamble, preamble, protected_preamble},
     record::{
         ANNOUNCEMENT, Announcement, MAX_ANNOUNCEMENTS, MAX_COMMIT_RANGES, MAX_DATA, MAX_RESEND_RANGES,
         RECORD_HEADER, RecordError, RecordHeader, decode_range, encode_commit, encode_resend, next_record,
@@ -17,7 +17,13 @@ use crate::{
 #[test]
 fn preamble_tells_strangers_versions_and_ports_apart() {
     let ours = preamble(ConnectionKind::Lane);
-    assert_eq!(check_preamble(ours, ConnectionKind::Lane), Ok(()));
+    assert_eq!(check_preamble(ours, ConnectionKind::Lane), Ok(Spoken::Clear));
+    let sealed = protected_preamble(ConnectionKind::Lane, Spoken::Noise);
+    assert_eq!((&sealed[..7], sealed[7]), (&ours[..7], 1));
+    assert_eq!(check_preamble(sealed, ConnectionKind::Lane), Ok(Spoken::Noise));
+    let mut unknown = ours;
+    unknown[7] = 2;
+    assert_eq!(check_preamble(unknown, ConnectionKind::Lane), Err(PreambleError::Protection(2)));
     assert_eq!(check_preamble(ours, ConnectionKind::Control), Err(PreambleError::Kind { wanted: 2 }));
     assert_eq!(check_preamble(*b"GET / HT", ConnectionKind::Lane), Err(PreambleError::Foreign(*b"GET / HT")));
     let mut newer = ours;

@@ -16,7 +16,7 @@ use evb_core::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Assignments, Decisions, Verdict},
+        control::{Accounted, Assignments, Decisions, Verdict},
         datagram::{Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind},
         record::{COMMIT_RANGE, RecordHeader, decode_range, next_record},
     },
@@ -100,11 +100,12 @@ fn a_builder() -> BuilderCore<GrantAll> {
         deadline: Duration::from_secs(2),
         heartbeat: Duration::from_secs(1),
         shared_clock: true,
+        lease: Duration::ZERO,
         sources: vec![SOURCE],
         max_fragment: vec![Bytes::new(100)],
     };
     let mut builder = BuilderCore::new(config, GrantAll::default(), at(0));
-    builder.handle_roster(1, SourceSet::first(1), at(0));
+    builder.handle_roster(1, SourceSet::first(1), SourceSet::default(), at(0));
     let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
     assignments.add(&mut (EventId::default(), 0), EventId::new(42), at(0).as_nanos());
     builder.handle_assignments(&assignments, at(0)).unwrap();
@@ -160,7 +161,13 @@ fn deliver(builder: &mut BuilderCore<GrantAll>, datagram: &[u8], now: Instant) -
 /// The datagram that the builder wants to send.
 fn answer(builder: &mut BuilderCore<GrantAll>, now: Instant) -> Vec<u8> {
     builder.handle_timeout(now);
-    while builder.poll(now).is_some() {}
+    while let Some(output) = builder.poll(now) {
+        if let builder::Output::Supervisor(control) = output
+            && let Some(accounted) = Accounted::of(&control)
+        {
+            builder.handle_accounted(&accounted).unwrap();
+        }
+    }
     let mut datagram = BytesMut::new();
     builder.write_datagram(0, now, &mut datagram);
     datagram.to_vec()

@@ -192,9 +192,9 @@ fn uplink_bound(config: &Config, sums: &Sums, link: Rate) -> Option<(String, f64
 
 /// Little's law: no more events in a second than slots, each taken for the time of an event.
 fn slots_bound(config: &Config, event: Duration, round_trip: Duration) -> (String, f64) {
-    let slots = f64::from(config.supervisor.slots) * config.builders.len() as f64;
+    let slots = f64::from(config.slots()) * config.builders.len() as f64;
     let held = event + round_trip * 2 + HANDLING;
-    let resource = format!("{} slots per builder, each taken for {:.3?}", config.supervisor.slots, held);
+    let resource = format!("{} slots per builder, each taken for {:.3?}", config.slots(), held);
     (resource, slots / held.as_secs_f64())
 }
 

@@ -230,8 +230,12 @@ fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
     let excess = |sum: &&super::MemorySum| sum.limit.is_some_and(|limit| sum.needed > limit);
     let worst = sums.memory.iter().filter(excess).min_by_key(|sum| sum.limit)?;
     let reason = format!(
-        "builder {} may need {} slots × {} = {}, and has {}",
-        worst.builder, config.supervisor.slots, sums.event.largest, worst.needed, worst.limit?
+        "builder {} may need {} for {} slots of events up to {}, and has {}",
+        worst.builder,
+        worst.needed,
+        config.slots(),
+        sums.event.largest,
+        worst.limit?
     );
     let remedy = "give the sources a smaller max_fragment, lower slots, or state the builder's memory";
     Some(Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) })

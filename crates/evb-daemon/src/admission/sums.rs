@@ -88,7 +88,7 @@ pub struct UplinkSum {
 pub struct MemorySum {
     /// Whose.
     pub builder: BuilderId,
-    /// Slots × the largest event.
+    /// Slots × what one can take, and what comes early over UDP.
     pub needed: Bytes,
     /// What it may use; `None`: unknown.
     pub limit: Option<Bytes>,
@@ -104,7 +104,7 @@ pub fn sums(config: &Config, machine_memory: Option<Bytes>) -> Sums {
     let ports = ports(config, &event, asked);
     let uplinks = uplinks(config, asked);
     let carried = carried(config, &event, &ports, &uplinks);
-    let memory = memory(config, &event, machine_memory);
+    let memory = memory(config, machine_memory);
     Sums { event, asked, carried, ports, uplinks, memory }
 }
 
@@ -209,8 +209,8 @@ fn carried(config: &Config, event: &EventSum, ports: &[PortSum], uplinks: &[Upli
     port_events.chain(uplink_events).reduce(f64::min)
 }
 
-fn memory(config: &Config, event: &EventSum, machine: Option<Bytes>) -> Vec<MemorySum> {
-    let needed = event.largest * u64::from(config.supervisor.slots);
+fn memory(config: &Config, machine: Option<Bytes>) -> Vec<MemorySum> {
+    let slots = config.slot_memory() * u64::from(config.slots());
     let on_machine = |builder: &BuilderEntry| {
         config.builders.iter().filter(|other| other.listen.host == builder.listen.host).count() as u64
     };
@@ -220,7 +220,7 @@ fn memory(config: &Config, event: &EventSum, machine: Option<Bytes>) -> Vec<Memo
         .iter()
         .map(|builder| MemorySum {
             builder: builder.id,
-            needed,
+            needed: slots + config.out_of_order_memory(builder),
             limit: builder.memory.or_else(|| default(builder)),
         })
         .collect()

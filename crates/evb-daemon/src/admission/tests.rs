@@ -38,7 +38,7 @@ fn the_sums_of_an_incast() {
     // A usual grant is nine full packets.
     assert_eq!(port.chunks, 117_964 / (9 * 1514));
     assert!((sums.carried.expect("known") - 1e9 / 8.0 / 543_960.0).abs() < 1e-6);
-    assert_eq!(sums.memory[0].needed, Bytes::new(16 * 512_000));
+    assert_eq!(sums.memory[0].needed, Bytes::new(16 * (512_000 + 8 * (16 << 10))));
     assert_eq!(sums.memory[0].limit, Some(Bytes::mib(16 * 1024) / 100 * 80));
 }
 
@@ -123,13 +123,13 @@ fn memory_is_never_overcommitted() {
                 [[source]]\nids = \"1-10\"\ninput = { kind = \"tcp\", listen = \"127.0.0.1:{7200+id}\" }\n\
                 [[builder]]\nids = \"1-2\"\nlisten = \"127.0.0.1:{7100+id}\"\nsink = \"null\"\n";
     let loaded = read(text, "test.toml").expect("valid");
-    // 16 slots × 10 sources × 4 MiB = 640 MiB for each of two builders on one machine.
+    // 16 slots × 10 sources × (4 MiB + 16 KiB) = 642.5 MiB for each of two builders on one machine.
     let (sums, problems) = admit(&loaded, Some(Bytes::mib(1500)));
-    assert_eq!(sums.memory[0].needed, Bytes::mib(640));
+    assert_eq!(sums.memory[0].needed, Bytes::kib(657_920));
     assert!(problems.are_fatal() && problems.to_string().contains("supervisor.slots"), "{problems}");
     assert!(!admit(&loaded, Some(Bytes::mib(1700))).1.are_fatal());
     assert!(!admit(&loaded, None).1.are_fatal());
-    let stated = read(&format!("{text}memory = \"641 MiB\"\n"), "test.toml").expect("valid");
+    let stated = read(&format!("{text}memory = \"643 MiB\"\n"), "test.toml").expect("valid");
     assert!(!admit(&stated, Some(Bytes::mib(1500))).1.are_fatal());
 }
 

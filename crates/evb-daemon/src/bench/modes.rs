@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 pub use point::{ModePoint, ModeTable};
 
 use super::output::{BenchError, OutputArguments, failed};
-use crate::{config, run::shaping};
+use crate::config;
 
 /// What to simulate.
 #[derive(clap::Args, Debug)]
@@ -161,7 +161,7 @@ fn scenario(arguments: &ModesArguments, sources: u16, mode: &str) -> Result<Scen
             delay: std::time::Duration::ZERO,
             silence: 0.0,
         },
-        shaping: shaping(config, budget),
+        shaping: config.shaping(budget),
         trigger: TriggerKind::AsFastAsPossible,
         slots: arguments.slots,
         events: arguments.events,

@@ -24,7 +24,7 @@ fn the_page_shows_the_sums() {
         "links carry    229 events/s",
         "10.77.2.1  1         652.7 Mbit/s  65.3 %       536 kB (409 %)",
         "10.77.1.1 … 10.77.1.8  1-8",
-        "8.19 MB",
+        "10.29 MB",
         "10.77.2.1  469 kB (358 %)  469 kB (358 %)  1.07 ms",
         "10.77.2.1  118 kB             958.7 µs        20.0 µs     100.0 %           2461 B",
         "Expected rate: 150 events/s, bounded by the trigger",

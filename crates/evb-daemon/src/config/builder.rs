@@ -1,6 +1,6 @@
 //! `[[builder]]`: one event builder, its filter and its sink.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use evb_core::{
     id::BuilderId,
@@ -28,6 +28,8 @@ pub struct BuilderEntry {
     pub budget: Bytes,
     /// The memory that it may use for events; `None`: its share of the machine's.
     pub memory: Option<Bytes>,
+    /// How long a sink that does not take events is tried on when the run is ending.
+    pub give_up: Duration,
     /// The processor core that it runs on; `None`: any.
     pub core: Option<usize>,
 }
@@ -78,6 +80,9 @@ pub enum FilterEntry {
     RequireComplete,
 }
 
+/// How long a full disk is waited for at the end of a run.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
 /// Where files rotate if nothing is said.
 const ROTATE: Bytes = Bytes::mib(1024);
 /// A file smaller than that is no use.
@@ -94,6 +99,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
     let port = section.text("port", "the name of a switch port");
     let rate = section.rate("rate");
     let memory = section.some_bytes("memory");
+    let give_up = section.duration("give_up").unwrap_or(GIVE_UP);
     let core = core(&mut section);
     section.finish();
     let (listen, sink, filter) = (listen?, sink?, filter?);
@@ -106,6 +112,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
         rate,
         budget: Bytes::ZERO,
         memory,
+        give_up,
         core,
     })
 }

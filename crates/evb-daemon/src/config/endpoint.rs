@@ -77,7 +77,7 @@ pub(super) fn is_host(host: &str) -> bool {
 }
 
 /// Whether nobody beyond this machine can reach the host.
-pub(super) fn is_loopback(host: &str) -> bool {
+pub(crate) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 

@@ -62,8 +62,6 @@ pub(super) struct Section<'t> {
     /// Replaces `{id}` in texts.
     id: Option<u16>,
     known: Vec<&'static str>,
-    /// Known, but of no use yet.
-    later: Vec<&'static str>,
 }
 
 impl<'t> Section<'t> {
@@ -73,16 +71,7 @@ impl<'t> Section<'t> {
         span: Range<usize>,
         entries: Option<&'t DeTable<'t>>,
     ) -> Self {
-        Self {
-            notes,
-            path: path.to_owned(),
-            span,
-            entries,
-            kind: None,
-            id: None,
-            known: Vec::new(),
-            later: Vec::new(),
-        }
+        Self { notes, path: path.to_owned(), span, entries, kind: None, id: None, known: Vec::new() }
     }
 
     /// The same section, with `{id}` in its texts and those of its tables standing for `id`.
@@ -139,14 +128,6 @@ impl<'t> Section<'t> {
             self.refuse(key, format!("{place} has no `{key}`"), format!("add {example}"));
         }
         value
-    }
-
-    /// A key that a later version will know.
-    pub(super) fn not_yet(&mut self, key: &'static str, remedy: &str) {
-        if self.has(key) {
-            self.refuse(key, format!("`{key}` is not available yet in this version"), remedy);
-        }
-        self.later.push(key);
     }
 
     fn wrong_kind(&self, key: &str, value: &DeValue<'_>, wanted: &str, example: &str) {
@@ -339,12 +320,16 @@ impl<'t> Section<'t> {
 
     /// An address at which something listens.
     pub(super) fn endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
+        let endpoint = self.any_endpoint(key)?;
+        self.allow_host(key, &endpoint.host)?;
+        Some(endpoint)
+    }
+
+    /// An address that the section on security has no say in.
+    pub(super) fn any_endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
         let text = self.text(key, &format!("for example {key} = \"127.0.0.1:7000\""))?;
         match text.parse::<Endpoint>() {
-            Ok(endpoint) => {
-                self.allow_host(key, &endpoint.host)?;
-                Some(endpoint)
-            }
+            Ok(endpoint) => Some(endpoint),
             Err(error) => {
                 let remedy = "write \"host:port\", as \"127.0.0.1:7000\", \"daq1:7000\" or \"[::1]:7000\"";
                 self.refuse(key, format!("`{text}` is no address: {error}"), remedy);
@@ -389,7 +374,7 @@ impl<'t> Section<'t> {
         let Some(entries) = self.entries else { return };
         for key in entries.keys() {
             let name: &str = key.get_ref();
-            if self.known.contains(&name) || self.later.contains(&name) {
+            if self.known.contains(&name) {
                 continue;
             }
             let all = format!("keys here: {}", self.known.join(", "));

@@ -179,6 +179,7 @@ impl Given {
         self,
         section: &Section<'_>,
         network: &NetworkConfig,
+        is_protected: bool,
         sources: usize,
         builders: &mut [BuilderEntry],
     ) -> ShapingConfig {
@@ -197,7 +198,7 @@ impl Given {
             builder.budget = *budget;
         }
         let share = budgets.into_iter().min().unwrap_or(budget);
-        let cost = packet_cost(network, self.cell);
+        let cost = packet_cost(network, self.cell, is_protected);
         let usual = || match network.port_buffer {
             Some(_) => cost.chunk(share),
             // Four of them in the quarter of the budget that one lane may hold: else it waits for each round trip.
@@ -326,10 +327,7 @@ fn default_window(network: &NetworkConfig, lanes: u64, cost: &PacketCost) -> Byt
 }
 
 /// What bytes cost on that network.
-pub(super) fn packet_cost(network: &NetworkConfig, cell: Bytes) -> PacketCost {
+pub(super) fn packet_cost(network: &NetworkConfig, cell: Bytes, is_protected: bool) -> PacketCost {
     let mtu = u32::try_from(network.mtu.count()).unwrap_or(u32::MAX);
-    match network.transport {
-        Transport::Tcp => PacketCost::tcp(mtu, cell),
-        Transport::Udp => PacketCost::udp(mtu, cell),
-    }
+    evb::role::packet_cost(network.transport, mtu, cell, is_protected)
 }

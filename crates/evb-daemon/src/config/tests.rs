@@ -1,6 +1,7 @@
 mod documents;
 mod garbled;
 mod mistakes;
+mod security;
 mod values;
 
 use super::{Config, Problems, read};

@@ -7,46 +7,67 @@ mod supervisor;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use evb::{
+    Security,
     builder::{Builder, BuilderConfig},
     filter::{Filter, Prescale, RequireComplete},
     input::CheckContent,
+    role::Beats,
+    run_control::Role,
     source::SourceConfig,
 };
 use evb_core::{
     id::{Peer, RunNumber},
-    units::{Bytes, Rate},
+    units::Rate,
 };
 use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
-use evb_shaper::Shaping;
 
 pub(super) use pacing::executor;
 pub(crate) use pacing::lane_frames;
-pub(super) use sink::run_number;
+pub(super) use sink::{next_number, run_number};
 pub(super) use supervisor::supervisor;
 
-use super::{Joined, RunError};
+use super::RunError;
 use crate::{
     config::{BuilderEntry, Config, FilterEntry, ShapingMode, SourceEntry},
     inputs,
 };
 
+/// What the roles of a process share, run after run.
+#[derive(Clone, Default)]
+pub(super) struct Shared {
+    /// Who keeps paces; `None` where nothing is paced.
+    pub(super) executor: Option<Arc<Choice>>,
+    /// The turns of their loops.
+    pub(super) beats: Beats,
+}
+
 /// Starts a source or builder and waits until it has joined the run.
-pub(super) async fn join(config: &Config, executor: Option<&Choice>, peer: Peer) -> Result<Joined, RunError> {
+pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result<Role, RunError> {
+    let executor = shared.executor.as_deref();
     let missing = || RunError::Operator(format!("the configuration has no {peer}"));
     match peer {
         Peer::Supervisor => Err(missing()),
         Peer::Source(id) => {
             let entry = config.sources.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
-            let source =
-                inputs::start_source(entry, config.run.seed, source_config(config, executor, entry)?).await;
-            source.map(Joined::Source).map_err(|error| RunError::Input { id, reason: error.to_string() })
+            let role =
+                SourceConfig { beats: shared.beats.clone(), ..source_config(config, executor, entry)? };
+            let source = inputs::start_source(entry, config.run.seed, role).await;
+            source
+                .map(|source| Role::Source(id, source))
+                .map_err(|error| RunError::Input { id, reason: error.to_string() })
         }
         Peer::Builder(id) => {
             let entry = config.builders.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
             let sink = sink::FromConfig::new(&entry.sink);
-            let role = builder_config(config, entry);
+            let role = BuilderConfig {
+                security: security(config)?,
+                beats: shared.beats.clone(),
+                ..builder_config(config, entry)
+            };
             let builder = Builder::connect_filtered(role, filters(config, entry), sink).await;
-            builder.map(Joined::Builder).map_err(|error| RunError::Role { peer, error: Arc::new(error) })
+            builder
+                .map(|builder| Role::Builder(id, builder))
+                .map_err(|error| RunError::Role { peer, error: Arc::new(error) })
         }
     }
 }
@@ -54,6 +75,11 @@ pub(super) async fn join(config: &Config, executor: Option<&Choice>, peer: Peer)
 /// `host:port` as connections want it.
 fn supervisor_address(config: &Config) -> String {
     config.supervisor.listen.to_string()
+}
+
+/// Who may take part; reads the key.
+pub(super) fn security(config: &Config) -> Result<Security, RunError> {
+    config.security.load().map_err(|error| RunError::Operator(error.to_string()))
 }
 
 fn source_config(
@@ -71,13 +97,14 @@ fn source_config(
         max_fragment: entry.max_fragment,
         backlog: entry.backlog,
         start_timeout: config.supervisor.start_timeout,
-        shaping: shaping(config, config.shaping.budget),
+        shaping: config.shaping(config.shaping.budget),
         pacing: pacing::pacing(config, entry, executor),
         mtu: mtu(config),
         cell: config.shaping.cell,
         transport: config.network.transport,
         lane: lane_options(config),
         control: control_class(config),
+        security: security(config)?,
         core: entry.core,
         ..SourceConfig::new(entry.id, supervisor_address(config))
     })
@@ -90,7 +117,7 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
     BuilderConfig {
         listen: entry.listen.to_string(),
         start_timeout: config.supervisor.start_timeout,
-        shaping: shaping(config, entry.budget),
+        shaping: config.shaping(entry.budget),
         rotation,
         mtu: mtu(config),
         queue: queue(config, entry),
@@ -99,6 +126,7 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
         transport: config.network.transport,
         lane: lane_options(config),
         control: control_class(config),
+        give_up: entry.give_up,
         core: entry.core,
         ..BuilderConfig::new(entry.id, supervisor_address(config))
     }
@@ -114,24 +142,6 @@ fn queue(config: &Config, entry: &BuilderEntry) -> Duration {
     let held = config.network.port_buffer.unwrap_or(entry.budget) + asked * config.builders.len() as u64;
     let rate = config.network.link_rate.map_or(f64::INFINITY, Rate::bytes_per_second);
     Duration::try_from_secs_f64(held.count() as f64 / rate).unwrap_or_default()
-}
-
-/// When that configuration's sources may send; `budget` is the builder's share.
-pub(crate) fn shaping(config: &Config, budget: Bytes) -> Shaping {
-    let shaping = &config.shaping;
-    match shaping.mode {
-        ShapingMode::Credit => Shaping::Credit {
-            budget,
-            chunk: shaping.chunk,
-            sources_at_once: shaping.sources_at_once.map(|count| count as usize),
-        },
-        ShapingMode::Window => Shaping::Window { window: shaping.window },
-        ShapingMode::TokenBucket => match shaping.rate {
-            Some(rate) => Shaping::TokenBucket(config.pace(rate)),
-            None => Shaping::None,
-        },
-        ShapingMode::None => Shaping::None,
-    }
 }
 
 fn lane_options(config: &Config) -> LaneOptions {

@@ -35,10 +35,23 @@ pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
     }
 }
 
+/// The run in a line, for those who look now and then.
+pub(super) fn line(now: &Progress) -> String {
+    let events = &now.events;
+    format!(
+        "{:?}: {} events complete, {} incomplete, {} lost, {} inhibited, {} under way",
+        now.state, events.complete, events.incomplete, events.lost, events.inhibited, now.outstanding
+    )
+}
+
 fn words(now: &Progress, rate: f64) -> String {
     match now.state {
         RunState::Configured => {
             format!("waiting for peers: {} sources, {} builders here", now.sources_up, now.builders_up)
+        }
+        RunState::Paused => format!("paused: {} under way", now.outstanding),
+        RunState::Recovering => {
+            format!("going on: {} sources, {} builders are back", now.sources_up, now.builders_up)
         }
         RunState::Running => {
             let mut words = format!("{rate:.0}/s");

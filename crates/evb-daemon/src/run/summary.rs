@@ -2,33 +2,62 @@
 
 mod part;
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use evb_core::{
     ledger::{PacingSummary, RunReport},
     units::{Bytes, Rate},
 };
 
-use super::{Ended, RunError};
+use super::{RunError, host::Ended};
 
-/// Prints and writes the summary; returns the exit code of the run.
-pub(super) fn publish(ended: &Ended, path: Option<&Path>, quiet: bool) -> Result<u8, RunError> {
-    let (report, closed) = match ended {
-        Ended::Closed(report) => (report.as_ref().clone(), true),
-        Ended::Part(parts) => (part::report(parts), false),
-    };
-    if let Some(path) = path {
-        let fault = |reason: std::io::Error| {
-            RunError::Operator(format!("cannot write the summary to {}: {reason}", path.display()))
-        };
-        let mut json = serde_json::to_string_pretty(&report).map_err(|error| fault(error.into()))?;
-        json.push('\n');
-        std::fs::write(path, json).map_err(fault)?;
+/// Where summaries go.
+#[derive(Clone, Debug)]
+pub(super) struct Publisher {
+    path: Option<PathBuf>,
+    quiet: bool,
+}
+
+impl Publisher {
+    /// `{run}` in the path stands for the run number.
+    pub(super) fn new(path: Option<PathBuf>, quiet: bool) -> Self {
+        Self { path, quiet }
     }
-    if !quiet {
-        print!("{}", if closed { table(&report) } else { line(&report) });
+
+    /// Prints and writes what this process knows of its run; returns the exit code of the run.
+    pub(super) fn publish_end(&self, ended: &Ended) -> Result<u8, RunError> {
+        match ended {
+            Ended::Closed(report) => self.publish(report, true),
+            Ended::Part(parts) => self.publish(&part::report(parts), false),
+        }
     }
-    Ok(report.exit_code)
+
+    /// The same of a closed ledger, or of a part of it.
+    pub(super) fn publish(&self, report: &RunReport, closed: bool) -> Result<u8, RunError> {
+        if let Some(path) = &self.path {
+            let path = with_number(path, report.run);
+            let fault = |reason: std::io::Error| {
+                RunError::Operator(format!("cannot write the summary to {}: {reason}", path.display()))
+            };
+            let mut json = serde_json::to_string_pretty(report).map_err(|error| fault(error.into()))?;
+            json.push('\n');
+            std::fs::write(&path, json).map_err(fault)?;
+        }
+        if !self.quiet {
+            print!("{}", if closed { table(report) } else { line(report) });
+        }
+        Ok(report.exit_code)
+    }
+}
+
+fn with_number(path: &Path, run: u32) -> PathBuf {
+    match path.to_str() {
+        Some(text) => text.replace("{run}", &run.to_string()).into(),
+        None => path.to_owned(),
+    }
 }
 
 fn line(report: &RunReport) -> String {
@@ -100,6 +129,9 @@ fn table(report: &RunReport) -> String {
     }
     for problem in &report.problems {
         row("problem", problem.clone());
+    }
+    for remark in &report.remarks {
+        row("remark", remark.clone());
     }
     format!("run {} (epoch {}): {}\n{text}", report.run, report.epoch, report.verdict)
 }

@@ -25,6 +25,8 @@ pub(super) trait Storage: Debug + Send {
     fn truncate(&mut self, length: u64) -> io::Result<()>;
     /// Makes the content survive a power cut.
     fn sync(&mut self) -> io::Result<()>;
+    /// Whether it has a name still; what is written into a file without one is lost.
+    fn is_named(&self) -> io::Result<bool>;
 }
 
 /// The file system.
@@ -58,5 +60,16 @@ impl Storage for File {
 
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    #[cfg(unix)]
+    fn is_named(&self) -> io::Result<bool> {
+        use std::os::unix::fs::MetadataExt as _;
+        Ok(self.metadata()?.nlink() > 0)
+    }
+
+    #[cfg(not(unix))]
+    fn is_named(&self) -> io::Result<bool> {
+        Ok(true)
     }
 }

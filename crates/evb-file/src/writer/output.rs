@@ -1,6 +1,9 @@
 //! One file that is being written, and the boundary up to which it is committed.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use evb_core::{event::Event, id::EventId, units::Bytes};
 
@@ -14,6 +17,9 @@ use crate::{
     format::{FileHeader, FileTag},
     index::{IndexEntry, index_size, write_index},
 };
+
+/// "No such file or directory", on every Unix.
+const ENOENT: i32 = 2;
 
 #[derive(Debug)]
 pub(super) struct Output {
@@ -106,9 +112,21 @@ impl Output {
         self.hand_over()?;
         if self.committed.0 < self.handed_over {
             self.sync(fsync)?;
+            self.check_named()?;
             self.committed = (self.handed_over, self.entries.len());
         }
         Ok(())
+    }
+
+    /// Whether somebody has removed the file, and all that was committed to it.
+    pub(super) fn is_removed(&self) -> bool {
+        matches!(self.storage.is_named(), Ok(false))
+    }
+
+    fn check_named(&self) -> Result<(), FileError> {
+        let removed = || Err(io::Error::from_raw_os_error(ENOENT));
+        let named = self.storage.is_named().and_then(|named| if named { Ok(()) } else { removed() });
+        named.map_err(FileError::of("find again", &self.path))
     }
 
     /// Writes the index after the last committed record; returns the size of the file.

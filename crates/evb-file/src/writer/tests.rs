@@ -10,13 +10,13 @@ use std::{
 
 use evb_core::{
     event::Event,
-    id::{BuilderId, EventId, RunNumber},
+    id::{BuilderId, Epoch, EventId, RunNumber},
     units::Bytes,
 };
 use proptest::prelude::*;
 
 use super::{
-    EventFileWriter, FsyncPolicy, WriterOptions,
+    EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions,
     disk::{Disk, LocalDisk, Storage},
 };
 use crate::{
@@ -77,6 +77,10 @@ impl Storage for FullStorage {
     fn sync(&mut self) -> io::Result<()> {
         self.1.syncs.fetch_add(1, Relaxed);
         if self.1.broken.load(Relaxed) { Err(io::Error::from_raw_os_error(5)) } else { self.0.sync() }
+    }
+
+    fn is_named(&self) -> io::Result<bool> {
+        self.0.is_named()
     }
 }
 
@@ -154,10 +158,33 @@ fn no_file_has_more_records_than_a_reader_takes_an_index_for() {
 }
 
 #[test]
+fn a_builder_that_was_killed_goes_on_behind_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let create = || EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+    let mut killed = create();
+    killed.append(&event(1, 1)).unwrap();
+    killed.commit().unwrap();
+    std::mem::forget(killed);
+    // One that was killed before its first file had a head.
+    fs::write(dir.path().join("run000001_b01_0001.evb"), b"\x89EVB").unwrap();
+    let mut back = create();
+    back.append(&event(2, 1)).unwrap();
+    back.close().unwrap();
+    let names: Vec<_> = existing_files(dir.path(), RUN).unwrap();
+    assert!(names[2].ends_with("run000001_b01_0002.evb"), "{names:?}");
+    assert_eq!(fs::read(&names[1]).unwrap(), b"\x89EVB");
+    let ids = |path: &Path| -> Vec<u64> {
+        EventFile::open(path).unwrap().events().map(|event| event.unwrap().id.number()).collect()
+    };
+    assert_eq!((ids(&names[0]), ids(&names[2])), (vec![1], vec![2]));
+}
+
+#[test]
 fn a_run_that_was_taken_is_refused_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), BUILDER, u64::MAX, &[event(1, 1)]);
-    let refused = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap_err();
+    let other = FileIdentity { epoch: Epoch::new(77), ..identity(BUILDER) };
+    let refused = EventFileWriter::create(dir.path(), other, options(u64::MAX)).unwrap_err();
     let text = refused.to_string();
     assert!(matches!(refused, CreateError::Exists { .. }));
     assert!(text.contains("run000001_b01_0000.evb") && text.contains("choose another run number"), "{text}");
@@ -166,6 +193,37 @@ fn a_run_that_was_taken_is_refused_with_the_remedy() {
     assert_eq!(existing_files(dir.path(), RUN).unwrap().len(), 2);
     assert_eq!(next_free_run(dir.path()).unwrap(), RunNumber::new(2));
     assert_eq!(next_free_run(&dir.path().join("none")).unwrap(), RunNumber::new(1));
+}
+
+#[test]
+fn of_a_run_that_never_began_no_file_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let begin = || EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+    begin().close_or_remove().unwrap();
+    assert!(existing_files(dir.path(), RUN).unwrap().is_empty());
+    let mut writer = begin();
+    writer.append(&event(1, 1)).unwrap();
+    assert_eq!(writer.close_or_remove().unwrap().events, 1);
+    assert_eq!(read_all(dir.path()), [event(1, 1)]);
+}
+
+#[test]
+fn a_file_that_is_removed_is_noticed_and_another_one_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let inner = dir.path().join("inner");
+    let mut writer = EventFileWriter::create(&inner, identity(BUILDER), options(u64::MAX)).unwrap();
+    writer.append(&event(1, 10)).unwrap();
+    writer.commit().unwrap();
+    fs::remove_dir_all(&inner).unwrap();
+    writer.append(&event(2, 10)).unwrap();
+    let error = writer.commit().unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("run000001_b01_0000.evb") && text.contains("os error 2"), "{text}");
+    assert_eq!(error.not_accepted(), [EventId::new(2)]);
+    writer.append(&event(2, 10)).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(read_all(&inner), [event(2, 10)]);
+    assert_eq!(writer.close().unwrap().events, 1);
 }
 
 #[test]

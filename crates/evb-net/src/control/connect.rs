@@ -15,9 +15,10 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::ControlLink;
 use crate::{
-    handshake::{self, HandshakeError},
+    handshake::{self, Channel, HandshakeError},
     lane::datagrams::PathError,
     resolve::{ResolveError, resolve},
+    security::Security,
 };
 
 /// How long a TCP connection may take to come about.
@@ -130,21 +131,34 @@ async fn connect_one(address: SocketAddr, bind: Option<IpAddr>) -> Result<TcpStr
     connecting.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(unreachable)
 }
 
-/// Connects to the supervisor and shakes hands.
+/// Connects to the supervisor and shakes hands. [`connect_secured`] without protection.
 ///
 /// # Errors
-/// [`ConnectError`]: unreachable (try again), refused (with the reason), or not evb.
+/// As [`connect_secured`].
 pub async fn connect(
     address: &str,
     bind: Option<IpAddr>,
     hello: &Hello,
 ) -> Result<(ControlLink, Welcome), ConnectError> {
-    let mut stream = open(address, bind).await?;
+    connect_secured(address, bind, hello, &Security::None).await
+}
+
+/// Connects to the supervisor, agrees on keys if there is one to begin with, and shakes hands.
+///
+/// # Errors
+/// [`ConnectError`]: unreachable (try again), refused (with the reason), or not evb.
+pub async fn connect_secured(
+    address: &str,
+    bind: Option<IpAddr>,
+    hello: &Hello,
+    security: &Security,
+) -> Result<(ControlLink, Welcome), ConnectError> {
+    let stream = open(address, bind).await?;
     let unreachable = |reason| ConnectError::Unreachable { address: address.to_owned(), reason };
     set_control_options(&stream).map_err(unreachable)?;
     let peer = stream.peer_addr().map_err(unreachable)?;
-    match handshake::connect_handshake(&mut stream, ConnectionKind::Control, hello).await {
-        Ok(welcome) => Ok((ControlLink::new(stream, peer), welcome)),
+    match Channel::connect(stream, ConnectionKind::Control, hello, security).await {
+        Ok((channel, welcome)) => Ok((ControlLink::new(channel, peer), welcome)),
         Err(HandshakeError::Refused(refusal)) => Err(ConnectError::Refused { address: peer, refusal }),
         Err(error) => Err(ConnectError::Handshake { address: peer, error }),
     }

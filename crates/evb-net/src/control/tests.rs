@@ -45,7 +45,7 @@ async fn against_raw() -> (ControlLink, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let raw = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (stream, peer) = listener.accept().await.unwrap();
-    (ControlLink::new(stream, peer), raw)
+    (ControlLink::new(stream.into(), peer), raw)
 }
 
 #[tokio::test]

@@ -19,7 +19,11 @@ use tokio::{io::AsyncWrite as _, net::TcpStream};
 use tokio_util::io::poll_read_buf;
 
 use super::LaneEnd;
-use crate::progress::Progress;
+use crate::{
+    handshake::Channel,
+    progress::Progress,
+    security::{Opener, Sealer},
+};
 
 /// How much is read at once into the read buffer; large fragments bypass it.
 const READ_SIZE: usize = 128 << 10;
@@ -45,12 +49,29 @@ pub struct BuilderEnd {
     bulk: bool,
     /// Records for the source that wait.
     pub outgoing: BytesMut,
+    protected: Option<Box<Protected>>,
+}
+
+/// What makes and opens the parcels of a lane that is protected.
+#[derive(Debug)]
+struct Protected {
+    opener: Opener,
+    sealer: Sealer,
+    /// A parcel that is partly written.
+    leaving: BytesMut,
 }
 
 impl BuilderEnd {
     /// For a stream after its handshake.
-    pub fn new(stream: TcpStream) -> Self {
-        Self { stream, incoming: BytesMut::new(), data: 0, bulk: false, outgoing: BytesMut::new() }
+    pub fn new(channel: impl Into<Channel>) -> Self {
+        let (stream, session) = channel.into().into_parts();
+        let protected = session.map(|session| {
+            let keys = session.keys();
+            let (opener, sealer) = (Opener::new(&keys.stream_in), Sealer::new(&keys.stream_out));
+            Box::new(Protected { opener, sealer, leaving: BytesMut::new() })
+        });
+        let (incoming, outgoing) = (BytesMut::new(), BytesMut::new());
+        Self { stream, incoming, data: 0, bulk: false, outgoing, protected }
     }
 
     /// Reads what is there and feeds it to lane `lane` of `core`.
@@ -81,16 +102,27 @@ impl BuilderEnd {
     /// # Errors
     /// [`LaneEnd`]; drop the connection.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LaneEnd>> {
-        while !self.outgoing.is_empty() {
-            match Pin::new(&mut self.stream).poll_write(cx, &self.outgoing)? {
-                Poll::Ready(written) => self.outgoing.advance(written),
+        loop {
+            let leaving = match &mut self.protected {
+                None => &mut self.outgoing,
+                Some(protected) => {
+                    if protected.leaving.is_empty() && !self.outgoing.is_empty() {
+                        protected.sealer.seal(&mut self.outgoing, &mut protected.leaving);
+                    }
+                    &mut protected.leaving
+                }
+            };
+            if leaving.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            match Pin::new(&mut self.stream).poll_write(cx, leaving)? {
+                Poll::Ready(written) => leaving.advance(written),
                 Poll::Pending if self.outgoing.len() > OUTGOING_LIMIT => {
                     return Poll::Ready(Err(LaneEnd::Overflow));
                 }
                 Poll::Pending => return Poll::Pending,
             }
         }
-        Poll::Ready(Ok(()))
     }
 
     fn poll_read_once<P: GrantPolicy>(
@@ -100,6 +132,9 @@ impl BuilderEnd {
         lane: usize,
         now: Instant,
     ) -> Poll<Result<usize, LaneEnd>> {
+        if self.protected.is_some() {
+            return self.poll_read_parcels(cx, core, lane, now);
+        }
         if self.data >= LARGE_FRAGMENT
             && self.incoming.is_empty()
             && let Some((memory, room)) = core.spare_memory(lane)
@@ -115,6 +150,27 @@ impl BuilderEnd {
         let mut memory = (&mut self.incoming).limit(size);
         let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut memory))?;
         self.parse(core, lane, now)?;
+        Poll::Ready(Ok(read))
+    }
+
+    /// Reads parcels. What is in one goes on when its tag has been seen to be right, and not before.
+    fn poll_read_parcels<P: GrantPolicy>(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &mut BuilderCore<P>,
+        lane: usize,
+        now: Instant,
+    ) -> Poll<Result<usize, LaneEnd>> {
+        let Some(protected) = &mut self.protected else { return Poll::Ready(Ok(0)) };
+        let sealed = &mut protected.opener.sealed;
+        sealed.reserve(READ_SIZE);
+        let mut memory = sealed.limit(READ_SIZE);
+        let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut memory))?;
+        while let Some(protected) = &mut self.protected
+            && protected.opener.open(&mut self.incoming)?
+        {
+            self.parse(core, lane, now)?;
+        }
         Poll::Ready(Ok(read))
     }
 

@@ -1,8 +1,8 @@
 //! A lane's two ends over datagrams. The TCP connection of the handshake stays: while it lives, so does the association, and it
 //! says nothing more (docs/protocol.md UDP-1).
 
-mod path;
 mod train;
+mod path;
 mod source_end;
 mod builder_end;
 
@@ -22,11 +22,16 @@ use tokio::{
 };
 
 pub use builder_end::BuilderDatagrams;
-pub use path::{Path, PathError, probe};
+pub use path::{Path, PathError, probe, probe_tagged};
 pub use source_end::SourceDatagrams;
 
+use evb_core::wire::datagram::{DatagramError, DatagramHeader};
+
 use super::LaneEnd;
-use crate::sys_tcp;
+use crate::{
+    security::{DatagramTags, TagFault, tag::TAG_LENGTH},
+    sys_tcp,
+};
 
 /// A number for a new connection that nobody can guess who has not seen it; not 0.
 pub fn draw_connection() -> u32 {
@@ -37,6 +42,45 @@ pub fn draw_connection() -> u32 {
 /// What the kernel knows of the round trip of a lane's TCP connection: a first estimate of that of its datagrams.
 pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
     sys_tcp::round_trip(stream)
+}
+
+/// Why a datagram is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Unbelieved {
+    #[error(transparent)]
+    Datagram(#[from] DatagramError),
+    #[error("a datagram without the tag of a peer with our key: forged")]
+    Forged,
+    #[error("a datagram of another connection, or of none")]
+    Stale,
+    #[error("a datagram that came before: replayed, or repeated by the network")]
+    Replayed,
+}
+
+impl From<TagFault> for Unbelieved {
+    fn from(fault: TagFault) -> Self {
+        match fault {
+            TagFault::Forged => Self::Forged,
+            TagFault::Replayed => Self::Replayed,
+        }
+    }
+}
+
+/// Opens a datagram; where they carry tags, only one with the right tag that has not come before.
+fn open<'a>(
+    datagram: &'a [u8],
+    tags: Option<&mut DatagramTags>,
+) -> Result<(DatagramHeader, &'a [u8]), Unbelieved> {
+    let Some(tags) = tags else { return Ok(DatagramHeader::open(datagram)?) };
+    let (datagram, tag) = split(datagram)?;
+    let opened = DatagramHeader::decode(datagram)?;
+    tags.check(&opened.0, datagram, tag)?;
+    Ok(opened)
+}
+
+/// A datagram and its tag.
+fn split(datagram: &[u8]) -> Result<(&[u8], &[u8; TAG_LENGTH]), DatagramError> {
+    datagram.split_last_chunk().ok_or(DatagramError::Foreign { length: datagram.len() })
 }
 
 /// Watches a connection that is to stay silent: its end is the association's.

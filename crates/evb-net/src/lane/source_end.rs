@@ -16,8 +16,11 @@ use evb_core::{
 use tokio::{io::AsyncWrite as _, net::TcpStream};
 use tokio_util::io::poll_read_buf;
 
-use super::LaneEnd;
-use crate::sys_tcp;
+use super::{
+    LaneEnd,
+    sealed::{PIECES, Sealing},
+};
+use crate::{handshake::Channel, security::Opener, sys_tcp};
 
 /// How many pieces of memory one `writev` takes: half of Linux's `UIO_MAXIOV`, 256 small fragments.
 const SLICES: usize = 512;
@@ -51,6 +54,14 @@ pub struct SourceEnd {
     queue: VecDeque<Range<u64>>,
     /// A data record that is partly written.
     current: Option<DataRecord>,
+    protected: Option<Box<Protected>>,
+}
+
+/// What makes and opens the parcels of a lane that is protected.
+#[derive(Debug)]
+struct Protected {
+    sealing: Sealing,
+    opener: Opener,
 }
 
 #[derive(Debug)]
@@ -70,13 +81,20 @@ impl DataRecord {
 
 impl SourceEnd {
     /// For a stream after its handshake.
-    pub fn new(stream: TcpStream) -> Self {
+    pub fn new(channel: impl Into<Channel>) -> Self {
+        let (stream, session) = channel.into().into_parts();
+        let protected = session.map(|session| {
+            let keys = session.keys();
+            let (sealing, opener) = (Sealing::new(&keys.stream_out), Opener::new(&keys.stream_in));
+            Box::new(Protected { sealing, opener })
+        });
         Self {
             stream,
             incoming: BytesMut::with_capacity(READ_SIZE),
             announcements: BytesMut::new(),
             queue: VecDeque::new(),
             current: None,
+            protected,
         }
     }
 
@@ -95,7 +113,8 @@ impl SourceEnd {
 
     /// Whether everything queued has gone to the kernel.
     pub fn is_flushed(&self) -> bool {
-        self.announcements.is_empty() && self.queue.is_empty() && self.current.is_none()
+        let has_left = self.protected.as_ref().is_none_or(|protected| protected.sealing.is_idle());
+        self.announcements.is_empty() && self.queue.is_empty() && self.current.is_none() && has_left
     }
 
     /// The builder's next record; ranges of a commit are left in `ranges`.
@@ -111,8 +130,17 @@ impl SourceEnd {
             if let Some(record) = self.decode(ranges)? {
                 return Poll::Ready(Ok(record));
             }
-            self.incoming.reserve(READ_SIZE);
-            if ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.incoming))? == 0 {
+            let into = match &mut self.protected {
+                None => &mut self.incoming,
+                Some(protected) => {
+                    if protected.opener.open(&mut self.incoming)? {
+                        continue;
+                    }
+                    &mut protected.opener.sealed
+                }
+            };
+            into.reserve(READ_SIZE);
+            if ready!(poll_read_buf(Pin::new(&mut self.stream), cx, into))? == 0 {
                 return Poll::Ready(Err(LaneEnd::Closed));
             }
         }
@@ -128,6 +156,9 @@ impl SourceEnd {
         core: &SourceCore,
         lane: usize,
     ) -> Poll<Result<(), LaneEnd>> {
+        if self.protected.is_some() {
+            return self.poll_flush_parcels(cx, core, lane);
+        }
         loop {
             if self.current.is_none() {
                 self.start_record();
@@ -176,6 +207,47 @@ impl SourceEnd {
             self.current = None;
         }
         Poll::Ready(Ok(written))
+    }
+
+    /// The same in parcels, each with one `writev`.
+    fn poll_flush_parcels(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &SourceCore,
+        lane: usize,
+    ) -> Poll<Result<(), LaneEnd>> {
+        let zero = || Poll::Ready(Err(io::Error::from(io::ErrorKind::WriteZero).into()));
+        loop {
+            if self.current.is_none() {
+                self.start_record();
+            }
+            let Some(Protected { sealing, .. }) = self.protected.as_deref_mut() else { return zero() };
+            if sealing.is_idle() {
+                let (header, range) = match &mut self.current {
+                    None if self.announcements.is_empty() => return Poll::Ready(Ok(())),
+                    None => (&[][..], 0..0),
+                    Some(record) => (&record.header[record.header_written..], record.range.clone()),
+                };
+                let room = Sealing::room(self.announcements.len(), header.len());
+                let range = range.start..range.end.min(range.start + room);
+                let waits = self.announcements.len() + header.len();
+                let covered = sealing.begin(&mut self.announcements, header, range, core, lane);
+                if covered == 0 && waits == 0 {
+                    return zero();
+                }
+                if let Some(record) = &mut self.current {
+                    record.header_written = RECORD_HEADER;
+                    record.range.start += covered;
+                }
+                self.current.take_if(|record| record.range.is_empty());
+            }
+            let mut slices = Vec::with_capacity(PIECES + 2);
+            sealing.slices(core, lane, &mut slices);
+            match ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))? {
+                0 => return zero(),
+                written => sealing.advance(written),
+            }
+        }
     }
 
     fn start_record(&mut self) {

@@ -106,6 +106,11 @@ impl Finding {
     fn failed(why: impl fmt::Display) -> Self {
         Self { held: false, undecided: false, median_error: None, p99: None, why: why.to_string() }
     }
+
+    /// What was seen, but says nothing, for that reason.
+    fn unproved(self, reason: &str) -> Self {
+        Self { held: false, undecided: true, why: format!("{reason}: {}", self.why), ..self }
+    }
 }
 
 /// The device of a path and what stands on it.
@@ -183,7 +188,7 @@ pub(super) fn tso_train(trial: &Trial) -> TsoTrain {
 /// The most that may wait unsent in a TCP socket that the kernel paces.
 pub(super) const UNSENT: Bytes = Bytes::kib(16);
 
-/// Tries an offload by sending and timing: 30 to 170 ms, on a host that disturbs it three times as long. It blocks: not for an
+/// Tries an offload by sending and timing: 30 to 170 ms, on a host that disturbs it four times as long. It blocks: not for an
 /// async task.
 pub fn prove(offload: Offload, trial: &Trial) -> Proof {
     prove_by(offload, trial, Software::timer())

@@ -39,12 +39,12 @@ impl Pool {
         messages == self.arrivals.len()
     }
 
-    /// Hands on the datagrams of the first messages, in order; how many there were, empty ones included.
+    /// Hands on the first messages, in order; how many datagrams there were, empty ones included.
     pub(super) fn hand_on(
         &self,
         messages: usize,
         counts: &mut UdpCounts,
-        each: &mut impl FnMut(SocketAddr, &[u8]),
+        each: &mut impl FnMut(SocketAddr, Run<'_>),
     ) -> usize {
         let mut datagrams = 0;
         for (arrival, room) in self.arrivals.iter().zip(self.rooms.chunks_exact(ROOM)).take(messages) {
@@ -54,21 +54,36 @@ impl Pool {
                 datagrams += 1;
                 continue;
             };
-            let run = room.get(..arrival.length).unwrap_or_default();
-            let before = datagrams;
-            for datagram in split(run, arrival.stride()) {
-                datagrams += 1;
-                each(from, datagram);
-            }
-            counts.received += (datagrams - before) as u64;
+            let run = Run::new(room.get(..arrival.length).unwrap_or_default(), arrival.stride());
+            datagrams += run.len();
+            counts.received += run.len() as u64;
+            each(from, run);
         }
         datagrams
     }
 }
 
-/// A run's datagrams: all as long as the first, the last perhaps shorter. An empty one is a datagram, too.
-fn split(run: &[u8], stride: Option<usize>) -> impl Iterator<Item = &[u8]> {
-    let stride = stride.unwrap_or(run.len()).max(1);
-    let empty = run.is_empty().then_some(run);
-    run.chunks(stride).chain(empty)
+/// Datagrams of one sender that the kernel merged: all as long as the first, the last perhaps shorter.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    bytes: &'a [u8],
+    stride: usize,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(bytes: &'a [u8], stride: Option<usize>) -> Self {
+        Self { bytes, stride: stride.unwrap_or(bytes.len()).max(1) }
+    }
+
+    /// How many there are. An empty one is a datagram, too.
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.bytes.len().div_ceil(self.stride).max(1)
+    }
+
+    /// The datagrams, in order.
+    pub fn datagrams(self) -> impl Iterator<Item = &'a [u8]> {
+        let empty = self.bytes.is_empty().then_some(self.bytes);
+        self.bytes.chunks(self.stride).chain(empty)
+    }
 }

@@ -11,7 +11,10 @@ use evb_core::{time::Instant, units::Rate};
 use socket2::SockRef;
 use tokio::io::{Interest, unix::AsyncFd};
 
-use super::{Buffers, Progress, UdpCounts, pool::Pool};
+use super::{
+    Buffers, Progress, UdpCounts,
+    pool::{Pool, Run},
+};
 use crate::{
     pacing::{DatagramSender, Executor, GsoState, SendError, is_icmp},
     sys_path, sys_udp,
@@ -52,7 +55,7 @@ impl DatagramSocket {
         &mut self,
         cx: &mut Context<'_>,
         budget: usize,
-        mut each: impl FnMut(SocketAddr, &[u8]),
+        mut each: impl FnMut(SocketAddr, Run<'_>),
     ) -> io::Result<Progress> {
         let mut taken = 0;
         while taken < budget {
@@ -75,7 +78,7 @@ impl DatagramSocket {
     ///
     /// # Errors
     /// The system's, on a socket that is broken.
-    pub fn recv(&mut self, budget: usize, mut each: impl FnMut(SocketAddr, &[u8])) -> io::Result<Progress> {
+    pub fn recv(&mut self, budget: usize, mut each: impl FnMut(SocketAddr, Run<'_>)) -> io::Result<Progress> {
         let mut taken = 0;
         while taken < budget {
             let socket = self.io.get_ref().as_fd();
@@ -210,7 +213,7 @@ fn receive(
     pool: &mut Pool,
     socket: BorrowedFd<'_>,
     counts: &mut UdpCounts,
-    each: &mut impl FnMut(SocketAddr, &[u8]),
+    each: &mut impl FnMut(SocketAddr, Run<'_>),
 ) -> io::Result<(usize, Progress)> {
     match pool.receive(socket) {
         Ok(messages) => {

@@ -37,8 +37,11 @@ async fn receive(socket: &mut DatagramSocket, count: usize) -> Vec<(SocketAddr, 
     let mut found = Vec::new();
     let all = std::future::poll_fn(|cx| {
         loop {
-            let progress =
-                socket.poll_recv(cx, 32, |from, bytes| found.push((from, bytes.to_vec()))).unwrap();
+            let progress = socket
+                .poll_recv(cx, 32, |from, run| {
+                    found.extend(run.datagrams().map(|bytes| (from, bytes.to_vec())));
+                })
+                .unwrap();
             if found.len() >= count {
                 return std::task::Poll::Ready(());
             }
@@ -141,10 +144,14 @@ async fn a_turn_ends_at_its_budget_and_the_next_goes_on() {
     receive_ready(&mut builder).await;
     let mut cx = Context::from_waker(Waker::noop());
     let mut numbers = Vec::new();
-    let progress = builder.poll_recv(&mut cx, 10, |_, bytes| numbers.push(bytes[0])).unwrap();
+    let progress = builder
+        .poll_recv(&mut cx, 10, |_, run| numbers.extend(run.datagrams().map(|bytes| bytes[0])))
+        .unwrap();
     assert_eq!(progress, Progress::More);
     assert!((10..100).contains(&numbers.len()), "{}", numbers.len());
-    let progress = builder.poll_recv(&mut cx, 1000, |_, bytes| numbers.push(bytes[0])).unwrap();
+    let progress = builder
+        .poll_recv(&mut cx, 1000, |_, run| numbers.extend(run.datagrams().map(|bytes| bytes[0])))
+        .unwrap();
     assert_eq!(progress, Progress::Drained);
     assert_eq!(numbers, (0..100).collect::<Vec<_>>());
 }

@@ -89,10 +89,16 @@ impl Network {
         self.under_way.first_key_value().map(|((at, _), _)| *at)
     }
 
-    pub(crate) fn receive(&mut self, now: Instant) -> Option<(Way, Vec<u8>)> {
-        let entry = self.under_way.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let UnderWay { way, datagram, data } = entry.remove();
-        self.data -= data;
-        Some((way, datagram))
+    /// What has come first, and up to `most` in all that came by the same way right after it.
+    pub(crate) fn receive(&mut self, most: usize, now: Instant) -> Option<(Way, Vec<Vec<u8>>)> {
+        let mut run: Option<(Way, Vec<Vec<u8>>)> = None;
+        while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= now)
+            && run.as_ref().is_none_or(|(way, run)| *way == entry.get().way && run.len() < most)
+        {
+            let UnderWay { way, datagram, data } = entry.remove();
+            self.data -= data;
+            run.get_or_insert((way, Vec::new())).1.push(datagram);
+        }
+        run
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io::IoSlice};
 
 use bytes::{Bytes as Payload, BytesMut};
 use evb_core::{
-    builder::{self, BuilderConfig, BuilderCore, DatagramCounters},
+    builder::{self, BuilderConfig, BuilderCore, DatagramCounters, Segments},
     event::Event,
     fragment::{Fragment, Timestamp},
     grant::GrantPolicy as _,
@@ -17,7 +17,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Assignments, Decisions, Verdict},
+        control::{Accounted, Assignments, Decisions, Verdict},
         datagram::{Association, DatagramHeader},
     },
 };
@@ -66,6 +66,8 @@ pub(crate) struct World {
     sink: Vec<Event>,
     connections: u32,
     pub(crate) stale: u64,
+    /// Datagrams that were dealt with together with the one before.
+    pub(crate) joined: u64,
     pub(crate) reconnects: u64,
 }
 
@@ -125,6 +127,7 @@ impl World {
             deadline: Duration::from_secs(10_000),
             heartbeat,
             shared_clock: true,
+            lease: Duration::ZERO,
             sources: ids.clone(),
             max_fragment: vec![Bytes::new(MAX_FRAGMENT); plan.sources],
         };
@@ -139,7 +142,7 @@ impl World {
         };
         let policy = plan.shaping.policy(plan.sources, PacketCost::udp(1500, CELL), 1);
         let mut builder = BuilderCore::new(config, policy, now);
-        builder.handle_roster(1, SourceSet::first(plan.sources), now);
+        builder.handle_roster(1, SourceSet::first(plan.sources), SourceSet::default(), now);
         Self {
             rng: Rng::new(plan.seed ^ 0xd1ce),
             now,
@@ -153,6 +156,7 @@ impl World {
             sink: Vec::new(),
             connections: 0,
             stale: 0,
+            joined: 0,
             reconnects: 0,
             plan,
         }
@@ -161,11 +165,7 @@ impl World {
     pub(crate) fn counters(&self) -> DatagramCounters {
         let mut sum = DatagramCounters::default();
         for lane in 0..self.plan.sources {
-            let lane = self.builder.datagram_counters(lane).recovery;
-            sum.recovery.resends += lane.resends;
-            sum.recovery.timeouts += lane.timeouts;
-            sum.recovery.late_after_loss += lane.late_after_loss;
-            sum.recovery.duplicates += lane.duplicates;
+            sum.recovery += self.builder.datagram_counters(lane).recovery;
         }
         sum
     }
@@ -176,8 +176,11 @@ impl World {
         loop {
             self.connect();
             self.trigger();
-            while let Some((way, datagram)) = self.network.receive(self.now) {
-                self.deliver(way, &datagram);
+            loop {
+                // The kernel merges datagrams, or does not.
+                let most = [1, 3, 64][self.rng.below(3) as usize];
+                let Some((way, run)) = self.network.receive(most, self.now) else { break };
+                self.deliver(way, &run);
                 self.pump();
             }
             self.accept();
@@ -245,16 +248,27 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, way: Way, datagram: &[u8]) {
-        let Ok((header, body)) = DatagramHeader::open(datagram) else { return };
-        let outcome = match way {
-            Way::ToBuilder(lane) => self.builder.handle_datagram(lane, &header, body, self.now),
-            Way::ToSource(lane) => self.sources[lane].handle_datagram(0, &header, body, self.now, drop),
-        };
-        match outcome {
-            Ok(()) => {}
-            Err(DatagramFault::Stale) => self.stale += 1,
-            Err(fault) => panic!("{way:?}: {fault}"),
+    fn deliver(&mut self, way: Way, run: &[Vec<u8>]) {
+        let mut together: Vec<Segments<'_>> = Vec::new();
+        for (header, body) in run.iter().filter_map(|datagram| DatagramHeader::open(datagram).ok()) {
+            if !together.last_mut().is_some_and(|segments| segments.join(&header, body)) {
+                together.push(Segments::one(header, body));
+            }
+        }
+        for segments in together {
+            self.joined += u64::from(segments.count()) - 1;
+            let outcome = match way {
+                Way::ToBuilder(lane) => self.builder.handle_datagrams(lane, &segments, self.now),
+                Way::ToSource(lane) => {
+                    let (header, body) = segments.first();
+                    self.sources[lane].handle_datagram(0, header, body, self.now, drop)
+                }
+            };
+            match outcome {
+                Ok(()) => {}
+                Err(DatagramFault::Stale) => self.stale += 1,
+                Err(fault) => panic!("{way:?}: {fault}"),
+            }
         }
     }
 
@@ -282,7 +296,11 @@ impl World {
                     assert!(datagram.len() <= 1232, "larger than what every path carries");
                     self.network.send(Way::ToSource(lane), &datagram, self.now);
                 }
-                builder::Output::Supervisor(_) => {}
+                builder::Output::Supervisor(control) => {
+                    if let Some(accounted) = Accounted::of(&control) {
+                        self.builder.handle_accounted(&accounted).unwrap();
+                    }
+                }
             }
             if let Some(budget) = self.plan.budget {
                 let outstanding = self.builder.policy().outstanding();

@@ -20,7 +20,7 @@ use evb_core::{
     time::Instant,
     units::Bytes as Amount,
     wire::{
-        control::{Assignments, BuilderReport, Decisions, SourceReport, Verdict, control, report},
+        control::{Accounted, Assignments, BuilderReport, Decisions, SourceReport, Verdict, control, report},
         record::RecordHeader,
     },
 };
@@ -87,6 +87,7 @@ impl World {
             deadline: DEADLINE,
             heartbeat: Duration::from_secs(1),
             shared_clock: true,
+            lease: Duration::ZERO,
             sources: ids.clone(),
             max_fragment: vec![MAX_FRAGMENT; plan.sources],
         };
@@ -101,7 +102,7 @@ impl World {
         };
         let policy = plan.shaping.policy(plan.sources, PacketCost::tcp(1500, CELL), 1);
         let mut builder = BuilderCore::new(config, policy, now);
-        builder.handle_roster(1, SourceSet::first(plan.sources), now);
+        builder.handle_roster(1, SourceSet::first(plan.sources), SourceSet::default(), now);
         Self {
             rng: Rng::new(plan.seed),
             now,
@@ -190,7 +191,7 @@ impl World {
     }
 
     pub(crate) fn source_report(&self, source: usize) -> SourceReport {
-        match self.sources[source].report(0).message {
+        match self.sources[source].report(0, None).message {
             Some(control::Message::Report(report)) => match report.report {
                 Some(report::Report::Source(report)) => report,
                 other => panic!("{other:?}"),
@@ -311,7 +312,7 @@ impl World {
             self.cut(last);
             self.roster += 1;
             let up = (0..last).collect();
-            self.builder.handle_roster(self.roster, up, self.now);
+            self.builder.handle_roster(self.roster, up, SourceSet::default(), self.now);
         }
     }
 
@@ -324,7 +325,7 @@ impl World {
         assert!(self.accounted.insert(event.id.number()), "accounted twice");
         match self.rng.below(10) {
             0 => self.builder.handle_rejected(event, self.now),
-            1 => self.builder.handle_failed(event, "disk full".into(), self.now),
+            1 => self.builder.handle_failed(event, "disk full", self.now),
             _ => self.builder.handle_written(event, self.now),
         }
     }
@@ -354,6 +355,9 @@ impl World {
                     }
                 }
                 builder::Output::Supervisor(message) => {
+                    if let Some(accounted) = Accounted::of(&message) {
+                        self.builder.handle_accounted(&accounted).unwrap();
+                    }
                     if let Some(control::Message::Completions(completions)) = message.message {
                         let complete = completions.events().map(EventId::number);
                         for event in complete.chain(completions.exceptions.iter().map(|e| e.event)) {

@@ -14,7 +14,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Roster, control::Message},
+        control::control::Message,
         record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
     },
 };
@@ -123,7 +123,11 @@ impl BuilderHost {
                     self.core.handle_assignments(&assignments, now).map_err(|error| error.to_string())?;
                 }
                 Message::Roster(roster) => {
-                    self.core.handle_roster(roster.version, self.up(&roster), now);
+                    let (up, awaited) = (self.indices(&roster.up), self.indices(&roster.awaited));
+                    self.core.handle_roster(roster.version, up, awaited, now);
+                }
+                Message::Accounted(accounted) => {
+                    self.core.handle_accounted(&accounted).map_err(|error| error.to_string())?;
                 }
                 Message::Heartbeat(heartbeat) => self.core.handle_heartbeat(&heartbeat, now),
                 Message::Finish(_) => finish = true,
@@ -134,9 +138,9 @@ impl BuilderHost {
         Ok(finish)
     }
 
-    fn up(&self, roster: &Roster) -> SourceSet {
+    fn indices(&self, ids: &[u32]) -> SourceSet {
         let sources = &self.core.config().sources;
-        let ids = roster.up.iter().filter_map(|id| u16::try_from(*id).ok().map(SourceId::new));
+        let ids = ids.iter().filter_map(|id| u16::try_from(*id).ok().map(SourceId::new));
         ids.filter_map(|id| sources.binary_search(&id).ok()).collect()
     }
 

@@ -113,6 +113,9 @@ impl SourceHost {
                 Message::Decisions(decisions) => {
                     self.core.handle_decisions(&decisions).map_err(|error| error.to_string())?;
                 }
+                Message::Holdings(holdings) => {
+                    self.core.handle_holdings(&holdings).map_err(|error| error.to_string())?;
+                }
                 Message::Heartbeat(heartbeat) => self.core.handle_heartbeat(&heartbeat, now),
                 Message::Roster(_) if !self.ready => {
                     self.ready = true;
@@ -224,7 +227,7 @@ impl SourceHost {
         let over = self.core.uncommitted() == 0 && self.readout.is_empty();
         if self.report_by.is_some_and(|by| over || by <= now) {
             self.report_by = None;
-            let message = self.core.report(network.retransmits_of(self.host));
+            let message = self.core.report(network.retransmits_of(self.host), None);
             write_control(&message, network.outgoing(self.control));
             network.flush(self.control);
         }

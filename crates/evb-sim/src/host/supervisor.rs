@@ -50,6 +50,8 @@ impl SupervisorHost {
                 Output::Drop { peer, reason } => {
                     return Err(format!("the supervisor dropped {peer}: {reason}"));
                 }
+                // Simulated runs keep no journal.
+                Output::Journal(_) => {}
                 Output::Ended(report) => return Ok(Some(*report)),
             }
         }

@@ -12,7 +12,8 @@ fn every_part_of_the_house_is_checked() {
         "tidy",
         "cargo package",
         "lab smoke",
-        "fuzz --seconds",
+        "lab pressure --short",
+        "fuzz --jobs 2 --seconds",
         "instructions",
     ] {
         assert!(lines.iter().any(|line| line.contains(needed)), "{needed}: {lines:#?}");
@@ -26,6 +27,14 @@ fn the_promised_toolchain_is_found() {
     assert_eq!(toolchain("1.95.0", installed).as_deref(), Some("1.95.0"));
     assert_eq!(toolchain("1.9", installed), None);
     assert_eq!(toolchain("1.95", "1.95.1-x86_64-unknown-linux-gnu"), None);
+}
+
+#[test]
+fn the_compiler_in_use_may_be_the_promised_one() {
+    assert!(is_of("rustc 1.95.0 (59807616e 2026-04-14)", "1.95"));
+    assert!(is_of("rustc 1.95.0 (59807616e 2026-04-14)", "1.95.0"));
+    assert!(!is_of("rustc 1.96.0 (0123456 2026-06-01)", "1.95") && !is_of("rustc 1.950.0", "1.95"));
+    assert!(!is_of("", "1.95"));
 }
 
 #[test]

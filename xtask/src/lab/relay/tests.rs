@@ -66,6 +66,6 @@ fn a_damaged_datagram_differs_in_one_bit() {
 #[test]
 fn dice_are_fair() {
     let mut dice = Dice(1);
-    let below = (0..100_000).filter(|_| dice.draw() < 0.01).count();
+    let below = (0..100_000).filter(|_| dice.uniform() < 0.01).count();
     assert!((900..1100).contains(&below), "{below}");
 }

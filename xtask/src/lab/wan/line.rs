@@ -64,7 +64,7 @@ impl<'n> Line<'n> {
                 format!("netns exec {} ethtool -K {} tx-udp-segmentation off sg off", device.0, device.1);
             run("ip", &words.split_whitespace().collect::<Vec<_>>())?;
         }
-        network.limit_host("b1")?;
+        network.limit_host("b1", network.shape().rate)?;
         Ok(Self(network))
     }
 

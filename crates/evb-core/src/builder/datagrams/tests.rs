@@ -8,7 +8,7 @@ use crate::{
     lane::RecoveryCounters,
     set::SourceSet,
     wire::{
-        control::Assignments,
+        control::{Accounted, Assignments},
         record::{COMMIT_RANGE, MAX_ANNOUNCEMENTS, RecordError, decode_range, encode_fragment_header},
     },
 };
@@ -86,11 +86,12 @@ impl Bench {
             deadline: Duration::from_secs(100),
             heartbeat: Duration::from_secs(100),
             shared_clock: true,
+            lease: Duration::ZERO,
             sources: vec![SourceId::new(3)],
             max_fragment: vec![Bytes::kib(64)],
         };
         let mut core = BuilderCore::new(config, GrantAll::default(), at(0));
-        core.handle_roster(1, SourceSet::first(1), at(0));
+        core.handle_roster(1, SourceSet::first(1), SourceSet::default(), at(0));
         core.handle_lane_connected(0, at(0));
         core.associate(0, ASSOCIATION, None, WINDOW, at(0));
         Self { core, lane: Vec::new(), sequence: 0, events: Vec::new() }
@@ -143,7 +144,11 @@ impl Bench {
         while let Some(output) = self.core.poll(now) {
             match output {
                 Output::Event(event) => self.events.push(event),
-                Output::Supervisor(_) => {}
+                Output::Supervisor(control) => {
+                    if let Some(accounted) = Accounted::of(&control) {
+                        self.core.handle_accounted(&accounted).unwrap();
+                    }
+                }
                 Output::Lane(lane) => {
                     let mut datagram = BytesMut::new();
                     self.core.write_datagram(lane, now, &mut datagram);

@@ -15,7 +15,7 @@ use crate::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Assignments, BuilderReport, Completions, control, report},
+        control::{Accounted, Assignments, BuilderReport, Completions, Load, control, report},
         record::{Announcement, encode_fragment_header},
     },
 };
@@ -60,10 +60,18 @@ pub(super) struct Bench {
     pub(super) ready: Vec<u64>,
     pub(super) events: Vec<Event>,
     pub(super) told: Completions,
+    /// What its heartbeats said, and when.
+    pub(super) loads: Vec<(Instant, Load)>,
+    /// The supervisor accounts for what it is told.
+    pub(super) accounts: bool,
 }
 
 impl Bench {
     pub(super) fn new(sources: u16, slots: usize) -> Self {
+        Self::with_lease(sources, slots, Duration::ZERO)
+    }
+
+    pub(super) fn with_lease(sources: u16, slots: usize, lease: Duration) -> Self {
         let config = BuilderConfig {
             id: BuilderId::new(1),
             run: RunNumber::new(1),
@@ -72,15 +80,23 @@ impl Bench {
             deadline: DEADLINE,
             heartbeat: Duration::from_secs(1),
             shared_clock: true,
+            lease,
             sources: (1..=sources).map(SourceId::new).collect(),
             max_fragment: vec![Bytes::mib(1); sources.into()],
         };
         let mut core = BuilderCore::new(config, GrantAll::default(), at(0));
-        core.handle_roster(1, SourceSet::first(sources.into()), at(0));
+        core.handle_roster(1, SourceSet::first(sources.into()), SourceSet::default(), at(0));
         for lane in 0..sources.into() {
             core.handle_lane_connected(lane, at(0));
         }
-        Self { core, ready: vec![0; sources.into()], events: Vec::new(), told: Completions::default() }
+        Self {
+            core,
+            ready: vec![0; sources.into()],
+            events: Vec::new(),
+            told: Completions::default(),
+            loads: Vec::new(),
+            accounts: true,
+        }
     }
 
     pub(super) fn assign(&mut self, events: &[u64], now: Instant) {
@@ -119,9 +135,18 @@ impl Bench {
                 Output::Event(event) => self.events.push(event),
                 Output::Lane(lane) => self.core.write_records(lane, &mut BytesMut::new()),
                 Output::Supervisor(message) => {
-                    if let Some(control::Message::Completions(completions)) = message.message {
-                        self.told.complete.extend(completions.complete);
-                        self.told.exceptions.extend(completions.exceptions);
+                    if let Some(accounted) = Accounted::of(&message).filter(|_| self.accounts) {
+                        self.core.handle_accounted(&accounted).unwrap();
+                    }
+                    match message.message {
+                        Some(control::Message::Completions(completions)) => {
+                            self.told.complete.extend(completions.complete);
+                            self.told.exceptions.extend(completions.exceptions);
+                        }
+                        Some(control::Message::Heartbeat(heartbeat)) => {
+                            self.loads.extend(heartbeat.load.map(|load| (now, load)));
+                        }
+                        _ => {}
                     }
                 }
             }

@@ -24,13 +24,22 @@ fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
         5 => {
             let (steps, times) = (vec![a % 40, b % 3, wild % 2], vec![wild, wild, 0]);
             let roster_version = 1 + (a % 3) as u32;
-            let assignments = Assignments { roster_version, events: steps, triggered_ns: times };
+            let assignments =
+                Assignments { roster_version, events: steps, triggered_ns: times, ..Assignments::default() };
             let _ = bench.core.handle_assignments(&assignments, now);
             Ok(())
         }
         6 => {
-            bench.core.handle_roster(1 + (b % 3) as u32, (0..3).filter(|n| a >> n & 1 == 1).collect(), now);
-            bench.core.handle_heartbeat(&Heartbeat { sent_ns: a, echo_ns: wild, echo_delay_ns: b }, now);
+            bench.core.handle_roster(
+                1 + (b % 3) as u32,
+                (0..3).filter(|n| a >> n & 1 == 1).collect(),
+                SourceSet::default(),
+                now,
+            );
+            bench.core.handle_heartbeat(
+                &Heartbeat { sent_ns: a, echo_ns: wild, echo_delay_ns: b, load: None },
+                now,
+            );
             Ok(())
         }
         7 => {
@@ -75,7 +84,7 @@ proptest! {
         steps in proptest::collection::vec((0u8..9, (0u64..70_000, 0u64..3000, any::<u64>())), 1..80),
     ) {
         let mut bench = Bench::new(3, 4);
-        bench.core.handle_roster(1, SourceSet::first(3), at(0));
+        bench.core.handle_roster(1, SourceSet::first(3), SourceSet::default(), at(0));
         for (kind, numbers) in steps {
             act(&mut bench, kind, numbers);
             prop_assert!(bench.core.slots_used() <= 4);

@@ -3,6 +3,7 @@ use crate::{
     builder::{LARGE_FRAGMENT, RosterError},
     id::{EventId, SourceId},
     lane::LaneError,
+    set::SourceSet,
     wire::control::{Assignments, exception::Outcome},
 };
 
@@ -67,13 +68,13 @@ fn announced_bytes_outlive_the_deadline_while_their_source_lives() {
     bench.core.handle_timeout(at(60_000));
     bench.poll(at(60_000));
     assert!(bench.events.is_empty());
-    bench.core.handle_roster(2, [0].into_iter().collect(), at(60_001));
+    bench.core.handle_roster(2, [0].into_iter().collect(), SourceSet::default(), at(60_001));
     bench.poll(at(60_001));
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
     // The source was not dead after all: its bytes are discarded, and its lane goes on.
     bench.data(1, &on_the_lane(1, b"zombie"), at(60_002)).unwrap();
     bench.write_all(at(60_003));
-    bench.core.handle_roster(3, [0, 1].into_iter().collect(), at(60_003));
+    bench.core.handle_roster(3, [0, 1].into_iter().collect(), SourceSet::default(), at(60_003));
     bench.assign(&[2], at(60_004));
     bench.send(0, 2, b"a", at(60_005));
     bench.send(1, 2, b"b", at(60_005));
@@ -179,7 +180,7 @@ fn one_late_fragment_does_not_break_the_lanes_of_the_others() {
 #[test]
 fn a_source_that_was_frozen_may_empty_its_lane() {
     let mut bench = Bench::new(2, 2);
-    bench.core.handle_roster(2, [0].into_iter().collect(), at(0));
+    bench.core.handle_roster(2, [0].into_iter().collect(), SourceSet::default(), at(0));
     for event in 1..1000 {
         bench.assign(&[event], at(1));
         bench.send(0, event, b"a", at(1));
@@ -242,7 +243,12 @@ fn more_assignments_than_slots_are_lost_with_a_cause() {
 #[test]
 fn one_message_cannot_assign_more_than_the_slots() {
     let mut bench = Bench::new(1, 2);
-    let assignments = Assignments { roster_version: 1, events: vec![1; 3], triggered_ns: vec![0; 3] };
+    let assignments = Assignments {
+        roster_version: 1,
+        events: vec![1; 3],
+        triggered_ns: vec![0; 3],
+        ..Assignments::default()
+    };
     let refused = bench.core.handle_assignments(&assignments, at(0));
     assert!(matches!(refused, Err(RosterError::BeyondSlots { count: 3, slots: 2 })), "{refused:?}");
     assert_eq!(bench.core.slots_used(), 0);
@@ -251,7 +257,7 @@ fn one_message_cannot_assign_more_than_the_slots() {
 #[test]
 fn an_event_that_expects_nobody_is_complete_and_nobodys_fault() {
     let mut bench = Bench::new(2, 1);
-    bench.core.handle_roster(1, core::iter::empty().collect(), at(0));
+    bench.core.handle_roster(1, core::iter::empty().collect(), SourceSet::default(), at(0));
     bench.assign(&[1], at(0));
     assert!(bench.events[0].is_complete());
     assert_eq!(bench.report().lanes[0].last, 0);

@@ -110,9 +110,9 @@ fn the_present_commit_is_said_until_it_was_heard() {
     lane.settle(0);
     let (_, said) = write(&mut datagrams, &mut lane, at(2));
     assert_eq!(said[2].0, RecordHeader::Commit { count: 0, offset: 100 });
-    datagrams.handle_header(&from_source(DatagramKind::Data, 1, 2), at(3));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 1, 2), 1, at(3));
     assert_eq!(commits(&write(&mut datagrams, &mut lane, at(3)).1), 1, "2 did not say this one");
-    datagrams.handle_header(&from_source(DatagramKind::Data, 2, 3), at(4));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 2, 3), 1, at(4));
     assert_eq!(commits(&write(&mut datagrams, &mut lane, at(4)).1), 0);
 }
 
@@ -155,19 +155,41 @@ fn what_was_not_heard_is_said_again_ever_more_rarely() {
         now = due;
     }
     write(&mut datagrams, &mut lane, now);
-    datagrams.handle_header(&from_source(DatagramKind::Records, 1, 3), now);
+    datagrams.handle_header(&from_source(DatagramKind::Records, 1, 3), 1, now);
     assert!(datagrams.next_timeout().is_some(), "3 is not 4");
-    datagrams.handle_header(&from_source(DatagramKind::Records, 2, 4), now);
+    datagrams.handle_header(&from_source(DatagramKind::Records, 2, 4), 1, now);
     assert_eq!(datagrams.next_timeout(), None);
     write(&mut datagrams, &mut lane, now);
     assert_eq!(datagrams.next_timeout(), Some(now + RoundTrip::INITIAL + ACKNOWLEDGE_WITHIN));
 }
 
 #[test]
+fn a_path_is_not_gone_because_the_last_datagram_is_always_under_way() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    let second = 1_000_000;
+    // One is said each 10 ms, and heard 300 ms later; until after 12 s nothing is heard any more.
+    for step in 1..=1650u32 {
+        let now = at(u64::from(step) * 10_000);
+        assert!(!datagrams.is_silent(now), "{now:?}");
+        write(&mut datagrams, &mut lane, now);
+        if (31..=1200).contains(&step) {
+            datagrams.handle_header(&from_source(DatagramKind::Data, step - 30, step - 30), 1, now);
+        }
+    }
+    assert!(datagrams.is_silent(at(17 * second)), "5 s after it heard something");
+    // A copy of an old one is no news.
+    datagrams.handle_header(&from_source(DatagramKind::Data, 1165, 1165), 1, at(17 * second));
+    assert!(datagrams.is_silent(at(17 * second)));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 1171, 1171), 1, at(17 * second));
+    assert!(!datagrams.is_silent(at(21 * second)));
+    assert!(datagrams.is_silent(at(22 * second)));
+}
+
+#[test]
 fn absent_is_what_has_not_come_yet() {
     let mut datagrams = datagrams();
     let mut come = |sequence| {
-        datagrams.handle_header(&from_source(DatagramKind::Records, sequence, 0), at(0));
+        datagrams.handle_header(&from_source(DatagramKind::Records, sequence, 0), 1, at(0));
         (datagrams.absent, datagrams.heard)
     };
     assert_eq!([1, 4, 3, 6, 2].map(&mut come), [(0, 1), (2, 4), (1, 4), (2, 6), (1, 6)]);
@@ -182,17 +204,17 @@ fn a_round_trip_ends_with_the_first_data_that_heard_of_the_permission() {
     write(&mut datagrams, &mut lane, at(100));
     // 1 permitted nothing, records do not wait for permission, and 3 was not sent yet.
     let before = datagrams.recovery.timeout();
-    datagrams.handle_header(&from_source(DatagramKind::Data, 1, 1), at(150));
-    datagrams.handle_header(&from_source(DatagramKind::Data, 2, 0), at(160));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 1, 1), 1, at(150));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 2, 0), 1, at(160));
     assert_eq!((datagrams.recovery.timeout(), before), (RoundTrip::INITIAL, RoundTrip::INITIAL));
-    datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), at(1100));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), 1, at(1100));
     assert_eq!(datagrams.recovery.timeout(), Duration::from_millis(3), "1 ms + 4 · 0.5 ms");
     // Its repetition by the network measures nothing.
-    datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), at(90_000));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), 1, at(90_000));
     assert_eq!(datagrams.recovery.timeout(), Duration::from_millis(3));
     // Of two that are heard of together, only the later one is measured: how long the other waited at the source is unknown.
     write(&mut datagrams, &mut lane, at(91_000));
     write(&mut datagrams, &mut lane, at(91_500));
-    datagrams.handle_header(&from_source(DatagramKind::Data, 4, 4), at(92_100));
+    datagrams.handle_header(&from_source(DatagramKind::Data, 4, 4), 1, at(92_100));
     assert_eq!(datagrams.recovery.timeout(), Duration::from_micros(2850), "0.95 ms + 4 · 0.475 ms");
 }

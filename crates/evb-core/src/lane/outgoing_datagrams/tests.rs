@@ -113,9 +113,12 @@ fn announcements_wait_for_others_only_while_the_builder_has_enough() {
     datagrams.handle_announced(lane.announced(), &lane, at(0));
     append(&mut lane, 1, 100);
     assert!(!datagrams.is_due(&lane, at(0)), "it has enough");
-    assert_eq!(datagrams.announce_at, Some(at(500)));
+    assert_eq!(datagrams.announce_at, Some(at(0) + ANNOUNCE_WITHIN));
     append(&mut lane, 1, 100);
-    assert!(!datagrams.is_due(&lane, at(499)) && datagrams.is_due(&lane, at(500)));
+    let just_before = ANNOUNCE_WITHIN - Duration::from_micros(1);
+    assert!(
+        !datagrams.is_due(&lane, at(0) + just_before) && datagrams.is_due(&lane, at(0) + ANNOUNCE_WITHIN)
+    );
     // A full datagram does not wait.
     append(&mut lane, datagrams.batch as u64 - 2, 16);
     assert!(datagrams.is_due(&lane, at(1)));
@@ -195,4 +198,20 @@ fn what_left_within_a_flight_cannot_be_missed() {
     assert_eq!(known, [100, 100, 300, 300, u64::MAX]);
     (0..1000).for_each(|sent| datagrams.note_sent(sent, at(2000)));
     assert_eq!((datagrams.sent.len(), datagrams.can_be_missed(at(2000))), (REMEMBERED, 936));
+}
+
+/// A repetition that waits while the builder commits what is to be repeated: found by the simulator.
+#[test]
+fn what_is_committed_while_it_waits_to_be_announced_again_is_not_counted_twice() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(8, 100));
+    write(&mut datagrams, &mut lane, at(0));
+    lane.handle_grant(500).unwrap();
+    while lane.take(u64::MAX).is_some() {}
+    lane.reannounce(0).unwrap();
+    lane.handle_commit(500, &[], |_, _| {}).unwrap();
+    append(&mut lane, 2, 100);
+    let (_, record, _) = write(&mut datagrams, &mut lane, at(1));
+    assert_eq!(record, Some(RecordHeader::Announce { count: 5, offset: 500 }));
+    assert_eq!((lane.announced(), lane.unannounced()), (1000, 0));
+    lane.check_announced(1000).unwrap();
 }

@@ -87,7 +87,7 @@ fn resend(source: &mut SourceCore, request: u16, ranges: &[Range<u64>]) -> Resul
 }
 
 fn report(source: &SourceCore) -> SourceReport {
-    match source.report(0).message {
+    match source.report(0, None).message {
         Some(control::Message::Report(report)) => match report.report {
             Some(report::Report::Source(report)) => report,
             other => panic!("{other:?}"),

@@ -32,6 +32,22 @@ fn what_is_sealed_opens() {
 }
 
 #[test]
+fn beside_a_tag_there_is_no_checksum_and_none_is_looked_at() {
+    let bare = [&header().encode()[..], b"123456789"].concat();
+    assert_eq!(bare[CHECKSUM], [0; 4]);
+    assert_eq!(DatagramHeader::open(&bare), Err(DatagramError::Checksum));
+    let mut sealed = datagram(&header(), b"123456789");
+    for bytes in [&bare, &sealed] {
+        assert_eq!(DatagramHeader::decode(bytes), Ok((header(), &b"123456789"[..])));
+    }
+    DatagramHeader::blank_checksum(&mut sealed);
+    assert_eq!(sealed, bare);
+    let mut short = [1; 5];
+    DatagramHeader::blank_checksum(&mut short);
+    assert_eq!((short, DatagramHeader::decode(&short)), ([1; 5], Err(DatagramError::Foreign { length: 5 })));
+}
+
+#[test]
 fn the_checksum_is_the_one_of_iscsi() {
     // The check value of CRC-32C in every catalogue.
     let digest = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, b"123456789");

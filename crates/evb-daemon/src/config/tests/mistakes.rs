@@ -1,7 +1,7 @@
 use super::bad;
 
 /// Each mistake, the line it is on, and what its message must say.
-const MISTAKES: [(&str, usize, &[&str]); 39] = [
+const MISTAKES: [(&str, usize, &[&str]); 45] = [
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
@@ -46,9 +46,23 @@ const MISTAKES: [(&str, usize, &[&str]); 39] = [
         &["`port7`", "ports here: 127.0.0.1"],
     ),
     ("[[network.shared]]\nname = \"a\"\nbuffer = \"1 MiB\"\n", 1, &["members"]),
-    ("[security]\nmode = \"psk\"\nkey_file = \"k\"\n", 2, &["not available yet"]),
+    ("[security]\nmode = \"psk\"\n", 1, &["no `key_file`", "evbd keygen"]),
+    ("[security]\nmode = \"none\"\nkey_file = \"k\"\n", 3, &["has no key", "psk"]),
     ("[security]\n", 1, &["no `mode`"]),
-    ("[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal = \"j\"\n", 3, &["`journal` is not available yet"]),
+    ("[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal = 3\n", 3, &["`journal`", "not text"]),
+    (
+        "[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal_fsync = \"commit\"\n",
+        3,
+        &["there is none", "name its file with `journal`"],
+    ),
+    (
+        "[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal = \"j\"\njournal_fsync = \"always\"\n",
+        4,
+        &["`always`", "commit"],
+    ),
+    ("[supervisor]\nlisten = \"127.0.0.1:7000\"\nlease = \"100 ms\"\n", 3, &["between two heartbeats"]),
+    ("[supervisor]\nlisten = \"127.0.0.1:7000\"\non_source_loss = \"hold\"\n", 3, &["`hold`", "incomplete"]),
+    ("[supervisor]\nlisten = \"127.0.0.1:7000\"\npatience = 90\n", 3, &["`patience`"]),
     ("[supervisor]\nlisten = \"10.0.0.1:7000\"\n", 2, &["not a loopback address", "[security]"]),
     ("[supervisor]\nlisten = \"127.0.0.1\"\n", 2, &["no port"]),
     ("[supervisor]\nlisten = \"127.0.0.1:0\"\n", 2, &["port 0"]),

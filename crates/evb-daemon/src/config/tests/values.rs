@@ -12,7 +12,7 @@ fn defaults_are_the_documented_ones() {
     let config = good("");
     assert_eq!(config.run, RunConfig { number: None, events: None, duration: None, seed: 1 });
     let supervisor = config.supervisor;
-    assert_eq!((supervisor.slots, supervisor.run_length), (16, 1));
+    assert_eq!((supervisor.slots, supervisor.run_length), (None, 1));
     assert_eq!(supervisor.deadline, Duration::from_secs(2));
     assert_eq!(
         (supervisor.start_timeout, supervisor.orphan_timeout),

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use evb::{
     event::Event,
     sink::{FileSink, NullSink, RunFacts, Sink, SinkError},
+    supervisor::unfinished_run,
 };
 use evb_core::id::{BuilderId, Peer, RunNumber};
-use evb_file::{FsyncPolicy, WriterOptions, existing_files, next_free_run, parse_file_name};
+use evb_file::{
+    EventFile, FsyncPolicy, IndexState, WriterOptions, existing_files, next_free_run, parse_file_name,
+};
 
 use super::FIRST_RUN;
 use crate::{
@@ -74,12 +77,19 @@ impl Sink for FromConfig {
 }
 
 /// The run's number, for the process that hosts the supervisor: as configured, or the next that no file here bears.
-/// In every process, files of a configured run that exist are refused before anything starts.
+/// Files of a configured run that exist are refused before anything starts; but in a process without the supervisor, one that
+/// was not closed may be of a run that goes on, which the writer sees by its epoch.
 pub(in crate::run) fn run_number(config: &Config, hosted: &[Peer]) -> Result<Option<RunNumber>, RunError> {
+    if hosted.contains(&Peer::Supervisor)
+        && let Some(number) = unfinished(config)?
+    {
+        return Ok(Some(number));
+    }
     if let Some(number) = config.run.number {
+        let may_go_on = !hosted.contains(&Peer::Supervisor);
         for builder in config.builders.iter().filter(|builder| hosted.contains(&Peer::Builder(builder.id))) {
             if let SinkEntry::File { path, .. } = &builder.sink {
-                refuse_existing(path, number, builder.id)?;
+                refuse_existing(path, number, builder.id, may_go_on)?;
             }
         }
         return Ok(Some(number));
@@ -87,7 +97,26 @@ pub(in crate::run) fn run_number(config: &Config, hosted: &[Peer]) -> Result<Opt
     if !hosted.contains(&Peer::Supervisor) {
         return Ok(None);
     }
-    let mut number = FIRST_RUN;
+    next_free(config, FIRST_RUN).map(Some)
+}
+
+/// The number of one run of many: from that of the configuration on, the next that is above `last` and that no file here bears.
+pub(in crate::run) fn next_number(config: &Config, last: Option<RunNumber>) -> Result<RunNumber, RunError> {
+    if let Some(number) = unfinished(config)? {
+        return Ok(number);
+    }
+    let after = last.map(|last| RunNumber::new(last.number().saturating_add(1)));
+    next_free(config, config.run.number.unwrap_or(FIRST_RUN).max(after.unwrap_or(FIRST_RUN)))
+}
+
+/// The run that the journal tells of, if it is not over: the supervisor goes on with it.
+fn unfinished(config: &Config) -> Result<Option<RunNumber>, RunError> {
+    let Some(path) = &config.supervisor.journal else { return Ok(None) };
+    unfinished_run(path).map_err(|error| RunError::Operator(error.to_string()))
+}
+
+fn next_free(config: &Config, from: RunNumber) -> Result<RunNumber, RunError> {
+    let mut number = from;
     for builder in &config.builders {
         if let SinkEntry::File { path, .. } = &builder.sink
             && path.exists()
@@ -96,17 +125,27 @@ pub(in crate::run) fn run_number(config: &Config, hosted: &[Peer]) -> Result<Opt
             number = number.max(free);
         }
     }
-    Ok(Some(number))
+    Ok(number)
 }
 
-fn refuse_existing(path: &Path, number: RunNumber, builder: BuilderId) -> Result<(), RunError> {
+fn refuse_existing(
+    path: &Path,
+    number: RunNumber,
+    builder: BuilderId,
+    may_go_on: bool,
+) -> Result<(), RunError> {
     if !path.exists() {
         return Ok(());
     }
     let existing = existing_files(path, number).map_err(|error| RunError::Operator(error.to_string()))?;
     let name = |file: &&PathBuf| file.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);
-    match existing.iter().find(|file| name(file).is_some_and(|(_, owner, _)| owner == Some(builder))) {
+    let is_open =
+        |file: &Path| EventFile::open(file).map_or(true, |file| file.index_state() != IndexState::Present);
+    let mut own =
+        existing.iter().filter(|file| name(file).is_some_and(|(_, owner, _)| owner == Some(builder)));
+    match own.next() {
         None => Ok(()),
+        Some(first) if may_go_on && (is_open(first) || own.any(|file| is_open(file))) => Ok(()),
         Some(file) => Err(RunError::Operator(format!(
             "run {number} has files already, {} among them: choose another `run.number`, leave it out to have the next free one, or move the files away",
             file.display()

@@ -1,44 +1,65 @@
 //! The supervisor's plan by configuration.
 
-use evb::supervisor::{SupervisorConfig, TriggerInput};
+use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
 use evb_core::{
     id::RunNumber,
-    supervisor::{AssignmentPolicy, RunPlan},
+    supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
     trigger::TriggerKind,
 };
 
-use super::{FIRST_RUN, control_class, supervisor_address};
-use crate::config::{self, Config, TriggerConfig, TriggerProtocol};
+use super::{FIRST_RUN, RunError, control_class, security, supervisor_address};
+use crate::config::{self, Config, SinkEntry, TriggerConfig, TriggerProtocol};
 
 /// What the supervisor is to do, and where it listens.
-pub(in crate::run) fn supervisor(config: &Config, number: Option<RunNumber>) -> SupervisorConfig {
+pub(in crate::run) fn supervisor(
+    config: &Config,
+    number: Option<RunNumber>,
+) -> Result<SupervisorConfig, RunError> {
     let mut sources: Vec<_> = config.sources.iter().map(|source| source.id).collect();
     let mut builders: Vec<_> = config.builders.iter().map(|builder| builder.id).collect();
     sources.sort_unstable();
     builders.sort_unstable();
     let (trigger, trigger_input) = trigger(&config.supervisor.trigger);
     let epoch = SupervisorConfig::fresh_epoch();
+    let usual = RunPlan::new(number.unwrap_or(FIRST_RUN), epoch, sources, builders);
+    // What a sink in trouble holds may be written until its builder gives up.
+    let may_fail = config.builders.iter().filter(|builder| builder.sink != SinkEntry::Null);
+    let give_up = may_fail.map(|builder| builder.give_up).max().unwrap_or_default();
     let plan = RunPlan {
         trigger,
+        drain_grace: usual.drain_grace + give_up,
         policy: match config.supervisor.policy {
             config::AssignmentPolicy::RoundRobin => AssignmentPolicy::RoundRobin,
             config::AssignmentPolicy::LeastLoaded => AssignmentPolicy::LeastLoaded,
         },
         run_length: config.supervisor.run_length,
-        slots: config.supervisor.slots,
+        slots: config.slots(),
         deadline: config.supervisor.deadline,
         orphan_timeout: config.supervisor.orphan_timeout,
         start_timeout: config.supervisor.start_timeout,
+        patience: config.supervisor.patience,
+        lease: config.supervisor.lease,
+        on_source_loss: match config.supervisor.on_source_loss {
+            config::SourceLoss::Incomplete => SourceLoss::Incomplete,
+            config::SourceLoss::Wait => SourceLoss::Wait,
+        },
         events: config.run.events,
         duration: config.run.duration,
-        ..RunPlan::new(number.unwrap_or(FIRST_RUN), epoch, sources, builders)
+        ..usual
     };
-    SupervisorConfig {
+    Ok(SupervisorConfig {
         seed: config.run.seed,
+        journal: journal(config),
         trigger_input,
         control: control_class(config),
+        security: security(config)?,
         ..SupervisorConfig::new(supervisor_address(config), plan)
-    }
+    })
+}
+
+fn journal(config: &Config) -> Option<JournalConfig> {
+    let fsync = config.supervisor.journal_fsync;
+    config.supervisor.journal.clone().map(|path| JournalConfig { path, fsync })
 }
 
 fn trigger(config: &TriggerConfig) -> (TriggerKind, Option<TriggerInput>) {

@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, task::Context};
 
 use bytes::BytesMut;
 use evb_core::{
-    builder::BuilderCore,
+    builder::{BuilderCore, Segments},
     grant::GrantPolicy,
     id::SourceId,
     lane::DatagramFault,
@@ -16,11 +16,12 @@ use evb_core::{
 };
 use tokio::net::TcpStream;
 
-use super::poll_end;
+use super::{Unbelieved, poll_end, split};
 use crate::{
-    handshake::RefusalLog,
+    handshake::{Channel, RefusalLog},
     lane::{LaneEnd, Progress},
-    udp::{Buffers, DatagramSocket},
+    security::{DatagramTags, Session, tag::TAG_LENGTH},
+    udp::{DatagramSocket, Run},
 };
 
 /// How many datagrams are taken in one turn, before timers and others have theirs.
@@ -43,7 +44,9 @@ struct Door {
     /// By lane, ascending.
     sources: Vec<SourceId>,
     links: Vec<Option<Link>>,
-    replies: Vec<(SocketAddr, [u8; DATAGRAM_HEADER])>,
+    /// Whether datagrams carry tags.
+    is_protected: bool,
+    replies: Vec<(SocketAddr, usize, [u8; DATAGRAM_HEADER])>,
     strangers: Strangers,
 }
 
@@ -53,6 +56,7 @@ struct Link {
     stream: TcpStream,
     /// Where its datagrams come from.
     peer: Option<SocketAddr>,
+    tags: Option<Box<DatagramTags>>,
 }
 
 /// Datagrams that are nobody's: counted, and said at a limited rate.
@@ -67,13 +71,16 @@ impl BuilderDatagrams {
     pub fn new(socket: DatagramSocket, sources: Vec<SourceId>) -> Self {
         let links = sources.iter().map(|_| None).collect();
         let strangers = Strangers { counts: DatagramReport::default(), log: RefusalLog::new("datagrams") };
-        let door = Door { sources, links, replies: Vec::new(), strangers };
+        let door = Door { sources, links, is_protected: false, replies: Vec::new(), strangers };
         Self { socket, door, datagram: BytesMut::new() }
     }
 
     /// A lane's handshake is over, and its association begins.
-    pub fn open(&mut self, lane: usize, stream: TcpStream) {
-        self.door.links[lane] = Some(Link { stream, peer: None });
+    pub fn open(&mut self, lane: usize, channel: impl Into<Channel>) {
+        let (stream, session) = channel.into().into_parts();
+        let tags = session.as_ref().map(Session::keys).map(|keys| Box::new(DatagramTags::new(keys)));
+        self.door.is_protected |= tags.is_some();
+        self.door.links[lane] = Some(Link { stream, peer: None, tags });
     }
 
     /// A lane is over.
@@ -98,8 +105,7 @@ impl BuilderDatagrams {
         mut ended: impl FnMut(usize, LaneEnd),
     ) -> io::Result<Progress> {
         let Self { socket, door, .. } = self;
-        let progress =
-            socket.poll_recv(cx, TURN, |from, bytes| door.take(from, bytes, core, now, &mut ended))?;
+        let progress = socket.poll_recv(cx, TURN, |from, run| door.take(from, run, core, now, &mut ended))?;
         self.reply();
         for (lane, link) in self.door.links.iter_mut().enumerate() {
             if let Some(Err(end)) = link.as_mut().map(|link| poll_end(&mut link.stream, cx)) {
@@ -120,7 +126,7 @@ impl BuilderDatagrams {
         mut ended: impl FnMut(usize, LaneEnd),
     ) -> io::Result<Progress> {
         let Self { socket, door, .. } = self;
-        let progress = socket.recv(TURN, |from, bytes| door.take(from, bytes, core, now, &mut ended))?;
+        let progress = socket.recv(TURN, |from, run| door.take(from, run, core, now, &mut ended))?;
         self.reply();
         Ok(progress)
     }
@@ -129,9 +135,12 @@ impl BuilderDatagrams {
     pub fn send<P: GrantPolicy>(&mut self, core: &mut BuilderCore<P>, lane: usize, now: Instant) {
         self.datagram.clear();
         core.write_datagram(lane, now, &mut self.datagram);
-        let peer = self.door.links[lane].as_ref().and_then(|link| link.peer);
-        if let Some(peer) = peer.filter(|_| !self.datagram.is_empty())
-            && let Err(error) = self.socket.send_to(peer, &self.datagram)
+        let Some(link) = &mut self.door.links[lane] else { return };
+        let Some(peer) = link.peer.filter(|_| !self.datagram.is_empty()) else { return };
+        if let Some(tags) = &mut link.tags {
+            tags.append(&mut self.datagram);
+        }
+        if let Err(error) = self.socket.send_to(peer, &self.datagram)
             && let Some(unsaid) = self.door.strangers.log.next_line()
         {
             tracing::warn!(%peer, %error, unsaid, "a datagram to a source cannot be sent");
@@ -144,81 +153,132 @@ impl BuilderDatagrams {
         DatagramReport { receive_drops, ..self.door.strangers.counts }
     }
 
-    /// What the socket's buffers hold.
-    pub fn buffers(&self) -> Buffers {
-        self.socket.buffers()
-    }
-
     fn reply(&mut self) {
-        for (peer, reply) in self.door.replies.drain(..) {
+        for (peer, lane, reply) in self.door.replies.drain(..) {
+            self.datagram.clear();
+            self.datagram.extend_from_slice(&reply);
+            if let Some(tags) = self.door.links[lane].as_mut().and_then(|link| link.tags.as_mut()) {
+                tags.append(&mut self.datagram);
+            }
             // Who gets none asks again.
-            let _ = self.socket.send_to(peer, &reply);
+            let _ = self.socket.send_to(peer, &self.datagram);
         }
     }
 }
 
 impl Door {
-    /// A datagram came.
+    /// Datagrams came that the kernel had merged, or one. Those that follow each other go to the machine together.
     fn take<P: GrantPolicy>(
         &mut self,
         from: SocketAddr,
-        bytes: &[u8],
+        run: Run<'_>,
         core: &mut BuilderCore<P>,
         now: Instant,
         ended: &mut impl FnMut(usize, LaneEnd),
     ) {
-        let Self { sources, links, replies, strangers } = self;
-        let (header, body) = match DatagramHeader::open(bytes) {
-            Ok(opened) => opened,
-            Err(error) => return strangers.note(from, &error),
-        };
+        let mut together: Option<Segments<'_>> = None;
+        for datagram in run.datagrams() {
+            let (header, body) = match self.open(datagram, core) {
+                Ok(opened) => opened,
+                Err(fault) => {
+                    self.strangers.note(from, fault);
+                    continue;
+                }
+            };
+            if together.as_mut().is_some_and(|segments| segments.join(&header, body)) {
+                continue;
+            }
+            if let Some(segments) = together.replace(Segments::one(header, body)) {
+                self.deliver(from, &segments, core, now, ended);
+            }
+        }
+        if let Some(segments) = together {
+            self.deliver(from, &segments, core, now, ended);
+        }
+    }
+
+    /// Opens a datagram. Where they carry tags, nothing is believed of one before its tag was seen to be that of its lane's
+    /// source, and new.
+    fn open<'a, P: GrantPolicy>(
+        &mut self,
+        datagram: &'a [u8],
+        core: &BuilderCore<P>,
+    ) -> Result<(DatagramHeader, &'a [u8]), Unbelieved> {
+        if !self.is_protected {
+            return Ok(DatagramHeader::open(datagram)?);
+        }
+        let (datagram, tag) = split(datagram)?;
+        let opened = DatagramHeader::decode(datagram)?;
+        let association = opened.0.association;
+        let known = self.sources.binary_search(&association.source).ok();
+        let known = known.filter(|lane| core.association(*lane) == Some(association));
+        let link = known.and_then(|lane| self.links[lane].as_mut());
+        let tags = link.and_then(|link| link.tags.as_mut()).ok_or(Unbelieved::Stale)?;
+        tags.check(&opened.0, datagram, tag)?;
+        Ok(opened)
+    }
+
+    fn deliver<P: GrantPolicy>(
+        &mut self,
+        from: SocketAddr,
+        segments: &Segments<'_>,
+        core: &mut BuilderCore<P>,
+        now: Instant,
+        ended: &mut impl FnMut(usize, LaneEnd),
+    ) {
+        let Self { sources, links, replies, strangers, .. } = self;
+        let header = segments.header();
         let known = sources.binary_search(&header.association.source).ok();
         let known = known.filter(|lane| core.association(*lane) == Some(header.association));
         let Some((lane, link)) = known.and_then(|lane| Some((lane, links[lane].as_mut()?))) else {
-            return strangers.note_stale(from);
+            return strangers.note_stale(from, segments.count());
         };
         // Only who looks for a path moves: an old datagram that somebody replays does not.
         if link.peer.is_none() || header.kind == DatagramKind::Probe {
             link.peer = Some(from);
         }
         if header.kind == DatagramKind::Probe && replies.len() < REPLIES {
-            replies.push((from, reply(&header, bytes.len())));
+            let tag = if link.tags.is_some() { TAG_LENGTH } else { 0 };
+            let length = (DATAGRAM_HEADER + tag) as u64 + segments.length();
+            // A reply has the number of its probe where numbers make tags, and no two may have the same.
+            let sequence = if link.tags.is_some() { header.sequence } else { 0 };
+            replies.push((from, lane, reply(header, sequence, length)));
         }
-        match core.handle_datagram(lane, &header, body, now) {
+        match core.handle_datagrams(lane, segments, now) {
             Ok(()) => {}
-            Err(DatagramFault::Stale) => strangers.note_stale(from),
+            Err(DatagramFault::Stale) => strangers.note_stale(from, segments.count()),
             Err(fault) => ended(lane, fault.into()),
         }
     }
 }
 
 impl Strangers {
-    fn note(&mut self, from: SocketAddr, error: &DatagramError) {
-        match error {
-            DatagramError::Checksum => self.counts.damaged += 1,
-            DatagramError::Foreign { .. } | DatagramError::Version(_) => self.counts.foreign += 1,
+    fn note(&mut self, from: SocketAddr, fault: Unbelieved) {
+        match fault {
+            Unbelieved::Datagram(DatagramError::Checksum) => self.counts.damaged += 1,
+            Unbelieved::Datagram(DatagramError::Foreign { .. } | DatagramError::Version(_)) => {
+                self.counts.foreign += 1;
+            }
+            Unbelieved::Forged => self.counts.forged += 1,
+            Unbelieved::Replayed => self.counts.replayed += 1,
+            Unbelieved::Stale => return self.note_stale(from, 1),
         }
-        if let Some(unsaid) = self.log.next_line() {
-            tracing::warn!(%from, %error, unsaid, "datagrams are dropped");
+        if let Some(unsaid) = self.log.next_line_of(from) {
+            tracing::warn!(%from, error = %fault, unsaid, "datagrams are dropped");
         }
     }
 
-    fn note_stale(&mut self, from: SocketAddr) {
-        self.counts.stale += 1;
-        if let Some(unsaid) = self.log.next_line() {
+    fn note_stale(&mut self, from: SocketAddr, datagrams: u32) {
+        self.counts.stale += u64::from(datagrams);
+        if let Some(unsaid) = self.log.next_line_of(from) {
             tracing::debug!(%from, unsaid, "datagrams of no lane of ours are dropped");
         }
     }
 }
 
 /// Says how long a probe was.
-fn reply(probe: &DatagramHeader, length: usize) -> [u8; DATAGRAM_HEADER] {
-    let header = DatagramHeader {
-        kind: DatagramKind::ProbeReply,
-        sequence: 0,
-        heard: 0,
-        offset: length as u64,
-        ..*probe
-    };
+fn reply(probe: &DatagramHeader, sequence: u32, length: u64) -> [u8; DATAGRAM_HEADER] {
+    let header =
+        DatagramHeader { kind: DatagramKind::ProbeReply, sequence, heard: 0, offset: length, ..*probe };
     header.seal([])
 }

@@ -15,9 +15,11 @@ use evb_core::{
     },
 };
 
+use super::{open, train::envelope};
 use crate::{
     clock,
     pacing::{MAX_TRAIN, SendError},
+    security::{DatagramTags, tag::TAG_LENGTH},
     udp::{DatagramSocket, Progress},
 };
 
@@ -36,7 +38,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub struct Path {
     /// The largest IP packet that gets through, of those tried.
     pub mtu: u32,
-    /// The most bytes of a datagram, header included.
+    /// The most bytes of a datagram, header and tag included.
     pub datagram: usize,
     /// How long the answer took.
     pub round_trip: Duration,
@@ -75,23 +77,39 @@ pub async fn probe(
     mtu: u32,
     estimate: Duration,
 ) -> Result<Path, PathError> {
+    probe_tagged(socket, peer, association, mtu, estimate, &mut None).await
+}
+
+/// The same where datagrams carry tags.
+///
+/// # Errors
+/// [`PathError`]; there is no lane by datagrams.
+pub async fn probe_tagged(
+    socket: &mut DatagramSocket,
+    peer: SocketAddr,
+    association: Association,
+    mtu: u32,
+    estimate: Duration,
+    tags: &mut Option<DatagramTags>,
+) -> Result<Path, PathError> {
     let fault = |reason| PathError::Io { peer, reason };
     let headers = if peer.is_ipv4() { IPV4_UDP } else { IPV6_UDP };
     let most = mtu.min(socket.mtu().map_err(fault)?);
     let sizes = std::iter::once(most).chain(SIZES.into_iter().filter(|size| *size < most));
     let mut sequence = 0;
     for mtu in sizes {
-        let datagram = (mtu as usize).saturating_sub(headers).clamp(DATAGRAM_HEADER + 1, MAX_TRAIN);
+        let datagram =
+            (mtu as usize).saturating_sub(headers).clamp(DATAGRAM_HEADER + TAG_LENGTH + 1, MAX_TRAIN);
         for attempt in 0..TRIES {
             sequence += 1;
             let sent = clock::now();
-            match send(socket, association, sequence, datagram) {
+            match send(socket, association, sequence, datagram, tags) {
                 Ok(()) => {}
                 Err(SendError::TooLarge) => break,
                 Err(error) => return Err(fault(io::Error::other(error))),
             }
             let patience = (estimate * 3).max(PATIENCE) * (1 << attempt);
-            let answer = await_reply(socket, association, datagram);
+            let answer = await_reply(socket, association, datagram, tags);
             match tokio::time::timeout(patience, answer).await {
                 Ok(Ok(at)) => return Ok(Path { mtu, datagram, round_trip: at.since(sent) }),
                 Ok(Err(error)) => return Err(fault(error)),
@@ -107,13 +125,17 @@ fn send(
     association: Association,
     sequence: u32,
     length: usize,
+    tags: &mut Option<DatagramTags>,
 ) -> Result<(), SendError> {
     let header =
         DatagramHeader { kind: DatagramKind::Probe, request: 0, association, sequence, heard: 0, offset: 0 };
-    let padding = vec![0; length - DATAGRAM_HEADER];
-    let header = header.seal([&padding[..]]);
+    let tag_length = if tags.is_some() { TAG_LENGTH } else { 0 };
+    let padding = vec![0; length - DATAGRAM_HEADER - tag_length];
+    let (header, tag) = envelope(&header, [&padding[..]], tags.as_mut());
     let segment = u16::try_from(length).unwrap_or(u16::MAX);
-    match socket.send_train(&[IoSlice::new(&header), IoSlice::new(&padding)], segment, None) {
+    let mut slices = vec![IoSlice::new(&header), IoSlice::new(&padding)];
+    slices.extend(tag.as_ref().map(|tag| IoSlice::new(tag)));
+    match socket.send_train(&slices, segment, None) {
         // As if the network had lost it.
         Ok(_) | Err(SendError::Full) => Ok(()),
         Err(error) => Err(error),
@@ -125,16 +147,18 @@ async fn await_reply(
     socket: &mut DatagramSocket,
     association: Association,
     length: usize,
+    tags: &mut Option<DatagramTags>,
 ) -> io::Result<Instant> {
     poll_fn(|cx| {
         let mut answered = false;
         loop {
-            let progress = socket.poll_recv(cx, 64, |_, bytes| {
-                if let Ok((header, _)) = DatagramHeader::open(bytes) {
-                    answered |= header.kind == DatagramKind::ProbeReply
+            let progress = socket.poll_recv(cx, 64, |_, run| {
+                let headers = run.datagrams().filter_map(|datagram| open(datagram, tags.as_mut()).ok());
+                answered |= headers.into_iter().any(|(header, _)| {
+                    header.kind == DatagramKind::ProbeReply
                         && header.association == association
-                        && header.offset == length as u64;
-                }
+                        && header.offset == length as u64
+                });
             });
             match progress {
                 Err(error) => return Poll::Ready(Err(error)),

@@ -10,26 +10,31 @@ use std::{
 
 use bytes::BytesMut;
 use evb_core::{
-    lane::{DatagramFault, Request},
+    lane::{DatagramFault, MAX_RESENDS, Request},
     source::SourceCore,
     time::Instant,
-    wire::datagram::{DATAGRAM_HEADER, DatagramHeader},
+    wire::{
+        control::TrainReport,
+        datagram::{DATAGRAM_HEADER, DatagramHeader},
+    },
 };
 use tokio::net::TcpStream;
 
-use super::{Path, poll_end, train::Cut};
+use super::{
+    Path, Unbelieved, open, poll_end,
+    train::{Cut, Envelope},
+};
 use crate::{
     clock,
+    handshake::RefusalLog,
     lane::{LaneEnd, Progress},
     pacing::{MAX_DATAGRAMS, MAX_TRAIN, SendError},
+    security::{DatagramTags, tag::TAG_LENGTH},
     udp::DatagramSocket,
 };
 
 /// How many pieces of fragments one send takes, with a header in front of each segment: fewer than `UIO_MAXIOV`.
 const PIECES: usize = 800;
-
-/// How many answers to requests may wait (docs/protocol.md UDP-16).
-const ANSWERS: usize = 128;
 
 /// How long to wait after the socket was full and said at once that it is not.
 const FULL_AGAIN: Duration = Duration::from_micros(200);
@@ -48,7 +53,10 @@ pub struct SourceDatagrams {
     queue: VecDeque<Departing>,
     /// One datagram of records that is not sent yet.
     pub records: BytesMut,
-    headers: Vec<[u8; DATAGRAM_HEADER]>,
+    tags: Option<DatagramTags>,
+    /// Datagrams of somebody else, or that came before.
+    unbelieved: RefusalLog,
+    headers: Vec<Envelope>,
     /// The kernel holds as many trains as it can until then.
     until: Option<Instant>,
     /// When the last train departs.
@@ -71,10 +79,27 @@ impl SourceDatagrams {
             path,
             queue: VecDeque::new(),
             records: BytesMut::new(),
+            tags: None,
+            unbelieved: RefusalLog::new("source's datagrams"),
             headers: Vec::with_capacity(MAX_DATAGRAMS),
             until: None,
             last_at: None,
         }
+    }
+
+    /// The same where datagrams carry tags: with those that the path was found with.
+    pub fn tagged(self, tags: Option<DatagramTags>) -> Self {
+        Self { tags, ..self }
+    }
+
+    /// What a datagram takes beside its header and body.
+    fn tag_length(&self) -> usize {
+        if self.tags.is_some() { TAG_LENGTH } else { 0 }
+    }
+
+    /// The most bytes of a datagram, its tag left out.
+    pub fn datagram(&self) -> usize {
+        self.path.datagram - self.tag_length()
     }
 
     /// Takes in what the builder says. [`Progress::More`]: there may be more.
@@ -94,12 +119,23 @@ impl SourceDatagrams {
             return Err(LaneEnd::Silent);
         }
         let mut outcome = Ok(());
-        let progress = self.socket.poll_recv(cx, TURN, |_, bytes| {
-            // Damaged ones are repeated like lost ones; the socket is connected, so that nobody else reaches it.
-            let Ok((header, body)) = DatagramHeader::open(bytes) else { return };
-            match core.handle_datagram(lane, &header, body, now, &mut *recycle) {
-                Ok(()) | Err(DatagramFault::Stale) => {}
-                Err(fault) => outcome = Err(fault),
+        let Self { socket, tags, unbelieved, .. } = self;
+        let progress = socket.poll_recv(cx, TURN, |from, run| {
+            for datagram in run.datagrams() {
+                let (header, body) = match open(datagram, tags.as_mut()) {
+                    Ok(opened) => opened,
+                    // Damaged ones are repeated like lost ones; the socket is connected, so that nobody else reaches it but
+                    // by lying about who sent it.
+                    Err(Unbelieved::Datagram(_)) => continue,
+                    Err(fault) => {
+                        unbelieved.record(from, &fault);
+                        continue;
+                    }
+                };
+                match core.handle_datagram(lane, &header, body, now, &mut *recycle) {
+                    Ok(()) | Err(DatagramFault::Stale) => {}
+                    Err(fault) => outcome = Err(fault),
+                }
             }
         })?;
         outcome?;
@@ -122,7 +158,7 @@ impl SourceDatagrams {
             !waiting.range.is_empty()
         });
         let first = self.queue.partition_point(|waiting| waiting.request != 0);
-        if first < ANSWERS {
+        if first < MAX_RESENDS {
             self.queue.insert(first, Departing { range, request, at });
         }
     }
@@ -178,15 +214,35 @@ impl SourceDatagrams {
         self.until
     }
 
+    /// What became of the trains that were handed to the kernel.
+    pub fn trains(&mut self) -> TrainReport {
+        // On a socket that is broken, there is nothing to be read any more.
+        let counts = self.socket.counts().unwrap_or_default().trains;
+        TrainReport {
+            send_drops: counts.dropped_here + counts.missed + counts.invalid,
+            segmentation_refused: counts.gso_refused,
+            uncut: counts.uncut,
+        }
+    }
+
     /// How this lane's datagrams get to the builder.
     pub fn path(&self) -> Path {
         self.path
     }
 
     fn send_records(&mut self) -> Result<(), SendError> {
-        let length = u16::try_from(self.records.len()).unwrap_or(u16::MAX);
+        if self.tags.is_some() {
+            DatagramHeader::blank_checksum(&mut self.records);
+        }
+        let tag = match (&mut self.tags, self.records.split_first_chunk()) {
+            (Some(tags), Some((header, body))) => Some(tags.tag(header, [body])),
+            _ => None,
+        };
+        let length = self.records.len() + tag.map_or(0, |tag| tag.len());
+        let length = u16::try_from(length).unwrap_or(u16::MAX);
+        let slices = [&self.records[..], tag.as_ref().map_or(&[], |tag| &tag[..])].map(IoSlice::new);
         // Not before what departs in front of them: that may be an answer to what they say was heard.
-        self.socket.send_train(&[IoSlice::new(&self.records)], length, self.last_at)?;
+        self.socket.send_train(&slices[..1 + usize::from(tag.is_some())], length, self.last_at)?;
         self.records.clear();
         Ok(())
     }
@@ -194,8 +250,9 @@ impl SourceDatagrams {
     /// Sends the next segments that are queued, as many as go at once.
     fn send_train(&mut self, core: &mut SourceCore, lane: usize) -> Result<(), SendError> {
         let others_answer = self.queue.get(1).is_some_and(|next| next.request != 0);
+        let frame = DATAGRAM_HEADER + self.tag_length();
         let Some(departing) = self.queue.front_mut() else { return Ok(()) };
-        let segment = self.path.datagram - DATAGRAM_HEADER;
+        let segment = self.path.datagram - frame;
         let segments = (MAX_TRAIN / self.path.datagram).clamp(1, MAX_DATAGRAMS);
         let end = departing.range.end.min(departing.range.start + (segments * segment) as u64);
         let range = departing.range.start..end;
@@ -213,12 +270,12 @@ impl SourceDatagrams {
         } else {
             let length = cut.finish(covered < end - range.start);
             let count = cut.count();
-            cut.seal(sealing, range.start, &mut self.headers);
+            cut.seal(sealing, range.start, &mut self.headers, &mut self.tags);
             let slices = cut.slices(&self.headers);
-            let datagram = segment + DATAGRAM_HEADER;
+            let datagram = segment + frame;
             let sent = self.socket.send_train(&slices, datagram as u16, Some(departing.at))?;
             // Without segmentation, perhaps not all of them.
-            let whole = sent >= length + count as usize * DATAGRAM_HEADER;
+            let whole = sent >= length + count as usize * frame;
             let (count, length) =
                 if whole { (count, length) } else { ((sent / datagram) as u32, sent / datagram * segment) };
             departing.range.start += length as u64;

@@ -20,6 +20,7 @@ use crate::{
 
 mod end;
 mod path;
+mod protected;
 mod rig;
 mod strangers;
 

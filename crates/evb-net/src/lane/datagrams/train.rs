@@ -2,7 +2,27 @@
 
 use std::io::IoSlice;
 
-use evb_core::{lane::Sealing, wire::datagram::DATAGRAM_HEADER};
+use crate::security::{DatagramTags, tag::TAG_LENGTH};
+use evb_core::{
+    lane::Sealing,
+    wire::datagram::{DATAGRAM_HEADER, DatagramHeader},
+};
+
+/// What is in front of a segment, and behind it.
+pub(super) type Envelope = ([u8; DATAGRAM_HEADER], Option<[u8; TAG_LENGTH]>);
+
+/// A header with a checksum over it and the body; or, where datagrams carry tags, with none, and the tag.
+#[inline]
+pub(super) fn envelope<'a>(
+    header: &DatagramHeader,
+    body: impl IntoIterator<Item = &'a [u8]>,
+    tags: Option<&mut DatagramTags>,
+) -> Envelope {
+    let Some(tags) = tags else { return (header.seal(body), None) };
+    let header = header.encode();
+    let tag = tags.tag(&header, body);
+    (header, Some(tag))
+}
 
 /// Where lane bytes that come in pieces are to be cut.
 pub(super) struct Cut<'a> {
@@ -50,27 +70,34 @@ impl<'a> Cut<'a> {
         self.ends.len() as u32
     }
 
-    /// The headers of all segments, of lane bytes from `offset` on.
-    pub(super) fn seal(&self, sealing: Sealing, offset: u64, headers: &mut Vec<[u8; DATAGRAM_HEADER]>) {
+    /// The headers of all segments, of lane bytes from `offset` on, and their tags if they carry any.
+    pub(super) fn seal(
+        &self,
+        sealing: Sealing,
+        offset: u64,
+        headers: &mut Vec<Envelope>,
+        tags: &mut Option<DatagramTags>,
+    ) {
         headers.clear();
         let mut start = 0;
         for (index, end) in (0u32..).zip(&self.ends) {
             let header = sealing.header(index, offset + u64::from(index) * self.segment as u64);
-            headers.push(header.seal(self.pieces[start..*end].iter().copied()));
+            headers.push(envelope(&header, self.pieces[start..*end].iter().copied(), tags.as_mut()));
             start = *end;
         }
     }
 
     /// Headers and bytes, in the order of sending.
-    pub(super) fn slices<'s>(&self, headers: &'s [[u8; DATAGRAM_HEADER]]) -> Vec<IoSlice<'s>>
+    pub(super) fn slices<'s>(&self, headers: &'s [Envelope]) -> Vec<IoSlice<'s>>
     where
         'a: 's,
     {
-        let mut slices = Vec::with_capacity(self.pieces.len() + headers.len());
+        let mut slices = Vec::with_capacity(self.pieces.len() + 2 * headers.len());
         let mut start = 0;
-        for (header, end) in headers.iter().zip(&self.ends) {
+        for ((header, tag), end) in headers.iter().zip(&self.ends) {
             slices.push(IoSlice::new(header));
             slices.extend(self.pieces[start..*end].iter().map(|piece| IoSlice::new(piece)));
+            slices.extend(tag.as_ref().map(|tag| IoSlice::new(tag)));
             start = *end;
         }
         slices

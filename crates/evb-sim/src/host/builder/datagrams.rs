@@ -18,12 +18,7 @@ impl BuilderHost {
     pub(crate) fn recovery(&mut self) -> RecoveryCounters {
         let mut sum = RecoveryCounters::default();
         for lane in 0..self.lanes.len() {
-            let of_lane = self.core.datagram_counters(lane).recovery;
-            sum.lost_bytes += of_lane.lost_bytes;
-            sum.resends += of_lane.resends;
-            sum.timeouts += of_lane.timeouts;
-            sum.late_after_loss += of_lane.late_after_loss;
-            sum.duplicates += of_lane.duplicates;
+            sum += self.core.datagram_counters(lane).recovery;
         }
         sum
     }

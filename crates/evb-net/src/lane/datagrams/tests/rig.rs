@@ -15,7 +15,7 @@ use evb_core::{
     set::SourceSet,
     source::{Output, SourceConfig, SourceCore},
     units::Bytes,
-    wire::control::{Assignments, Decisions, Verdict},
+    wire::control::{Accounted, Assignments, Decisions, Verdict},
 };
 
 use super::*;
@@ -117,12 +117,13 @@ pub(super) fn builder_core() -> BuilderCore<GrantAll> {
         deadline: Duration::from_secs(100),
         heartbeat: Duration::from_secs(100),
         shared_clock: true,
+        lease: Duration::ZERO,
         sources: vec![ASSOCIATION.source],
         max_fragment: vec![Bytes::mib(1)],
     };
     let now = clock::now();
     let mut core = BuilderCore::new(config, GrantAll::default(), now);
-    core.handle_roster(1, SourceSet::first(1), now);
+    core.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
     core.handle_lane_connected(0, now);
     core.associate(0, ASSOCIATION, None, Bytes::mib(1), now);
     core
@@ -256,7 +257,11 @@ impl Rig {
                     self.core.handle_written(event, now);
                 }
                 builder::Output::Lane(lane) => self.builder.send(&mut self.core, lane, now),
-                builder::Output::Supervisor(_) => {}
+                builder::Output::Supervisor(control) => {
+                    if let Some(accounted) = Accounted::of(&control) {
+                        self.core.handle_accounted(&accounted).unwrap();
+                    }
+                }
             }
         }
     }

@@ -1,0 +1,80 @@
+//! [`Segments`]: datagrams that came together and follow each other, to be dealt with at once.
+
+use crate::wire::datagram::{DatagramHeader, DatagramKind};
+
+/// As many as the kernel merges (`UDP_MAX_SEGMENTS` in `include/linux/udp.h` has been 64 and is 128).
+const MOST: usize = 64;
+
+/// One datagram, or several with lane bytes that follow each other, in sequence and in the lane.
+#[derive(Clone, Debug)]
+pub struct Segments<'a> {
+    /// Of the first.
+    header: DatagramHeader,
+    bodies: [&'a [u8]; MOST],
+    count: usize,
+    length: u64,
+}
+
+impl<'a> Segments<'a> {
+    /// One datagram.
+    pub fn one(header: DatagramHeader, body: &'a [u8]) -> Self {
+        let mut bodies: [&[u8]; MOST] = [&[]; MOST];
+        bodies[0] = body;
+        Self { header, bodies, count: 1, length: body.len() as u64 }
+    }
+
+    /// Adds the next one; false if it is not of the same kind, or does not follow.
+    pub fn join(&mut self, next: &DatagramHeader, body: &'a [u8]) -> bool {
+        let expected = DatagramHeader {
+            sequence: self.header.sequence.wrapping_add(self.count as u32),
+            offset: self.header.offset.wrapping_add(self.length),
+            ..self.header
+        };
+        let is_data = next.kind == DatagramKind::Data && self.length > 0 && !body.is_empty();
+        if !is_data || *next != expected || self.count == MOST {
+            return false;
+        }
+        self.bodies[self.count] = body;
+        self.count += 1;
+        self.length += body.len() as u64;
+        true
+    }
+
+    /// The first one's header: that of the others differs in sequence and offset.
+    pub fn header(&self) -> &DatagramHeader {
+        &self.header
+    }
+
+    /// The first one.
+    pub fn first(&self) -> (&DatagramHeader, &'a [u8]) {
+        (&self.header, self.bodies[0])
+    }
+
+    pub(super) fn bodies(&self) -> &[&'a [u8]] {
+        &self.bodies[..self.count]
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.count as u32
+    }
+
+    /// All bodies together, bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Each by itself.
+    pub(super) fn apart(&self) -> impl Iterator<Item = Self> {
+        let mut header = self.header;
+        self.bodies().iter().map(move |body| {
+            let one = Self::one(header, body);
+            header.sequence = header.sequence.wrapping_add(1);
+            header.offset = header.offset.wrapping_add(body.len() as u64);
+            one
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,363 @@
+//! Supervisors that go and come, builders that take over, sources that come back as other processes.
+
+use core::time::Duration;
+
+use super::bench::{Bench, DEADLINE, at, on_the_lane};
+use crate::{
+    builder::{Output, RosterError},
+    id::{Epoch, EventId, Incarnation, SourceId},
+    set::SourceSet,
+    wire::control::{Accounted, Assignments, Completions, Control, Heartbeat, Load, control::Message},
+};
+
+fn set(indices: &[usize]) -> SourceSet {
+    indices.iter().copied().collect()
+}
+
+/// An assignment that names its sources.
+fn named(event: u64, expected: &[u32], epoch: u64, answer: u32) -> Assignments {
+    let expected = expected.to_vec();
+    let mut named = Assignments { expected, epoch, answer, ..Assignments::default() };
+    named.add(&mut (EventId::default(), 0), EventId::new(event), at(0).as_nanos());
+    named
+}
+
+/// What the builder says to the supervisor.
+fn said(bench: &mut Bench, millis: u64) -> Vec<Message> {
+    let mut said = Vec::new();
+    while let Some(output) = bench.core.poll(at(millis)) {
+        match output {
+            Output::Event(event) => bench.events.push(event),
+            Output::Lane(lane) => bench.core.write_records(lane, &mut bytes::BytesMut::new()),
+            Output::Supervisor(Control { message }) => said.extend(message),
+        }
+    }
+    said
+}
+
+fn completions(said: &[Message]) -> Vec<Completions> {
+    let completions = said.iter().filter_map(|message| match message {
+        Message::Completions(completions) => Some(completions.clone()),
+        _ => None,
+    });
+    completions.collect()
+}
+
+fn committed(bench: &Bench, lane: usize) -> u64 {
+    bench.core.lanes.lanes[lane].lane.committed()
+}
+
+/// docs/protocol.md RUN-20: a source may forget what is in the ledger, not what is written.
+#[test]
+fn lanes_settle_when_the_ledger_has_the_event() {
+    let mut bench = Bench::new(1, 2);
+    bench.accounts = false;
+    bench.assign(&[1], at(0));
+    bench.send(0, 1, b"kept", at(1));
+    bench.write_all(at(2));
+    assert_eq!((bench.core.slots_used(), bench.core.unaccounted()), (0, 1), "the slot is free at once");
+    assert_eq!(committed(&bench, 0), 0);
+    assert!(!bench.core.is_idle());
+    bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
+    assert_eq!((committed(&bench, 0), bench.core.unaccounted()), (bench.ready[0], 0));
+    let fault = bench.core.handle_accounted(&Accounted { completions: 2 });
+    assert!(matches!(fault, Err(RosterError::NeverCompleted(2))), "{fault:?}");
+}
+
+#[test]
+fn what_the_ledger_may_not_have_is_said_again_on_another_connection() {
+    let mut bench = Bench::new(1, 4);
+    bench.accounts = false;
+    bench.assign(&[1, 2, 3], at(0));
+    for event in 1..=3 {
+        bench.send(0, event, b"x", at(1));
+    }
+    bench.write_all(at(2));
+    bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
+    bench.core.handle_supervisor_lost();
+    assert!(said(&mut bench, 5000).is_empty(), "nobody is there");
+    bench.core.handle_registered(at(5000), at(5001));
+    let again = completions(&said(&mut bench, 5001));
+    assert_eq!(again.len(), 1);
+    assert_eq!((again[0].before, again[0].events().count()), (1, 2));
+    // What the supervisor assigns once more is skipped: it is not open, and not forgotten either.
+    bench.core.handle_assignments(&named(2, &[1], 1, 0), at(5002)).unwrap();
+    assert_eq!(bench.core.slots_used(), 0);
+    // An event that it never heard of, it builds.
+    bench.core.handle_assignments(&named(4, &[1], 1, 0), at(5002)).unwrap();
+    assert_eq!(bench.core.slots_used(), 1);
+}
+
+/// docs/protocol.md RUN-31.
+#[test]
+fn nothing_is_written_without_a_lease() {
+    let mut bench = Bench::with_lease(1, 4, Duration::from_secs(1));
+    bench.core.handle_registered(at(0), at(3));
+    bench.assign(&[1], at(500));
+    bench.send(0, 1, b"x", at(999));
+    assert_eq!(bench.events.len(), 1);
+    bench.write_all(at(999));
+    bench.assign(&[2], at(999));
+    bench.send(0, 2, b"x", at(1000));
+    assert!(bench.events.is_empty(), "the lease is from when we spoke, not from when we were answered");
+    assert_eq!(bench.core.slots_used(), 1);
+    let heartbeat =
+        |echo: u64| Heartbeat { sent_ns: 1, echo_ns: at(echo).as_nanos(), ..Heartbeat::default() };
+    // Nobody heard anything new: an echo of old, one of none, and one of what was never said.
+    bench.core.handle_heartbeat(&heartbeat(0), at(1500));
+    bench.core.handle_heartbeat(&Heartbeat { sent_ns: 1, ..Heartbeat::default() }, at(1500));
+    bench.poll(at(1500));
+    assert!(bench.events.is_empty());
+    bench.core.handle_heartbeat(&heartbeat(1400), at(1600));
+    bench.poll(at(1600));
+    assert_eq!(bench.events.len(), 1);
+    bench.write_all(at(1600));
+    bench.assign(&[3], at(1600));
+    bench.core.handle_heartbeat(&heartbeat(9_999_999), at(1700));
+    bench.send(0, 3, b"x", at(2800));
+    assert!(bench.events.is_empty(), "an echo from the future leases until now and no longer");
+}
+
+/// docs/protocol.md RUN-33.
+#[test]
+fn an_event_of_another_builder_is_taken_over_though_its_time_is_past() {
+    let mut bench = Bench::new(2, 4);
+    bench.assign(&[100], at(0));
+    bench.core.handle_assignments(&named(7, &[1, 2], 9, 3), at(1)).unwrap();
+    let answers = said(&mut bench, 1);
+    assert!(answers.iter().any(|said| matches!(said, Message::Accepted(accepted) if accepted.answer == 3)));
+    bench.send(0, 7, b"a", at(2));
+    bench.send(1, 7, b"b", at(2));
+    let [event] = &bench.events[..] else { panic!("{:?}", bench.events) };
+    assert_eq!((event.id, event.epoch, event.is_complete()), (EventId::new(7), Epoch::new(9), true));
+    assert_eq!(bench.report().lanes.iter().map(|lane| lane.late).sum::<u64>(), 0);
+    let fault = bench.core.handle_assignments(&named(8, &[3], 9, 0), at(3));
+    assert!(matches!(fault, Err(RosterError::UnknownSource(3))), "{fault:?}");
+}
+
+#[test]
+fn an_assignment_that_is_said_again_in_a_later_epoch_is_of_that() {
+    let mut bench = Bench::new(1, 4);
+    bench.assign(&[1], at(0));
+    bench.core.handle_assignments(&named(1, &[1], 5, 0), at(1)).unwrap();
+    assert_eq!(bench.core.slots_used(), 1);
+    bench.send(0, 1, b"x", at(2));
+    assert_eq!(bench.events[0].epoch, Epoch::new(5));
+}
+
+/// docs/protocol.md RUN-36.
+#[test]
+fn events_wait_for_an_awaited_source_and_their_deadline_begins_anew() {
+    let mut bench = Bench::new(2, 4);
+    let deadline = DEADLINE.as_millis() as u64;
+    bench.assign(&[1], at(0));
+    bench.send(0, 1, b"here", at(1));
+    bench.core.handle_roster(2, set(&[0]), set(&[1]), at(2));
+    let mut assignments = Assignments { roster_version: 2, ..Assignments::default() };
+    assignments.add(&mut (EventId::default(), 0), EventId::new(2), 0);
+    bench.core.handle_assignments(&assignments, at(3)).unwrap();
+    bench.send(0, 2, b"here", at(3));
+    bench.core.handle_timeout(at(100 * deadline));
+    bench.poll(at(100 * deadline));
+    assert!(bench.events.is_empty(), "both wait");
+    let back = 100 * deadline + 1;
+    bench.core.handle_roster(3, set(&[0, 1]), set(&[]), at(back));
+    bench.send(1, 1, b"late, and in time", at(back + deadline - 1));
+    assert!(bench.events[0].is_complete());
+    bench.core.handle_timeout(at(back + deadline - 1));
+    assert_eq!(bench.core.slots_used(), 2);
+    bench.core.handle_timeout(at(back + deadline));
+    bench.poll(at(back + deadline));
+    assert_eq!(bench.events[1].missing, [SourceId::new(2)]);
+}
+
+#[test]
+fn who_is_waited_for_no_more_is_given_up() {
+    let mut bench = Bench::new(2, 4);
+    bench.assign(&[1], at(0));
+    bench.send(0, 1, b"here", at(1));
+    bench.core.handle_roster(2, set(&[0]), set(&[1]), at(2));
+    bench.core.handle_roster(3, set(&[0]), set(&[]), at(3));
+    bench.poll(at(3));
+    assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
+}
+
+/// docs/protocol.md LANE-24.
+#[test]
+fn the_lane_of_another_process_begins_at_0_and_brings_what_the_old_one_did_not() {
+    let mut bench = Bench::new(2, 4);
+    bench.accounts = false;
+    assert!(bench.core.meet(1, Incarnation::new(1), at(0)));
+    bench.core.handle_lane_connected(1, at(0));
+    bench.assign(&[1, 2, 3], at(0));
+    bench.send(1, 1, b"whole", at(1));
+    bench.send(0, 1, b"whole", at(1));
+    bench.write_all(at(1));
+    // Of event 2, half a fragment came; of event 3 an announcement.
+    bench.announce(1, 2, 6, at(2));
+    bench.data(1, &on_the_lane(2, b"halves")[..20], at(2)).unwrap();
+    bench.announce(1, 3, 3, at(2));
+    assert!(bench.core.meet(1, Incarnation::new(2), at(3)));
+    assert!(!bench.core.meet(1, Incarnation::new(1), at(3)), "that life is over");
+    let held = bench.core.handle_lane_connected(1, at(3));
+    assert_eq!((held.received, held.announced, held.committed), (0, 0, 0));
+    bench.ready[1] = 0;
+    // What the ledger gets by now is of the old lane.
+    bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
+    assert_eq!(committed(&bench, 1), 0);
+    for (event, payload) in [(2, b"anew 2"), (3, b"anew 3")] {
+        bench.send(1, event, payload, at(4));
+        bench.send(0, event, b"zero", at(4));
+    }
+    let payloads: Vec<_> =
+        bench.events.iter().flat_map(|event| event.fragments().map(|f| f.payload.to_vec())).collect();
+    assert_eq!(payloads, [b"zero".to_vec(), b"anew 2".to_vec(), b"zero".to_vec(), b"anew 3".to_vec()]);
+    assert!(bench.events.iter().all(|event| event.is_complete()));
+    let report = bench.report();
+    assert_eq!((report.lanes[1].late, report.lanes[1].duplicate, report.lanes[1].unexpected), (0, 0, 0));
+}
+
+#[test]
+fn fragments_that_arrived_from_an_earlier_process_stay_and_are_not_taken_twice() {
+    let mut bench = Bench::new(2, 4);
+    bench.assign(&[1], at(0));
+    bench.send(1, 1, b"first", at(1));
+    assert!(bench.core.meet(1, Incarnation::new(2), at(2)));
+    bench.core.handle_lane_connected(1, at(2));
+    bench.ready[1] = 0;
+    bench.send(1, 1, b"other", at(3));
+    bench.send(0, 1, b"zero", at(3));
+    let payloads: Vec<_> = bench.events[0].fragments().map(|fragment| fragment.payload).collect();
+    assert_eq!(payloads, [b"zero".as_slice(), b"first"]);
+    assert_eq!(bench.report().lanes[1].duplicate, 1);
+}
+
+#[test]
+fn a_process_that_comes_back_unexpected_is_not_waited_for() {
+    let mut bench = Bench::new(2, 4);
+    bench.assign(&[1], at(0));
+    bench.announce(1, 1, 5, at(1));
+    bench.send(0, 1, b"zero", at(1));
+    bench.core.rosters.publish(2, set(&[0]), set(&[]));
+    assert!(bench.core.meet(1, Incarnation::new(2), at(2)));
+    bench.poll(at(2));
+    assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
+}
+
+/// A source that comes back again and again makes an event's memory no larger.
+#[test]
+fn half_fragments_of_many_lives_take_room_once() {
+    let mut bench = Bench::new(2, 1);
+    bench.assign(&[1], at(0));
+    let room = bench.core.slots[0].arena_capacity();
+    for life in 1..2000 {
+        assert!(bench.core.meet(1, Incarnation::new(life), at(1)));
+        bench.core.handle_lane_connected(1, at(1));
+        bench.ready[1] = 0;
+        bench.announce(1, 1, 1000, at(1));
+        bench.data(1, &on_the_lane(1, &[7; 1000])[..300], at(1)).unwrap();
+        if life % 100 == 0 {
+            bench.send(0, 1, b"", at(1));
+        }
+    }
+    assert_eq!(bench.core.slots[0].arena_capacity(), room);
+    let life = Incarnation::new(2000);
+    assert!(bench.core.meet(1, life, at(2)));
+    bench.core.handle_lane_connected(1, at(2));
+    bench.ready[1] = 0;
+    bench.send(1, 1, &[9; 900], at(2));
+    let payloads: Vec<_> = bench.events[0].fragments().map(|fragment| fragment.payload).collect();
+    assert_eq!(payloads, [b"".as_slice(), &[9; 900]]);
+}
+
+#[test]
+fn heartbeats_say_what_the_slots_are_taken_by() {
+    let mut bench = Bench::new(2, 4);
+    bench.assign(&[1, 2, 3], at(0));
+    bench.send(0, 1, b"x", at(1));
+    bench.send(0, 2, b"x", at(1));
+    bench.send(1, 2, b"x", at(1));
+    let load = bench.core.load();
+    // Event 1 waits for source 2, event 3 for both.
+    assert_eq!(load, Load { building: 2, at_sink: 1, slowest: 2, slowest_events: 2, others_events: 1 });
+}
+
+#[test]
+fn heartbeats_say_how_long_the_slowest_source_is_waited_for_beside_the_others() {
+    let others_events = |sources: u16, sent: &[(usize, &[u64])]| {
+        let mut bench = Bench::new(sources, 4);
+        bench.assign(&[1, 2, 3, 4], at(0));
+        for (source, events) in sent {
+            events.iter().for_each(|event| bench.send(*source, *event, b"x", at(1)));
+        }
+        let load = bench.core.load();
+        (load.slowest, load.slowest_events, load.others_events)
+    };
+    // Without another there is none in the middle.
+    assert_eq!(others_events(1, &[]), (1, 4, 0));
+    assert_eq!(others_events(3, &[(0, &[1, 2, 3, 4]), (2, &[1, 2, 3])]), (2, 4, 0));
+    // Of 0, 1 and 3 the one in the middle; of two, the lower one.
+    let three: [(usize, &[u64]); 3] = [(0, &[1]), (1, &[1, 2, 3]), (3, &[1, 2, 3, 4])];
+    assert_eq!(others_events(4, &three), (3, 4, 1));
+    assert_eq!(others_events(3, &[(0, &[1]), (1, &[1, 2, 3])]), (3, 4, 1));
+}
+
+#[test]
+fn a_builder_that_is_full_says_so_soon_and_not_too_often() {
+    let mut bench = Bench::new(2, 3);
+    let pass = |bench: &mut Bench, until: u64| {
+        while let Some(next) = bench.core.next_timeout().filter(|next| *next <= at(until)) {
+            bench.core.handle_timeout(next);
+            bench.poll(next);
+        }
+    };
+    bench.assign(&[1, 2], at(0));
+    // A heartbeat a second; nothing is full.
+    pass(&mut bench, 1050);
+    bench.assign(&[3], at(1050));
+    bench.send(0, 1, b"x", at(1060));
+    bench.send(1, 1, b"x", at(1060));
+    pass(&mut bench, 1199);
+    assert_eq!(bench.loads.iter().map(|(when, _)| *when).collect::<Vec<_>>(), [at(0), at(1000)]);
+    // Again and again full, it speaks five times a second.
+    let mut assigned = 3;
+    for now in (1200..2000).step_by(10) {
+        bench.write_all(at(now));
+        pass(&mut bench, now);
+        assigned += 1;
+        bench.assign(&[assigned], at(now));
+        bench.send(0, assigned - 2, b"x", at(now));
+        bench.send(1, assigned - 2, b"x", at(now));
+    }
+    let spoke: Vec<_> = bench.loads[2..].iter().map(|(when, _)| *when).collect();
+    assert_eq!(spoke, [at(1200), at(1400), at(1600), at(1800)]);
+    // And if nothing changes, at the usual times.
+    pass(&mut bench, 3100);
+    let later: Vec<_> = bench.loads[6..].iter().map(|(when, load)| (*when, load.building)).collect();
+    assert_eq!(later, [(at(2000), 2), (at(3000), 2)]);
+}
+
+#[test]
+fn events_of_an_earlier_life_at_the_sink_hold_new_ones_back() {
+    let mut bench = Bench::new(1, 2);
+    bench.core.open_sink(false);
+    bench.assign(&[1], at(0));
+    bench.send(0, 1, b"x", at(1));
+    assert!(bench.events.is_empty());
+    bench.core.open_sink(true);
+    bench.poll(at(2));
+    assert_eq!(bench.events.len(), 1);
+}
+
+#[test]
+fn a_ledger_that_does_not_keep_up_is_left() {
+    let mut bench = Bench::new(1, 2);
+    bench.accounts = false;
+    for event in 1..=5 {
+        bench.assign(&[event], at(0));
+        bench.send(0, event, b"x", at(1));
+        bench.write_all(at(1));
+    }
+    let fault = bench.core.handle_assignments(&named(6, &[1], 1, 0), at(2));
+    assert!(matches!(fault, Err(RosterError::Unaccounted { count: 5, slots: 2 })), "{fault:?}");
+}

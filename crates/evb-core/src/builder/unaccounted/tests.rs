@@ -1,0 +1,91 @@
+use proptest::prelude::*;
+
+use super::{NOWHERE, Unaccounted};
+use crate::{
+    id::EventId,
+    rng::Rng,
+    wire::control::{Completions, Exception, MAX_EXCEPTIONS},
+};
+
+fn exception(event: u64) -> Exception {
+    Exception { event, ..Exception::default() }
+}
+
+fn ids(message: &Completions) -> Vec<u64> {
+    let complete = message.events().map(EventId::number);
+    complete.chain(message.exceptions.iter().map(|exception| exception.event)).collect()
+}
+
+#[test]
+fn complete_events_go_before_exceptions_and_keep_their_numbers() {
+    let mut unaccounted = Unaccounted::default();
+    unaccounted.except(exception(1), [(0, 10)].into_iter());
+    unaccounted.complete(EventId::new(2), [(0, 20), (1, 5)].into_iter());
+    let first = unaccounted.next_message().unwrap();
+    assert_eq!((first.before, ids(&first)), (0, vec![2, 1]));
+    assert_eq!(unaccounted.next_message(), None);
+    unaccounted.complete(EventId::new(3), [(1, 9)].into_iter());
+    let second = unaccounted.next_message().unwrap();
+    assert_eq!((second.before, ids(&second)), (2, vec![3]));
+    let mut settled = Vec::new();
+    assert!(unaccounted.handle_accounted(1, |lane, start| settled.push((lane, start))));
+    assert_eq!(settled, [(0, 20), (1, 5)]);
+    // Of the past: nothing new.
+    assert!(unaccounted.handle_accounted(0, |_, _| panic!("settled twice")));
+    assert!(!unaccounted.handle_accounted(4, |_, _| panic!("never completed")));
+    unaccounted.void(0);
+    assert!(unaccounted.handle_accounted(3, |lane, start| settled.push((lane, start))));
+    assert_eq!(settled[2..], [(0, NOWHERE), (1, 9)]);
+    assert!(unaccounted.is_empty());
+}
+
+#[test]
+fn many_exceptions_need_more_messages() {
+    let mut unaccounted = Unaccounted::default();
+    for event in 1..=2 * MAX_EXCEPTIONS as u64 + 1 {
+        unaccounted.except(exception(event), core::iter::empty());
+    }
+    let sizes: Vec<_> =
+        core::iter::from_fn(|| unaccounted.next_message()).map(|message| message.exceptions.len()).collect();
+    assert_eq!(sizes, [MAX_EXCEPTIONS, MAX_EXCEPTIONS, 1]);
+}
+
+proptest! {
+    /// A ledger that skips what it has, as docs/protocol.md RUN-20 asks, gets each event once, whatever connections break.
+    #[test]
+    fn a_ledger_gets_every_event_once(seed in any::<u64>()) {
+        let mut rng = Rng::new(seed);
+        let mut unaccounted = Unaccounted::default();
+        let (mut next, mut ledger, mut settled) = (1, Vec::new(), Vec::new());
+        for _ in 0..400 {
+            match rng.below(8) {
+                0..3 => {
+                    unaccounted.complete(EventId::new(next), [(0, next)].into_iter());
+                    next += 1;
+                }
+                3 => {
+                    unaccounted.except(exception(next), [(0, next)].into_iter());
+                    next += 1;
+                }
+                4..6 => {
+                    if let Some(message) = unaccounted.next_message() {
+                        let known = ledger.len() as u64;
+                        prop_assert!(message.before <= known, "a gap: {} after {known}", message.before);
+                        ledger.extend(ids(&message).into_iter().skip((known - message.before) as usize));
+                    }
+                }
+                6 => unaccounted.say_again(),
+                _ => {
+                    let accounted = rng.below(ledger.len() as u64 + 1);
+                    let is_known = unaccounted.handle_accounted(accounted, |_, start| settled.push(start));
+                    prop_assert!(is_known);
+                }
+            }
+        }
+        let mut all = ledger.clone();
+        all.extend(unaccounted.events().into_iter().map(EventId::number).filter(|event| !ledger.contains(event)));
+        all.sort_unstable();
+        prop_assert!(all.into_iter().eq(1..next));
+        prop_assert_eq!(&settled[..], &ledger[..settled.len()]);
+    }
+}

@@ -1,0 +1,110 @@
+//! Builders that come and go, and what becomes of the fragments that were theirs.
+
+use super::{MAX_AHEAD, SourceCore, backlog::Recalled};
+use crate::{
+    fragment::Fragment,
+    id::{BuilderId, EventId, Incarnation},
+    lane::{OutgoingLane, Parked},
+    wire::control::{Holdings, MalformedMessage},
+};
+
+impl SourceCore {
+    /// The supervisor published a roster. Lanes of builders that are gone or are other processes are over, and what they held
+    /// waits for [`Self::handle_holdings`]; builders that are new get a lane more ([`Self::lane_count`]).
+    /// Requirements: docs/protocol.md RUN-34.
+    pub fn handle_roster(&mut self, builders: &[(BuilderId, Incarnation)]) -> Result<(), MalformedMessage> {
+        let mut over = Vec::new();
+        let added = self.seats.publish(builders, |lane| over.push(lane))?;
+        over.into_iter().for_each(|lane| self.restart(lane));
+        for _ in 0..added {
+            self.lanes.push(OutgoingLane::default());
+            self.datagrams.push(None);
+        }
+        Ok(())
+    }
+
+    /// We are another process for the supervisor: lanes begin anew everywhere.
+    pub fn begin_anew(&mut self) {
+        (0..self.lanes.len()).for_each(|lane| self.restart(lane));
+    }
+
+    /// The supervisor said which events are outstanding, and where. Lanes are left alone.
+    /// Requirements: docs/protocol.md RUN-35.
+    pub fn handle_holdings(&mut self, holdings: &Holdings) -> Result<(), MalformedMessage> {
+        let decided = EventId::new(holdings.decided);
+        let mut held = self.homes_of(holdings)?;
+        held.sort_unstable_by_key(|(event, _)| *event);
+        let events: Vec<EventId> = held.iter().map(|(event, _)| *event).collect();
+        let mut in_lanes: Vec<EventId> = self.lanes.iter().flat_map(OutgoingLane::held_events).collect();
+        in_lanes.sort_unstable();
+        self.parking.forget_homes();
+        for (event, lane) in held {
+            if in_lanes.binary_search(&event).is_err() {
+                self.house(event, lane);
+            }
+        }
+        self.counters.closed += self.parking.retain(decided, &events) as u64;
+        self.counters.closed += self.backlog.close(decided);
+        Ok(())
+    }
+
+    /// What a builder's lane is to take over, or is kept until there is one.
+    pub(super) fn deliver(&mut self, lane: usize, fragment: Fragment) {
+        if self.seats.is_listed(lane) {
+            self.lanes[lane].append(fragment);
+            self.announce.insert(lane);
+        } else {
+            self.parking.park(Parked::Fragment(fragment));
+        }
+    }
+
+    /// Finds an outstanding event's fragment, and brings it to its lane.
+    fn house(&mut self, event: EventId, lane: Option<usize>) {
+        let here = self.parking.take(event).map_or_else(|| self.backlog.recall(event), Recalled::Parked);
+        match here {
+            Recalled::Parked(parked) => self.move_in(parked, lane),
+            Recalled::Here(fragment) => self.move_in(Parked::Fragment(fragment), lane),
+            Recalled::Awaited => self.parking.expect(event, lane),
+            Recalled::Gone => {
+                self.parking.expect(event, lane);
+                if self.config.on_demand {
+                    self.wanted.push_back(event);
+                }
+            }
+        }
+    }
+
+    fn move_in(&mut self, parked: Parked, lane: Option<usize>) {
+        match (parked, lane) {
+            (Parked::Fragment(fragment), Some(lane)) => self.deliver(lane, fragment),
+            (Parked::Promise(promise), Some(lane)) => {
+                self.lanes[lane].promise(promise);
+                self.announce.insert(lane);
+            }
+            (parked, None) => self.parking.park(parked),
+        }
+    }
+
+    /// The lane is over: what was not committed is kept by event.
+    fn restart(&mut self, lane: usize) {
+        self.handle_lane_disconnected(lane);
+        self.announce.remove(lane);
+        let over = core::mem::take(&mut self.lanes[lane]);
+        over.into_uncommitted().for_each(|parked| self.parking.park(parked));
+    }
+
+    /// Each event that is named, and its lane.
+    fn homes_of(&self, holdings: &Holdings) -> Result<Vec<(EventId, Option<usize>)>, MalformedMessage> {
+        let mut homes = Vec::new();
+        for (builder, events) in holdings.homes()? {
+            let lane = builder.map(|builder| self.lane_of(builder)).transpose()?;
+            let lane = lane.filter(|lane| self.seats.is_listed(*lane));
+            homes.extend(events.take(MAX_AHEAD as usize + 1).map(|event| (event, lane)));
+            if homes.len() as u64 > MAX_AHEAD {
+                let problem = "more events are outstanding than builders could have slots";
+                return Err(MalformedMessage { message: "Holdings", problem });
+            }
+        }
+        Ok(homes)
+    }
+}

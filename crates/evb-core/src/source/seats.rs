@@ -1,0 +1,82 @@
+//! [`Seats`]: which builder has which lane.
+
+use crate::{
+    id::{BuilderId, Incarnation},
+    wire::control::{MAX_BUILDERS, MalformedMessage},
+};
+
+/// The builders of a run in the order in which they first appeared: a builder's position is its lane's index, for the whole
+/// run, whether it goes and comes again.
+#[derive(Debug)]
+pub(super) struct Seats {
+    seats: Vec<Seat>,
+    /// Positions in `seats`, by builder.
+    ranks: Vec<(BuilderId, usize)>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    incarnation: Incarnation,
+    is_listed: bool,
+}
+
+impl Seats {
+    /// For the builders of the first roster, ascending.
+    pub(super) fn new(builders: &[BuilderId]) -> Self {
+        let seat = |_: &BuilderId| Seat { incarnation: Incarnation::default(), is_listed: true };
+        let ranks = builders.iter().enumerate().map(|(lane, builder)| (*builder, lane)).collect();
+        let mut new = Self { seats: builders.iter().map(seat).collect(), ranks };
+        new.ranks.sort_unstable();
+        new
+    }
+
+    /// The lane of a builder that ever was in a roster.
+    pub(super) fn lane(&self, builder: BuilderId) -> Option<usize> {
+        let rank = self.ranks.binary_search_by_key(&builder, |(id, _)| *id).ok()?;
+        Some(self.ranks[rank].1)
+    }
+
+    /// Whether the lane's builder is in the roster.
+    pub(super) fn is_listed(&self, lane: usize) -> bool {
+        self.seats[lane].is_listed
+    }
+
+    /// A roster came. Calls `over` for each lane that is over or begins anew; returns how many lanes are new.
+    pub(super) fn publish(
+        &mut self,
+        roster: &[(BuilderId, Incarnation)],
+        mut over: impl FnMut(usize),
+    ) -> Result<usize, MalformedMessage> {
+        let before = self.seats.len();
+        let mut listed = vec![false; before];
+        for (builder, incarnation) in roster {
+            let Some(lane) = self.lane(*builder) else {
+                if self.seats.len() == MAX_BUILDERS {
+                    let problem = "more builders have come and gone than a run can have";
+                    return Err(MalformedMessage { message: "Roster", problem });
+                }
+                let rank = self.ranks.partition_point(|(id, _)| id < builder);
+                self.ranks.insert(rank, (*builder, self.seats.len()));
+                self.seats.push(Seat { incarnation: *incarnation, is_listed: true });
+                continue;
+            };
+            let seat = &mut self.seats[lane];
+            // Of those that the source began with, the first roster says it.
+            let is_same = seat.incarnation == *incarnation || seat.incarnation == Incarnation::default();
+            seat.incarnation = *incarnation;
+            if seat.is_listed && !is_same {
+                over(lane);
+            }
+            seat.is_listed = true;
+            if let Some(listed) = listed.get_mut(lane) {
+                *listed = true;
+            }
+        }
+        for lane in (0..before).filter(|lane| !listed[*lane]) {
+            if core::mem::take(&mut self.seats[lane].is_listed) {
+                over(lane);
+            }
+        }
+        Ok(self.seats.len() - before)
+    }
+}

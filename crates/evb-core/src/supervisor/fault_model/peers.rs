@@ -1,0 +1,246 @@
+//! Sources and builders that keep to the protocol, without lanes: a fragment can be had where its source knows the builder.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::{
+    id::EventId,
+    set::SourceSet,
+    time::Instant,
+    wire::control::{
+        Accepted, Assignments, BuilderReport, Completions, Exception, Heartbeat, Ready, Report, Roster,
+        SourceReport, Verdict, control::Message, exception::Outcome, report,
+    },
+};
+
+/// How long a builder waits for fragments of sources that are up.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// A control connection.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) connected: bool,
+    /// Nothing moves, and nobody hears of it.
+    pub(super) is_cut: bool,
+    pub(super) up: VecDeque<Message>,
+    pub(super) down: VecDeque<Message>,
+}
+
+impl Line {
+    pub(super) fn clear(&mut self) {
+        self.up.clear();
+        self.down.clear();
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct SourceModel {
+    pub(super) incarnation: u32,
+    /// Events up to here were before its time.
+    born: u64,
+    decided: u64,
+    /// By event, the builder it goes to; 0: none yet.
+    homes: BTreeMap<u64, u32>,
+}
+
+impl SourceModel {
+    pub(super) fn welcomed(&mut self, incarnation: u32, decided: u64) {
+        if self.incarnation != incarnation {
+            *self = Self { incarnation, born: decided, decided, homes: BTreeMap::new() };
+        }
+    }
+
+    pub(super) fn can_send(&self, event: u64, builder: u32) -> bool {
+        event > self.born && self.homes.get(&event) == Some(&builder)
+    }
+
+    pub(super) fn hear(&mut self, message: &Message) -> Vec<Message> {
+        match message {
+            Message::Roster(_) => return vec![Message::Ready(Ready {})],
+            Message::Decisions(decisions) => {
+                for (first, count, verdict) in decisions.verdicts().unwrap() {
+                    assert!(first.number() <= self.decided + 1, "decisions are missing");
+                    let range = first.number()..first.number() + u64::from(count);
+                    self.decided = self.decided.max(range.end - 1);
+                    if let Verdict::Assigned(builder) = verdict {
+                        self.homes.extend(range.map(|event| (event, builder.number().into())));
+                    } else {
+                        self.homes.retain(|event, _| !range.contains(event));
+                    }
+                }
+            }
+            Message::Holdings(holdings) => {
+                assert!(holdings.decided >= self.decided, "holdings of the past");
+                self.decided = holdings.decided;
+                let before = core::mem::take(&mut self.homes);
+                for holding in &holdings.held {
+                    let mut event = 0;
+                    for step in &holding.events {
+                        event += step;
+                        // A lane to a builder that is there is left alone.
+                        let home = match holding.builder {
+                            0 => before.get(&event).copied().unwrap_or(0),
+                            builder => builder,
+                        };
+                        self.homes.insert(event, home);
+                    }
+                }
+            }
+            Message::Finish(_) => return vec![report(report::Report::Source(SourceReport::default()))],
+            _ => {}
+        }
+        Vec::new()
+    }
+}
+
+#[derive(Debug)]
+struct OpenEvent {
+    expected: SourceSet,
+    epoch: u64,
+    since: Instant,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct BuilderModel {
+    pub(super) incarnation: u32,
+    rosters: BTreeMap<u32, Roster>,
+    open: BTreeMap<u64, OpenEvent>,
+    /// Accepted by the sink and not accounted: event, missing sources.
+    settled: VecDeque<(u64, Vec<u32>)>,
+    accounted: u64,
+    counts: BuilderReport,
+    lease_until: Instant,
+    finishing: bool,
+}
+
+impl BuilderModel {
+    pub(super) fn welcomed(&mut self, incarnation: u32) {
+        if self.incarnation != incarnation {
+            *self = Self { incarnation, ..Self::default() };
+        }
+    }
+
+    fn newest(&self) -> Option<&Roster> {
+        self.rosters.values().next_back()
+    }
+
+    pub(super) fn hear(&mut self, message: Message, now: Instant, lease: Duration) -> Vec<Message> {
+        match message {
+            Message::Roster(roster) => drop(self.rosters.insert(roster.version, roster)),
+            Message::Assignments(batch) => return self.take(&batch, now),
+            Message::Accounted(accounted) => {
+                while self.accounted < accounted.completions {
+                    self.settled.pop_front().expect("no more is accounted than was completed");
+                    self.accounted += 1;
+                }
+            }
+            Message::Heartbeat(beat) if beat.echo_ns > 0 => {
+                self.lease_until = Instant::from_nanos(beat.echo_ns) + lease;
+            }
+            Message::Finish(_) => self.finishing = true,
+            _ => {}
+        }
+        if self.finishing && self.settled.is_empty() {
+            return vec![report(report::Report::Builder(self.counts.clone()))];
+        }
+        Vec::new()
+    }
+
+    fn take(&mut self, batch: &Assignments, now: Instant) -> Vec<Message> {
+        let ids = match batch.roster_version {
+            0 => batch.expected.clone(),
+            version => {
+                let roster = &self.rosters[&version];
+                roster.up.iter().chain(&roster.awaited).copied().collect()
+            }
+        };
+        let expected: SourceSet = ids.iter().map(|id| usize::from(*id == 5)).collect();
+        for (event, _) in batch.events().unwrap() {
+            let event = event.number();
+            if self.settled.iter().any(|(settled, _)| *settled == event) {
+                continue;
+            }
+            let fresh = OpenEvent { expected, epoch: batch.epoch, since: now };
+            self.open.entry(event).or_insert(fresh);
+        }
+        let answer = batch.answer;
+        (answer > 0).then_some(Message::Accepted(Accepted { answer })).into_iter().collect()
+    }
+
+    /// Gives events to the sink, under the lease; says which, and under which epochs.
+    pub(super) fn build(
+        &mut self,
+        now: Instant,
+        most: usize,
+        has: impl Fn(u64) -> SourceSet,
+    ) -> Vec<(u64, u64)> {
+        let Some(roster) = self.newest().filter(|_| now < self.lease_until) else { return Vec::new() };
+        let set = |ids: &[u32]| -> SourceSet { ids.iter().map(|id| usize::from(*id == 5)).collect() };
+        let (up, awaited) = (set(&roster.up), set(&roster.awaited));
+        let over: Vec<(u64, u64, SourceSet)> = self
+            .open
+            .iter()
+            .filter_map(|(event, open)| {
+                let lacks = open.expected.without(&has(*event));
+                let given_up = lacks.without(&up).without(&awaited);
+                let late =
+                    now.since(open.since) >= DEADLINE && lacks.iter().all(|index| !awaited.contains(index));
+                (lacks.is_empty() || given_up == lacks || late).then_some((*event, open.epoch, lacks))
+            })
+            .take(most)
+            .collect();
+        for (event, _, lacks) in &over {
+            self.open.remove(event);
+            let missing: Vec<u32> = lacks.iter().map(|index| [3, 5][index]).collect();
+            if missing.is_empty() {
+                self.counts.complete += 1;
+            } else {
+                self.counts.incomplete += 1;
+            }
+            self.counts.written += 1;
+            self.settled.push_back((*event, missing));
+        }
+        over.into_iter().map(|(event, epoch, _)| (event, epoch)).collect()
+    }
+
+    /// The completions of the last so many events.
+    pub(super) fn news(&self, count: usize) -> Vec<Message> {
+        self.completions(self.settled.len() - count)
+    }
+
+    /// All that is not accounted.
+    pub(super) fn unaccounted(&self) -> Vec<Message> {
+        self.completions(0)
+    }
+
+    /// In the order of completion: what is complete stands before what is not, so a message ends where that turns round.
+    fn completions(&self, from: usize) -> Vec<Message> {
+        let mut messages: Vec<Completions> = Vec::new();
+        let mut last = EventId::default();
+        for (number, (event, missing)) in self.settled.iter().enumerate().skip(from) {
+            let is_complete = missing.is_empty();
+            if messages.last().is_none_or(|message| is_complete && !message.exceptions.is_empty()) {
+                messages
+                    .push(Completions { before: self.accounted + number as u64, ..Completions::default() });
+                last = EventId::default();
+            }
+            let Some(message) = messages.last_mut() else { continue };
+            if is_complete {
+                message.add(&mut last, EventId::new(*event));
+            } else {
+                let (event, missing) = (*event, missing.clone());
+                let outcome = Outcome::Incomplete.into();
+                message.exceptions.push(Exception { event, outcome, missing, cause: String::new() });
+            }
+        }
+        messages.into_iter().map(Message::Completions).collect()
+    }
+}
+
+pub(super) fn heartbeat(now: Instant) -> Message {
+    Message::Heartbeat(Heartbeat { sent_ns: now.as_nanos(), ..Heartbeat::default() })
+}
+
+fn report(report: report::Report) -> Message {
+    Message::Report(Report { report: Some(report) })
+}

@@ -1,0 +1,287 @@
+//! Sources, builders and supervisors that go away and come back.
+
+use core::time::Duration;
+
+use super::{
+    ChangeError, Recipients, RunPlan, RunState, SourceLoss,
+    tests::{Stage, both, builder, complete, events_of, hello, plan, source, to},
+};
+use crate::{
+    id::{BuilderId, SourceId},
+    trigger::TriggerKind,
+    wire::control::{
+        Accepted, Assignments, Hello, Holdings, Ready, Verdict, control::Message, refusal::Reason,
+    },
+};
+
+/// Builder (0: none) and the events it holds.
+type Homes = Vec<(u32, Vec<u64>)>;
+
+impl Stage {
+    /// Holdings so far, and for whom; forgets all that was sent.
+    fn holdings(&mut self) -> Vec<(Recipients, u64, Homes)> {
+        let homes = |holdings: &Holdings| {
+            let held = holdings.held.iter().map(|holding| {
+                let mut event = 0;
+                let sum = |step: &u64| {
+                    event += step;
+                    event
+                };
+                (holding.builder, holding.events.iter().map(sum).collect())
+            });
+            held.collect()
+        };
+        let found = self.sent.iter().filter_map(|(to, message)| match message {
+            Message::Holdings(holdings) => Some((*to, holdings.decided, homes(holdings))),
+            _ => None,
+        });
+        let found = found.collect();
+        self.sent.clear();
+        found
+    }
+
+    /// Assignments that name whom they expect.
+    fn reassigned(&self, id: u16) -> Vec<Assignments> {
+        let here = Recipients::Builder(BuilderId::new(id));
+        let found = self.sent.iter().filter_map(|(to, message)| match message {
+            Message::Assignments(batch) if batch.roster_version == 0 && *to == here => Some(batch.clone()),
+            _ => None,
+        });
+        found.collect()
+    }
+
+    fn comes_back(&mut self, peer: crate::id::Peer, incarnation: u32) -> u32 {
+        let again = Hello { incarnation, ..hello(peer) };
+        let welcome = self.core.register(&again, self.now).unwrap();
+        self.poll();
+        welcome.incarnation
+    }
+}
+
+const OTHERS: [crate::id::Peer; 3] = [
+    crate::id::Peer::Source(SourceId::new(3)),
+    crate::id::Peer::Source(SourceId::new(5)),
+    crate::id::Peer::Builder(BuilderId::new(1)),
+];
+
+/// docs/protocol.md RUN-22.
+#[test]
+fn the_events_of_a_builder_that_is_gone_go_to_the_others_in_two_steps() {
+    let mut stage = Stage::running(RunPlan { slots: 4, ..plan(TriggerKind::External) });
+    stage.trigger(8);
+    stage.completes(builder(1), &[1, 3]);
+    stage.sent.clear();
+    stage.core.handle_disconnect(builder(2), "connection reset", stage.now);
+    stage.pass(Duration::from_millis(1900), &OTHERS);
+    assert!(stage.holdings().is_empty(), "it may still write under its lease");
+    stage.trigger(1);
+    assert_eq!(stage.assigned(1), [(1, 9)], "the others go on meanwhile");
+    stage.pass(Duration::from_millis(400), &OTHERS);
+    let rosters: Vec<_> =
+        stage.sent.iter().filter(|(_, message)| matches!(message, Message::Roster(_))).collect();
+    assert_eq!(rosters.len(), 1);
+    let again = stage.reassigned(1);
+    assert_eq!(again.len(), 1, "one slot is free there");
+    assert_eq!((events_of(&again[0]), again[0].epoch, again[0].answer), (vec![2], 100, 1));
+    assert_eq!(again[0].expected, [3, 5]);
+    assert_eq!(stage.holdings(), [(both(), 9, vec![(0, vec![2, 4, 6, 8]), (1, vec![5, 7, 9])])]);
+    stage.says(builder(1), Message::Accepted(Accepted { answer: 1 }));
+    assert_eq!(stage.holdings(), [(both(), 9, vec![(0, vec![4, 6, 8]), (1, vec![2, 5, 7, 9])])]);
+
+    stage.trigger(1);
+    assert_eq!(stage.verdicts(), [(both(), vec![(10, 1, Verdict::Inhibited)])]);
+    stage.completes(builder(1), &[5, 2]);
+    let next: Vec<_> = stage.reassigned(1).iter().flat_map(events_of).collect();
+    assert_eq!(next, [4, 6], "before new triggers");
+    assert_eq!(stage.core.progress().events.lost, 0);
+}
+
+#[test]
+fn a_builder_that_comes_back_in_time_goes_on_with_its_events() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(4);
+    stage.core.handle_disconnect(builder(2), "connection reset", stage.now);
+    stage.pass(Duration::from_millis(500), &OTHERS);
+    assert_eq!(stage.core.register(&hello(builder(2)), stage.now).unwrap_err().reason(), Reason::DuplicateId);
+    stage.sent.clear();
+    assert_eq!(stage.comes_back(builder(2), 1), 1);
+    let again = stage.reassigned(2);
+    assert_eq!((again.len(), events_of(&again[0]), again[0].answer), (1, vec![2, 4], 0));
+    stage.completes(builder(2), &[2, 4]);
+    stage.trigger(2);
+    assert_eq!(stage.assigned(2).len(), 4, "what it may have missed, and new ones");
+    stage.pass(Duration::from_secs(5), &[source(3), source(5), builder(1), builder(2)]);
+    assert_eq!((stage.core.progress().builders_up, stage.core.progress().events.complete), (2, 2));
+}
+
+#[test]
+fn a_frozen_builder_gets_no_events_and_comes_back_as_another() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(2);
+    stage.pass(Duration::from_millis(1300), &OTHERS);
+    stage.sent.clear();
+    stage.trigger(2);
+    assert_eq!((stage.assigned(1), stage.assigned(2)), (vec![(1, 3)], vec![]));
+    stage.completes(builder(2), &[2]);
+    assert_eq!(stage.core.progress().events.complete, 1, "nothing of it was lost");
+    stage.trigger(2);
+    assert_eq!(stage.assigned(2), [(1, 5), (1, 6)]);
+    stage.pass(Duration::from_secs(3), &OTHERS);
+    assert_eq!(stage.dropped, [builder(2)]);
+    assert_eq!(stage.comes_back(builder(2), 1), 2, "its events are with others");
+    stage.sent.clear();
+    stage.completes(builder(1), &[1]);
+    assert_eq!((stage.reassigned(1).len(), stage.reassigned(2).len()), (1, 0), "no lane leads to it yet");
+    stage.says(source(3), Message::Ready(Ready {}));
+    assert!(stage.reassigned(2).is_empty());
+    stage.says(source(5), Message::Ready(Ready {}));
+    assert_eq!(stage.reassigned(2).iter().flat_map(events_of).collect::<Vec<_>>(), [6]);
+}
+
+#[test]
+fn without_any_builder_the_events_wait_and_are_lost_at_last() {
+    for silent in [false, true] {
+        let mut stage = Stage::running(plan(TriggerKind::External));
+        stage.trigger(3);
+        if !silent {
+            stage.core.handle_disconnect(builder(1), "connection reset", stage.now);
+            stage.core.handle_disconnect(builder(2), "connection reset", stage.now);
+        }
+        stage.pass(Duration::from_secs(11), &[source(3), source(5)]);
+        assert_eq!((stage.core.progress().state, stage.core.progress().outstanding), (RunState::Running, 3));
+        stage.pass(Duration::from_secs(if silent { 60 } else { 2 }), &[source(3), source(5)]);
+        if silent {
+            // The network is back after a minute.
+            assert_eq!((stage.comes_back(builder(1), 1), stage.core.progress().events.lost), (2, 0));
+            stage.pass(Duration::from_secs(2), &OTHERS);
+            assert_eq!(stage.reassigned(1).iter().flat_map(events_of).collect::<Vec<_>>(), [1, 2]);
+            continue;
+        }
+        stage.reports(&[]);
+        let report = stage.report.unwrap();
+        assert_eq!((report.exit_code, report.events.lost), (1, 3));
+        assert_eq!(report.failure.as_deref(), Some("no builder is left"));
+        let said = report.problems.join("\n");
+        assert!(said.contains("3 events lost: no builder was left to build them"), "{said}");
+    }
+}
+
+#[test]
+fn a_builder_that_dies_while_the_run_ends_loses_nothing() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(2);
+    stage.core.stop("test", stage.now);
+    stage.core.handle_disconnect(builder(2), "killed", stage.now);
+    stage.pass(Duration::from_millis(2300), &OTHERS);
+    assert_eq!(stage.reassigned(1).iter().flat_map(events_of).collect::<Vec<_>>(), [2]);
+    stage.completes(builder(1), &[1, 2]);
+    stage.reports(&[(1, complete(2))]);
+    let report = stage.report.unwrap();
+    assert_eq!((report.events.complete, report.events.lost, report.builders[1].assigned), (2, 0, 1));
+    assert_eq!((report.exit_code, &report.problems[..]), (0, &[][..]), "built by another: it cost nothing");
+    assert!(report.remarks[0].contains("builder 2 left the run: killed; 1 events"), "{:?}", report.remarks);
+}
+
+#[test]
+fn a_builder_that_dies_with_nothing_in_hand_as_the_run_ends_is_remarked() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(2);
+    stage.completes(builder(1), &[1]);
+    stage.completes(builder(2), &[2]);
+    stage.core.handle_disconnect(builder(2), "killed", stage.now);
+    stage.core.stop("test", stage.now);
+    stage.pass(Duration::from_millis(100), &OTHERS);
+    stage.reports(&[(1, complete(1))]);
+    stage.pass(Duration::from_millis(2300), &OTHERS);
+    let report = stage.report.unwrap();
+    assert_eq!((report.events.complete, report.exit_code, &report.problems[..]), (2, 0, &[][..]));
+    assert!(report.remarks[0].contains("builder 2 left the run: killed; 0 events"), "{:?}", report.remarks);
+}
+
+#[test]
+fn builders_join_and_leave_a_run_that_goes_on() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    let (third, second) = (BuilderId::new(9), BuilderId::new(2));
+    assert_eq!(stage.core.register(&hello(builder(9)), stage.now).unwrap_err().reason(), Reason::UnknownPeer);
+    stage.core.add_builder(third, stage.now).unwrap();
+    assert_eq!(stage.core.add_builder(third, stage.now), Err(ChangeError::KnownBuilder(third)));
+    stage.register(builder(9));
+    let roster = stage.rosters().pop().unwrap();
+    assert_eq!(roster.builders.iter().map(|builder| builder.id).collect::<Vec<_>>(), [1, 2, 9]);
+    stage.trigger(5);
+    assert_eq!(stage.assigned(9), [], "not before lanes lead to it, or a second has passed");
+    stage.pass(Duration::from_millis(1300), &[source(3), source(5), builder(1), builder(2), builder(9)]);
+    stage.trigger(2);
+    assert_eq!(stage.assigned(9), [(2, 6), (2, 7)]);
+
+    stage.core.remove_builder(second, stage.now).unwrap();
+    assert_eq!(stage.core.remove_builder(second, stage.now), Err(ChangeError::UnknownBuilder(second)));
+    stage.sent.clear();
+    stage.completes(builder(2), &[2, 4]);
+    assert_eq!(stage.sent, [(Recipients::Builder(second), Message::Finish(crate::wire::control::Finish {}))]);
+    let own = crate::wire::control::Report {
+        report: Some(crate::wire::control::report::Report::Builder(complete(2))),
+    };
+    stage.says(builder(2), Message::Report(own));
+    assert_eq!(stage.core.progress().builders_up, 2);
+    let homes = stage.holdings();
+    assert_eq!(homes, [(both(), 7, vec![(1, vec![1, 3]), (9, vec![6, 7])])]);
+    stage.core.remove_builder(third, stage.now).unwrap();
+    let last = BuilderId::new(1);
+    assert_eq!(stage.core.remove_builder(last, stage.now), Err(ChangeError::LastBuilder(last)));
+    stage.completes(builder(1), &[1, 3]);
+    stage.completes(builder(9), &[6, 7]);
+    stage.core.stop("test", stage.now);
+    stage.poll();
+    stage.reports(&[(1, complete(2)), (9, complete(2))]);
+    let report = stage.report.unwrap();
+    assert_eq!((report.exit_code, report.events.written), (0, 6), "{:?}", report.problems);
+}
+
+/// docs/protocol.md RUN-21.
+#[test]
+fn events_wait_for_a_source_where_that_is_wanted() {
+    let on_source_loss = SourceLoss::Wait;
+    let mut stage = Stage::running(RunPlan { on_source_loss, ..plan(TriggerKind::External) });
+    stage.trigger(1);
+    stage.core.handle_disconnect(source(3), "killed", stage.now);
+    stage.poll();
+    let roster = stage.rosters().pop().unwrap();
+    assert_eq!((&roster.up[..], &roster.awaited[..]), (&[5][..], &[3][..]));
+    stage.trigger(1);
+    stage.sent.clear();
+    assert_eq!(stage.comes_back(source(3), 0), 2);
+    let first = Recipients::Sources([0].into_iter().collect());
+    assert_eq!(stage.holdings(), [(first, 2, vec![(1, vec![1]), (2, vec![2])])]);
+    stage.trigger(1);
+    stage.sent.clear();
+    stage.says(source(3), Message::Ready(Ready {}));
+    assert!(
+        matches!(&stage.sent[0].1, Message::Roster(roster) if roster.awaited.is_empty() && roster.up == [3, 5])
+    );
+    assert_eq!(stage.holdings(), [(first, 3, vec![(1, vec![1, 3]), (2, vec![2])])]);
+    stage.core.handle_disconnect(source(3), "killed", stage.now);
+    stage.poll();
+    stage.core.stop("test", stage.now);
+    stage.poll();
+    let roster = stage.rosters().pop().unwrap();
+    assert_eq!((&roster.up[..], &roster.awaited[..]), (&[5][..], &[][..]), "the end waits for nobody");
+}
+
+#[test]
+fn a_source_hears_of_those_events_alone_that_expect_it() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(1);
+    stage.core.handle_disconnect(source(3), "cut", stage.now);
+    stage.trigger(1);
+    stage.sent.clear();
+    stage.comes_back(source(3), 1);
+    assert_eq!(
+        stage.holdings(),
+        [(Recipients::Source(SourceId::new(3)), 2, vec![(1, vec![1])])],
+        "event 2 goes on without it"
+    );
+    stage.says(source(3), Message::Ready(Ready {}));
+    stage.trigger(1);
+    assert_eq!(stage.verdicts().last().unwrap(), &(both(), vec![(3, 1, to(1))]));
+}

@@ -1,0 +1,241 @@
+//! States that are written down whole: true ones, and impossible ones.
+
+use core::time::Duration;
+
+use super::super::{
+    RecoverError, RunPlan, RunState, SupervisorCore,
+    outstanding::HOMELESS,
+    tests::{Stage, builder, complete, hello, plan, recovered, source},
+};
+use crate::{
+    trigger::TriggerKind,
+    wire::{
+        control::exception::Outcome,
+        journal::{Blame, BuilderTotals, CauseOfLoss, Entry, Expectation, Totals, entry::What},
+    },
+};
+
+const HUGE: u64 = u64::MAX;
+
+fn journaled() -> RunPlan {
+    RunPlan { journal: true, ..plan(TriggerKind::External) }
+}
+
+/// Nothing is zero: 1 is lost, 2 complete, 5 and 6 inhibited. Source 3 is down. Builder 1 is gone, so that 3 and 7 are nobody's,
+/// and has come anew; builder 2 has 4 and 8.
+fn eventful() -> Stage {
+    let mut stage = Stage::running(journaled());
+    stage.trigger(6);
+    stage.excepts(builder(1), 1, Outcome::Lost, &[]);
+    stage.completes(builder(2), &[2]);
+    stage.core.handle_disconnect(source(3), "killed", stage.now);
+    stage.trigger(2);
+    stage.core.handle_disconnect(builder(1), "killed", stage.now);
+    stage.pass(Duration::from_secs(3), &[source(5), builder(2)]);
+    stage.core.register(&hello(builder(1)), stage.now).unwrap();
+    stage.poll();
+    stage
+}
+
+fn totals(entries: &mut [Entry]) -> &mut Totals {
+    match &mut entries[2].what {
+        Some(What::Totals(totals)) => totals,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_state_that_is_written_down_is_read_again() {
+    let mut stage = eventful();
+    let (events, outstanding) = (stage.core.progress().events, stage.core.progress().outstanding);
+    assert_eq!((events.lost, events.complete, events.inhibited, outstanding), (1, 1, 2, 4));
+    let written = stage.core.snapshot(stage.now);
+    stage.now += Duration::from_secs(1);
+    let by_totals = recovered(&journaled(), &written, stage.now).unwrap();
+    let by_entries = recovered(&journaled(), &stage.journal, stage.now).unwrap();
+    let again = |core: &SupervisorCore| format!("{:#?}", core.snapshot(stage.now));
+    assert_eq!(again(&by_totals), again(&by_entries));
+    assert_eq!((by_totals.progress().events, by_totals.progress().outstanding), (events, outstanding));
+    assert_eq!(by_totals.outstanding.of(HOMELESS).len(), 2);
+}
+
+/// The time before a journal is made shorter counts as well.
+#[test]
+fn a_source_that_was_down_all_the_time_was_down_all_the_time() {
+    let mut stage = Stage::running(journaled());
+    stage.core.handle_disconnect(source(3), "killed", stage.now);
+    stage.trigger(1);
+    let everybody_else = [source(5), builder(1), builder(2)];
+    stage.pass(Duration::from_secs(2), &everybody_else);
+    let mut next = stage.followed_by(&journaled(), stage.core.snapshot(stage.now));
+    next.now += Duration::from_millis(100);
+    let mut stage = next.with_everybody();
+    let seat = &stage.core.sources[0];
+    assert_eq!((seat.down_time, seat.events_without), (Duration::from_millis(2100), 1));
+    stage.trigger(1);
+    assert_eq!(stage.core.progress().sources_up, 2);
+}
+
+#[test]
+fn a_run_that_is_over_or_takes_no_more_triggers_stays_so() {
+    let mut stage = Stage::running(journaled());
+    stage.trigger(1);
+    stage.core.stop("enough", stage.now);
+    stage.poll();
+    // The next supervisor is killed as well, before anybody has come back.
+    let next = stage.followed_by(&journaled(), stage.core.snapshot(stage.now));
+    assert_eq!(next.core.progress().state, RunState::Recovering);
+    let third = next.followed_by(&journaled(), next.core.snapshot(next.now)).with_everybody();
+    assert_eq!(third.core.progress().state, RunState::Stopping);
+
+    stage.completes(builder(1), &[1]);
+    stage.reports(&[(1, complete(1)), (2, complete(0))]);
+    assert!(stage.report.is_some());
+    let over = recovered(&journaled(), &stage.core.snapshot(stage.now), stage.now);
+    assert!(matches!(over, Err(RecoverError::Over(_))), "{over:?}");
+}
+
+/// What is wrong, and what makes it so.
+type Damage = (&'static str, fn(&mut Totals));
+
+fn are_refused(cases: &[Damage]) {
+    let stage = eventful();
+    let good = stage.core.snapshot(stage.now);
+    for (problem, change) in cases {
+        let mut entries = good.clone();
+        change(totals(&mut entries));
+        let Err(RecoverError::Senseless { number: 3, problem: said }) =
+            recovered(&journaled(), &entries, stage.now)
+        else {
+            panic!("{problem}: {:?}", totals(&mut entries));
+        };
+        assert!(said.contains(problem), "{said:?}, not {problem:?}");
+    }
+}
+
+#[test]
+fn impossible_counts_of_events_are_refused() {
+    are_refused(&[
+        ("beyond all counts", |totals| totals.triggered = HUGE),
+        ("more triggers were inhibited", |totals| totals.inhibited = 9),
+        ("more triggers were inhibited", |totals| totals.inhibited = HUGE),
+        ("beyond all counts", |totals| totals.lost = HUGE),
+        ("do not add up", |totals| totals.lost += 1),
+        ("do not add up", |totals| totals.triggered += 1),
+        ("put down to causes", |totals| totals.inhibited -= 1),
+        ("still to come", |totals| totals.started_ns = HUGE),
+        ("still to come", |totals| totals.first_trigger_ns = HUGE),
+        ("still to come", |totals| totals.last_completion_ns = HUGE),
+        ("before the first one", |totals| totals.started_ns = 0),
+        ("put down to causes", |totals| totals.blames[0].inhibited = 3),
+        ("beyond all counts", |totals| totals.blames[0].inhibited = HUGE),
+        ("beyond all counts", |totals| {
+            totals.blames = vec![Blame { inhibited: 1 << 51, ..Blame::default() }; 3]
+        }),
+        ("cause of their loss", |totals| totals.losses[0].events = 2),
+        ("beyond all counts", |totals| totals.losses[0].events = HUGE),
+        ("beyond all counts", |totals| {
+            totals.losses = vec![CauseOfLoss { cause: String::new(), events: 1 << 51 }; 3];
+        }),
+    ]);
+}
+
+#[test]
+fn impossible_peers_are_refused() {
+    fn first(totals: &mut Totals) -> &mut BuilderTotals {
+        &mut totals.builders[0]
+    }
+    are_refused(&[
+        ("beyond all counts", |totals| totals.roster_version = u32::MAX),
+        ("beyond all counts", |totals| {
+            totals.expectations.push(Expectation { version: u32::MAX, sources: vec![] });
+        }),
+        ("no such source", |totals| totals.expectations[0].sources.push(2)),
+        ("no such source", |totals| totals.up.push(u32::MAX)),
+        ("no such source", |totals| totals.awaited.push(2)),
+        ("other sources", |totals| totals.sources.truncate(1)),
+        ("beyond all counts", |totals| totals.sources[0].incarnation = u32::MAX),
+        ("beyond all counts", |totals| totals.sources[0].missing = HUGE),
+        ("beyond all counts", |totals| totals.sources[0].events_without = HUGE),
+        ("not where it was", |totals| totals.builders.swap(0, 1)),
+        ("not where it was", |totals| totals.builders[1] = totals.builders[0].clone()),
+        ("has no totals", |totals| totals.builders.truncate(1)),
+        ("no such builder", |totals| first(totals).id = 65_537),
+        ("more builders", |totals| {
+            let more = |id| BuilderTotals { id, membership: 1, ..BuilderTotals::default() };
+            totals.builders.extend((3..=257).map(more));
+        }),
+        ("beyond all counts", |totals| first(totals).incarnation = u32::MAX),
+        ("without end", |totals| first(totals).listen = "x".repeat(301)),
+        ("beyond all counts", |totals| first(totals).accounted = HUGE),
+        ("no such change", |totals| first(totals).membership = 77),
+        ("than were built", |totals| first(totals).past_written = HUGE),
+    ]);
+}
+
+#[test]
+fn impossible_books_of_builders_are_refused() {
+    use crate::wire::journal::BuilderCounts;
+    fn past(totals: &mut Totals) -> &mut BuilderCounts {
+        totals.builders[0].past.as_mut().unwrap()
+    }
+    fn present(totals: &mut Totals) -> &mut BuilderCounts {
+        totals.builders[1].present.as_mut().unwrap()
+    }
+    are_refused(&[
+        ("beyond all counts", |totals| present(totals).assigned = HUGE),
+        ("beyond all counts", |totals| present(totals).complete = HUGE),
+        ("beyond all counts", |totals| present(totals).moved = HUGE),
+        ("beyond all counts", |totals| present(totals).faults = HUGE),
+        ("more events than it was given", |totals| present(totals).lost = 5),
+        ("more events than it was given", |totals| past(totals).lost_with_it = 1 << 51),
+        ("beyond all counts", |totals| past(totals).rejected = HUGE),
+        // Each of them possible, and not with the events that it has.
+        ("other events", |totals| present(totals).assigned += 1),
+        ("do not add up", |totals| present(totals).complete += 1),
+        ("do not add up", |totals| {
+            past(totals).assigned += 1;
+            past(totals).lost += 1;
+        }),
+    ]);
+}
+
+#[test]
+fn impossible_outstanding_events_are_refused() {
+    fn hold(totals: &mut Totals, events: &[u64]) {
+        totals.held[0].events = events.to_vec();
+        totals.held[0].triggered_ns = vec![1; events.len()];
+    }
+    are_refused(&[
+        ("no such builder", |totals| totals.held[0].builder = 3),
+        ("no such builder", |totals| totals.held[0].builder = u32::MAX),
+        ("was not there", |totals| totals.builders[1].over = true),
+        ("differ in number", |totals| totals.held[0].triggered_ns.push(1)),
+        ("not triggered", |totals| hold(totals, &[0, 4])),
+        ("not triggered", |totals| hold(totals, &[HUGE, 5])),
+        ("not triggered", |totals| hold(totals, &[4, HUGE - 5])),
+        ("assigned twice", |totals| hold(totals, &[4, 0])),
+        ("assigned twice", |totals| totals.held[1] = totals.held[0].clone()),
+        ("roster that is not known", |totals| totals.held[0].version = 9),
+        ("do not add up", |totals| {
+            totals.held.pop();
+        }),
+        ("other events", |totals| totals.held[0].builder = 0),
+        ("other events", |totals| totals.held[0].builder = 1),
+    ]);
+}
+
+#[test]
+fn totals_come_before_everything_else() {
+    let stage = eventful();
+    let good = stage.core.snapshot(stage.now);
+    let twice = [&good[..], &good[2..3]].concat();
+    let fault = recovered(&journaled(), &twice, stage.now).unwrap_err();
+    assert_eq!(fault.to_string().split(": ").nth(1), Some("totals stand before everything else"));
+    let mut late = good.clone();
+    late.insert(2, Entry { what: Some(What::Paused(false)), ..late[0].clone() });
+    assert!(matches!(
+        recovered(&journaled(), &late, stage.now),
+        Err(RecoverError::Senseless { number: 4, .. })
+    ));
+}

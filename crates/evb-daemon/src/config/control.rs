@@ -1,0 +1,47 @@
+//! `[control]`: how run control is reached.
+
+use std::path::PathBuf;
+
+use super::{
+    endpoint::{Endpoint, is_loopback},
+    section::Section,
+};
+
+/// How run control is reached, over HTTP.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControlConfig {
+    /// Where it listens.
+    pub listen: Endpoint,
+    /// The first run begins as soon as every source and builder is there.
+    pub autostart: bool,
+    /// Holds the token that every request must bear; required beyond loopback.
+    pub token_file: Option<PathBuf>,
+}
+
+impl ControlConfig {
+    /// Where `evbd` listens unless it is told otherwise.
+    pub const USUAL: &'static str = "127.0.0.1:7900";
+
+    /// The usual address of loopback, no token.
+    pub fn usual() -> Self {
+        let listen = Endpoint { host: "127.0.0.1".to_owned(), port: 7900 };
+        Self { listen, autostart: false, token_file: None }
+    }
+}
+
+pub(super) fn read(mut section: Section<'_>) -> Option<ControlConfig> {
+    let given = section.has("listen");
+    let listen = section.any_endpoint("listen");
+    let autostart = section.flag("autostart").unwrap_or(false);
+    let token_file = section.text("token_file", "token_file = \"/etc/evb/control.token\"").map(PathBuf::from);
+    let usual = ControlConfig::usual();
+    let listen = if given { listen? } else { usual.listen };
+    if !is_loopback(&listen.host) && token_file.is_none() {
+        let reason =
+            format!("`{}` can be reached from other machines, and there is no `token_file`", listen.host);
+        let remedy = "use 127.0.0.1, or add token_file = \"PATH\" with a secret that only its owner can read";
+        section.refuse("listen", reason, remedy);
+    }
+    section.finish();
+    Some(ControlConfig { listen, autostart, token_file })
+}

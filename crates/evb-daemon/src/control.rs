@@ -1,0 +1,58 @@
+//! Run control over HTTP and JSON: a small server in front of [`RunControl`], on a thread of its own so that no request can
+//! hold the supervisor up.
+
+mod token;
+mod routes;
+mod guard;
+mod listener;
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use evb::run_control::RunControl;
+
+use crate::config::{ControlConfig, Endpoint};
+use guard::Guard;
+
+pub(crate) use token::{Token, TokenError};
+
+/// Requests are answered until the process ends.
+pub(crate) struct Server {
+    address: SocketAddr,
+}
+
+/// Why nobody can give commands.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    /// The token file.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The address.
+    #[error(
+        "error: run control cannot listen on {address}: {reason}; is another evbd running there? `control.listen` chooses another one"
+    )]
+    Listen {
+        /// As configured.
+        address: Endpoint,
+        /// The system's words.
+        reason: io::Error,
+    },
+}
+
+impl Server {
+    /// Listens, and answers from now on.
+    pub(crate) fn start(lead: RunControl, config: &ControlConfig) -> Result<Self, ServerError> {
+        let token = config.token_file.as_deref().map(Token::read).transpose()?;
+        let fault = |reason| ServerError::Listen { address: config.listen.clone(), reason };
+        let bound = std::net::TcpListener::bind((config.listen.host.as_str(), config.listen.port));
+        let bound = bound.map_err(fault)?;
+        let address = bound.local_addr().map_err(fault)?;
+        let guard = Arc::new(Guard::new(token, &config.listen.host));
+        listener::start(bound, lead, guard).map_err(fault)?;
+        Ok(Self { address })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}

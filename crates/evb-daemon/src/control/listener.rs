@@ -1,0 +1,119 @@
+//! Connections: few, short, and none may keep the others waiting.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use evb::run_control::RunControl;
+use evb_net::handshake::RefusalLog;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::{Request, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Mutex, Semaphore},
+    time::timeout,
+};
+
+use super::{
+    guard::Guard,
+    routes::{self, Answer},
+};
+
+/// Connections at a time; more wait in the kernel's queue.
+const CONNECTIONS: usize = 32;
+
+/// How long a client may take for the head of a request, and as long for its body; also between two requests.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a connection lives at most.
+const LIFE: Duration = Duration::from_secs(60);
+
+/// The longest body of a request, bytes.
+const BODY: usize = 4096;
+
+/// The longest head of a request, bytes; the library takes no smaller limit.
+const HEAD: usize = 8192;
+
+struct Desk {
+    lead: RunControl,
+    guard: Arc<Guard>,
+    log: Mutex<RefusalLog>,
+}
+
+/// Answers on a thread of its own until the process ends.
+pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<Guard>) -> io::Result<()> {
+    bound.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let desk = Arc::new(Desk { lead, guard, log: Mutex::new(RefusalLog::new("control")) });
+    std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            match TcpListener::from_std(bound) {
+                Ok(listener) => serve(listener, desk).await,
+                Err(error) => tracing::warn!(%error, "run control cannot be reached"),
+            }
+        });
+    })?;
+    Ok(())
+}
+
+async fn serve(listener: TcpListener, desk: Arc<Desk>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let desk = Arc::clone(&desk);
+                tokio::spawn(async move {
+                    // Whether it ended well or not is the client's affair.
+                    let _ = timeout(LIFE, converse(stream, peer, desk)).await;
+                    drop(place);
+                });
+            }
+            // Out of descriptors, or the client has gone.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, peer: SocketAddr, desk: Arc<Desk>) -> Result<(), hyper::Error> {
+    let service = service_fn(move |request| {
+        let desk = Arc::clone(&desk);
+        async move { Ok::<_, Infallible>(respond(&desk, peer, request).await.into_response()) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_buf_size(HEAD)
+        .max_headers(64)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}
+
+async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> Answer {
+    let (head, body) = request.into_parts();
+    if let Err(answer) = desk.guard.check(&head.method, &head.headers) {
+        desk.log.lock().await.record(peer, &answer.reason());
+        return answer;
+    }
+    let body = match timeout(PATIENCE, Limited::new(body, BODY).collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => {
+            return Answer::turned_away(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the body is broken or too long",
+                "send at most 4096 bytes",
+            );
+        }
+        Err(_) => {
+            return Answer::turned_away(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body did not come in time",
+                "send it at once",
+            );
+        }
+    };
+    let answer = routes::answer(&desk.lead, &head.method, head.uri.path(), &body).await;
+    if head.method != hyper::Method::GET {
+        tracing::info!(%peer, method = %head.method, path = head.uri.path(), status = answer.status.as_u16(), "asked");
+    }
+    answer
+}

@@ -1,0 +1,82 @@
+//! The secret that a request must bear.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use subtle::ConstantTimeEq as _;
+
+/// The shortest that is of any use, and the longest that is taken.
+const LENGTH: std::ops::RangeInclusive<usize> = 16..=512;
+
+/// A secret. Never shown.
+pub(crate) struct Token(String);
+
+/// Why a token file is not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenError {
+    /// It cannot be read.
+    #[error("error: cannot read the token file {path}: {reason}")]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// Others may read or change it.
+    #[error("error: the token file {path} has mode {mode:04o}, so others may read it: `chmod 600 {path}`")]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Not a token.
+    #[error(
+        "error: the token file {path} must hold one line of 16 to 512 printable characters without blanks: `openssl rand -hex 24 > {path}` makes one"
+    )]
+    Malformed {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+impl Token {
+    /// Reads the secret from a file that only its owner has access to.
+    pub(crate) fn read(path: &Path) -> Result<Self, TokenError> {
+        let unreadable = |reason| TokenError::Unreadable { path: path.to_owned(), reason };
+        let file = File::open(path).map_err(unreadable)?;
+        // Of the file that is read, not of what may stand under that name by now.
+        let mode = file.metadata().map_err(unreadable)?.mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            return Err(TokenError::Open { path: path.to_owned(), mode });
+        }
+        let mut text = String::new();
+        file.take(1024).read_to_string(&mut text).map_err(unreadable)?;
+        let token = text.trim_end();
+        if !LENGTH.contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(TokenError::Malformed { path: path.to_owned() });
+        }
+        Ok(Self(token.to_owned()))
+    }
+
+    /// Whether this is it; takes as long for one that is nearly right as for any other of that length.
+    pub(crate) fn is(&self, given: &str) -> bool {
+        self.0.as_bytes().ct_eq(given.as_bytes()).into()
+    }
+
+    /// For the header of a request.
+    pub(crate) fn bearer(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}

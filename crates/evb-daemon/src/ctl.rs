@@ -1,0 +1,233 @@
+//! `evbd ctl`: run control from the command line, over the HTTP of [`crate::control`].
+
+mod client;
+mod table;
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use clap::Subcommand;
+use evb_core::units::{Frequency, parse_duration};
+use serde_json::{Value, json};
+
+use crate::config::{self, ControlConfig};
+use client::{AskError, Client};
+
+/// Exit code of a command that was refused.
+const REFUSED: u8 = 1;
+
+/// Exit code when nobody could be asked: no daemon, wrong address or token, bad arguments.
+const UNREACHABLE: u8 = 2;
+
+/// How often `--watch` and waiting commands look.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How run control is reached, and what is asked.
+#[derive(clap::Args, Debug)]
+pub(crate) struct CtlArguments {
+    /// Where the daemon takes commands.
+    #[arg(long, global = true, value_name = "http://HOST:PORT", conflicts_with = "config")]
+    url: Option<String>,
+    /// Take address and token from the section `[control]` of this configuration.
+    #[arg(long, global = true)]
+    config: Option<PathBuf>,
+    /// The file with the token, if one is required.
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print JSON, as the daemon answers.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    ask: Ask,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum Ask {
+    /// Show state, run, events, rates, sources and builders.
+    Status {
+        /// Show it again and again, until interrupted.
+        #[arg(long)]
+        watch: bool,
+        /// How often, with --watch.
+        #[arg(long, value_parser = parse_duration, default_value = "1 s")]
+        every: Duration,
+    },
+    /// Read the configuration (again), and open the next run to sources and builders.
+    Configure,
+    /// Begin the run.
+    Start,
+    /// Take no triggers for a while.
+    Pause,
+    /// Take triggers again.
+    Resume,
+    /// End the run, and wait until every event is settled.
+    Stop {
+        /// Do not wait.
+        #[arg(long)]
+        no_wait: bool,
+    },
+    /// Give the configuration up, after a failure too.
+    Reset,
+    /// Let a builder take part; start it by `evbd run CONFIG --role builder:ID`.
+    AddBuilder {
+        /// Its id.
+        id: u16,
+    },
+    /// Give a builder no more events; it leaves when it has settled those it has.
+    RemoveBuilder {
+        /// Its id.
+        id: u16,
+    },
+    /// Set the rate of the triggers, as "2 kHz".
+    Rate {
+        /// With its unit.
+        rate: Frequency,
+    },
+}
+
+/// Runs the command.
+pub(crate) fn main(arguments: &CtlArguments) -> ExitCode {
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            match (&error, arguments.json) {
+                (AskError::Refused { answer, .. }, true) => println!("{answer:#}"),
+                (AskError::Refused { answer, .. }, false) => eprint!("{}", table::refusal(answer)),
+                (other, _) => eprintln!("error: {other}"),
+            }
+            match error {
+                AskError::Refused { is_transition: true, .. } => REFUSED.into(),
+                _ => UNREACHABLE.into(),
+            }
+        }
+    }
+}
+
+fn run(arguments: &CtlArguments) -> Result<(), AskError> {
+    let client = client(arguments)?;
+    let post = |what: &str, body: Value| client.ask("POST", what, Some(body));
+    match &arguments.ask {
+        Ask::Status { watch: false, .. } => show(&client.ask("GET", "status", None)?, arguments.json),
+        Ask::Status { watch: true, every } => watch(&client, *every, arguments.json)?,
+        Ask::Stop { no_wait } => {
+            let answer = post("stop", json!({}))?;
+            if *no_wait {
+                say(&answer, arguments.json);
+            } else {
+                settle(&client, arguments.json)?;
+            }
+        }
+        Ask::AddBuilder { id } => {
+            say(&post("builders", json!({ "id": id }))?, arguments.json);
+        }
+        Ask::RemoveBuilder { id } => {
+            say(&client.ask("DELETE", &format!("builders/{id}"), None)?, arguments.json);
+        }
+        Ask::Rate { rate } => {
+            let body = json!({ "rate": rate.to_string() });
+            say(&client.ask("PUT", "trigger", Some(body))?, arguments.json);
+        }
+        command => say(&post(command.name(), json!({}))?, arguments.json),
+    }
+    Ok(())
+}
+
+impl Ask {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Configure => "configure",
+            Self::Start => "start",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Reset => "reset",
+            Self::Stop { .. } => "stop",
+            Self::Status { .. } => "status",
+            Self::AddBuilder { .. } | Self::RemoveBuilder { .. } => "builders",
+            Self::Rate { .. } => "trigger",
+        }
+    }
+}
+
+fn client(arguments: &CtlArguments) -> Result<Client, AskError> {
+    let control = match &arguments.config {
+        Some(path) => {
+            let loaded = config::load(path).map_err(|error| AskError::Operator(error.to_string()))?;
+            loaded.config.control.unwrap_or_else(ControlConfig::usual)
+        }
+        None => ControlConfig::usual(),
+    };
+    let address = match &arguments.url {
+        Some(url) => client::address(url)?,
+        None => control.listen.clone(),
+    };
+    let token_file = arguments.token_file.clone().or(control.token_file);
+    Client::new(address, token_file.as_deref())
+}
+
+fn say(answer: &Value, as_json: bool) {
+    if as_json {
+        println!("{answer:#}");
+    } else {
+        println!("{}", table::line(answer));
+    }
+}
+
+fn show(status: &Value, as_json: bool) {
+    if as_json {
+        println!("{status:#}");
+    } else {
+        print!("{}", table::status(status));
+    }
+}
+
+/// Until interrupted, or until the daemon is gone.
+fn watch(client: &Client, every: Duration, as_json: bool) -> Result<(), AskError> {
+    let terminal = std::io::stdout().is_terminal() && !as_json;
+    loop {
+        let status = client.ask("GET", "status", None)?;
+        if terminal {
+            // Home, and clear to the end: nothing flickers.
+            print!("\x1b[H\x1b[J");
+        }
+        if as_json {
+            println!("{status}");
+        } else {
+            print!("{}", table::status(&status));
+            if !terminal {
+                println!();
+            }
+        }
+        // A reader that has gone ends the watch.
+        if std::io::stdout().flush().is_err() {
+            return Ok(());
+        }
+        sleep(every);
+    }
+}
+
+/// Waits until the run is over, and tells its outcome.
+fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
+    let since = Instant::now();
+    let mut told = false;
+    loop {
+        let status = client.ask("GET", "status", None)?;
+        if status["state"] != "Stopping" {
+            if as_json {
+                println!("{:#}", status["last_run"]);
+            } else {
+                print!("{}", table::outcome(&status));
+            }
+            return Ok(());
+        }
+        if !told && since.elapsed() > LOOK * 4 {
+            told = true;
+            eprintln!("draining: {} events under way", status["survey"]["outstanding"]);
+        }
+        sleep(LOOK / 5);
+    }
+}

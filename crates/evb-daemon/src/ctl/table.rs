@@ -1,0 +1,143 @@
+//! Answers for people.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// What a command did, in a line.
+pub(super) fn line(answer: &Value) -> String {
+    let Some(fields) = answer.as_object() else { return answer.to_string() };
+    let words = fields.iter().map(|(key, value)| match value {
+        Value::String(text) if key == "state" => text.clone(),
+        Value::String(text) => format!("{key} {text}"),
+        other => format!("{key} {other}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Who refused, why, and what to do.
+pub(super) fn refusal(answer: &Value) -> String {
+    let of = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
+    let what = answer["request"].as_str().map_or(String::new(), |request| format!("{request} "));
+    format!("{what}refused by {}: {}\n  {}\n", of("refused_by"), of("reason"), of("remedy"))
+}
+
+/// How the last run ended, and where the system stands.
+pub(super) fn outcome(status: &Value) -> String {
+    let last = &status["last_run"];
+    let mut text = String::new();
+    if !last.is_null() {
+        let _ = writeln!(text, "run {}: {}", last["run"], words(&last["verdict"]));
+    }
+    let _ = writeln!(text, "{}", words(&status["state"]));
+    text
+}
+
+/// Everything, as a table.
+pub(super) fn status(status: &Value) -> String {
+    let mut text = String::new();
+    let survey = &status["survey"];
+    let run = status["run"].as_u64().map_or(String::new(), |run| format!("  run {run}"));
+    let seconds = survey["running_s"].as_f64().unwrap_or(0.0);
+    let time = if seconds > 0.0 { format!("  for {}", clock(seconds)) } else { String::new() };
+    let ready = if status["ready"] == true { "  ready to start" } else { "" };
+    let _ = writeln!(text, "{}{run}{time}{ready}", words(&status["state"]));
+    let waiting = list(&status["waiting_for"]);
+    if !waiting.is_empty() {
+        let _ = writeln!(text, "waiting for  {}", waiting.join(", "));
+    }
+    if seconds > 0.0 {
+        events(&mut text, status);
+    }
+    if let Some(error) = status["last_error"].as_str() {
+        let _ = writeln!(text, "last error   {error}");
+    }
+    let last = &status["last_run"];
+    if !last.is_null() {
+        let _ = writeln!(text, "last run     {}: {}", last["run"], words(&last["verdict"]));
+    }
+    peers(&mut text, survey);
+    text
+}
+
+fn events(text: &mut String, status: &Value) {
+    let (events, rates) = (&status["survey"]["events"], &status["rates"]);
+    let of = |key: &str| events[key].as_u64().unwrap_or(0);
+    let rate = |key: &str| rates[key].as_f64().unwrap_or(0.0);
+    let _ = writeln!(
+        text,
+        "events       {} triggered = {} complete + {} incomplete + {} lost + {} rejected + {} inhibited + {} under way",
+        of("triggered"),
+        of("complete"),
+        of("incomplete"),
+        of("lost"),
+        of("rejected"),
+        of("inhibited"),
+        status["survey"]["outstanding"]
+    );
+    let _ = writeln!(
+        text,
+        "rate         {:.0} triggers/s, {:.0} events/s, {:.1} % dead",
+        rate("triggers_per_s"),
+        rate("events_per_s"),
+        rate("dead_time_fraction") * 100.0
+    );
+    let causes = status["survey"]["dead_time_causes"].as_array();
+    for cause in causes.into_iter().flatten() {
+        let _ = writeln!(text, "dead time    {} by {}", cause["inhibited"], words(&cause["cause"]));
+    }
+}
+
+fn peers(text: &mut String, survey: &Value) {
+    let sources = survey["sources"].as_array().map_or(&[][..], |sources| sources);
+    let builders = survey["builders"].as_array().map_or(&[][..], |builders| builders);
+    if builders.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "\n  {:<12} {:<11} {:>7} {:>12} {:>10} {:>6}",
+        "builder", "is", "slots", "complete", "incompl.", "lost"
+    );
+    for builder in builders {
+        let slots = format!("{}/{}", builder["outstanding"], builder["slots"]);
+        let _ = writeln!(
+            text,
+            "  {:<12} {:<11} {slots:>7} {:>12} {:>10} {:>6}",
+            builder["id"].to_string(),
+            words(&builder["presence"]),
+            builder["complete"].to_string(),
+            builder["incomplete"].to_string(),
+            builder["lost"].to_string()
+        );
+    }
+    let all_well = |source: &&Value| source["presence"] == "up" && source["missing"] == 0;
+    let well = sources.iter().filter(all_well).count();
+    let _ = writeln!(text, "\n  {well} of {} sources are up and missing in no event", sources.len());
+    for source in sources.iter().filter(|source| !all_well(source)) {
+        let _ = writeln!(
+            text,
+            "  source {} is {}, missing in {} events",
+            source["id"],
+            words(&source["presence"]),
+            source["missing"]
+        );
+    }
+}
+
+fn words(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+fn list(value: &Value) -> Vec<&str> {
+    value.as_array().map_or_else(Vec::new, |items| items.iter().filter_map(Value::as_str).collect())
+}
+
+fn clock(seconds: f64) -> String {
+    let whole = seconds as u64;
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{}:{:02} min", whole / 60, whole % 60),
+        _ => format!("{}:{:02}:{:02} h", whole / 3600, whole / 60 % 60, whole % 60),
+    }
+}

@@ -1,0 +1,30 @@
+//! `evbd keygen`: makes a key for `[security] mode = "psk"`.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use evb::PresharedKey;
+
+/// Where the key goes.
+#[derive(clap::Args, Debug)]
+pub(crate) struct KeygenArguments {
+    /// The file to make; only its owner may read it. One that exists is left as it is.
+    file: PathBuf,
+}
+
+/// Runs the command.
+pub(crate) fn main(arguments: &KeygenArguments) -> ExitCode {
+    let made = PresharedKey::generate().and_then(|key| key.write_new(&arguments.file));
+    match made {
+        Ok(()) => {
+            let file = arguments.file.display();
+            println!(
+                "made {file}\ncopy it to all machines of the system (scp -p), and there:\n\n[security]\nmode     = \"psk\"\nkey_file = \"{file}\""
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

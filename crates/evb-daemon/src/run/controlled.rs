@@ -1,0 +1,133 @@
+//! A process that leads run after run and takes commands.
+
+use std::{future::pending, sync::Arc};
+
+use evb::{
+    role::Beats,
+    run_control::{Refusal, RunControl, State},
+};
+
+use super::{
+    RunArguments, RunError,
+    signals::Signals,
+    summary::Publisher,
+    system::{FromFile, THE_CONFIGURATION},
+};
+use crate::{
+    config::{Config, ControlConfig},
+    control::Server,
+    service::Service,
+};
+
+/// Leads until a signal comes. The exit code is that of a run which the signal ended, or 0.
+pub(super) async fn run(
+    arguments: &RunArguments,
+    config: Arc<Config>,
+    control: &ControlConfig,
+    publisher: Publisher,
+) -> Result<u8, RunError> {
+    let service = Service::from_environment(Beats::default());
+    let mut signals = Signals::new()?;
+    let system =
+        FromFile::new(arguments.config.clone(), arguments.roles.clone(), config, service.beats(), publisher);
+    let lead = RunControl::new(system, control.autostart);
+    let server =
+        Server::start(lead.clone(), control).map_err(|error| RunError::Operator(error.to_string()))?;
+    if !arguments.quiet {
+        let reach = if arguments.control { "" } else { " --config CONFIG" };
+        eprintln!("run control at http://{}/v1; try: evbd ctl{reach} status", server.address());
+    }
+    // Shown before any command can be given.
+    let shown = (!arguments.quiet).then(|| tokio::spawn(show(lead.clone())));
+    lead.configure().await.map_err(not_configured)?;
+    let code = tokio::select! {
+        code = until_closed(&lead, &mut signals, &service) => code,
+        () = service.attend(|| line(lead.clone())) => 0,
+    };
+    if let Some(shown) = shown {
+        shown.abort();
+    }
+    Ok(code)
+}
+
+/// A file that is wrong does not get better by trying again, as whoever starts this program may do; an address or a journal that another
+/// process has not let go of yet may.
+fn not_configured(refusal: Refusal) -> RunError {
+    match refusal.refused_by == THE_CONFIGURATION {
+        true => RunError::Operator(refusal.to_string()),
+        false => RunError::Supervisor(refusal.to_string()),
+    }
+}
+
+/// Waits for a signal, and then for the end of what is under way.
+async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Service) -> u8 {
+    let mut watch = lead.watch();
+    let mut hosting = lead.watch();
+    tokio::select! {
+        () = signals.next() => {}
+        _ = watch.wait_for(|_| false) => {}
+        () = async {
+            // An error is the end of the leading, which the other branch sees.
+            if hosting.wait_for(|shown| shown.is_hosting).await.is_ok() {
+                service.ready();
+            }
+            pending::<()>().await;
+        } => {}
+    }
+    service.stopping();
+    let was_running =
+        !matches!(watch.borrow().state, State::Unconfigured | State::Configured | State::Failed);
+    // Over already is as good.
+    let _ = lead.close("interrupted by a signal").await;
+    tokio::select! {
+        () = async { while watch.changed().await.is_ok() {} } => {}
+        // Leaves from within.
+        () = signals.next() => {}
+    }
+    let code = watch.borrow().last_run.as_ref().map_or(0, |report| report.exit_code);
+    if was_running { code } else { 0 }
+}
+
+/// The state in a line, for the service manager.
+async fn line(lead: RunControl) -> String {
+    let Ok(status) = lead.status().await else { return "ending".to_owned() };
+    let run = status.run.map_or(String::new(), |run| format!(", run {run}"));
+    let mut line = format!("{}{run}", status.state);
+    if let Some(survey) = status.survey.filter(|survey| survey.running_s > 0.0) {
+        let events = &survey.events;
+        line += &format!(
+            ": {} events complete, {} incomplete, {} lost, {:.0}/s",
+            events.complete, events.incomplete, events.lost, status.rates.events_per_s
+        );
+    }
+    if !status.waiting_for.is_empty() {
+        line += &format!(", waiting for {}", status.waiting_for.join(", "));
+    }
+    line
+}
+
+/// A line for each change of state.
+async fn show(lead: RunControl) {
+    let mut shown = lead.watch();
+    let mut before = (State::Unconfigured, None);
+    loop {
+        let now = {
+            let shown = shown.borrow_and_update();
+            (shown.state, shown.last_error.clone())
+        };
+        if now.0 != before.0 {
+            let run = lead.status().await.ok().and_then(|status| status.run);
+            let run = run.map_or(String::new(), |run| format!(", run {run}"));
+            eprintln!("{}{run}", now.0);
+        }
+        if now.1 != before.1
+            && let Some(error) = &now.1
+        {
+            eprintln!("  {error}");
+        }
+        before = now;
+        if shown.changed().await.is_err() {
+            return;
+        }
+    }
+}

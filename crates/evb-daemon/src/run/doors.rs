@@ -1,0 +1,37 @@
+//! What lets in whoever reaches it, key or none: said before a run.
+
+#[cfg(test)]
+mod tests;
+
+use crate::config::{Config, Endpoint, Input, SecurityMode, TriggerConfig, is_loopback};
+
+/// What lets in whoever reaches it from beyond this machine, in sentences for the log.
+pub(super) fn open_doors(config: &Config) -> Vec<String> {
+    let mut doors = Vec::new();
+    let is_open = |listen: &Endpoint| !is_loopback(&listen.host);
+    let listeners = std::iter::once(&config.supervisor.listen)
+        .chain(config.builders.iter().map(|builder| &builder.listen));
+    if config.security == SecurityMode::None
+        && let Some(listen) = listeners.into_iter().find(|listen| is_open(listen))
+    {
+        doors.push(format!(
+            "security.mode = \"none\": whoever reaches {listen} and the like can take part; on a network that others use, write mode = \"psk\" (evbd keygen)"
+        ));
+    }
+    if let TriggerConfig::External { listen, .. } = &config.supervisor.trigger
+        && is_open(listen)
+    {
+        doors.push(format!("triggers come from whoever reaches {listen}: no key protects that port"));
+    }
+    for source in &config.sources {
+        if let Input::Tcp { listen } = &source.input
+            && is_open(listen)
+        {
+            let id = source.id;
+            doors.push(format!(
+                "source {id} takes fragments from whoever reaches {listen}: no key protects that port"
+            ));
+        }
+    }
+    doors
+}

@@ -1,0 +1,157 @@
+//! The roles of one run in this process.
+
+use std::sync::Arc;
+
+use evb::{
+    role::RunOutcome,
+    run_control::Role,
+    supervisor::{Supervisor, SupervisorConfig, SupervisorHandle},
+};
+use evb_core::{
+    id::{Peer, RunNumber},
+    ledger::RunReport,
+};
+use tokio::task::JoinSet;
+
+use super::{
+    RunError,
+    build::{self, Shared},
+    progress, roles,
+    signals::{LEFT, Signals},
+};
+use crate::{config::Config, service::Service};
+
+/// Runs a whole system in this process, without progress or signals, and returns its closed ledger.
+pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
+    let config = Arc::new(config);
+    let hosted = roles::hosted(&[], &config)?;
+    let number = build::run_number(&config, &hosted)?;
+    let shared = Shared { executor: build::executor(&config, &hosted)?.map(Arc::new), ..Shared::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let mut host = Host::start(Arc::clone(&config), &hosted, number, shared).await?;
+        host.join_all().await?;
+        host.outcome().await
+    })?;
+    match ended {
+        Ended::Closed(report) => Ok(*report),
+        Ended::Part(_) => Err(RunError::Supervisor("it was not hosted".to_owned())),
+    }
+}
+
+/// What this process knows when its run is over.
+pub(super) enum Ended {
+    /// It hosted the supervisor: the closed ledger.
+    Closed(Box<RunReport>),
+    /// It hosted others: the counters of its roles.
+    Part(Vec<(Peer, RunOutcome)>),
+}
+
+/// The roles of this process.
+pub(super) struct Host {
+    supervisor: Option<(SupervisorHandle, tokio::task::JoinHandle<Result<RunReport, RunError>>)>,
+    peers: JoinSet<Result<Role, RunError>>,
+    joined: Vec<Role>,
+    /// How many events the run is to have, if that is said.
+    events: Option<u64>,
+}
+
+impl Host {
+    pub(super) async fn start(
+        config: Arc<Config>,
+        hosted: &[Peer],
+        number: Option<RunNumber>,
+        shared: Shared,
+    ) -> Result<Self, RunError> {
+        let mut supervisor = None;
+        if hosted.contains(&Peer::Supervisor) {
+            let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
+            let bound = Supervisor::bind(SupervisorConfig {
+                beats: shared.beats.clone(),
+                ..build::supervisor(&config, number)?
+            })
+            .await
+            .map_err(|error| fault(&error))?;
+            let handle = bound.handle();
+            let run =
+                async move { bound.run().await.map_err(|error| RunError::Supervisor(error.to_string())) };
+            supervisor = Some((handle, tokio::spawn(run)));
+        }
+        let mut peers = JoinSet::new();
+        for peer in hosted.iter().copied().filter(|peer| *peer != Peer::Supervisor) {
+            let (config, shared) = (Arc::clone(&config), shared.clone());
+            peers.spawn(async move { build::join(&config, &shared, peer).await });
+        }
+        Ok(Self { supervisor, peers, joined: Vec::new(), events: config.run.events })
+    }
+
+    /// Waits for the end of the run, through signals.
+    pub(super) async fn finish(&mut self, quiet: bool, service: &Service) -> Result<Ended, RunError> {
+        let mut signals = Signals::new()?;
+        let display = self.supervisor.as_ref().filter(|_| !quiet).map(|(handle, _)| handle.clone());
+        let display = display.map(|handle| tokio::spawn(progress::show(handle, self.events)));
+        let ended = loop {
+            let end = async {
+                self.join_all().await?;
+                service.ready();
+                self.outcome().await
+            };
+            tokio::select! {
+                ended = end => break ended,
+                () = signals.next() => {}
+            }
+            service.stopping();
+            self.stop("interrupted by a signal").await;
+        };
+        if let Some(display) = display {
+            display.abort();
+            // Aborted on purpose.
+            let _ = display.await;
+        }
+        ended
+    }
+
+    /// A line about the run, whenever it is asked for.
+    pub(super) fn look(&self) -> impl Fn() -> String + use<> {
+        let progress = self.supervisor.as_ref().map(|(handle, _)| handle.progress());
+        move || match &progress {
+            Some(progress) => progress::line(&progress.borrow()),
+            None => "taking part in a run".to_owned(),
+        }
+    }
+
+    pub(super) async fn join_all(&mut self) -> Result<(), RunError> {
+        while let Some(joined) = self.peers.join_next().await {
+            let joined = joined.map_err(|error| RunError::Supervisor(error.to_string()))?;
+            self.joined.push(joined?);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn outcome(&mut self) -> Result<Ended, RunError> {
+        let mut parts = Vec::new();
+        for role in &self.joined {
+            let peer = role.peer();
+            let outcome = role.finished().await.map_err(|error| RunError::Role { peer, error })?;
+            parts.push((peer, outcome));
+        }
+        match &mut self.supervisor {
+            Some((_, run)) => {
+                let report = run.await.map_err(|error| RunError::Supervisor(error.to_string()))??;
+                Ok(Ended::Closed(Box::new(report)))
+            }
+            None => Ok(Ended::Part(parts)),
+        }
+    }
+
+    pub(super) async fn stop(&self, cause: &str) {
+        match &self.supervisor {
+            // Over already is as good.
+            Some((handle, _)) => drop(handle.stop(cause).await),
+            // Nothing has joined a run yet.
+            None if self.joined.is_empty() => std::process::exit(LEFT),
+            // One would do, but before a run begins each asks for itself.
+            None => self.joined.iter().for_each(|role| role.stop(cause)),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A process of sources and builders that join run after run; another one leads.
+
+use std::{future::ready, sync::Arc, time::Duration};
+
+use evb::role::Beats;
+use evb_core::id::Peer;
+use tokio::sync::watch;
+
+use super::{
+    RunArguments, RunError,
+    build::{self, Shared},
+    host::{Ended, Host},
+    roles,
+    signals::Signals,
+    summary::Publisher,
+};
+use crate::{check, config::Config, memory::machine_memory, service::Service};
+
+/// A supervisor may be away for as long as it likes.
+const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+/// After a run that failed: so that a cause that stays does not keep a core and the log busy.
+const RESPITE: Duration = Duration::from_secs(1);
+
+/// What a process takes part with, by the configuration as it was last.
+struct Part {
+    config: Arc<Config>,
+    hosted: Vec<Peer>,
+    shared: Shared,
+}
+
+impl Part {
+    fn of(config: Arc<Config>, beats: Beats, arguments: &RunArguments) -> Result<Self, RunError> {
+        let hosted = roles::hosted(&arguments.roles, &config)?;
+        let executor = build::executor(&config, &hosted)?.map(Arc::new);
+        let mut config = config;
+        Arc::make_mut(&mut config).supervisor.start_timeout = PATIENCE;
+        Ok(Self { config, hosted, shared: Shared { executor, beats } })
+    }
+
+    /// The file may have changed since; one that makes no sense leaves all as it was.
+    fn renew(&mut self, arguments: &RunArguments) {
+        let renewed = match check::admit(&arguments.config, machine_memory()) {
+            Ok(admitted) => Self::of(Arc::new(admitted.config), self.shared.beats.clone(), arguments),
+            Err(error) => Err(RunError::Operator(error.to_string())),
+        };
+        match renewed {
+            Ok(part) => *self = part,
+            Err(error) => {
+                tracing::warn!(%error, "the configuration is of no use now; the old one stays in force")
+            }
+        }
+    }
+}
+
+/// Joins run after run until a signal comes. The exit code is that of a run which the signal ended, or 0.
+pub(super) async fn run(
+    arguments: &RunArguments,
+    config: Arc<Config>,
+    publisher: Publisher,
+) -> Result<u8, RunError> {
+    let service = Service::from_environment(Beats::default());
+    let part = Part::of(config, service.beats(), arguments)?;
+    let (say, said) = watch::channel("waiting for the supervisor");
+    tokio::select! {
+        code = take_part(arguments, part, &publisher, &service, &say) => code,
+        () = service.attend(|| ready((*said.borrow()).to_owned())) => Ok(0),
+    }
+}
+
+async fn take_part(
+    arguments: &RunArguments,
+    mut part: Part,
+    publisher: &Publisher,
+    service: &Service,
+    say: &watch::Sender<&'static str>,
+) -> Result<u8, RunError> {
+    let mut signals = Signals::new()?;
+    loop {
+        say.send_replace("waiting for the supervisor");
+        let mut host = Host::start(Arc::clone(&part.config), &part.hosted, None, part.shared.clone()).await?;
+        let joined = tokio::select! {
+            joined = host.join_all() => joined,
+            () = signals.next() => {
+                service.stopping();
+                return Ok(0);
+            }
+        };
+        let mut stopping = false;
+        let ended = match joined {
+            Ok(()) => {
+                service.ready();
+                say.send_replace("taking part in a run");
+                loop {
+                    tokio::select! {
+                        ended = host.outcome() => break ended,
+                        () = signals.next() => {
+                            stopping = true;
+                            service.stopping();
+                            host.stop("interrupted by a signal").await;
+                        }
+                    }
+                }
+            }
+            Err(error) => Err(error),
+        };
+        let code = match &ended {
+            Ok(ended @ Ended::Part(_)) => publisher.publish_end(ended)?,
+            Ok(Ended::Closed(report)) => report.exit_code,
+            // Before the run began, leaving is what ends the connection.
+            Err(_) if stopping => 0,
+            Err(error) => {
+                tracing::warn!(%error, "joining the next run");
+                tokio::time::sleep(RESPITE).await;
+                1
+            }
+        };
+        if stopping {
+            return Ok(code);
+        }
+        part.renew(arguments);
+    }
+}

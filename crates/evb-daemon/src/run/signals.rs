@@ -1,0 +1,35 @@
+//! SIGINT and SIGTERM: once to drain, twice to leave.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Exit code of a process that left before its ledger was closed, as a shell counts SIGINT.
+pub(super) const LEFT: i32 = 130;
+
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    seen: u32,
+}
+
+impl Signals {
+    pub(super) fn new() -> io::Result<Self> {
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, seen: 0 })
+    }
+
+    /// The first signal; the second one ends the process here.
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+        self.seen += 1;
+        if self.seen > 1 {
+            eprintln!("interrupted again: leaving at once; the ledger stays open");
+            std::process::exit(LEFT);
+        }
+        eprintln!("stopping: no more triggers, then what is under way is built (again to leave at once)");
+    }
+}

@@ -1,0 +1,115 @@
+//! A system by its configuration file, for run control.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use super::{
+    RunError,
+    build::{self, Shared},
+    roles::{self, RoleArgument},
+    summary::Publisher,
+};
+use crate::{check, config::Config, memory::machine_memory};
+use evb::{
+    role::Beats,
+    run_control::{Joining, System, SystemError},
+    supervisor::{RunPlan, SupervisorConfig},
+};
+use evb_core::{
+    id::{Peer, RunNumber},
+    ledger::RunReport,
+};
+
+/// What the file says, read anew at every `configure`.
+pub(super) struct FromFile {
+    path: PathBuf,
+    roles: Vec<RoleArgument>,
+    /// In force; the first one was read before anything started.
+    config: Arc<Config>,
+    fresh: bool,
+    hosted: Vec<Peer>,
+    shared: Shared,
+    last: Option<RunNumber>,
+    publisher: Publisher,
+}
+
+impl FromFile {
+    pub(super) fn new(
+        path: PathBuf,
+        roles: Vec<RoleArgument>,
+        config: Arc<Config>,
+        beats: Beats,
+        publisher: Publisher,
+    ) -> Self {
+        let shared = Shared { executor: None, beats };
+        Self { path, roles, config, fresh: true, hosted: Vec::new(), shared, last: None, publisher }
+    }
+
+    fn read(&mut self) -> Result<Arc<Config>, SystemError> {
+        if std::mem::take(&mut self.fresh) {
+            return Ok(Arc::clone(&self.config));
+        }
+        let admitted = check::admit(&self.path, machine_memory());
+        let admitted = admitted.map_err(|error| refused(&error, "mend the file, then configure"))?;
+        if !admitted.warnings.is_empty() {
+            tracing::warn!(warnings = %admitted.warnings, "the configuration has warnings");
+        }
+        Ok(Arc::new(admitted.config))
+    }
+}
+
+/// Who refuses what the file says.
+pub(super) const THE_CONFIGURATION: &str = "the configuration";
+
+fn refused(error: &dyn std::fmt::Display, remedy: &str) -> SystemError {
+    SystemError::new(THE_CONFIGURATION, error.to_string(), remedy)
+}
+
+impl System for FromFile {
+    fn configure(&mut self) -> Result<(), SystemError> {
+        let config = self.read()?;
+        let remedy = "mend the file, then configure";
+        let fault = |error: RunError| refused(&error, remedy);
+        let hosted = roles::hosted(&self.roles, &config).map_err(fault)?;
+        let executor = build::executor(&config, &hosted).map_err(fault)?;
+        if let Some(choice) = &executor {
+            tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "departures");
+        }
+        (self.config, self.hosted, self.shared.executor) = (config, hosted, executor.map(Arc::new));
+        Ok(())
+    }
+
+    fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
+        let number = build::next_number(&self.config, self.last)
+            .map_err(|error| refused(&error, "make the directories of the sinks readable"))?;
+        let config = build::supervisor(&self.config, Some(number))
+            .map_err(|error| refused(&error, "make the key file readable to this user alone"))?;
+        Ok(SupervisorConfig { beats: self.shared.beats.clone(), ..config })
+    }
+
+    fn join(&mut self, _supervisor: SocketAddr, plan: &RunPlan) -> Vec<Joining> {
+        let takes_part = |peer: &Peer| match peer {
+            Peer::Supervisor => false,
+            Peer::Source(id) => plan.sources.contains(id),
+            Peer::Builder(id) => plan.builders.contains(id),
+        };
+        let here = self.hosted.iter().copied().filter(takes_part);
+        here.map(|peer| {
+            let (config, shared) = (Arc::clone(&self.config), self.shared.clone());
+            let join = async move {
+                let joined = build::join(&config, &shared, peer).await;
+                joined.map_err(|error| {
+                    SystemError::new(peer.to_string(), error.to_string(), "mend it, then reset and configure")
+                })
+            };
+            Box::pin(join) as Joining
+        })
+        .collect()
+    }
+
+    fn ended(&mut self, report: &RunReport) {
+        self.last = Some(RunNumber::new(report.run));
+        if let Err(error) = self.publisher.publish(report, true) {
+            tracing::warn!(%error, "no summary");
+        }
+    }
+}

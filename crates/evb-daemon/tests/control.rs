@@ -1,0 +1,385 @@
+//! Run control as people and programs use it: `evbd` in processes of their own, `evbd ctl`, and bare HTTP.
+#![allow(clippy::unwrap_used)] // an error here is a failed test
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
+
+/// A configuration in a directory of its own, and processes by it.
+struct System {
+    dir: tempfile::TempDir,
+    control: u16,
+    processes: Vec<(String, Child)>,
+}
+
+impl System {
+    /// Two sources, builders 1 and 2, files; `control` stands within `[control]`.
+    fn new(control: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // Bound together, so that they differ.
+        let free: Vec<_> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports: Vec<u16> = free.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+        let out = dir.path().join("out");
+        let text = format!(
+            r#"
+[supervisor]
+listen  = "127.0.0.1:{}"
+trigger = {{ kind = "periodic", rate = "1 kHz" }}
+[control]
+listen = "127.0.0.1:{}"
+{}
+[[source]]
+ids    = "1-2"
+input = {{ kind = "generator", size = "1 kB" }}
+[[builder]]
+id     = 1
+listen = "127.0.0.1:{}"
+sink   = {{ kind = "file", path = "{out}" }}
+[[builder]]
+id     = 2
+listen = "127.0.0.1:{}"
+sink   = {{ kind = "file", path = "{out}" }}
+"#,
+            ports[0],
+            ports[1],
+            control.replace("DIR", dir.path().to_str().unwrap()),
+            ports[2],
+            ports[3],
+            out = out.display()
+        );
+        std::fs::write(dir.path().join("evb.toml"), text).unwrap();
+        Self { dir, control: ports[1], processes: Vec::new() }
+    }
+
+    fn config(&self) -> PathBuf {
+        self.dir.path().join("evb.toml")
+    }
+
+    fn launch(&mut self, name: &str, roles: &[&str]) {
+        let mut command = Command::new(EVBD);
+        command.args(["run", "--quiet"]).arg(self.config()).stderr(Stdio::null()).stdout(Stdio::null());
+        for role in roles {
+            command.args(["--role", role]);
+        }
+        self.processes.push((name.to_owned(), command.spawn().unwrap()));
+    }
+
+    /// Ends a process by SIGTERM; its exit code.
+    fn end(&mut self, name: &str) -> Option<i32> {
+        let place = self.processes.iter().position(|(known, _)| known == name).unwrap();
+        let (_, mut child) = self.processes.remove(place);
+        let killed = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
+        assert!(killed.unwrap().success());
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < until, "{name} does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn ctl(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(EVBD);
+        command.arg("ctl").arg("--config").arg(self.config()).args(words).output().unwrap()
+    }
+
+    /// A command that must be carried out.
+    fn does(&self, words: &[&str]) -> String {
+        let output = self.ctl(words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.does(&["status", "--json"])).unwrap()
+    }
+
+    fn wait_for(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let output = self.ctl(&["status", "--json"]);
+            if output.status.success() {
+                let status = serde_json::from_slice(&output.stdout).unwrap();
+                if is(&status) {
+                    return status;
+                }
+                assert!(Instant::now() < until, "never {what}: {status:#}");
+            }
+            assert!(Instant::now() < until, "never {what}: {}", String::from_utf8_lossy(&output.stderr));
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Sends these bytes, and reads what comes until the end.
+    fn raw(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.control)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn asks(&self, line: &str, headers: &str, body: &str) -> (u16, Value) {
+        let host = if headers.contains("Host:") { "" } else { "Host: localhost\r\n" };
+        let length = body.len();
+        let answer = self.raw(&format!(
+            "{line} HTTP/1.1\r\n{host}{headers}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        let status = answer.split(' ').nth(1).unwrap_or_else(|| panic!("{answer}")).parse().unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}")))
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.processes {
+            // Ended already is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+const JSON: &str = "Content-Type: application/json\r\n";
+
+#[test]
+fn roles_on_other_hosts_join_run_after_run() {
+    let mut system = System::new("");
+    system.launch("supervisor", &["supervisor"]);
+    system.launch("sources", &["source:1", "source:2"]);
+    system.launch("one", &["builder:1"]);
+    system.wait_for("waiting", |status| status["waiting_for"] == json!(["builder 2"]));
+    let refused = system.ctl(&["start"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        words.contains("refused by builder 2: not registered") && words.contains("--role builder:2"),
+        "{words}"
+    );
+    system.launch("two", &["builder:2"]);
+    for run in 1..=3 {
+        let status = system.wait_for("ready", |status| status["ready"] == true);
+        assert_eq!(status["run"], run);
+        assert_eq!(system.does(&["start"]), "Running\n");
+        system.wait_for("built", |status| status["survey"]["events"]["complete"].as_u64() > Some(50));
+        assert_eq!(system.does(&["pause"]), "Paused\n");
+        assert_eq!(system.does(&["rate", "500 Hz"]), "rate 500 Hz\n");
+        assert_eq!(system.does(&["resume"]), "Running\n");
+        let outcome = system.does(&["stop"]);
+        assert!(
+            outcome.starts_with(&format!("run {run}: ")) && outcome.ends_with("Configured\n"),
+            "{outcome}"
+        );
+        let last = system.status()["last_run"].clone();
+        assert_eq!((last["run"].as_u64(), last["exit_code"].as_u64()), (Some(run), Some(0)), "{last:#}");
+        if run == 1 {
+            // A process may be replaced between runs.
+            assert_eq!(system.end("one"), Some(0));
+            system.wait_for("gone", |status| status["waiting_for"] == json!(["builder 1"]));
+            system.launch("one", &["builder:1"]);
+        }
+    }
+    for name in ["sources", "one", "two", "supervisor"] {
+        assert_eq!(system.end(name), Some(0), "{name}");
+    }
+    let out = system.dir.path().join("out");
+    let verified = Command::new(EVBD).args(["verify", "--json"]).arg(&out).output().unwrap();
+    assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
+    let mut runs: Vec<String> = std::fs::read_dir(&out)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().to_str().unwrap()[..9].to_owned())
+        .collect();
+    runs.sort();
+    assert_eq!(runs, ["run000001", "run000001", "run000002", "run000002", "run000003", "run000003"]);
+}
+
+#[test]
+fn builders_come_and_go_in_a_run() {
+    let mut system = System::new("");
+    system.launch("most", &["supervisor", "source:1", "source:2", "builder:1"]);
+    system.wait_for("there", |_| true);
+    system.does(&["remove-builder", "2"]);
+    system.wait_for("ready", |status| status["ready"] == true);
+    system.does(&["start"]);
+    let complete = |status: &Value, id: u64| {
+        let builders = status["survey"]["builders"].as_array().unwrap().iter();
+        let mut of_id = builders.filter(|builder| builder["id"] == id);
+        of_id.next().map_or(0, |builder| builder["complete"].as_u64().unwrap())
+    };
+    system.wait_for("built", |status| complete(status, 1) > 50);
+    // Who is not wanted yet waits at the door.
+    system.launch("two", &["builder:2"]);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(complete(&system.status(), 2), 0);
+    assert_eq!(system.does(&["add-builder", "2"]), "builder 2\n");
+    system.wait_for("built by the new one", |status| complete(status, 2) > 50);
+    assert_eq!(system.does(&["remove-builder", "1"]), "builder 1\n");
+    let left = complete(
+        &system.wait_for("idle", |status| {
+            let builders = status["survey"]["builders"].as_array().unwrap();
+            builders.iter().all(|builder| builder["id"] != 1 || builder["outstanding"] == 0)
+        }),
+        2,
+    );
+    system.wait_for("built by the one that is left", |status| complete(status, 2) > left + 100);
+    let outcome = system.does(&["stop"]);
+    let last = system.status()["last_run"].clone();
+    assert_eq!(last["events"]["lost"], 0, "{outcome}{last:#}");
+    assert_eq!(last["events"]["incomplete"], 0, "{outcome}{last:#}");
+    let (assigned, complete) = (&last["events"]["assigned"], &last["events"]["complete"]);
+    assert_eq!(assigned, complete);
+    let out = system.dir.path().join("out");
+    let verified = Command::new(EVBD).args(["verify", "--json"]).arg(&out).output().unwrap();
+    let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert_eq!(&verified["runs"][0]["complete"], complete);
+    assert_eq!(verified["runs"][0]["duplicates"]["total"], 0);
+}
+
+#[test]
+fn a_signal_in_a_run_drains_it_and_its_code_is_the_exit_code() {
+    let mut system = System::new("autostart = true");
+    system.launch("all", &[]);
+    system.wait_for("running", |status| status["survey"]["events"]["complete"].as_u64() > Some(20));
+    assert_eq!(system.end("all"), Some(0));
+    let unreachable = system.ctl(&["status"]);
+    assert_eq!(unreachable.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unreachable.stderr).contains("is evbd running there"));
+}
+
+#[test]
+fn every_illegal_command_is_a_conflict_that_says_who_why_and_what_to_do() {
+    let mut system = System::new("");
+    system.launch("all", &[]);
+    system.wait_for("ready", |status| status["ready"] == true);
+    let refused = |command: &str, by: &str| {
+        let (code, answer) = system.asks(&format!("POST /v1/{command}"), JSON, "");
+        assert_eq!((code, answer["refused_by"].as_str()), (409, Some(by)), "{command}: {answer}");
+        for key in ["request", "reason", "remedy"] {
+            assert!(answer[key].as_str().is_some_and(|text| text.len() > 3), "{answer}");
+        }
+    };
+    let done = |command: &str, state: &str| {
+        let (code, answer) = system.asks(&format!("POST /v1/{command}"), JSON, "");
+        assert_eq!((code, answer), (200, json!({ "state": state })), "{command}");
+    };
+    let _ = ["pause", "resume", "stop"].map(|command| refused(command, "state Configured"));
+    done("configure", "Configured");
+    done("start", "Running");
+    let _ = ["configure", "start", "resume", "reset"].map(|command| refused(command, "state Running"));
+    done("pause", "Paused");
+    let _ = ["configure", "start", "pause", "reset"].map(|command| refused(command, "state Paused"));
+    done("resume", "Running");
+    done("stop", "Stopping");
+    system.wait_for("settled", |status| status["state"] == "Configured");
+    done("reset", "Unconfigured");
+    let _ =
+        ["start", "pause", "resume", "stop", "reset"].map(|command| refused(command, "state Unconfigured"));
+    // A file that became bad refuses by name and line, and nothing changes.
+    let good = std::fs::read_to_string(system.config()).unwrap();
+    std::fs::write(system.config(), good.replace("1 kHz", "1 furlong")).unwrap();
+    let (code, answer) = system.asks("POST /v1/configure", JSON, "");
+    assert_eq!((code, answer["refused_by"].as_str()), (409, Some("the configuration")), "{answer}");
+    assert!(answer["reason"].as_str().unwrap().contains("supervisor.trigger.rate"), "{answer}");
+    std::fs::write(system.config(), good).unwrap();
+    done("configure", "Configured");
+}
+
+#[test]
+fn strangers_are_turned_away() {
+    let mut system = System::new("");
+    system.launch("all", &[]);
+    system.wait_for("there", |_| true);
+    let cases = [
+        ("POST /v1/start", "Host: evil.example\r\n", "", 403),
+        ("GET /v1/status", "Host: evil.example:7900\r\n", "", 403),
+        (
+            "POST /v1/start",
+            "Host: localhost\r\nOrigin: http://evil.example\r\nContent-Type: application/json\r\n",
+            "",
+            403,
+        ),
+        ("POST /v1/start", "Host: localhost\r\nOrigin: null\r\nContent-Type: application/json\r\n", "", 403),
+        ("POST /v1/start", "", "", 415),
+        ("POST /v1/start", "Content-Type: text/plain\r\n", "{}", 415),
+        ("PUT /v1/trigger", "Content-Type: application/x-www-form-urlencoded\r\n", "rate=1", 415),
+        ("PUT /v1/trigger", JSON, "{\"rate\": \"50\"}", 400),
+        ("PUT /v1/trigger", JSON, "{\"rat\": \"50 Hz\"}", 400),
+        ("POST /v1/builders", JSON, "{\"id\": 70000}", 400),
+        ("DELETE /v1/builders/x", "", "", 404),
+        ("GET /v1/start", "", "", 405),
+        ("GET /v2/status", "", "", 404),
+        ("GET /", "", "", 404),
+    ];
+    for (line, headers, body, wanted) in cases {
+        let (code, answer) = system.asks(line, headers, body);
+        assert_eq!(code, wanted, "{line} {headers}: {answer}");
+        assert!(answer["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{answer}");
+    }
+    let (code, _) = system.asks("POST /v1/start", JSON, &" ".repeat(5000));
+    assert_eq!(code, 413);
+    let long = system
+        .raw(&format!("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(20_000)));
+    assert!(long.starts_with("HTTP/1.1 431"), "{long}");
+    // Who says nothing is sent away, and does not keep others waiting.
+    let silent: Vec<_> =
+        (0..20).map(|_| TcpStream::connect(("127.0.0.1", system.control)).unwrap()).collect();
+    let since = Instant::now();
+    assert_eq!(
+        system.asks("GET /v1/status", "Host: 127.0.0.1:7900\r\nOrigin: http://127.0.0.1:7900\r\n", "").0,
+        200
+    );
+    assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
+    for mut stream in silent {
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    assert!(since.elapsed() < Duration::from_secs(12), "{:?}", since.elapsed());
+    assert_eq!(system.status()["state"], "Configured");
+}
+
+#[test]
+fn a_token_is_required_where_there_is_one() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mut system = System::new("token_file = \"DIR/token\"");
+    let token = system.dir.path().join("token");
+    let refused = |system: &System, wanted: &str| {
+        let output = Command::new(EVBD).arg("run").arg(system.config()).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(words.contains(wanted), "{words}");
+    };
+    refused(&system, "cannot read the token file");
+    std::fs::write(&token, "correct-horse-battery-staple\n").unwrap();
+    std::fs::set_permissions(&token, PermissionsExt::from_mode(0o644)).unwrap();
+    refused(&system, "has mode 0644");
+    std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::write(&token, "short\n").unwrap();
+    refused(&system, "16 to 512");
+    std::fs::write(&token, "correct-horse-battery-staple\n").unwrap();
+    system.launch("all", &[]);
+    system.wait_for("there", |_| true);
+    for header in
+        ["", "Authorization: Bearer correct-horse-battery-stapl\r\n", "Authorization: Basic eA==\r\n"]
+    {
+        let (code, answer) = system.asks("GET /v1/status", header, "");
+        assert_eq!(code, 401, "{header}: {answer}");
+    }
+    let bearer = "Authorization: Bearer correct-horse-battery-staple\r\n";
+    assert_eq!(system.asks("GET /v1/status", bearer, "").0, 200);
+    let url = format!("http://127.0.0.1:{}", system.control);
+    let without = Command::new(EVBD).args(["ctl", "--url", &url, "status"]).output().unwrap();
+    assert_eq!(without.status.code(), Some(2), "{}", String::from_utf8_lossy(&without.stderr));
+}

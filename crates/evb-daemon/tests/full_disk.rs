@@ -1,0 +1,233 @@
+//! Disks that take nothing more, from end to end. A limit on the size of files stands for the full disk: it needs no root, and
+//! can be raised while the process lives. Where the test may mount, a small tmpfs is filled for real.
+#![allow(clippy::unwrap_used)] // an error here is a failed test
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
+
+struct Run {
+    dir: tempfile::TempDir,
+    child: Child,
+}
+
+impl Run {
+    /// A source and two builders that write into `out`; files may take 400 blocks if `limited`.
+    fn start(limited: bool, run: &str, give_up: &str, out: Option<&Path>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("out");
+        let out = out.unwrap_or(&own);
+        let free: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let port = |index: usize| free[index].local_addr().unwrap().port();
+        let text = format!(
+            r#"
+[run]
+{run}
+[supervisor]
+listen  = "127.0.0.1:{}"
+trigger = {{ kind = "periodic", rate = "2 kHz" }}
+[[source]]
+id    = 1
+input = {{ kind = "generator", size = "1 kB" }}
+[[builder]]
+id     = 1
+listen = "127.0.0.1:{}"
+sink   = {{ kind = "file", path = "{out}" }}
+give_up = "{give_up}"
+[[builder]]
+id     = 2
+listen = "127.0.0.1:{}"
+sink   = {{ kind = "file", path = "{out}" }}
+give_up = "{give_up}"
+"#,
+            port(0),
+            port(1),
+            port(2),
+            out = out.display()
+        );
+        let config = dir.path().join("evb.toml");
+        fs::write(&config, text).unwrap();
+        let limit = if limited { "trap '' XFSZ; ulimit -S -f 400; " } else { "" };
+        let child = Command::new("sh")
+            .args(["-c", &format!("{limit}exec \"$0\" \"$@\""), EVBD, "run", "--quiet", "--summary"])
+            .args([dir.path().join("summary.json"), config])
+            .stderr(fs::File::create(dir.path().join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        Self { dir, child }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap()
+    }
+
+    /// Waits until the log says that.
+    fn says(&self, words: &str) -> String {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let log = self.log();
+            if let Some(line) = log.lines().find(|line| line.contains(words)) {
+                return line.to_owned();
+            }
+            assert!(Instant::now() < until, "never {words}: {log}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn room(&self) {
+        let raised = Command::new("prlimit")
+            .args(["--fsize=unlimited", "--pid", &self.child.id().to_string()])
+            .status();
+        assert!(raised.unwrap().success());
+    }
+
+    fn stop(&self) {
+        let status = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
+        assert!(status.unwrap().success());
+    }
+
+    fn ends(&mut self) -> (Option<i32>, Value) {
+        let until = Instant::now() + Duration::from_secs(30);
+        let code = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status.code(),
+                None if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+                None => panic!("it does not end: {}", self.log()),
+            }
+        };
+        (code, serde_json::from_slice(&fs::read(self.path("summary.json")).unwrap()).unwrap())
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Ended already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How many events the files hold; they must be clean.
+fn verified(out: &Path) -> u64 {
+    let output = Command::new(EVBD).args(["verify", "--json"]).arg(out).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let run = &json["runs"][0];
+    assert_eq!((&run["duplicates"]["total"], &run["torn_tails"]["total"]), (&0.into(), &0.into()), "{text}");
+    run["records"].as_u64().unwrap_or_else(|| panic!("{text}"))
+}
+
+fn count(summary: &Value, key: &str) -> u64 {
+    summary["events"][key].as_u64().unwrap()
+}
+
+#[test]
+fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
+    let mut run = Run::start(true, "events = 3000", "30 s", None);
+    let line = run.says("does not take events");
+    assert!(line.contains("WARN") && line.contains("os error 27"), "{line}");
+    assert!(line.contains("run000001_b0") && line.contains("builder="), "{line}");
+    std::thread::sleep(Duration::from_millis(500));
+    run.room();
+    let (code, summary) = run.ends();
+    assert_eq!(code, Some(0), "{summary:#}\n{}", run.log());
+    assert_eq!((count(&summary, "complete"), count(&summary, "written")), (3000, 3000));
+    // While the disks were full, all slots were: that is dead time.
+    assert!(count(&summary, "inhibited") > 500, "{:#}", summary["events"]);
+    let cause = &summary["dead_time_causes"][0]["cause"];
+    assert!(cause.as_str().is_some_and(|cause| cause.starts_with("sink of builder ")), "{cause}");
+    run.says("takes events again");
+    assert!(!run.log().contains("ERROR"), "nothing was lost: {}", run.log());
+    assert_eq!(verified(&run.path("out")), 3000);
+}
+
+#[test]
+fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
+    let mut run = Run::start(true, "", "1 s", None);
+    run.says("does not take events");
+    std::thread::sleep(Duration::from_millis(500));
+    run.stop();
+    let (code, summary) = run.ends();
+    assert_eq!(code, Some(1), "{}", run.log());
+    let (complete, lost) = (count(&summary, "complete"), count(&summary, "lost"));
+    assert!(lost > 0 && complete > 0, "{:#}", summary["events"]);
+    assert_eq!(complete + lost, count(&summary, "assigned"));
+    let problems = summary["problems"].to_string();
+    for part in [
+        "builder 1: the sink did not take it within 1 s after the stop",
+        "run000001_b01_0000.evb",
+        "os error 27",
+    ] {
+        assert!(problems.contains(part), "no `{part}`: {problems}");
+    }
+    // What was acknowledged is in the files, no more and no less.
+    assert_eq!(verified(&run.path("out")), complete);
+    assert!(run.log().contains("ERROR"), "events were lost: {}", run.log());
+}
+
+#[test]
+fn a_directory_that_is_removed_is_made_again() {
+    let mut run = Run::start(false, "", "30 s", None);
+    let out = run.path("out");
+    let until = Instant::now() + Duration::from_secs(10);
+    while fs::metadata(out.join("run000001_b01_0000.evb")).map_or(0, |file| file.len()) < 100_000 {
+        assert!(Instant::now() < until, "{}", run.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    fs::rename(out.join("run000001_b02_0000.evb"), run.path("kept.evb")).unwrap();
+    fs::remove_dir_all(&out).unwrap();
+    let line = run.says("does not take events");
+    assert!(line.contains("run000001_b01_0000.evb") && line.contains("os error 2"), "{line}");
+    run.says("takes events again");
+    std::thread::sleep(Duration::from_millis(200));
+    run.stop();
+    let (code, summary) = run.ends();
+    assert_eq!((code, count(&summary, "lost")), (Some(0), 0), "{}", run.log());
+    assert!(out.join("run000001_b01_0001.evb").exists(), "{:?}", fs::read_dir(&out).map(Iterator::count));
+}
+
+#[test]
+fn a_full_file_system_is_waited_for() {
+    let mount = tempfile::tempdir().unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "evb-test"])
+        .arg(mount.path())
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !mounted {
+        eprintln!("skipped: this needs the right to mount a tmpfs");
+        return;
+    }
+    let ballast = mount.path().join("ballast");
+    fs::write(&ballast, vec![0; 500_000]).unwrap();
+    let out = mount.path().join("out");
+    let outcome = std::panic::catch_unwind(|| {
+        let mut run = Run::start(false, "events = 1500", "30 s", Some(&out));
+        // 1500 events of 1.2 kB do not fit.
+        let line = run.says("does not take events");
+        assert!(line.contains("os error 28"), "{line}");
+        fs::remove_file(&ballast).unwrap();
+        let remounted = Command::new("mount").args(["-o", "remount,size=8m"]).arg(mount.path()).status();
+        assert!(remounted.unwrap().success());
+        let (code, summary) = run.ends();
+        assert_eq!((code, count(&summary, "written")), (Some(0), 1500), "{}", run.log());
+        assert_eq!(verified(&out), 1500);
+    });
+    let unmounted = Command::new("umount").arg(mount.path()).status();
+    assert!(unmounted.unwrap().success());
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}

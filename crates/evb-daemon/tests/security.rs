@@ -1,0 +1,65 @@
+//! `evbd` with a key: made, refused, and used.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Output},
+};
+
+fn evbd(folder: &Path, arguments: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_evbd")).args(arguments).current_dir(folder).output();
+    output.expect("evbd starts")
+}
+
+fn configuration(folder: &Path, transport: &str) {
+    // Ports that the system gives, and that are free again a moment later.
+    let listeners = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let [supervisor, builder] = listeners.map(|listener| listener.local_addr().expect("bound").port());
+    let text = format!(
+        "[run]\nnumber = 1\nevents = 200\n[supervisor]\nlisten = \"127.0.0.1:{supervisor}\"\n\
+         trigger = {{ kind = \"periodic\", rate = \"2 kHz\" }}\ndeadline = \"30 s\"\n[network]\ntransport = \"{transport}\"\n\
+         [security]\nmode = \"psk\"\nkey_file = \"key\"\n\
+         [[source]]\nids = \"1-2\"\ninput = {{ kind = \"generator\", size = \"3 kB\" }}\n\
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:{builder}\"\nsink = \"null\"\n"
+    );
+    fs::write(folder.join("run.toml"), text).expect("written");
+}
+
+#[test]
+fn a_system_runs_with_the_key_that_keygen_made_and_counts_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = evbd(folder.path(), &["keygen", "key"]);
+    assert!(made.status.success(), "{made:?}");
+    let key = fs::read_to_string(folder.path().join("key")).expect("a file");
+    assert!(!String::from_utf8_lossy(&made.stdout).contains(key.trim()), "it is not shown");
+    assert!(!evbd(folder.path(), &["keygen", "key"]).status.success(), "it is not made anew");
+    for transport in ["tcp", "udp"] {
+        configuration(folder.path(), transport);
+        let run = evbd(folder.path(), &["run", "run.toml", "--quiet", "--summary", "summary.json"]);
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success(), "{transport}: {said}");
+        let summary = fs::read_to_string(folder.path().join("summary.json")).expect("a summary");
+        let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+        assert_eq!(summary["events"]["complete"], 200, "{transport}");
+        for count in ["refused", "foreign", "keys", "forged", "limited"] {
+            assert_eq!(summary["security"][count], 0, "{transport}, {count}");
+        }
+        assert_eq!(summary["network"]["datagrams"]["forged"], 0);
+    }
+}
+
+#[test]
+fn a_key_that_others_may_read_or_that_is_none_stops_the_run_before_it_begins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    configuration(folder.path(), "tcp");
+    let missing = evbd(folder.path(), &["run", "run.toml"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("evbd keygen"), "{missing:?}");
+
+    assert!(evbd(folder.path(), &["keygen", "key"]).status.success());
+    fs::set_permissions(folder.path().join("key"), fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let readable = evbd(folder.path(), &["run", "run.toml"]);
+    assert_eq!(readable.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&readable.stderr).contains("chmod 600 key"), "{readable:?}");
+}

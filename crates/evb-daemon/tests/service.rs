@@ -1,0 +1,244 @@
+//! evbd under a service manager: what it tells, its exit codes, and its log.
+#![allow(clippy::unwrap_used)] // an error here is a failed test
+
+use std::{
+    net::TcpListener,
+    os::unix::net::UnixDatagram,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
+
+/// Writes a configuration of one source and one builder, with more of `[run]`, of `[supervisor]`, and after that.
+fn configuration(dir: &Path, run: &str, supervisor: &str, more: &str) -> PathBuf {
+    let free: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let port = |index: usize| free[index].local_addr().unwrap().port();
+    let text = format!(
+        r#"
+[run]
+{run}
+[supervisor]
+listen  = "127.0.0.1:{}"
+trigger = {{ kind = "periodic", rate = "500 Hz" }}
+{supervisor}
+{}
+[[source]]
+id    = 1
+input = {{ kind = "generator", size = "1 kB" }}
+[[builder]]
+id     = 1
+listen = "127.0.0.1:{}"
+sink   = "null"
+"#,
+        port(0),
+        more.replace("PORT", &port(1).to_string()),
+        port(2)
+    );
+    let path = dir.join("evb.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A service manager that notes what it hears.
+struct Systemd {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Systemd {
+    fn new(dir: &Path) -> Self {
+        let path = dir.join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        Self { socket, path }
+    }
+
+    fn launch(&self, arguments: &[&str], watchdog: Duration) -> Child {
+        Command::new(EVBD)
+            .args(arguments)
+            .env("NOTIFY_SOCKET", &self.path)
+            .env("WATCHDOG_USEC", watchdog.as_micros().to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Everything that comes until `enough` of it.
+    fn hears(&self, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
+        let until = Instant::now() + Duration::from_secs(15);
+        let mut heard = Vec::new();
+        let mut bytes = [0; 4096];
+        while !enough(&heard) {
+            assert!(Instant::now() < until, "{heard:?}");
+            if let Ok(length) = self.socket.recv(&mut bytes) {
+                heard.push(String::from_utf8(bytes[..length].to_vec()).unwrap());
+            }
+        }
+        heard
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+fn code(child: &mut Child) -> Option<i32> {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        assert!(Instant::now() < until, "it does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn has(message: &str) -> impl Fn(&[String]) -> bool + '_ {
+    move |heard| heard.iter().any(|line| line.starts_with(message))
+}
+
+#[test]
+fn the_manager_hears_of_readiness_state_life_and_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let manager = Systemd::new(dir.path());
+    let config = configuration(dir.path(), "", "", "[control]\nlisten = \"127.0.0.1:PORT\"");
+    let config = config.to_str().unwrap();
+    let mut child = manager.launch(&["run", "--quiet", config], Duration::from_secs(2));
+    manager.hears(has("READY=1"));
+    manager.hears(has("STATUS=Configured, run 1"));
+    let since = Instant::now();
+    manager.hears(|heard| heard.iter().filter(|line| *line == "WATCHDOG=1").count() >= 4);
+    assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
+    let started = Command::new(EVBD).args(["ctl", "--config", config, "start"]).status().unwrap();
+    assert!(started.success());
+    let heard = manager.hears(has("STATUS=Running, run 1: "));
+    assert!(heard.iter().any(|line| line == "WATCHDOG=1"), "{heard:?}");
+    // A process that stands still says nothing.
+    signal(&child, "STOP");
+    std::thread::sleep(Duration::from_millis(100));
+    while manager.socket.recv(&mut [0; 4096]).is_ok() {}
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(manager.socket.recv(&mut [0; 4096]).is_err());
+    signal(&child, "CONT");
+    manager.hears(has("WATCHDOG=1"));
+    signal(&child, "TERM");
+    manager.hears(has("STOPPING=1"));
+    // The freeze may have cost events.
+    assert!(code(&mut child).is_some());
+}
+
+#[test]
+fn a_process_of_roles_is_ready_when_they_have_joined() {
+    let dir = tempfile::tempdir().unwrap();
+    let manager = Systemd::new(dir.path());
+    let config = configuration(dir.path(), "events = 200", "", "");
+    let config = config.to_str().unwrap();
+    let roles = ["run", "--quiet", "--role", "source:1", "--role", "builder:1", config];
+    let mut peers = manager.launch(&roles, Duration::from_secs(5));
+    manager.hears(has("WATCHDOG=1"));
+    std::thread::sleep(Duration::from_millis(300));
+    while let Ok(length) = manager.socket.recv(&mut [0; 4096]) {
+        assert!(length > 0);
+    }
+    let mut supervisor =
+        Command::new(EVBD).args(["run", "--quiet", "--role", "supervisor", config]).spawn().unwrap();
+    manager.hears(has("READY=1"));
+    assert_eq!((code(&mut peers), code(&mut supervisor)), (Some(0), Some(0)));
+}
+
+#[test]
+fn exit_codes_say_how_it_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = Command::new(EVBD).args(["run", "--quiet"]).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let good = configuration(dir.path(), "events = 100", "", "");
+    assert_eq!(run(&[good.to_str().unwrap()]).0, Some(0));
+
+    let alone = configuration(dir.path(), "events = 100", "start_timeout = \"300 ms\"", "");
+    let (code_of_missing, words) = run(&["--role", "supervisor", alone.to_str().unwrap()]);
+    assert_eq!(code_of_missing, Some(1), "{words}");
+    // Nothing was lost, since nothing began.
+    assert!(!words.contains("ERROR"), "{words}");
+
+    let (bad, words) = run(&[configuration(dir.path(), "evnts = 100", "", "").to_str().unwrap()]);
+    assert_eq!(bad, Some(2));
+    assert!(words.contains("did you mean `events`"), "{words}");
+    assert_eq!(run(&[]).0, Some(2), "the command line");
+    assert_eq!(run(&["no/such/file.toml"]).0, Some(2));
+
+    // A second signal leaves at once.
+    let config = configuration(dir.path(), "", "", "");
+    let mut child = Command::new(EVBD)
+        .args(["run", "--quiet", "--role", "supervisor", "--role", "builder:1", "--role", "source:1"])
+        .arg(config)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(600));
+    // Both are taken before the drain is over, or the drain was quick.
+    signal(&child, "INT");
+    signal(&child, "INT");
+    let left = code(&mut child);
+    assert!(left == Some(130) || left == Some(0), "{left:?}");
+}
+
+#[test]
+fn the_log_is_text_or_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = configuration(dir.path(), "events = 50", "", "");
+    let log = |format: &str| {
+        let output = Command::new(EVBD)
+            .args(["--log-format", format, "run", "--quiet"])
+            .arg(&config)
+            .env("EVBD_LOG", "info")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let lines: Vec<Value> = log("json")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
+        .collect();
+    let running =
+        lines.iter().find(|line| line["message"] == "running").unwrap_or_else(|| panic!("{lines:?}"));
+    assert_eq!(running["level"], "INFO");
+    assert!(running["timestamp"].is_string() && running["target"].is_string(), "{running}");
+    let text = log("text");
+    assert!(text.contains(" INFO ") && text.contains("running"), "{text}");
+}
+
+#[test]
+fn the_unit_starts_what_there_is_and_gives_it_no_rights() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/evbd@.service");
+    let text = std::fs::read_to_string(&unit).unwrap();
+    let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    assert_eq!((of("Type"), of("WatchdogSec")), (Some("notify"), Some("30")));
+    let words: Vec<String> =
+        of("ExecStart").unwrap().split(' ').map(|word| word.replace("%i", "builder:1")).collect();
+    // Its command line is one of ours: only the configuration is missing here.
+    let output = Command::new(EVBD).args(&words[1..]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("cannot read the configuration") && said.contains("/etc/evb/evb.toml"), "{said}");
+    // What systemd itself thinks of it, where it is at hand: 0 is best, 100 worst.
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("evbd@.service");
+    std::fs::write(&copy, &text).unwrap();
+    match Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--threshold=20"])
+        .arg(copy)
+        .output()
+    {
+        Ok(analysis) => assert!(analysis.status.success(), "{}", String::from_utf8_lossy(&analysis.stdout)),
+        Err(_) => eprintln!("no systemd-analyze here"),
+    }
+}

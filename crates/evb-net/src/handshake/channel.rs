@@ -1,0 +1,87 @@
+//! [`Channel`]: a TCP connection, and what protects it.
+
+use tokio::net::TcpStream;
+
+use evb_core::wire::{
+    control::{Hello, HelloReply, Welcome},
+    preamble::ConnectionKind,
+};
+
+use super::{HandshakeError, accept_secured, answer, connect_secured, reply_secured};
+use crate::security::{Keys, Security, Session};
+
+/// A TCP connection with its session, if it is protected.
+#[derive(Debug)]
+pub struct Channel {
+    stream: TcpStream,
+    session: Option<Session>,
+}
+
+impl From<TcpStream> for Channel {
+    /// One that nothing protects.
+    fn from(stream: TcpStream) -> Self {
+        Self { stream, session: None }
+    }
+}
+
+impl AsRef<TcpStream> for Channel {
+    fn as_ref(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+impl Channel {
+    /// Shakes hands as the side that connects.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]; the connection is closed.
+    pub async fn connect(
+        mut stream: TcpStream,
+        kind: ConnectionKind,
+        hello: &Hello,
+        security: &Security,
+    ) -> Result<(Self, Welcome), HandshakeError> {
+        let (session, welcome) = connect_secured(&mut stream, kind, hello, security).await?;
+        Ok((Self { stream, session }, welcome))
+    }
+
+    /// Reads who knocks; [`reply`](Self::reply) answers.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]; the connection is closed, and the peer told why if it speaks our protocol.
+    pub async fn accept(
+        mut stream: TcpStream,
+        kind: ConnectionKind,
+        security: &Security,
+    ) -> Result<(Self, Hello), HandshakeError> {
+        let (session, hello) = accept_secured(&mut stream, kind, security).await?;
+        Ok((Self { stream, session }, hello))
+    }
+
+    /// Answers who knocked.
+    ///
+    /// # Errors
+    /// The connection's, or a timeout.
+    pub async fn reply(&mut self, kind: ConnectionKind, reply: &HelloReply) -> Result<(), HandshakeError> {
+        reply_secured(&mut self.stream, kind, &mut self.session, reply).await
+    }
+
+    /// Answers who knocked as far as the socket takes it at once, and closes.
+    pub fn refuse(mut self, kind: ConnectionKind, reply: &HelloReply) {
+        if let Ok(bytes) = answer(kind, &mut self.session, reply) {
+            // Next to nothing was written on this connection before, so the answer fits the socket's buffer; if not, the peer
+            // is gone.
+            let _ = self.stream.try_write(&bytes);
+        }
+    }
+
+    /// The keys of its lane, if it is protected.
+    pub fn keys(&self) -> Option<&Keys> {
+        self.session.as_ref().map(Session::keys)
+    }
+
+    /// Connection and session.
+    pub fn into_parts(self) -> (TcpStream, Option<Session>) {
+        (self.stream, self.session)
+    }
+}

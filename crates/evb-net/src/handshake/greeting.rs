@@ -1,0 +1,127 @@
+//! The agreement on keys, right behind the preamble: Noise NNpsk0, one message each way (docs/protocol.md SEC-2 to SEC-5).
+//!
+//! NNpsk0 because all peers of a system share one key and have none of their own: the key is mixed in before anything else, so
+//! that who does not have it is turned away by its first message, at the price of hashing. Ephemeral keys make what was recorded
+//! useless to who learns the key later. The first message can be replayed; so nothing in it says anything, and who connects
+//! is believed only when its `Hello` comes, sealed with what both sides put in.
+
+#[cfg(test)]
+mod tests;
+
+use bytes::BytesMut;
+use evb_core::wire::{
+    control::{HelloReply, MAX_HELLO, hello_reply},
+    preamble::{ConnectionKind, Spoken, check_preamble},
+};
+use snow::{Builder, HandshakeState};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::{HandshakeError, protected, read_message, read_preamble};
+use crate::security::{Forged, PresharedKey, Session, tag::TAG_LENGTH};
+
+const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+
+/// An ephemeral public key and the tag of no payload: each of the two messages.
+const AGREEMENT: usize = 32 + TAG_LENGTH;
+
+fn state(
+    key: &PresharedKey,
+    kind: ConnectionKind,
+    is_initiator: bool,
+) -> Result<HandshakeState, HandshakeError> {
+    let preamble = protected(kind);
+    let build = || {
+        let builder = Builder::new(NOISE.parse()?).prologue(&preamble)?.psk(0, key.bytes())?;
+        if is_initiator { builder.build_initiator() } else { builder.build_responder() }
+    };
+    build().map_err(HandshakeError::Cipher)
+}
+
+/// The connecting side.
+pub(crate) async fn connect<S>(
+    stream: &mut S,
+    kind: ConnectionKind,
+    key: &PresharedKey,
+) -> Result<Session, HandshakeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut noise = state(key, kind, true)?;
+    let mut bytes = protected(kind).to_vec();
+    say(&mut noise, &mut bytes)?;
+    stream.write_all(&bytes).await?;
+    if check_preamble(read_preamble(stream).await?, kind)? == Spoken::Clear {
+        // It says no, in the clear; nothing else is believed of who has not shown the key.
+        return Err(match read_message::<HelloReply, _>(stream).await?.reply {
+            Some(hello_reply::Reply::Refusal(refusal)) => HandshakeError::Unauthenticated(refusal),
+            _ => HandshakeError::UnexpectedClear,
+        });
+    }
+    hear(&mut noise, read(stream).await?).map_err(|Forged| HandshakeError::WrongKey)?;
+    Ok(Session::after(noise)?)
+}
+
+/// The accepting side, after the preamble.
+pub(crate) async fn accept<S>(
+    stream: &mut S,
+    kind: ConnectionKind,
+    key: &PresharedKey,
+) -> Result<Session, HandshakeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut noise = state(key, kind, false)?;
+    hear(&mut noise, read(stream).await?).map_err(|Forged| HandshakeError::WrongKey)?;
+    let mut bytes = protected(kind).to_vec();
+    say(&mut noise, &mut bytes)?;
+    stream.write_all(&bytes).await?;
+    Ok(Session::after(noise)?)
+}
+
+/// One side's part of the agreement.
+pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<[u8; AGREEMENT], HandshakeError> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).await?;
+    if usize::from(u16::from_le_bytes(length)) != AGREEMENT {
+        return Err(HandshakeError::Malformed("no agreement on keys has that length".to_owned()));
+    }
+    let mut bytes = [0; AGREEMENT];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
+}
+
+/// Reads one parcel of the session, not longer than a message of a handshake may be.
+pub(crate) async fn read_parcel(
+    stream: &mut (impl AsyncRead + Unpin),
+    session: &mut Session,
+) -> Result<BytesMut, HandshakeError> {
+    let mut prefix = [0; 2];
+    stream.read_exact(&mut prefix).await?;
+    let length = u16::from_le_bytes(prefix);
+    if usize::from(length) > 4 + MAX_HELLO + TAG_LENGTH {
+        return Err(HandshakeError::TooLong { length: length.into() });
+    }
+    let mut sealed = BytesMut::zeroed(2 + usize::from(length));
+    sealed[..2].copy_from_slice(&prefix);
+    stream.read_exact(&mut sealed[2..]).await?;
+    let mut content = BytesMut::new();
+    session.open(&mut sealed, &mut content)?;
+    Ok(content)
+}
+
+fn say(noise: &mut HandshakeState, bytes: &mut Vec<u8>) -> Result<(), HandshakeError> {
+    let mut message = [0; AGREEMENT];
+    let length = noise.write_message(&[], &mut message).map_err(HandshakeError::Cipher)?;
+    debug_assert_eq!(length, AGREEMENT);
+    bytes.extend_from_slice(&(AGREEMENT as u16).to_le_bytes());
+    bytes.extend_from_slice(&message);
+    Ok(())
+}
+
+fn hear(noise: &mut HandshakeState, message: [u8; AGREEMENT]) -> Result<(), Forged> {
+    let mut nothing = [0; AGREEMENT];
+    match noise.read_message(&message, &mut nothing) {
+        Ok(0) => Ok(()),
+        Ok(_) | Err(_) => Err(Forged),
+    }
+}

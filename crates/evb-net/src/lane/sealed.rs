@@ -1,0 +1,92 @@
+//! [`Sealing`]: how a source's records leave in parcels. Lane bytes are tagged where they lie and written from there.
+
+use std::{io::IoSlice, ops::Range};
+
+use bytes::{Buf as _, BytesMut};
+use evb_core::source::SourceCore;
+
+use crate::security::{MAX_CONTENT, Sealer};
+
+/// How many pieces of memory one parcel has, beside what is in front and behind them.
+pub(super) const PIECES: usize = 510;
+
+/// Announcements that go into one parcel; the rest of them into the next.
+const ANNOUNCEMENTS: usize = 16 << 10;
+
+/// The parcel that leaves, and how far it has.
+#[derive(Debug)]
+pub(super) struct Sealing {
+    sealer: Sealer,
+    /// Length, announcements, a record's header.
+    front: BytesMut,
+    /// Lane bytes behind it.
+    range: Range<u64>,
+    tag: [u8; 16],
+    /// How much of the tag has been written.
+    tagged: usize,
+}
+
+impl Sealing {
+    pub(super) fn new(key: &[u8; 32]) -> Self {
+        let sealer = Sealer::new(key);
+        Self { sealer, front: BytesMut::new(), range: 0..0, tag: [0; 16], tagged: 16 }
+    }
+
+    /// Whether no parcel is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.tagged == self.tag.len()
+    }
+
+    /// How many lane bytes a parcel may have behind the announcements that wait and a record's header.
+    pub(super) fn room(announcements: usize, header: usize) -> u64 {
+        (MAX_CONTENT - announcements.min(ANNOUNCEMENTS) - header) as u64
+    }
+
+    /// Makes the next parcel of announcements, `header`, and as much of `range` as one `writev` takes; how many lane bytes
+    /// those are.
+    pub(super) fn begin(
+        &mut self,
+        announcements: &mut BytesMut,
+        header: &[u8],
+        range: Range<u64>,
+        core: &SourceCore,
+        lane: usize,
+    ) -> u64 {
+        let taken = announcements.len().min(ANNOUNCEMENTS);
+        let mut tagging = self.sealer.begin();
+        tagging.update(&announcements[..taken]);
+        tagging.update(header);
+        let covered = core.pieces(lane, range.clone(), PIECES, |piece| tagging.update(piece));
+        let content = taken + header.len() + covered as usize;
+        self.front.clear();
+        self.front.extend_from_slice(&Sealer::prefix(content));
+        self.front.extend_from_slice(&announcements[..taken]);
+        self.front.extend_from_slice(header);
+        announcements.advance(taken);
+        self.range = range.start..range.start + covered;
+        self.tag = tagging.finish();
+        self.tagged = 0;
+        covered
+    }
+
+    /// What is left to be written of the parcel.
+    pub(super) fn slices<'a>(&'a self, core: &'a SourceCore, lane: usize, slices: &mut Vec<IoSlice<'a>>) {
+        if !self.front.is_empty() {
+            slices.push(IoSlice::new(&self.front));
+        }
+        if !self.range.is_empty() {
+            core.gather(lane, self.range.clone(), slices);
+        }
+        slices.push(IoSlice::new(&self.tag[self.tagged..]));
+    }
+
+    /// So much of that was written.
+    pub(super) fn advance(&mut self, mut written: usize) {
+        let of_front = written.min(self.front.len());
+        self.front.advance(of_front);
+        written -= of_front;
+        let of_range = written.min((self.range.end - self.range.start) as usize);
+        self.range.start += of_range as u64;
+        self.tagged += written - of_range;
+    }
+}

@@ -1,0 +1,108 @@
+//! [`DatagramTags`]: the tags of one association's datagrams, in both directions (docs/protocol.md SEC-10 to SEC-12).
+
+#[cfg(test)]
+mod tests;
+
+use bytes::BytesMut;
+use evb_core::wire::datagram::{DATAGRAM_HEADER, DatagramHeader, DatagramKind};
+
+use super::{
+    Keys,
+    replay::{ReplayWindow, extend},
+    tag::{Nonce, TAG_LENGTH, TagKey, is_equal},
+};
+
+/// Makes and checks tags; remembers what came.
+#[derive(Debug)]
+pub struct DatagramTags {
+    ours: TagKey,
+    theirs: TagKey,
+    /// About the highest number that was sent.
+    sent: u64,
+    came: ReplayWindow,
+    /// The highest number of a probe that came.
+    probed: u32,
+}
+
+/// Why a datagram is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagFault {
+    /// Its tag is not that of a peer with the key.
+    Forged,
+    /// It came before, or is too old to tell.
+    Replayed,
+}
+
+/// Which datagrams share numbers.
+const COUNTED: u32 = 0;
+const PROBES: u32 = 1;
+
+impl DatagramTags {
+    /// With the keys of that connection, for the side they are of.
+    pub fn new(keys: &Keys) -> Self {
+        let (ours, theirs) = (TagKey::new(&keys.datagrams_out), TagKey::new(&keys.datagrams_in));
+        Self { ours, theirs, sent: 0, came: ReplayWindow::default(), probed: 0 }
+    }
+
+    /// The tag of a datagram that is to be sent.
+    pub fn tag<'a>(
+        &mut self,
+        header: &[u8; DATAGRAM_HEADER],
+        body: impl IntoIterator<Item = &'a [u8]>,
+    ) -> [u8; TAG_LENGTH] {
+        let (is_probe, sequence) = DatagramHeader::number(header);
+        let number = if is_probe { sequence.into() } else { extend(sequence, self.sent) };
+        if !is_probe {
+            self.sent = self.sent.max(number);
+        }
+        let mut tagging = self.ours.begin(nonce(number, is_probe));
+        tagging.update(header);
+        body.into_iter().for_each(|piece| tagging.update(piece));
+        tagging.finish()
+    }
+
+    /// Appends the tag of the datagram that `datagram` holds, and takes out its checksum.
+    pub fn append(&mut self, datagram: &mut BytesMut) {
+        DatagramHeader::blank_checksum(datagram);
+        if let Some((header, body)) = datagram.split_first_chunk() {
+            let tag = self.tag(header, [body]);
+            datagram.extend_from_slice(&tag);
+        }
+    }
+
+    /// Checks a datagram that came, and remembers it.
+    ///
+    /// # Errors
+    /// [`TagFault`]; drop it.
+    pub fn check(
+        &mut self,
+        header: &DatagramHeader,
+        datagram: &[u8],
+        tag: &[u8; TAG_LENGTH],
+    ) -> Result<(), TagFault> {
+        let is_probe = matches!(header.kind, DatagramKind::Probe | DatagramKind::ProbeReply);
+        let number =
+            if is_probe { header.sequence.into() } else { extend(header.sequence, self.came.highest()) };
+        if !is_equal(&self.theirs.tag(nonce(number, is_probe), [datagram]), tag) {
+            return Err(TagFault::Forged);
+        }
+        match header.kind {
+            // An answer may come twice: it says the same.
+            DatagramKind::ProbeReply => Ok(()),
+            DatagramKind::Probe if header.sequence <= self.probed => Err(TagFault::Replayed),
+            DatagramKind::Probe => {
+                self.probed = header.sequence;
+                Ok(())
+            }
+            _ if !self.came.is_new(number) => Err(TagFault::Replayed),
+            _ => {
+                self.came.insert(number);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn nonce(number: u64, is_probe: bool) -> Nonce {
+    Nonce { number, class: if is_probe { PROBES } else { COUNTED } }
+}

@@ -1,0 +1,226 @@
+//! [`PresharedKey`]: 32 bytes that all peers of a system share, and the file that they come from.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use zeroize::Zeroizing;
+
+/// Length of a key in bytes.
+pub const KEY_LENGTH: usize = 32;
+
+/// More than any file with a key has.
+const FILE_LIMIT: u64 = 4096;
+
+/// A key that all peers of a system share. Clones share its memory, which is wiped at the end; it is never shown.
+#[derive(Clone)]
+pub struct PresharedKey(Arc<Zeroizing<[u8; KEY_LENGTH]>>);
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read.
+    #[error("cannot read the key file {}: {reason}; `evbd keygen FILE` makes one", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// Others may read it.
+    #[error(
+        "the key file {} may be read or written by others than its owner (mode {mode:04o}): chmod 600 {}",
+        path.display(), path.display()
+    )]
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It is somebody else's, who may change it.
+    #[error(
+        "the key file {} belongs to user {owner}, not to this user ({user}) or root: chown {user} {}",
+        path.display(), path.display()
+    )]
+    Owner {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Who we are.
+        user: u32,
+    },
+    /// A device, a pipe or a directory.
+    #[error("the key file {} is no regular file", .0.display())]
+    NotAFile(PathBuf),
+    /// Not 32 bytes in hex or base64.
+    #[error(
+        "the key file {} does not hold a key: 64 hex digits, or 32 bytes in base64; `evbd keygen FILE` makes one",
+        .0.display()
+    )]
+    Form(PathBuf),
+    /// The same for all bits.
+    #[error("the key file {} holds a key of one byte repeated, which anybody guesses; `evbd keygen FILE` makes one", .0.display())]
+    Weak(PathBuf),
+    /// The file cannot be made.
+    #[error("cannot make the key file {}: {reason}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// The system has no randomness.
+    #[error("the system gives no random bytes: {0}")]
+    Random(getrandom::Error),
+}
+
+impl PresharedKey {
+    /// The key of these bytes.
+    pub fn new(bytes: [u8; KEY_LENGTH]) -> Self {
+        Self(Arc::new(Zeroizing::new(bytes)))
+    }
+
+    /// A new one, from the system's randomness.
+    ///
+    /// # Errors
+    /// [`KeyError::Random`].
+    pub fn generate() -> Result<Self, KeyError> {
+        let mut bytes = [0; KEY_LENGTH];
+        getrandom::fill(&mut bytes).map_err(KeyError::Random)?;
+        Ok(Self::new(bytes))
+    }
+
+    /// Reads a key: 64 hex digits or 32 bytes in base64 (RFC 4648 §4), with white space around.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim_ascii();
+        let bytes = if text.len() == 2 * KEY_LENGTH { from_hex(text) } else { from_base64(text) };
+        bytes.map(Self::new)
+    }
+
+    /// Reads the key from a file that nobody but its owner may read or write, who is this user or root.
+    ///
+    /// # Errors
+    /// [`KeyError`], with what to do about it.
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let fault = |reason| KeyError::Read { path: path.to_owned(), reason };
+        // Permissions are those of what was opened, not of what has that name a moment later.
+        let file = File::open(path).map_err(fault)?;
+        check(path, &file.metadata().map_err(fault)?)?;
+        let mut text = Zeroizing::new(String::new());
+        file.take(FILE_LIMIT).read_to_string(&mut text).map_err(fault)?;
+        let key = Self::parse(&text).ok_or_else(|| KeyError::Form(path.to_owned()))?;
+        if key.0.iter().all(|byte| *byte == key.0[0]) {
+            return Err(KeyError::Weak(path.to_owned()));
+        }
+        Ok(key)
+    }
+
+    /// Makes a file with this key, which only its owner may read. A file that exists stays as it is.
+    ///
+    /// # Errors
+    /// [`KeyError::Write`].
+    pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
+        let fault = |reason| KeyError::Write { path: path.to_owned(), reason };
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path).map_err(fault)?;
+        let mut text = Zeroizing::new(String::with_capacity(2 * KEY_LENGTH + 1));
+        for byte in self.0.iter() {
+            for digit in [byte >> 4, byte & 15] {
+                text.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
+            }
+        }
+        text.push('\n');
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(fault)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; KEY_LENGTH] {
+        &self.0
+    }
+}
+
+#[cfg(unix)]
+fn check(path: &Path, facts: &std::fs::Metadata) -> Result<(), KeyError> {
+    use std::os::unix::fs::MetadataExt as _;
+    if !facts.is_file() {
+        return Err(KeyError::NotAFile(path.to_owned()));
+    }
+    let user = crate::sys_user::effective_user();
+    if facts.uid() != user && facts.uid() != 0 {
+        return Err(KeyError::Owner { path: path.to_owned(), owner: facts.uid(), user });
+    }
+    if facts.mode() & 0o077 != 0 {
+        return Err(KeyError::Mode { path: path.to_owned(), mode: facts.mode() & 0o7777 });
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check(path: &Path, facts: &std::fs::Metadata) -> Result<(), KeyError> {
+    if facts.is_file() { Ok(()) } else { Err(KeyError::NotAFile(path.to_owned())) }
+}
+
+fn from_hex(text: &str) -> Option<[u8; KEY_LENGTH]> {
+    let mut bytes = [0; KEY_LENGTH];
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().as_chunks::<2>().0) {
+        let digit = |at: u8| char::from(at).to_digit(16);
+        *byte = (digit(digits[0])? << 4 | digit(digits[1])?) as u8;
+    }
+    Some(bytes)
+}
+
+/// 43 digits, and one `=` that may be missing.
+fn from_base64(text: &str) -> Option<[u8; KEY_LENGTH]> {
+    let digits = text.strip_suffix('=').unwrap_or(text).as_bytes();
+    if digits.len() != 43 {
+        return None;
+    }
+    let mut bytes = [0; KEY_LENGTH];
+    let (mut bits, mut count, mut filled) = (0u32, 0, 0);
+    for digit in digits {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            *bytes.get_mut(filled)? = (bits >> count) as u8;
+            filled += 1;
+            bits &= (1 << count) - 1;
+        }
+    }
+    // What is left of the last digit says nothing.
+    (filled == KEY_LENGTH && bits == 0).then_some(bytes)
+}
+
+impl PartialEq for PresharedKey {
+    /// Not for secrets that somebody guesses: configurations are compared by it.
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for PresharedKey {}
+
+impl fmt::Debug for PresharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PresharedKey(…)")
+    }
+}

@@ -1,0 +1,127 @@
+//! [`Session`]: what two peers have after they agreed on keys.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use blake2::{Blake2sMac256, digest::Mac as _};
+use bytes::{Buf as _, BytesMut};
+use prost::Message;
+use snow::{HandshakeState, TransportState};
+use zeroize::Zeroizing;
+
+use super::{Forged, parcel::MAX_CONTENT, tag::TAG_LENGTH};
+
+/// What the keys of lanes are derived with (docs/protocol.md SEC-8).
+const STREAM: &[u8] = b"evb 1 lane stream";
+const DATAGRAMS: &[u8] = b"evb 1 lane datagrams";
+
+/// A connection after the agreement: seals and opens the messages of a control connection, and has the keys of a lane.
+pub struct Session {
+    transport: TransportState,
+    keys: Keys,
+}
+
+/// The keys of a lane, one for each direction and way.
+#[derive(Clone)]
+pub struct Keys {
+    /// For the parcels that this side sends.
+    pub stream_out: Zeroizing<[u8; 32]>,
+    /// For those that come.
+    pub stream_in: Zeroizing<[u8; 32]>,
+    /// For the datagrams that this side sends.
+    pub datagrams_out: Zeroizing<[u8; 32]>,
+    /// For those that come.
+    pub datagrams_in: Zeroizing<[u8; 32]>,
+}
+
+impl Session {
+    /// After the last message of the handshake.
+    pub(crate) fn after(mut noise: HandshakeState) -> Result<Self, snow::Error> {
+        let (first, second) = noise.dangerously_get_raw_split();
+        let (first, second) = (Zeroizing::new(first), Zeroizing::new(second));
+        let (ours, theirs) = if noise.is_initiator() { (&first, &second) } else { (&second, &first) };
+        let keys = Keys {
+            stream_out: derive(ours, STREAM),
+            stream_in: derive(theirs, STREAM),
+            datagrams_out: derive(ours, DATAGRAMS),
+            datagrams_in: derive(theirs, DATAGRAMS),
+        };
+        let transport = noise.into_transport_mode()?;
+        Ok(Self { transport, keys })
+    }
+
+    /// The keys of its lane.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// One message behind its length, in one parcel.
+    ///
+    /// # Errors
+    /// The cipher's.
+    pub(crate) fn message(&mut self, message: &impl Message) -> Result<Vec<u8>, snow::Error> {
+        let mut content = BytesMut::new();
+        content.extend_from_slice(&(message.encoded_len() as u32).to_le_bytes());
+        message.encode_raw(&mut content);
+        let mut sealed = BytesMut::new();
+        self.seal(&mut content, &mut sealed)?;
+        Ok(sealed.into())
+    }
+
+    /// Encrypts the front of `content` and appends it as one parcel (docs/protocol.md SEC-6).
+    ///
+    /// # Errors
+    /// The cipher's: 2⁶⁴ parcels were sent.
+    pub fn seal(&mut self, content: &mut BytesMut, into: &mut BytesMut) -> Result<(), snow::Error> {
+        let part = &content[..content.len().min(MAX_CONTENT)];
+        let (start, length) = (into.len(), part.len() + TAG_LENGTH);
+        into.extend_from_slice(&(length as u16).to_le_bytes());
+        into.resize(start + 2 + length, 0);
+        let written = self.transport.write_message(part, &mut into[start + 2..])?;
+        debug_assert_eq!(written, length);
+        let taken = part.len();
+        content.advance(taken);
+        Ok(())
+    }
+
+    /// Takes one parcel off the front of `sealed` and appends what was in it; false if its end is not here yet.
+    ///
+    /// # Errors
+    /// [`Forged`]: nothing behind it can be opened.
+    pub fn open(&mut self, sealed: &mut BytesMut, into: &mut BytesMut) -> Result<bool, Forged> {
+        let Some((prefix, rest)) = sealed.split_first_chunk::<2>() else { return Ok(false) };
+        let length = usize::from(u16::from_le_bytes(*prefix));
+        let room = length.checked_sub(TAG_LENGTH).filter(|room| *room > 0).ok_or(Forged)?;
+        let Some(parcel) = rest.get(..length) else { return Ok(false) };
+        let start = into.len();
+        into.resize(start + room, 0);
+        let opened = self.transport.read_message(parcel, &mut into[start..]);
+        if opened.ok() != Some(room) {
+            into.truncate(start);
+            return Err(Forged);
+        }
+        sealed.advance(2 + length);
+        Ok(true)
+    }
+}
+
+/// BLAKE2s with a key (RFC 7693 §2.9), of the use that is made of the result.
+fn derive(key: &[u8; 32], usage: &[u8]) -> Zeroizing<[u8; 32]> {
+    let mut hash = Blake2sMac256::new(key.into());
+    hash.update(usage);
+    Zeroizing::new(hash.finalize().into_bytes().into())
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Session(…)")
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys(…)")
+    }
+}

@@ -1,0 +1,65 @@
+//! [`Beats`]: shows that the loops of roles still turn, for a watchdog that must notice when one hangs.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// Counts the turns of every role that was given it. Clones share one count. A role turns some times a second even when it
+/// has nothing to do; while it is on its way to its supervisor, it is not counted.
+#[derive(Clone, Debug, Default)]
+pub struct Beats(Arc<Mutex<Vec<Loop>>>);
+
+#[derive(Clone, Debug)]
+struct Loop {
+    name: String,
+    turns: Arc<AtomicU64>,
+}
+
+impl Beats {
+    /// Every loop that runs now, and how many turns it has had.
+    pub fn turns(&self) -> Vec<(String, u64)> {
+        let loops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loops.iter().map(|each| (each.name.clone(), each.turns.load(Relaxed))).collect()
+    }
+
+    /// Counts a loop until it ends or is dropped: every time that it is polled is a turn.
+    pub(crate) async fn count<F: Future>(&self, name: String, future: F) -> F::Output {
+        let counted = Counted { beats: self, turns: Arc::default() };
+        let each = Loop { name, turns: Arc::clone(&counted.turns) };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(each);
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            counted.turns.fetch_add(1, Relaxed);
+            future.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+/// Two are equal if they are one.
+impl PartialEq for Beats {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Takes its loop off the list.
+struct Counted<'b> {
+    beats: &'b Beats,
+    turns: Arc<AtomicU64>,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let mut loops = self.beats.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loops.retain(|each| !Arc::ptr_eq(&each.turns, &self.turns));
+    }
+}
+
+#[cfg(test)]
+mod tests;

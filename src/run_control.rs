@@ -1,0 +1,272 @@
+//! [`RunControl`]: leads run after run in one process, by the table of [`evb_core::run_control`].
+//!
+//! A [`System`] says what each run is to be and starts the sources and builders that live in this process, if any; others
+//! register by themselves, for each run anew. [`RunControl`] is the handle for programs; `evbd` puts HTTP in front of it.
+
+mod status;
+mod open_run;
+mod leader;
+#[cfg(test)]
+mod tests;
+
+use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc};
+
+use evb_core::{
+    id::{BuilderId, Peer},
+    ledger::RunReport,
+    units::Frequency,
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::{
+    builder::Builder,
+    role::{RoleError, RunOutcome},
+    source::Source,
+    supervisor::{RunPlan, SupervisorConfig},
+};
+use leader::{Ask, Leader};
+
+pub use evb_core::run_control::{Command, Refusal, State};
+pub use status::{LastRun, LiveRates, Status};
+
+/// How many wishes may wait.
+const ASKS: usize = 64;
+
+/// Who said no on the way to a run, why, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{refused_by}: {reason}; {remedy}")]
+pub struct SystemError {
+    /// Whose fault it is: the configuration, a source, a builder, …
+    pub refused_by: String,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl SystemError {
+    /// From its parts.
+    pub fn new(refused_by: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { refused_by: refused_by.into(), reason: reason.into(), remedy: remedy.into() }
+    }
+}
+
+/// A source or builder of this process that is joining a run.
+pub type Joining = Pin<Box<dyn Future<Output = Result<Role, SystemError>> + Send>>;
+
+/// A source or builder that takes part in a run.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// A source.
+    Source(evb_core::id::SourceId, Source),
+    /// A builder.
+    Builder(BuilderId, Builder),
+}
+
+impl Role {
+    /// Who it is.
+    pub fn peer(&self) -> Peer {
+        match self {
+            Self::Source(id, _) => Peer::Source(*id),
+            Self::Builder(id, _) => Peer::Builder(*id),
+        }
+    }
+
+    /// Asks for the end of the run.
+    pub fn stop(&self, cause: &str) {
+        match self {
+            Self::Source(_, source) => source.stop(cause),
+            Self::Builder(_, builder) => builder.stop(cause),
+        }
+    }
+
+    /// Waits until its run is over.
+    ///
+    /// # Errors
+    /// Why it could not go on.
+    pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
+        match self {
+            Self::Source(_, source) => source.finished().await,
+            Self::Builder(_, builder) => builder.finished().await,
+        }
+    }
+}
+
+/// What is led: given by whoever embeds.
+pub trait System: Send + 'static {
+    /// Makes or reads the configuration, at `configure`. Nothing else happens if that fails.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn configure(&mut self) -> Result<(), SystemError>;
+
+    /// The next run, with a number that no earlier one had. Asked for when a run is opened to peers.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    fn plan(&mut self) -> Result<SupervisorConfig, SystemError>;
+
+    /// Sources and builders of that plan which are to be started in this process: the supervisor listens for them now.
+    fn join(&mut self, _supervisor: SocketAddr, _plan: &RunPlan) -> Vec<Joining> {
+        Vec::new()
+    }
+
+    /// A run is over, and its ledger is closed.
+    fn ended(&mut self, _report: &RunReport) {}
+}
+
+/// Talks to whoever leads the runs of this process. Cheap to clone, and fit for any thread and runtime.
+#[derive(Clone, Debug)]
+pub struct RunControl {
+    asks: mpsc::Sender<Ask>,
+    shown: watch::Receiver<Shown>,
+}
+
+/// What changes rarely: for those who wait.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// Where the system stands.
+    pub state: State,
+    /// The local sources and builders have joined, and the supervisor listens.
+    pub is_hosting: bool,
+    /// The last run's ledger.
+    pub last_run: Option<Arc<RunReport>>,
+    /// The last thing that went wrong.
+    pub last_error: Option<String>,
+}
+
+impl RunControl {
+    /// Begins to lead, in state [`State::Unconfigured`], on a task of the current runtime. With `autostart`, the first run
+    /// after each [`configure`](Self::configure) begins as soon as everybody is ready.
+    pub fn new(system: impl System, autostart: bool) -> Self {
+        let (asks, asked) = mpsc::channel(ASKS);
+        let (show, shown) = watch::channel(Shown::default());
+        tokio::spawn(Leader::new(system, autostart, asked, show).lead());
+        Self { asks, shown }
+    }
+
+    /// Makes the configuration effective and opens the next run to sources and builders.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state, the configuration, or an address.
+    pub async fn configure(&self) -> Result<State, Refusal> {
+        self.command(Command::Configure).await
+    }
+
+    /// Takes triggers, as soon as every source and builder is there: waits some seconds for the last ones.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state, or who is missing.
+    pub async fn start(&self) -> Result<State, Refusal> {
+        self.command(Command::Start).await
+    }
+
+    /// Takes no triggers for a while.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state.
+    pub async fn pause(&self) -> Result<State, Refusal> {
+        self.command(Command::Pause).await
+    }
+
+    /// Takes triggers again.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state.
+    pub async fn resume(&self) -> Result<State, Refusal> {
+        self.command(Command::Resume).await
+    }
+
+    /// Ends the run: no more triggers, then every event is settled. Returns when that has begun; [`Self::settled`] waits.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state.
+    pub async fn stop(&self) -> Result<State, Refusal> {
+        self.command(Command::Stop).await
+    }
+
+    /// Gives the configuration up, after a failure too.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state.
+    pub async fn reset(&self) -> Result<State, Refusal> {
+        self.command(Command::Reset).await
+    }
+
+    /// Any of the commands.
+    ///
+    /// # Errors
+    /// [`Refusal`]: who refused, why, and what to do.
+    pub async fn command(&self, command: Command) -> Result<State, Refusal> {
+        self.ask(command.name(), |answer| Ask::Command(command, answer)).await?
+    }
+
+    /// Sets the rate of the triggers, for this run and those that follow.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state, or a trigger without a rate.
+    pub async fn set_rate(&self, rate: Frequency) -> Result<(), Refusal> {
+        self.ask("rate", |answer| Ask::Rate(rate, answer)).await?
+    }
+
+    /// Lets a builder take part, in this run and those that follow. It has to register by itself.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state, or a builder that takes part already.
+    pub async fn add_builder(&self, id: BuilderId) -> Result<(), Refusal> {
+        self.ask("add-builder", |answer| Ask::Add(id, answer)).await?
+    }
+
+    /// Gives a builder no more events, and lets it go when it has settled those it has.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state, or a builder that does not take part.
+    pub async fn remove_builder(&self, id: BuilderId) -> Result<(), Refusal> {
+        self.ask("remove-builder", |answer| Ask::Remove(id, answer)).await?
+    }
+
+    /// Everything about the system and its run.
+    ///
+    /// # Errors
+    /// [`Refusal`]: nobody leads any more.
+    pub async fn status(&self) -> Result<Status, Refusal> {
+        self.ask("status", Ask::Status).await
+    }
+
+    /// Ends a run that is under way, and the leading.
+    ///
+    /// # Errors
+    /// [`Refusal`]: it has ended already.
+    pub async fn close(&self, cause: &str) -> Result<(), Refusal> {
+        self.ask("close", |answer| Ask::Close(cause.to_owned(), answer)).await
+    }
+
+    /// The state as it changes, and what stays when a run is over.
+    pub fn watch(&self) -> watch::Receiver<Shown> {
+        self.shown.clone()
+    }
+
+    /// Waits until no run is under way; the ledger of the last one, if there was any.
+    pub async fn settled(&self) -> Option<Arc<RunReport>> {
+        let mut shown = self.shown.clone();
+        let over =
+            |shown: &Shown| matches!(shown.state, State::Unconfigured | State::Configured | State::Failed);
+        match shown.wait_for(over).await {
+            Ok(shown) => shown.last_run.clone(),
+            // Nobody leads any more: nothing is under way.
+            Err(_) => self.shown.borrow().last_run.clone(),
+        }
+    }
+
+    async fn ask<T>(&self, request: &str, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || Refusal {
+            request: request.to_owned(),
+            refused_by: "the process".to_owned(),
+            reason: "it is ending".to_owned(),
+            remedy: "start evbd again".to_owned(),
+        };
+        self.asks.send(ask(answer)).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())
+    }
+}

@@ -1,0 +1,479 @@
+//! The task that leads: takes wishes and what comes about, and changes state by the table alone.
+
+mod words;
+mod changes;
+
+use std::{fmt::Display, future::pending, net::TcpListener, sync::Arc, time::Duration};
+
+use evb_core::{
+    id::{BuilderId, Peer},
+    ledger::{EventCounts, RunReport},
+    run_control::{Command, Occurrence, Refusal, State},
+    supervisor::{Progress, RunState},
+    units::Frequency,
+};
+use evb_net::clock;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+
+use changes::Changes;
+use words::{not_ready, refusal, waiting_for};
+
+use super::{
+    Shown, Status, System, SystemError,
+    open_run::{News, OpenRun},
+    status::Speedometer,
+};
+use crate::supervisor::{BeginError, listen};
+
+/// How long a start waits for sources and builders that are on their way: after a run, they register anew.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often rates are taken.
+const GLANCE: Duration = Duration::from_secs(1);
+
+type Answer<T> = oneshot::Sender<T>;
+
+/// What handles ask for.
+pub(super) enum Ask {
+    Command(Command, Answer<Result<State, Refusal>>),
+    Rate(Frequency, Answer<Result<(), Refusal>>),
+    Add(BuilderId, Answer<Result<(), Refusal>>),
+    Remove(BuilderId, Answer<Result<(), Refusal>>),
+    Status(Answer<Status>),
+    Close(String, Answer<()>),
+}
+
+pub(super) struct Leader<S> {
+    system: S,
+    autostart: bool,
+    state: State,
+    asks: mpsc::Receiver<Ask>,
+    show: watch::Sender<Shown>,
+    /// Stays over all runs at one address.
+    listener: Option<(String, TcpListener)>,
+    run: Option<OpenRun>,
+    /// A run of before goes on, and whether it was paused is still to be seen.
+    recovers: bool,
+    /// A start that waits for the last peers, until then.
+    start: Option<PendingStart>,
+    changes: Changes,
+    speed: Speedometer,
+    last_run: Option<Arc<RunReport>>,
+    last_error: Option<String>,
+    runs: u64,
+    closing: bool,
+}
+
+/// Until when it waits, and who asked; nobody did if it begins by itself.
+type PendingStart = (Instant, Option<Answer<Result<State, Refusal>>>);
+
+impl<S: System> Leader<S> {
+    pub(super) fn new(
+        system: S,
+        autostart: bool,
+        asks: mpsc::Receiver<Ask>,
+        show: watch::Sender<Shown>,
+    ) -> Self {
+        Self {
+            system,
+            autostart,
+            state: State::Unconfigured,
+            asks,
+            show,
+            listener: None,
+            run: None,
+            recovers: false,
+            start: None,
+            changes: Changes::default(),
+            speed: Speedometer::default(),
+            last_run: None,
+            last_error: None,
+            runs: 0,
+            closing: false,
+        }
+    }
+
+    /// Leads until it is told to close and nothing is under way any more, or nobody is left to ask.
+    pub(super) async fn lead(mut self) {
+        let mut glances = tokio::time::interval(GLANCE);
+        glances.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                ask = self.asks.recv() => match ask {
+                    Some(ask) => self.take(ask).await,
+                    None => self.close("nobody leads it any more").await,
+                },
+                news = next(&mut self.run) => self.hear(news).await,
+                () = until(self.start.as_ref().map(|(until, _)| *until)) => self.try_start(true).await,
+                _ = glances.tick() => self.glance(),
+            }
+            if self.closing && self.run.is_none() {
+                self.show();
+                return;
+            }
+            self.show();
+        }
+    }
+
+    async fn take(&mut self, ask: Ask) {
+        // Who asked may have gone meanwhile.
+        match ask {
+            Ask::Command(Command::Start, answer) => self.start(answer).await,
+            Ask::Command(command, answer) => {
+                let outcome = self.command(command).await;
+                if let Err(refusal) = &outcome {
+                    tracing::info!(%refusal, "refused");
+                }
+                drop(answer.send(outcome));
+            }
+            Ask::Rate(rate, answer) => drop(answer.send(self.set_rate(rate).await)),
+            Ask::Add(id, answer) => drop(answer.send(self.change_builders("add-builder", id).await)),
+            Ask::Remove(id, answer) => drop(answer.send(self.change_builders("remove-builder", id).await)),
+            Ask::Status(answer) => drop(answer.send(self.status().await)),
+            Ask::Close(cause, answer) => {
+                self.close(&cause).await;
+                let _ = answer.send(());
+            }
+        }
+    }
+
+    async fn command(&mut self, command: Command) -> Result<State, Refusal> {
+        let next = self.state.command(command)?;
+        let refused = |by: &dyn Display, error: &dyn Display, remedy: &str| Refusal {
+            request: command.to_string(),
+            refused_by: by.to_string(),
+            reason: error.to_string(),
+            remedy: remedy.to_owned(),
+        };
+        match (command, &self.run) {
+            (Command::Configure, _) => {
+                self.system.configure().map_err(|error| refusal(command.name(), error))?;
+                self.give_up_open_run("configured anew").await;
+                self.changes = Changes::default();
+                if let Err(error) = self.open().await {
+                    // What was open before is closed by now: nothing is in force that could be started.
+                    self.fail(format!("it cannot be opened to sources and builders: {error}")).await;
+                    return Err(refusal(command.name(), error));
+                }
+                if self.autostart {
+                    self.start = Some((far_away(), None));
+                }
+            }
+            (Command::Reset, _) => {
+                self.give_up_open_run("reset").await;
+                self.last_error = None;
+            }
+            (Command::Pause, Some(run)) => {
+                let paused = run.handle.pause().await;
+                paused.map_err(|error| refused(&"the supervisor", &error, "look at the status"))?;
+            }
+            (Command::Resume, Some(run)) => {
+                let resumed = run.handle.resume().await;
+                resumed.map_err(|error| refused(&"the supervisor", &error, "look at the status"))?;
+            }
+            (Command::Stop, Some(run)) => {
+                let stopped = run.handle.stop("stopped by run control").await;
+                stopped.map_err(|error| refused(&"the supervisor", &error, "nothing is to be done"))?;
+            }
+            (Command::Start, _) | (_, None) => {}
+        }
+        self.recovers = false;
+        self.enter(next);
+        Ok(next)
+    }
+
+    /// A start is answered when the run has begun, or when it cannot.
+    async fn start(&mut self, answer: Answer<Result<State, Refusal>>) {
+        if let Err(refusal) = self.state.command(Command::Start) {
+            tracing::info!(%refusal, "refused");
+            return drop(answer.send(Err(refusal)));
+        }
+        if matches!(&self.start, Some((_, Some(_)))) {
+            let reason = "a start is waiting for sources and builders already";
+            return drop(answer.send(Err(refusal(
+                "start",
+                SystemError::new(
+                    "an earlier start",
+                    reason,
+                    "wait some seconds; the status shows who is missing",
+                ),
+            ))));
+        }
+        self.start = Some((Instant::now() + START_PATIENCE, Some(answer)));
+        self.try_start(false).await;
+    }
+
+    /// Begins the run if everybody is there; `now_or_never` ends the waiting.
+    async fn try_start(&mut self, now_or_never: bool) {
+        let (Some(run), Some(_)) = (&self.run, &self.start) else {
+            self.start = None;
+            return;
+        };
+        let hosting = run.is_hosting();
+        let begun = match run.handle.begin().await {
+            Ok(()) => Ok(()),
+            Err(BeginError::NotReady(missing)) => Err(not_ready(&missing)),
+            Err(BeginError::Over(over)) => {
+                Err(SystemError::new("the supervisor", over.to_string(), "look at the status"))
+            }
+        };
+        let outcome = match begun {
+            Ok(()) => {
+                self.speed = Speedometer::from(clock::now(), EventCounts::default());
+                self.enter(State::Running);
+                Ok(State::Running)
+            }
+            Err(_) if !now_or_never => return,
+            Err(error) if hosting => Err(refusal("start", error)),
+            Err(error) => Err(refusal(
+                "start",
+                SystemError {
+                    remedy: "sources and builders of this process are still starting: try again".to_owned(),
+                    ..error
+                },
+            )),
+        };
+        if let Some((_, Some(answer))) = self.start.take() {
+            drop(answer.send(outcome));
+        }
+    }
+
+    async fn hear(&mut self, news: News) {
+        match news {
+            News::Progress(progress) => self.follow(progress).await,
+            News::Hosting => self.try_start(false).await,
+            // A run that goes on by its journal does so without whom this process cannot bring.
+            News::NotJoined(error) if self.is_under_way() => {
+                tracing::warn!(%error, "the run goes on without");
+                self.last_error = Some(error.to_string());
+            }
+            News::NotJoined(error) => self.fail(error.to_string()).await,
+            News::RoleEnded(peer, error) => self.lament(peer, &error),
+            News::Broken(reason) => {
+                self.run = None;
+                self.fail(format!("the supervisor could not go on: {reason}")).await;
+            }
+            News::Over(report) => self.settle(*report).await,
+        }
+    }
+
+    fn is_under_way(&self) -> bool {
+        matches!(self.state, State::Running | State::Paused | State::Stopping)
+    }
+
+    async fn follow(&mut self, progress: Progress) {
+        match (progress.state, self.state) {
+            (RunState::Configured, State::Configured) if progress.ready => {
+                self.enter(self.state.occur(Occurrence::PeersReady));
+                self.try_start(false).await;
+            }
+            // It goes on with a run of before, which nobody has to start once more.
+            (RunState::Recovering | RunState::Running | RunState::Paused, State::Configured) => {
+                self.enter(self.state.occur(Occurrence::Recovered));
+                self.recovers = true;
+                self.speed = Speedometer::from(clock::now(), progress.events);
+                if let Some((_, Some(answer))) = self.start.take() {
+                    drop(answer.send(Ok(State::Running)));
+                }
+            }
+            (RunState::Stopping, State::Running | State::Paused) => {
+                self.enter(self.state.occur(Occurrence::LastTrigger));
+            }
+            _ => {}
+        }
+        if self.recovers && progress.state != RunState::Recovering {
+            self.recovers = false;
+            if progress.state == RunState::Paused {
+                self.enter(State::Paused);
+            }
+        }
+    }
+
+    /// A source or builder of this process is gone; the others go on without.
+    fn lament(&mut self, peer: Peer, error: &dyn Display) {
+        self.last_error = Some(format!("{peer}: {error}"));
+        tracing::warn!(%peer, %error, "ended before its run");
+    }
+
+    async fn settle(&mut self, report: RunReport) {
+        self.run = None;
+        self.runs += 1;
+        self.system.ended(&report);
+        let failure = match self.state {
+            // It ended before anybody had begun it.
+            State::Configured => Some(report.verdict.clone()),
+            _ => report.failure.clone(),
+        };
+        let number = report.run;
+        tracing::info!(run = number, verdict = report.verdict, "the run is over");
+        if report.exit_code != 0 {
+            self.last_error = Some(format!("run {number}: {}", report.verdict));
+        }
+        self.last_run = Some(Arc::new(report));
+        if let Some(failure) = failure {
+            return self.fail(format!("run {number}: {failure}")).await;
+        }
+        let next = self.state.occur(Occurrence::Drained);
+        if !self.closing
+            && let Err(error) = self.open().await
+        {
+            return self.fail(format!("the next run cannot be opened: {error}")).await;
+        }
+        self.enter(next);
+    }
+
+    async fn fail(&mut self, cause: String) {
+        tracing::warn!(cause, "failed");
+        let failed = self.state.occur(Occurrence::Failure);
+        if let Some((_, Some(answer))) = self.start.take() {
+            let error =
+                SystemError::new("the system", cause.clone(), "mend the cause, then reset and configure");
+            drop(answer.send(Err(refusal("start", error))));
+        }
+        self.last_error = Some(cause.clone());
+        self.give_up_open_run(&cause).await;
+        self.enter(failed);
+    }
+
+    /// Opens the next run to peers, at the listener that stays.
+    async fn open(&mut self) -> Result<(), SystemError> {
+        let mut config = self.system.plan()?;
+        config.plan.hold = true;
+        if let Some(builders) = &self.changes.builders {
+            config.plan.builders.clone_from(builders);
+        }
+        let supervisor = |error: &dyn Display| {
+            SystemError::new("the supervisor", error.to_string(), "mend the configuration, then configure")
+        };
+        if self.listener.as_ref().is_none_or(|(address, _)| *address != config.listen) {
+            self.listener = None;
+            let listener = listen(&config.listen).await.map_err(|error| supervisor(&error))?;
+            let listener = listener.into_std().map_err(|error| supervisor(&error))?;
+            self.listener = Some((config.listen.clone(), listener));
+        }
+        let Some((_, listener)) = &self.listener else { return Ok(()) };
+        let number = config.plan.run;
+        let system = &mut self.system;
+        let opened = OpenRun::open(listener, config, |address, plan| system.join(address, plan)).await;
+        let run = self.run.insert(opened.map_err(|error| supervisor(&error))?);
+        if let Some(rate) = self.changes.rate {
+            // It was taken once for this trigger.
+            drop(run.handle.set_rate(rate).await);
+        }
+        self.speed = Speedometer::default();
+        tracing::info!(run = %number, "open to sources and builders");
+        Ok(())
+    }
+
+    /// Closes a run that has not begun, or has failed.
+    async fn give_up_open_run(&mut self, cause: &str) {
+        if let Some((_, Some(answer))) = self.start.take() {
+            let error = SystemError::new("a later command", cause, "configure, then start");
+            drop(answer.send(Err(refusal("start", error))));
+        }
+        if let Some(run) = self.run.take() {
+            // Over already is as good.
+            let _ = run.handle.stop(cause).await;
+            run.over().await;
+        }
+    }
+
+    /// Ends what is under way; the leading ends when that is settled.
+    async fn close(&mut self, cause: &str) {
+        self.closing = true;
+        match (&self.run, self.state) {
+            (Some(run), State::Running | State::Paused) => {
+                // Over already is as good.
+                let _ = run.handle.stop(cause).await;
+                self.enter(State::Stopping);
+            }
+            (Some(_), State::Stopping) => {}
+            _ => {
+                self.give_up_open_run(cause).await;
+                self.enter(State::Unconfigured);
+            }
+        }
+    }
+
+    fn glance(&mut self) {
+        if let Some(run) = &self.run {
+            self.speed.look(clock::now(), run.progress().events);
+        }
+    }
+
+    async fn status(&mut self) -> Status {
+        let survey = match &self.run {
+            Some(run) => run.handle.survey().await.ok(),
+            None => None,
+        };
+        if let Some(survey) = &survey {
+            self.speed.look(clock::now(), survey.events);
+        }
+        let waiting = survey.as_ref().filter(|_| self.state == State::Configured).map(waiting_for);
+        Status {
+            state: self.state,
+            run: self.run.as_ref().map(|run| run.number.number()),
+            ready: self.state == State::Configured
+                && self.run.as_ref().is_some_and(|run| run.progress().ready),
+            waiting_for: waiting.unwrap_or_default(),
+            rates: self.speed.rates,
+            survey,
+            last_error: self.last_error.clone(),
+            last_run: self.last_run.as_deref().map(Into::into),
+            runs: self.runs,
+        }
+    }
+
+    fn enter(&mut self, state: State) {
+        if self.state != state {
+            let run = self.run.as_ref().map(|run| run.number.number());
+            tracing::info!(from = %self.state, to = %state, run, "state");
+            self.state = state;
+        }
+    }
+
+    fn show(&self) {
+        let is_hosting = self.run.as_ref().is_some_and(OpenRun::is_hosting);
+        self.show.send_if_modified(|shown| {
+            let same_run = match (&shown.last_run, &self.last_run) {
+                (None, None) => true,
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                _ => false,
+            };
+            let same = same_run
+                && shown.state == self.state
+                && shown.is_hosting == is_hosting
+                && shown.last_error == self.last_error;
+            if !same {
+                *shown = Shown {
+                    state: self.state,
+                    is_hosting,
+                    last_run: self.last_run.clone(),
+                    last_error: self.last_error.clone(),
+                };
+            }
+            !same
+        });
+    }
+}
+
+fn far_away() -> Instant {
+    Instant::now() + Duration::from_secs(60 * 60 * 24 * 365)
+}
+
+async fn next(run: &mut Option<OpenRun>) -> News {
+    match run {
+        Some(run) => run.next().await,
+        None => pending().await,
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,93 @@
+//! What is changed while runs go on, and for those that follow: the rate of the triggers, and who builds.
+
+use evb_core::{
+    id::{BuilderId, Peer},
+    run_control::{Refusal, State},
+    units::Frequency,
+};
+
+use super::{
+    super::{System, SystemError},
+    Leader,
+    words::refusal,
+};
+use crate::supervisor::SteeringError;
+
+/// What was asked for on top of the configuration, for all runs until the next `configure`.
+#[derive(Default)]
+pub(super) struct Changes {
+    pub(super) rate: Option<Frequency>,
+    pub(super) builders: Option<Vec<BuilderId>>,
+}
+
+impl<S: System> Leader<S> {
+    pub(super) async fn set_rate(&mut self, rate: Frequency) -> Result<(), Refusal> {
+        let Some(run) = self.run.as_ref().filter(|_| self.is_open()) else { return Err(self.no_run("rate")) };
+        let remedy = "configure a trigger with a rate, such as kind = \"periodic\"";
+        let refused = |error: SteeringError| SystemError::new("the trigger", error.to_string(), remedy);
+        run.handle.set_rate(rate).await.map_err(|error| refusal("rate", refused(error)))?;
+        self.changes.rate = Some(rate);
+        Ok(())
+    }
+
+    pub(super) async fn change_builders(&mut self, request: &str, id: BuilderId) -> Result<(), Refusal> {
+        let Some(run) = self.run.as_ref().filter(|_| self.is_open()) else {
+            return Err(self.no_run(request));
+        };
+        let mut builders = run.plan.builders.clone();
+        let place = builders.binary_search(&id);
+        let problem = match (request, place) {
+            ("add-builder", Ok(_)) => Some(("it takes part already", "nothing is to be done")),
+            ("remove-builder", Err(_)) => Some(("it does not take part", "the status lists those that do")),
+            ("remove-builder", Ok(_)) if builders.len() == 1 => {
+                Some(("it is the last one, and somebody has to build", "add another one first"))
+            }
+            (_, Ok(index)) => {
+                builders.remove(index);
+                None
+            }
+            (_, Err(index)) => {
+                builders.insert(index, id);
+                None
+            }
+        };
+        if let Some((reason, remedy)) = problem {
+            return Err(refusal(request, SystemError::new(Peer::Builder(id).to_string(), reason, remedy)));
+        }
+        if self.state == State::Configured {
+            // The run has not begun: it is opened anew, and everybody registers once more.
+            self.changes.builders = Some(builders);
+            self.give_up_open_run("its builders have changed").await;
+            if let Err(error) = self.open().await {
+                self.fail(error.to_string()).await;
+                return Err(refusal(request, error));
+            }
+            return Ok(());
+        }
+        let Some(run) = &mut self.run else { return Err(self.no_run(request)) };
+        let changed = match place {
+            Ok(_) => run.handle.remove_builder(id).await,
+            Err(_) => run.handle.add_builder(id).await,
+        };
+        let refused = |error: SteeringError| {
+            SystemError::new("the supervisor", error.to_string(), "look at the status, or try between runs")
+        };
+        changed.map_err(|error| refusal(request, refused(error)))?;
+        run.plan.builders.clone_from(&builders);
+        self.changes.builders = Some(builders);
+        Ok(())
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Configured | State::Running | State::Paused)
+    }
+
+    fn no_run(&self, request: &str) -> Refusal {
+        let error = SystemError::new(
+            format!("state {}", self.state),
+            "there is no run that could be changed",
+            "configure first, or wait until the last run is settled",
+        );
+        refusal(request, error)
+    }
+}

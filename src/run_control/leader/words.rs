@@ -1,0 +1,46 @@
+//! Refusals and absentees, in words.
+
+use evb_core::{
+    id::Peer,
+    run_control::Refusal,
+    supervisor::{NotReady, Presence, Survey},
+};
+
+use super::super::SystemError;
+
+pub(super) fn refusal(request: &str, error: SystemError) -> Refusal {
+    let SystemError { refused_by, reason, remedy } = error;
+    Refusal { request: request.to_owned(), refused_by, reason, remedy }
+}
+
+pub(super) fn not_ready(missing: &NotReady) -> SystemError {
+    let names = |peers: &[Peer]| peers.iter().map(Peer::to_string).collect::<Vec<_>>().join(", ");
+    match missing {
+        NotReady::Missing(peers) => {
+            let roles: Vec<String> =
+                peers.iter().map(|peer| format!("--role {}", peer.to_string().replace(' ', ":"))).collect();
+            let remedy =
+                format!("start it where it belongs, by `evbd run CONFIG {}`; then start", roles.join(" "));
+            SystemError::new(names(peers), "not registered", remedy)
+        }
+        NotReady::Unconnected(peers) => SystemError::new(
+            names(peers),
+            "not connected to all builders yet",
+            "see in its log why it does not reach them; then start",
+        ),
+        NotReady::Begun => SystemError::new("the run", "it has begun already", "look at the status"),
+    }
+}
+
+/// Who is not there; if all are, those whose lanes are not connected.
+pub(super) fn waiting_for(survey: &Survey) -> Vec<String> {
+    let sources = survey.sources.iter().map(|source| (source.presence, format!("source {}", source.id)));
+    let builders =
+        survey.builders.iter().map(|builder| (builder.presence, format!("builder {}", builder.id)));
+    let peers: Vec<(Presence, String)> = sources.chain(builders).collect();
+    let of = |wanted: fn(Presence) -> bool| -> Vec<String> {
+        peers.iter().filter(|(presence, _)| wanted(*presence)).map(|(_, name)| name.clone()).collect()
+    };
+    let absent = of(|presence| presence == Presence::Absent);
+    if absent.is_empty() { of(|presence| presence != Presence::Up) } else { absent }
+}

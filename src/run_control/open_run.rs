@@ -1,0 +1,146 @@
+//! A run that is open to peers, from its first registration until everything of it is closed.
+
+use std::{future::pending, net::TcpListener, sync::Arc};
+
+use evb_core::{
+    id::{Peer, RunNumber},
+    ledger::RunReport,
+    supervisor::Progress,
+};
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+};
+
+use super::{Joining, Role, SystemError};
+use crate::{
+    role::{RoleError, RunOutcome},
+    supervisor::{RunPlan, Supervisor, SupervisorConfig, SupervisorError, SupervisorHandle},
+};
+
+pub(super) struct OpenRun {
+    pub(super) number: RunNumber,
+    pub(super) handle: SupervisorHandle,
+    pub(super) plan: RunPlan,
+    progress: watch::Receiver<Progress>,
+    /// Until it has ended.
+    supervisor: Option<JoinHandle<Result<RunReport, SupervisorError>>>,
+    report: Option<RunReport>,
+    joining: JoinSet<Result<Role, SystemError>>,
+    roles: JoinSet<(Peer, Result<RunOutcome, Arc<RoleError>>)>,
+}
+
+/// What comes about in a run.
+pub(super) enum News {
+    /// New counters.
+    Progress(Progress),
+    /// A source or builder of this process could not join it.
+    NotJoined(SystemError),
+    /// All of this process have joined.
+    Hosting,
+    /// A source or builder of this process could not go on.
+    RoleEnded(Peer, Arc<RoleError>),
+    /// The ledger is closed, and everybody of this process is done.
+    Over(Box<RunReport>),
+    /// The supervisor could not go on.
+    Broken(String),
+}
+
+impl OpenRun {
+    /// Opens a run at that listener, of which it takes a copy.
+    pub(super) async fn open(
+        listener: &TcpListener,
+        config: SupervisorConfig,
+        join: impl FnOnce(std::net::SocketAddr, &RunPlan) -> Vec<Joining>,
+    ) -> Result<Self, SupervisorError> {
+        let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
+        let plan = config.plan.clone();
+        let supervisor = Supervisor::on(listener, config).await?;
+        let handle = supervisor.handle();
+        let mut joining = JoinSet::new();
+        for role in join(supervisor.addr(), &plan) {
+            joining.spawn(role);
+        }
+        Ok(Self {
+            number: plan.run,
+            progress: handle.progress(),
+            handle,
+            plan,
+            supervisor: Some(tokio::spawn(supervisor.run())),
+            report: None,
+            joining,
+            roles: JoinSet::new(),
+        })
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        *self.progress.borrow()
+    }
+
+    pub(super) fn is_hosting(&self) -> bool {
+        self.joining.is_empty()
+    }
+
+    /// The next thing that comes about. May be dropped at any time without losing any.
+    pub(super) async fn next(&mut self) -> News {
+        loop {
+            if self.supervisor.is_none() && self.joining.is_empty() && self.roles.is_empty() {
+                if let Some(report) = self.report.take() {
+                    return News::Over(Box::new(report));
+                }
+                return pending().await;
+            }
+            tokio::select! {
+                ended = ended(&mut self.supervisor) => {
+                    self.supervisor = None;
+                    match ended {
+                        Ok(report) => self.report = Some(report),
+                        Err(reason) => return News::Broken(reason),
+                    }
+                }
+                Some(joined) = self.joining.join_next() => match joined {
+                    Ok(Ok(role)) => {
+                        self.roles.spawn(async move { (role.peer(), role.finished().await) });
+                        if self.joining.is_empty() {
+                            return News::Hosting;
+                        }
+                    }
+                    Ok(Err(error)) => return News::NotJoined(error),
+                    Err(error) => return News::Broken(error.to_string()),
+                },
+                Some(finished) = self.roles.join_next() => match finished {
+                    Ok((_, Ok(_))) => {}
+                    Ok((peer, Err(error))) => return News::RoleEnded(peer, error),
+                    Err(error) => return News::Broken(error.to_string()),
+                },
+                Ok(()) = self.progress.changed(), if self.supervisor.is_some() => {
+                    return News::Progress(*self.progress.borrow_and_update());
+                }
+            }
+        }
+    }
+
+    /// Waits for the end, whatever comes about on the way; who has not joined yet is called back.
+    pub(super) async fn over(mut self) {
+        self.joining.shutdown().await;
+        loop {
+            match self.next().await {
+                News::Over(_) | News::Broken(_) => return,
+                _ => {}
+            }
+        }
+    }
+}
+
+async fn ended(
+    supervisor: &mut Option<JoinHandle<Result<RunReport, SupervisorError>>>,
+) -> Result<RunReport, String> {
+    match supervisor {
+        Some(run) => match run.await {
+            Ok(Ok(report)) => Ok(report),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(error.to_string()),
+        },
+        None => pending().await,
+    }
+}

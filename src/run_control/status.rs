@@ -1,0 +1,117 @@
+//! What people see of a system that is led.
+
+use std::time::Duration;
+
+use evb_core::{
+    ledger::{EventCounts, RunReport, fraction},
+    run_control::State,
+    supervisor::Survey,
+    time::Instant,
+};
+use serde::Serialize;
+
+/// Everything about a system and its run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Status {
+    /// Where it stands.
+    pub state: State,
+    /// The run that is under way, or the next one.
+    pub run: Option<u32>,
+    /// The next run can begin at once.
+    pub ready: bool,
+    /// Before a run: sources and builders that are not there yet.
+    pub waiting_for: Vec<String>,
+    /// Over the last second or so.
+    pub rates: LiveRates,
+    /// Who takes part, and how they are.
+    pub survey: Option<Survey>,
+    /// The last thing that went wrong.
+    pub last_error: Option<String>,
+    /// The last run that is over.
+    pub last_run: Option<LastRun>,
+    /// How many runs this process has led to their end.
+    pub runs: u64,
+}
+
+/// How fast it goes just now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LiveRates {
+    /// Triggers per second.
+    pub triggers_per_s: f64,
+    /// Events settled per second.
+    pub events_per_s: f64,
+    /// Of the triggers, the part that was inhibited.
+    pub dead_time_fraction: f64,
+}
+
+/// A run that is over, in short.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LastRun {
+    /// Its number.
+    pub run: u32,
+    /// 0: every event accounted for and complete.
+    pub exit_code: u8,
+    /// The outcome in a sentence.
+    pub verdict: String,
+    /// What became of its triggers.
+    pub events: EventCounts,
+    /// How long it took, s.
+    pub duration_s: f64,
+    /// Everything that was not as it should be.
+    pub problems: Vec<String>,
+    /// What happened and cost nothing.
+    pub remarks: Vec<String>,
+}
+
+impl From<&RunReport> for LastRun {
+    fn from(report: &RunReport) -> Self {
+        Self {
+            run: report.run,
+            exit_code: report.exit_code,
+            verdict: report.verdict.clone(),
+            events: report.events,
+            duration_s: report.duration_s,
+            problems: report.problems.clone(),
+            remarks: report.remarks.clone(),
+        }
+    }
+}
+
+/// Over so long a time at least.
+const WINDOW: Duration = Duration::from_millis(500);
+
+/// From counters to rates.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Speedometer {
+    seen: Option<(Instant, EventCounts)>,
+    pub(super) rates: LiveRates,
+}
+
+impl Speedometer {
+    /// Of a run that begins now, or goes on from there.
+    pub(super) fn from(now: Instant, counts: EventCounts) -> Self {
+        Self { seen: Some((now, counts)), rates: LiveRates::default() }
+    }
+
+    /// The counters now.
+    pub(super) fn look(&mut self, now: Instant, counts: EventCounts) {
+        let Some((then, before)) = self.seen else { return };
+        if now.since(then) < WINDOW {
+            return;
+        }
+        self.seen = Some((now, counts));
+        let seconds = now.since(then).as_secs_f64();
+        let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+        let triggers = counts.triggered.saturating_sub(before.triggered);
+        let inhibited = counts.inhibited.saturating_sub(before.inhibited);
+        self.rates = LiveRates {
+            triggers_per_s: per_second(counts.triggered, before.triggered),
+            events_per_s: per_second(settled(&counts), settled(&before)),
+            dead_time_fraction: fraction(inhibited as f64, triggers as f64),
+        };
+    }
+}
+
+fn settled(counts: &EventCounts) -> u64 {
+    counts.complete + counts.incomplete + counts.rejected + counts.lost
+}

@@ -1,0 +1,90 @@
+//! How long a sink that does not take events is tried on: while the run goes on, for ever; at its end, for a limited time.
+
+use std::time::Duration;
+
+use evb_core::id::BuilderId;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::sink::SinkError;
+
+/// How often it is tried.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// How often the log hears of it.
+const REMIND: Duration = Duration::from_secs(10);
+
+pub(super) struct Patience {
+    builder: BuilderId,
+    give_up: Duration,
+    ending: watch::Receiver<bool>,
+    /// Since when it has not taken any, and when the log heard of it last.
+    trouble: Option<(Instant, Instant)>,
+    /// The run is ending: until then.
+    until: Option<Instant>,
+}
+
+impl Patience {
+    pub(super) fn new(builder: BuilderId, give_up: Duration, ending: watch::Receiver<bool>) -> Self {
+        Self { builder, give_up, ending, trouble: None, until: None }
+    }
+
+    /// Waits until it is time to try again; false if that is given up.
+    pub(super) async fn wait(&mut self, error: &SinkError, held: usize) -> bool {
+        let now = Instant::now();
+        let builder = self.builder.number();
+        let (_, told) = self.trouble.get_or_insert_with(|| {
+            tracing::warn!(builder, %error, held, "the sink does not take events: they are held and offered again");
+            (now, now)
+        });
+        if now - *told >= REMIND {
+            *told = now;
+            tracing::warn!(builder, %error, held, "the sink does still not take events");
+        }
+        self.look_for_the_end();
+        let again = sleep(RETRY);
+        match self.until {
+            Some(until) if until <= now => {
+                tracing::error!(builder, %error, events = held, "the sink is given up: these events are lost");
+                return false;
+            }
+            Some(until) => tokio::select! {
+                () = again => {}
+                () = sleep_until(until) => {}
+            },
+            None => tokio::select! {
+                () = again => {}
+                // The stage is gone: its end is told by other means.
+                _ = self.ending.changed() => self.look_for_the_end(),
+            },
+        }
+        true
+    }
+
+    /// The sink takes events.
+    pub(super) fn is_over(&mut self) {
+        if let Some((since, _)) = self.trouble.take()
+            && self.until.is_none_or(|until| until > Instant::now())
+        {
+            let seconds = since.elapsed().as_secs_f64();
+            tracing::warn!(
+                builder = self.builder.number(),
+                seconds,
+                "the sink takes events again; none was lost"
+            );
+        }
+    }
+
+    /// For the ledger.
+    pub(super) fn words(&self, error: &SinkError) -> String {
+        format!("the sink did not take it within {} s after the stop: {error}", self.give_up.as_secs_f64())
+    }
+
+    fn look_for_the_end(&mut self) {
+        if self.until.is_none() && (*self.ending.borrow_and_update() || self.ending.has_changed().is_err()) {
+            self.until = Some(Instant::now() + self.give_up);
+        }
+    }
+}

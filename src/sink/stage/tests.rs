@@ -1,0 +1,170 @@
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use evb_core::{
+    event::Event,
+    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+};
+use tokio::sync::mpsc;
+
+use super::{Fate, Stage, StageOptions, start};
+use crate::{
+    filter::AcceptAll,
+    sink::{RunFacts, Sink, SinkError},
+};
+
+const RUN: RunNumber = RunNumber::new(1);
+
+/// What a sink with trouble does at each call of `write`, and what it has taken.
+#[derive(Clone, Default)]
+struct Moody {
+    moods: Arc<Mutex<Vec<Option<SinkError>>>>,
+    staged: Vec<u64>,
+    taken: Arc<Mutex<Vec<u64>>>,
+    commit: Arc<Mutex<Option<SinkError>>>,
+}
+
+impl Sink for Moody {
+    async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
+        if let Some(Some(error)) = self.moods.lock().unwrap().pop() {
+            self.staged.clear();
+            return Err(error);
+        }
+        self.staged.push(event.id.number());
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> Result<(), SinkError> {
+        if let Some(error) = self.commit.lock().unwrap().clone() {
+            self.staged.clear();
+            return Err(error);
+        }
+        self.taken.lock().unwrap().append(&mut self.staged);
+        Ok(())
+    }
+}
+
+fn event(id: u64) -> Event {
+    Event::empty(EventId::new(id), RUN, Epoch::new(1), BuilderId::new(1))
+}
+
+async fn stage(sink: Moody, give_up: Duration) -> Stage {
+    let facts = RunFacts {
+        run: RUN,
+        epoch: Epoch::new(1),
+        builder: BuilderId::new(1),
+        sources: vec![SourceId::new(1)],
+    };
+    let (stage, begun) = start(facts, sink, Box::new(AcceptAll), StageOptions { slots: 8, give_up }).unwrap();
+    begun.await.unwrap().unwrap();
+    stage
+}
+
+async fn fates(stage: &mut Stage, count: usize) -> Vec<(u64, Option<String>)> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        let next = std::future::poll_fn(|cx| stage.poll_fate(cx));
+        let (event, fate) = tokio::time::timeout(Duration::from_secs(10), next).await.unwrap().unwrap();
+        all.push((
+            event.id.number(),
+            match fate {
+                Fate::Failed(cause) => Some(cause),
+                _ => None,
+            },
+        ));
+    }
+    all
+}
+
+#[tokio::test]
+async fn what_passes_costs_time_and_no_event() {
+    let sink = Moody::default();
+    *sink.moods.lock().unwrap() =
+        vec![Some(SinkError::passing("full")), None, Some(SinkError::passing("full")), None, None];
+    let taken = Arc::clone(&sink.taken);
+    let mut stage = stage(sink, Duration::from_secs(5)).await;
+    (1..=5).for_each(|id| stage.submit(event(id)).unwrap());
+    assert_eq!(fates(&mut stage, 5).await, (1..=5).map(|id| (id, None)).collect::<Vec<_>>());
+    assert_eq!(*taken.lock().unwrap(), [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_for_a_while_takes_nothing_twice() {
+    let sink = Moody::default();
+    *sink.commit.lock().unwrap() = Some(SinkError::passing("full"));
+    let (taken, commit) = (Arc::clone(&sink.taken), Arc::clone(&sink.commit));
+    let mut stage = stage(sink, Duration::from_secs(5)).await;
+    (1..=3).for_each(|id| stage.submit(event(id)).unwrap());
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(stage.poll_fate(cx).is_pending())).await);
+    // More come meanwhile, and wait in their slots.
+    (4..=8).for_each(|id| stage.submit(event(id)).unwrap());
+    *commit.lock().unwrap() = None;
+    assert_eq!(fates(&mut stage, 8).await, (1..=8).map(|id| (id, None)).collect::<Vec<_>>());
+    assert_eq!(*taken.lock().unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[tokio::test]
+async fn at_the_end_of_the_run_it_is_given_up_with_its_words() {
+    let sink = Moody::default();
+    *sink.commit.lock().unwrap() = Some(SinkError::passing("disk 7 is full (os error 28)"));
+    let mut stage = stage(sink, Duration::from_millis(500)).await;
+    (1..=2).for_each(|id| stage.submit(event(id)).unwrap());
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert!(
+        std::future::poll_fn(|cx| std::task::Poll::Ready(stage.poll_fate(cx).is_pending())).await,
+        "too early"
+    );
+    stage.expect_end();
+    for (_, cause) in fates(&mut stage, 2).await {
+        let cause = cause.unwrap();
+        assert!(cause.contains("0.5 s after the stop") && cause.contains("os error 28"), "{cause}");
+    }
+    stage.close().await;
+}
+
+#[tokio::test]
+async fn an_error_that_does_not_pass_loses_one_event_and_no_other() {
+    let sink = Moody::default();
+    *sink.moods.lock().unwrap() = vec![None, Some(SinkError::lost("not this one")), None];
+    let taken = Arc::clone(&sink.taken);
+    let mut stage = stage(sink, Duration::from_secs(5)).await;
+    stage.submit(event(1)).unwrap();
+    assert_eq!(fates(&mut stage, 1).await, [(1, None)]);
+    stage.submit(event(2)).unwrap();
+    assert_eq!(fates(&mut stage, 1).await, [(2, Some("not this one".to_owned()))]);
+    stage.submit(event(3)).unwrap();
+    assert_eq!(fates(&mut stage, 1).await, [(3, None)]);
+    assert_eq!(*taken.lock().unwrap(), [1, 3]);
+}
+
+#[tokio::test]
+async fn a_builder_that_is_gone_is_not_waited_for() {
+    let (gone, mut is_gone) = mpsc::channel::<()>(1);
+    struct Closes(Moody, #[expect(dead_code, reason = "its end is what is waited for")] mpsc::Sender<()>);
+    impl Sink for Closes {
+        async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
+            self.0.write(event).await
+        }
+
+        async fn commit(&mut self) -> Result<(), SinkError> {
+            Err(SinkError::passing("full"))
+        }
+    }
+    let facts = RunFacts {
+        run: RUN,
+        epoch: Epoch::new(1),
+        builder: BuilderId::new(1),
+        sources: vec![SourceId::new(1)],
+    };
+    let options = StageOptions { slots: 8, give_up: Duration::from_secs(3600) };
+    let (mut stage, begun) =
+        start(facts, Closes(Moody::default(), gone), Box::new(AcceptAll), options).unwrap();
+    begun.await.unwrap().unwrap();
+    stage.submit(event(1)).unwrap();
+    drop(stage);
+    let ended = tokio::time::timeout(Duration::from_secs(5), is_gone.recv()).await;
+    assert_eq!(ended.unwrap(), None);
+}

@@ -1,0 +1,276 @@
+//! The journal's file. What is torn off at its end is cut away; one that is damaged before is left as it is.
+
+pub(super) mod entries;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
+
+use evb_core::{
+    id::RunNumber,
+    supervisor::{RecoverError, unfinished},
+    wire::journal::Entry,
+};
+
+use entries::{Entries, Fault, HEADER, frame};
+
+/// A journal that is longer is replaced by what it amounts to.
+const COMPACT_AT: u64 = 8 << 20;
+
+/// When what was written down is safe from what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JournalFsync {
+    /// From a killed process: the kernel has it.
+    #[default]
+    None,
+    /// From a power cut as well: the disk has it before anything is sent. Costs a disk's latency in each turn.
+    Commit,
+}
+
+/// Where a supervisor writes down what another one needs to go on with its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalConfig {
+    /// The file. One supervisor at a time has it.
+    pub path: PathBuf,
+    /// What it is safe from.
+    pub fsync: JournalFsync,
+}
+
+/// Why a journal is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The system refused.
+    #[error("cannot {action} the journal {path}: {reason}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        reason: io::Error,
+    },
+    /// Two supervisors at once would contradict each other.
+    #[error("another supervisor has the journal {0}; stop it, or give each its own `journal`")]
+    Taken(PathBuf),
+    /// It is something else.
+    #[error("{0} is no journal of this version of evb; name another file, or move it away")]
+    Foreign(PathBuf),
+    /// It was changed behind our back: cutting it there would lose what comes behind.
+    #[error(
+        "the journal {path} is damaged: what begins at byte {offset} cannot be read, and it does not end there; restore the file \
+         from a copy, or move it away to begin a new run, which does not know the events of the old one"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The first byte of the first entry that cannot be read.
+        offset: u64,
+    },
+    /// It is a journal, and does not lead on.
+    #[error(
+        "the journal {path} cannot be used: {reason}; move it away to begin a new run, or restore the configuration of its run"
+    )]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: RecoverError,
+    },
+}
+
+impl JournalError {
+    fn reading(path: &Path) -> impl Fn(Fault) -> Self {
+        let path = path.to_owned();
+        move |fault| match fault {
+            Fault::Io(reason) => Self::Io { action: "read", path: path.clone(), reason },
+            Fault::Foreign => Self::Foreign(path.clone()),
+            Fault::Damaged(offset) => Self::Damaged { path: path.clone(), offset },
+        }
+    }
+}
+
+/// The open journal.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+    path: PathBuf,
+    fsync: JournalFsync,
+    /// What is whole in the file.
+    length: u64,
+    /// What is to be added.
+    pending: Vec<u8>,
+    /// Something that nobody could read is to be added.
+    endless: bool,
+    /// Parts of what could not be written may stand behind what is whole.
+    untidy: bool,
+    /// The file's name is to be safe as well, and is not yet.
+    nameless: bool,
+    /// From this length on it is to be replaced.
+    compact_at: u64,
+}
+
+/// The run that a journal tells of, if it is not over: a supervisor with that journal goes on with it.
+///
+/// # Errors
+/// [`JournalError`]: it cannot be read.
+pub fn unfinished_run(path: &Path) -> Result<Option<RunNumber>, JournalError> {
+    let reading = JournalError::reading(path);
+    match File::open(path) {
+        Ok(file) => Entries::new(&file).and_then(unfinished).map_err(reading),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(reading(Fault::Io(error))),
+    }
+}
+
+impl Journal {
+    /// Opens or makes the file, takes it for this process, and shows what is in it, entry by entry.
+    pub(super) fn open(config: JournalConfig, show: impl FnMut(Entry)) -> Result<Self, JournalError> {
+        let JournalConfig { path, fsync } = config;
+        let fault = |action| {
+            let path = path.clone();
+            move |reason| JournalError::Io { action, path, reason }
+        };
+        let mut options = OpenOptions::new();
+        let file =
+            options.read(true).write(true).create(true).truncate(false).open(&path).map_err(fault("open"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(JournalError::Taken(path)),
+            Err(TryLockError::Error(error)) => return Err(fault("lock")(error)),
+        }
+        let length = read(&file, &path, show).map_err(JournalError::reading(&path))?;
+        let mut journal = Self {
+            file,
+            path: path.clone(),
+            fsync,
+            length,
+            pending: Vec::new(),
+            endless: false,
+            untidy: true,
+            nameless: fsync == JournalFsync::Commit,
+            compact_at: COMPACT_AT,
+        };
+        if length == 0 {
+            journal.clear().map_err(fault("write"))?;
+        } else {
+            journal.rewind().map_err(fault("cut"))?;
+        }
+        Ok(journal)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins anew: the run before is over.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        self.length = 0;
+        self.rewind()?;
+        self.file.write_all(&HEADER)?;
+        self.length = HEADER.len() as u64;
+        Ok(())
+    }
+
+    /// Adds an entry; it is safe after [`commit`](Self::commit).
+    pub(super) fn append(&mut self, entry: &Entry) {
+        self.endless |= !frame(entry, &mut self.pending);
+    }
+
+    /// Writes what was added. After an error what was whole is whole, and the same is tried again with the next call.
+    pub(super) fn commit(&mut self) -> io::Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let written = self.write();
+        if written.is_err() {
+            // If it cannot be cut now, it is before anything else is written.
+            let _ = self.rewind();
+        }
+        written
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        if self.endless {
+            return Err(too_large());
+        }
+        if self.untidy {
+            self.rewind()?;
+        }
+        self.untidy = true;
+        self.file.write_all(&self.pending)?;
+        if self.fsync == JournalFsync::Commit {
+            self.file.sync_data()?;
+        }
+        if self.nameless {
+            self.sync_name()?;
+            self.nameless = false;
+        }
+        self.untidy = false;
+        self.length += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+
+    pub(super) fn is_long(&self) -> bool {
+        self.length > self.compact_at && self.pending.is_empty()
+    }
+
+    /// Puts these entries in place of all: in a new file beside, which then takes the old one's name. If that cannot be, nothing
+    /// has changed, and it is long once more when it has grown.
+    pub(super) fn replace(&mut self, entries: &[Entry]) -> io::Result<()> {
+        self.compact_at = self.length + COMPACT_AT;
+        let beside = self.path.with_added_extension("new");
+        let mut bytes = HEADER.to_vec();
+        if !entries.iter().all(|entry| frame(entry, &mut bytes)) {
+            return Err(too_large());
+        }
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&beside)?;
+        file.try_lock()?;
+        file.write_all(&bytes)?;
+        file.sync_data()?;
+        fs::rename(&beside, &self.path)?;
+        (self.file, self.length, self.untidy) = (file, bytes.len() as u64, false);
+        self.compact_at = COMPACT_AT.max(2 * self.length);
+        // Until the name is safe the old file is as good: nothing was added since.
+        self.nameless = self.fsync == JournalFsync::Commit;
+        Ok(())
+    }
+
+    /// Takes the file away: it would tell of a past that has gone on without it.
+    pub(super) fn abandon(self) -> io::Result<()> {
+        fs::remove_file(&self.path)?;
+        if self.fsync == JournalFsync::Commit { self.sync_name() } else { Ok(()) }
+    }
+
+    /// Cuts the file to what is whole, and goes to its end.
+    fn rewind(&mut self) -> io::Result<()> {
+        self.file.set_len(self.length)?;
+        self.file.seek(SeekFrom::Start(self.length))?;
+        self.untidy = false;
+        Ok(())
+    }
+
+    fn sync_name(&self) -> io::Result<()> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
+    }
+}
+
+fn too_large() -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, "an entry is longer than a journal may have")
+}
+
+/// Shows all entries; how many bytes are whole.
+fn read(file: &File, path: &Path, mut show: impl FnMut(Entry)) -> Result<u64, Fault> {
+    let mut entries = Entries::new(file)?;
+    entries.by_ref().try_for_each(|entry| entry.map(&mut show))?;
+    let (torn, at) = (entries.torn(), entries.whole());
+    if torn > 0 && at > 0 {
+        tracing::warn!(path = %path.display(), bytes = torn, at, "the journal's torn end is cut off");
+    }
+    Ok(at)
+}

@@ -1,0 +1,250 @@
+//! The journal's framing: a header, then entries behind each other, each behind its length and checksum. They are read through a
+//! buffer, one at a time.
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest, checksum};
+use evb_core::wire::journal::Entry;
+use prost::Message as _;
+
+/// The first bytes of each journal: what it is, and the version of its framing.
+pub(in crate::supervisor) const HEADER: [u8; 8] = *b"evbjrn\x01\n";
+
+/// No entry is longer: decisions on 65 536 events take a tenth of it.
+const MAX_ENTRY: usize = 16 << 20;
+
+/// An entry's length and checksum.
+const FRAME: usize = 8;
+
+/// An entry's time, and which thing follows, of which length: no entry says these in more bytes.
+const START: usize = 24;
+
+/// So much of the file is held at once, beside one entry.
+const WINDOW: usize = 64 << 10;
+
+/// So many bytes at most are summed up in search of a whole entry behind one that cannot be read. What was torn off comes nowhere
+/// near: only what has the form of an entry is summed up.
+const MAX_SUMMED: u64 = 256 << 20;
+
+/// Why entries cannot be read.
+#[derive(Debug)]
+pub(in crate::supervisor) enum Fault {
+    Io(io::Error),
+    /// It begins as no journal does.
+    Foreign,
+    /// What begins at that byte cannot be read, and is not the torn end.
+    Damaged(u64),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Adds an entry to these bytes; false if nobody could read it again.
+pub(in crate::supervisor) fn frame(entry: &Entry, bytes: &mut Vec<u8>) -> bool {
+    let body = entry.encode_to_vec();
+    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&sum(&body).to_le_bytes());
+    bytes.extend_from_slice(&body);
+    (1..=MAX_ENTRY).contains(&body.len())
+}
+
+/// An entry's checksum: CRC-32C.
+pub(in crate::supervisor) fn sum(body: &[u8]) -> u32 {
+    // The algorithm gives 32 bits in 64.
+    checksum(Crc32Iscsi, body) as u32
+}
+
+/// The entries of a journal. What is torn off at its end, by a killed process, a full disk or a power cut, is left out; what is
+/// damaged is an error.
+#[derive(Debug)]
+pub(in crate::supervisor) struct Entries<R> {
+    input: BufReader<R>,
+    /// All before is whole.
+    at: u64,
+    /// Where the input ended when reading began.
+    end: u64,
+    over: bool,
+    body: Vec<u8>,
+}
+
+impl<R: Read + Seek> Entries<R> {
+    /// A journal that ends within its header is empty.
+    pub(in crate::supervisor) fn new(input: R) -> Result<Self, Fault> {
+        let mut input = BufReader::with_capacity(WINDOW, input);
+        let end = input.seek(SeekFrom::End(0))?;
+        input.rewind()?;
+        let mut header = [0; HEADER.len()];
+        let length = fill(&mut input, &mut header)?;
+        if !HEADER.starts_with(&header[..length]) {
+            return Err(Fault::Foreign);
+        }
+        let over = length < HEADER.len();
+        Ok(Self { input, at: if over { 0 } else { length as u64 }, end, over, body: Vec::new() })
+    }
+
+    /// How many bytes are whole, when all entries were read; 0: not even the header.
+    pub(in crate::supervisor) fn whole(&self) -> u64 {
+        self.at
+    }
+
+    /// How many bytes come behind.
+    pub(in crate::supervisor) fn torn(&self) -> u64 {
+        self.end - self.at
+    }
+
+    fn read(&mut self) -> Result<Option<Entry>, Fault> {
+        let mut head = [0; FRAME];
+        let left = self.end - self.at;
+        if left >= FRAME as u64 && fill(&mut self.input, &mut head)? == FRAME {
+            let (length, expected) = split(head);
+            if fits(length, left) {
+                self.body.resize(length, 0);
+                if fill(&mut self.input, &mut self.body)? == length && sum(&self.body) == expected {
+                    // Nothing was torn off where the sum is right.
+                    let entry = Entry::decode(&self.body[..]).map_err(|_| Fault::Damaged(self.at))?;
+                    self.at += (FRAME + length) as u64;
+                    return Ok(Some(entry));
+                }
+            }
+        }
+        if self.is_whole_behind(self.at + 1)? { Err(Fault::Damaged(self.at)) } else { Ok(None) }
+    }
+
+    /// Whether a whole entry begins there or later: then what is before it was not torn off. If that cannot be told with
+    /// reasonable effort, it is taken for damage, and nothing is cut away.
+    fn is_whole_behind(&mut self, mut from: u64) -> io::Result<bool> {
+        let mut window = vec![0; WINDOW];
+        let mut effort = MAX_SUMMED;
+        while from + (FRAME as u64) < self.end {
+            self.input.seek(SeekFrom::Start(from))?;
+            let length = fill(&mut self.input, &mut window)?;
+            let is_last = length < WINDOW;
+            // What begins too near to the window's end is looked at in the next one.
+            let starts = if is_last { length } else { WINDOW - FRAME - START + 1 };
+            for start in 0..starts {
+                let (begins, seen) = (from + start as u64, &window[start..length]);
+                let Some((length, expected)) = candidate(seen, self.end - begins) else { continue };
+                let here = seen.get(FRAME..FRAME + length);
+                let costs = if here.is_some() { length } else { length.max(WINDOW) };
+                let Some(left) = effort.checked_sub(costs as u64) else { return Ok(true) };
+                effort = left;
+                let found = match here {
+                    Some(body) => sum(body),
+                    None => self.sum_at(begins + FRAME as u64, length)?,
+                };
+                if found == expected {
+                    return Ok(true);
+                }
+            }
+            if is_last {
+                return Ok(false);
+            }
+            from += starts as u64;
+        }
+        Ok(false)
+    }
+
+    fn sum_at(&mut self, from: u64, length: usize) -> io::Result<u32> {
+        self.input.seek(SeekFrom::Start(from))?;
+        let mut digest = Digest::new(Crc32Iscsi);
+        let mut piece = [0; 4 << 10];
+        let mut left = length;
+        while left > 0 {
+            let most = left.min(piece.len());
+            let length = fill(&mut self.input, &mut piece[..most])?;
+            if length == 0 {
+                break;
+            }
+            digest.update(&piece[..length]);
+            left -= length;
+        }
+        Ok(digest.finalize() as u32)
+    }
+}
+
+impl<R: Read + Seek> Iterator for Entries<R> {
+    type Item = Result<Entry, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let read = self.read().transpose();
+        self.over = !matches!(read, Some(Ok(_)));
+        read
+    }
+}
+
+/// Fills the memory as far as the input goes.
+fn fill(input: &mut impl Read, mut into: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while !into.is_empty() {
+        match input.read(into) {
+            Ok(0) => break,
+            Ok(more) => {
+                length += more;
+                into = &mut into[more..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+fn split(head: [u8; FRAME]) -> (usize, u32) {
+    let [l0, l1, l2, l3, sum @ ..] = head;
+    (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u32::from_le_bytes(sum))
+}
+
+/// Nothing at all is no entry: its sum is 0, and a file that a power cut left may have any number of zeros.
+fn fits(length: usize, left: u64) -> bool {
+    (1..=MAX_ENTRY).contains(&length) && (FRAME + length) as u64 <= left
+}
+
+/// Length and checksum of the entry that these bytes may begin, as far as that can be told without all of it: a time and one thing
+/// that fills the rest (`journal.proto`).
+fn candidate(bytes: &[u8], left: u64) -> Option<(usize, u32)> {
+    let (head, rest) = bytes.split_first_chunk::<FRAME>()?;
+    let (length, expected) = split(*head);
+    if !fits(length, left) {
+        return None;
+    }
+    let start = &rest[..rest.len().min(length).min(START)];
+    let mut rest = start;
+    let mut key = varint(&mut rest)?;
+    if key == AT_NS {
+        varint(&mut rest)?;
+        key = varint(&mut rest)?;
+    }
+    let rest_of_thing = match key & 7 {
+        0 => varint(&mut rest).map(|_| 0)?,
+        1 => 8,
+        2 => varint(&mut rest)?,
+        _ => return None,
+    };
+    let used = (start.len() - rest.len()) as u64;
+    (used.checked_add(rest_of_thing) == Some(length as u64)).then_some((length, expected))
+}
+
+/// `Entry.at_ns`: field 1, a varint.
+const AT_NS: u64 = 1 << 3;
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}

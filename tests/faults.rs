@@ -1,0 +1,240 @@
+//! Faults in whole systems over loopback: who is cut off registers again, and nothing is lost.
+
+mod support;
+#[path = "support/cable.rs"]
+mod cable;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use cable::Cable;
+use evb::{
+    builder::{Builder, BuilderConfig},
+    event::Event,
+    id::{BuilderId, SourceId},
+    sink::{ChannelSink, FnSink},
+    source::{Source, SourceConfig},
+    supervisor::{RunPlan, SourceLoss, Supervisor, SupervisorConfig, TriggerKind},
+    units::Frequency,
+};
+use evb_net::pacing::Transport;
+use support::{Numbers, System, content, plan};
+use tokio::time::sleep;
+
+const LENGTH: usize = 700;
+
+/// Starts a system in which peers reach the supervisor by cables.
+async fn cabled(plan: RunPlan, transport: Transport) -> (System, Vec<Cable>, Vec<Cable>) {
+    let (sources, builders) = (plan.sources.clone(), plan.builders.clone());
+    let supervisor =
+        Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await.expect("loopback has a port");
+    let address = supervisor.addr();
+    let handle = supervisor.handle();
+    let run = tokio::spawn(async move { supervisor.run().await.expect("the supervisor leads the run") });
+    let mut system = System::new(handle, address.to_string(), run);
+    let (mut of_sources, mut of_builders) = (vec![], vec![]);
+    for id in builders {
+        let cable = Cable::to(address).await;
+        let (sink, events) = ChannelSink::new(64);
+        let config = BuilderConfig { transport, ..BuilderConfig::new(id, cable.address.to_string()) };
+        system.builders.push(Builder::connect(config, sink).await.expect("the builder joins"));
+        system.events.push(events);
+        of_builders.push(cable);
+    }
+    for source in sources {
+        let cable = Cable::to(address).await;
+        let config = SourceConfig { transport, ..SourceConfig::new(source, cable.address.to_string()) };
+        let readout = Numbers { source, length: LENGTH };
+        system.sources.push(Source::on_demand(config, readout).await.expect("the source joins"));
+        of_sources.push(cable);
+    }
+    (system, of_sources, of_builders)
+}
+
+/// Every fragment as it was made.
+fn assert_bytes(event: &Event) {
+    for fragment in event.fragments() {
+        let length = LENGTH + event.id.number() as usize % 97;
+        assert!(fragment.payload == content(fragment.source, event.id, length), "event {}", event.id);
+    }
+}
+
+/// So many events, all complete. What was built twice was built under two epochs: the later one counts.
+fn assert_all_once(mut built: Vec<Event>, count: usize) {
+    built.sort_by_key(|event| (event.id, core::cmp::Reverse(event.epoch)));
+    built.dedup_by(|later, first| later.id == first.id && later.epoch < first.epoch);
+    assert_eq!(built.len(), count);
+    assert!(built.is_sorted_by(|a, b| a.id < b.id), "built twice in one epoch");
+    assert!(built.iter().all(|event| event.is_complete() && event.fragments().len() == 2));
+    built.iter().for_each(assert_bytes);
+}
+
+fn at(rate: f64, plan: RunPlan) -> RunPlan {
+    let rate = Frequency::from_hertz(rate).expect("that is a rate");
+    RunPlan { trigger: TriggerKind::Periodic { rate }, patience: Duration::from_secs(8), ..plan }
+}
+
+/// docs/protocol.md CONN-18, RUN-20, RUN-31: a builder without its supervisor for less than two leases goes on; one for longer
+/// begins anew, and its events are built by the others. None is lost, none is doubled in the ledger.
+#[tokio::test]
+async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
+    for (transport, cut) in [(Transport::Tcp, 3000), (Transport::Udp, 3000), (Transport::Tcp, 1200)] {
+        let plan = at(400.0, plan(2, 2, 3000));
+        let (system, _, builders) = cabled(plan, transport).await;
+        let cable = builders[0].clone();
+        let cutting = tokio::spawn(async move {
+            sleep(Duration::from_millis(1000)).await;
+            cable.cut();
+            sleep(Duration::from_millis(cut)).await;
+            cable.mend();
+            cable
+        });
+        let (built, report) = system.finish().await;
+        let cable = cutting.await.expect("no panic");
+        assert_eq!(report.events.lost, 0, "{:?} {:?}", report.events, report.problems);
+        assert_eq!(report.events.complete, 3000, "{:?} {:?}", report.events, report.problems);
+        assert_eq!(report.events.open(), Some(0));
+        assert_all_once(built, 3000);
+        assert!(cut < 2000 || cable.connections() > 1, "it registered again");
+    }
+}
+
+/// docs/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events of the time are complete or name it.
+#[tokio::test]
+async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let plan = at(400.0, plan(3, 2, 3000));
+        let (system, sources, _) = cabled(plan, transport).await;
+        let cable = sources[1].clone();
+        let cutting = tokio::spawn(async move {
+            sleep(Duration::from_millis(1000)).await;
+            cable.cut();
+            sleep(Duration::from_millis(3000)).await;
+            cable.mend();
+            cable
+        });
+        let (built, report) = system.finish().await;
+        let cable = cutting.await.expect("no panic");
+        assert_eq!(built.len(), 3000, "{:?} {:?}", report.events, report.problems);
+        assert_eq!((report.events.lost, report.events.open()), (0, Some(0)), "{:?}", report.problems);
+        assert!(built.iter().all(|event| event.missing.iter().all(|missing| *missing == SourceId::new(2))));
+        let last = &built[2900..];
+        assert!(last.iter().all(|event| event.is_complete()), "it is expected again: {:?}", report.problems);
+        assert!(cable.connections() > 1, "it registered again");
+    }
+}
+
+/// docs/protocol.md RUN-34, LANE-24: a source that ends and comes back as another process in mid-run; a builder of which the
+/// same is true, and one that joins.
+#[tokio::test]
+async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let plan = at(400.0, plan(2, 2, 3000));
+        let (mut system, sources, _) = cabled(plan, transport).await;
+        let (address, cable) = (system.address.clone(), sources[1].clone());
+        let replacing = tokio::spawn(async move {
+            sleep(Duration::from_millis(1000)).await;
+            // For the supervisor, the process is dead; and so another may take its place.
+            cable.cut();
+            sleep(Duration::from_millis(1500)).await;
+            let config = SourceConfig { transport, ..SourceConfig::new(SourceId::new(2), address) };
+            let readout = Numbers { source: SourceId::new(2), length: LENGTH };
+            Source::on_demand(config, readout).await.expect("it takes its place")
+        });
+        system.sources.truncate(1);
+        let (built, report) = system.finish().await;
+        let _successor = replacing.await.expect("no panic");
+        assert_eq!(built.len(), 3000, "{:?} {:?}", report.events, report.problems);
+        assert_eq!((report.events.lost, report.events.open()), (0, Some(0)), "{:?}", report.problems);
+        let incomplete = built.iter().filter(|event| !event.is_complete()).count();
+        assert!(incomplete > 0 && incomplete < 1500, "{incomplete}");
+        assert!(built[2900..].iter().all(|event| event.is_complete()), "{:?}", report.problems);
+        built.iter().for_each(assert_bytes);
+    }
+}
+
+#[tokio::test]
+async fn a_builder_that_is_replaced_loses_nothing() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let plan = at(400.0, plan(2, 2, 2000));
+        let (mut system, _, builders) = cabled(plan, transport).await;
+        let (address, cable) = (system.address.clone(), builders[1].clone());
+        let (sink, events) = ChannelSink::new(64);
+        system.events.push(events);
+        let replacing = tokio::spawn(async move {
+            sleep(Duration::from_millis(1000)).await;
+            cable.cut();
+            sleep(Duration::from_millis(500)).await;
+            // Its lease is not over yet: it tries until it is.
+            let config = BuilderConfig { transport, ..BuilderConfig::new(BuilderId::new(2), address) };
+            Builder::connect(config, sink).await.expect("it takes its place")
+        });
+        let (built, report) = system.finish().await;
+        let _successor = replacing.await.expect("no panic");
+        assert_eq!((report.events.lost, report.events.complete), (0, 2000), "{:?}", report.problems);
+        assert_all_once(built, 2000);
+    }
+}
+
+/// `on_source_loss = "wait"`: nothing is built without the source that is away, and nothing is lost.
+#[tokio::test]
+async fn a_source_that_is_waited_for_is_in_every_event() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let plan = RunPlan { on_source_loss: SourceLoss::Wait, ..at(400.0, plan(2, 2, 1500)) };
+        let (system, sources, _) = cabled(plan, transport).await;
+        let cable = sources[1].clone();
+        let cutting = tokio::spawn(async move {
+            sleep(Duration::from_millis(1000)).await;
+            cable.cut();
+            sleep(Duration::from_millis(3000)).await;
+            cable.mend();
+            cable
+        });
+        let (built, report) = system.finish().await;
+        let cable = cutting.await.expect("no panic");
+        assert!(cable.connections() > 1, "it registered again");
+        let events = report.events;
+        assert_eq!((events.complete, events.incomplete, events.lost), (1500, 0, 0), "{:?}", report.problems);
+        assert_all_once(built, 1500);
+    }
+}
+
+/// A sink that panics takes its builder with it, whose events are built by the other: none goes into a sink that is not there.
+#[tokio::test]
+async fn a_sink_that_panics_costs_its_builder_and_no_event() {
+    let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", at(400.0, plan(2, 2, 1500))));
+    let supervisor = supervisor.await.expect("loopback has a port");
+    let address = supervisor.addr().to_string();
+    let handle = supervisor.handle();
+    let run = tokio::spawn(async move { supervisor.run().await.expect("the supervisor leads the run") });
+    let mut system = System::new(handle, address.clone(), run);
+    let (sink, events) = ChannelSink::new(64);
+    let config = BuilderConfig::new(BuilderId::new(1), &address);
+    system.builders.push(Builder::connect(config, sink).await.expect("the builder joins"));
+    system.events.push(events);
+    let (mut seen, kept) = (0, Arc::new(AtomicU64::new(0)));
+    let keep = Arc::clone(&kept);
+    let sink = FnSink(move |_: &Event| {
+        seen += 1;
+        assert!(seen <= 100, "this sink has had enough");
+        keep.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let config = BuilderConfig::new(BuilderId::new(2), &address);
+    system.builders.push(Builder::connect(config, sink).await.expect("the builder joins"));
+    for source in [1, 2].map(SourceId::new) {
+        let readout = Numbers { source, length: LENGTH };
+        let source = Source::on_demand(SourceConfig::new(source, &address), readout).await;
+        system.sources.push(source.expect("the source joins"));
+    }
+    let (built, report) = system.finish().await;
+    assert_eq!(kept.load(Ordering::Relaxed), 100);
+    assert_eq!((report.events.lost, report.events.complete), (0, 1500), "{:?}", report.problems);
+    // What the other sink took and nobody heard of is built once more.
+    assert!((1400..1500).contains(&built.len()), "{}", built.len());
+}

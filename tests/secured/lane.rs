@@ -1,0 +1,213 @@
+//! The two ends of one protected lane, with somebody between them.
+
+use std::{future::poll_fn, ops::Range, task::Poll, time::Duration};
+
+use evb::{
+    PresharedKey, Security,
+    event::Event,
+    fragment::{Fragment, Timestamp},
+    id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
+    units::Bytes,
+};
+use evb_core::{
+    builder::{self, BuilderConfig, BuilderCore},
+    set::SourceSet,
+    source::{self, SourceConfig, SourceCore},
+    time::Instant,
+    wire::{
+        control::{Assignments, Decisions, Hello, Verdict, Welcome},
+        preamble::ConnectionKind,
+    },
+};
+use evb_net::{
+    clock,
+    handshake::{Channel, welcomed},
+    lane::{BuilderEnd, FromBuilder, LaneEnd, SourceEnd},
+    security::Forged,
+};
+use evb_shaper::{
+    Policy, Shaping,
+    cost::{CELL, PacketCost},
+};
+use tokio::{net::TcpListener, net::TcpStream, task::yield_now};
+
+use crate::{
+    relay::{Flip, Relay},
+    support::content,
+};
+
+const EVENTS: u64 = 6;
+
+/// Small fragments that share records, and large ones that take many parcels.
+const LENGTHS: [usize; EVENTS as usize] = [0, 100, 3000, 200_000, 7, 20_000];
+
+const KIND: ConnectionKind = ConnectionKind::Lane;
+
+fn source_core(now: Instant) -> SourceCore {
+    let config = SourceConfig {
+        id: SourceId::new(1),
+        max_fragment: Bytes::new(200_000),
+        orphan_timeout: Duration::from_secs(5),
+        heartbeat: Duration::from_secs(1),
+        builders: vec![BuilderId::new(1)],
+        on_demand: false,
+        decided: EventId::default(),
+    };
+    let mut core = SourceCore::new(config, now);
+    let mut decisions = Decisions::starting(EventId::FIRST);
+    decisions.extend(EVENTS as u32, Verdict::Assigned(BuilderId::new(1)));
+    core.handle_decisions(&decisions).expect("they are right");
+    for event in (1..=EVENTS).map(EventId::new) {
+        let payload = content(SourceId::new(1), event, LENGTHS[event.number() as usize - 1]);
+        core.push(Fragment::new(event, Timestamp::default(), payload), now).expect("it is taken");
+    }
+    core
+}
+
+fn builder_core(now: Instant) -> BuilderCore<Policy> {
+    let config = BuilderConfig {
+        id: BuilderId::new(1),
+        run: RunNumber::new(1),
+        epoch: Epoch::new(1),
+        slots: EVENTS as usize,
+        deadline: Duration::from_secs(10),
+        heartbeat: Duration::from_secs(1),
+        shared_clock: true,
+        lease: Duration::ZERO,
+        sources: vec![SourceId::new(1)],
+        max_fragment: vec![Bytes::new(200_000)],
+    };
+    let mut core = BuilderCore::new(config, Shaping::None.policy(1, PacketCost::tcp(1500, CELL), 0), now);
+    core.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
+    let assignments = Assignments {
+        roster_version: 1,
+        events: vec![1; EVENTS as usize],
+        triggered_ns: vec![1; EVENTS as usize],
+        ..Assignments::default()
+    };
+    core.handle_assignments(&assignments, now).expect("they are right");
+    core
+}
+
+/// Both ends after their handshake.
+async fn ends(flip: Option<Flip>) -> (SourceEnd, BuilderEnd, Relay) {
+    let key = Security::Psk(PresharedKey::new([3; 32]));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
+    let relay = Relay::to(listener.local_addr().expect("it is bound"), flip).await;
+    let accepting = async {
+        let (stream, _) = listener.accept().await.expect("the relay comes");
+        let (mut channel, _) = Channel::accept(stream, KIND, &key).await.expect("it has the key");
+        channel.reply(KIND, &welcomed(Welcome::default())).await.expect("it is told");
+        BuilderEnd::new(channel)
+    };
+    let connecting = async {
+        let stream = TcpStream::connect(relay.address).await.expect("the relay listens");
+        let hello = Hello::new(Peer::Source(SourceId::new(1)), Peer::Builder(BuilderId::new(1)));
+        let (channel, _) = Channel::connect(stream, KIND, &hello, &key).await.expect("it has the key");
+        SourceEnd::new(channel)
+    };
+    let (source, builder) = tokio::join!(connecting, accepting);
+    (source, builder, relay)
+}
+
+/// How it went.
+#[derive(Debug)]
+enum Outcome {
+    Built,
+    /// One end waits for the rest of a parcel whose length was changed: as if the network held it back.
+    Waits,
+    Ended(LaneEnd),
+}
+
+/// Lets both ends work until one of them ends or all is built; the events, and why it ended.
+async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
+    let now = clock::now();
+    let (mut from, mut to, relay) = ends(flip).await;
+    let (mut source, mut builder) = (source_core(now), builder_core(now));
+    source.handle_lane_connected(0, 0, 0).expect("it is fresh");
+    builder.handle_lane_connected(0, now);
+    let (mut events, mut ranges): (Vec<Event>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
+    let began = std::time::Instant::now();
+    let limit = Duration::from_millis(if flip.is_some() { 500 } else { 20_000 });
+    let end = loop {
+        if began.elapsed() > limit {
+            break Outcome::Waits;
+        }
+        let turn = poll_fn(|cx| {
+            let mut turn = || -> Result<(), LaneEnd> {
+                to.poll_read(cx, &mut builder, 0, now)?;
+                while let Some(output) = builder.poll(now) {
+                    match output {
+                        builder::Output::Event(event) => {
+                            events.push(event);
+                        }
+                        builder::Output::Lane(_) => builder.write_records(0, &mut to.outgoing),
+                        _ => {}
+                    }
+                }
+                if let Poll::Ready(flushed) = to.poll_flush(cx) {
+                    flushed?;
+                }
+                while let Poll::Ready(said) = from.poll_recv(cx, &mut ranges) {
+                    match said? {
+                        FromBuilder::Grant { end } => source.handle_grant(0, end)?,
+                        FromBuilder::Commit { offset } => source.handle_commit(0, offset, &ranges, drop)?,
+                    }
+                }
+                while let Some(output) = source.poll(now) {
+                    if let source::Output::Announce(_) = output {
+                        source.announce(0, &mut from.announcements);
+                    }
+                }
+                while let Some(taken) = source.take(0, u64::MAX) {
+                    from.send(taken.range);
+                }
+                if let Poll::Ready(flushed) = from.poll_flush(cx, &source, 0) {
+                    flushed?;
+                }
+                Ok(())
+            };
+            Poll::Ready(turn())
+        });
+        match turn.await {
+            Err(end) => break Outcome::Ended(end),
+            Ok(()) if events.len() == EVENTS as usize => break Outcome::Built,
+            Ok(()) => yield_now().await,
+        }
+        tokio::time::sleep(Duration::from_micros(50)).await;
+    };
+    for event in &events {
+        let fragment = event.fragments().next().expect("it has one");
+        let length = LENGTHS[event.id.number() as usize - 1];
+        assert!(fragment.payload == content(SourceId::new(1), event.id, length), "event {}", event.id);
+    }
+    (events, end, relay.flips())
+}
+
+#[tokio::test]
+async fn a_lane_in_parcels_brings_everything() {
+    let (events, end, _) = play(None).await;
+    assert!(matches!(end, Outcome::Built), "{end:?}");
+    assert_eq!(events.len(), EVENTS as usize);
+}
+
+#[tokio::test]
+async fn a_changed_bit_ends_the_lane_and_nothing_of_it_is_believed() {
+    // What each side says begins with preamble, agreement and greeting: 58 bytes and about 30 more.
+    let lane_bytes: usize = LENGTHS.iter().sum();
+    let there = (100..140).chain((140..lane_bytes).step_by(lane_bytes / 40)).map(|byte| (true, byte));
+    let mut ended = 0;
+    let all: Vec<_> = there.chain((100..130).map(|byte| (false, byte))).collect();
+    for (is_there, byte) in all.iter().copied() {
+        let (events, outcome, flips) = play(Some(Flip { is_there, byte })).await;
+        assert_eq!(flips, 1, "byte {byte}");
+        assert!(!is_there || events.len() < EVENTS as usize, "byte {byte}");
+        match outcome {
+            Outcome::Ended(LaneEnd::Forged(Forged)) => ended += 1,
+            Outcome::Waits => {}
+            other => panic!("byte {byte}: {other:?}"),
+        }
+    }
+    // All but those few that are of a length.
+    assert!(ended + 8 >= all.len(), "{ended} of {} were seen", all.len());
+}

@@ -1,0 +1,73 @@
+//! [`Relay`]: somebody on the way between two peers, who changes a bit now and then.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+};
+
+/// Takes connections and carries their bytes on.
+pub(crate) struct Relay {
+    pub(crate) address: SocketAddr,
+    flips: Arc<AtomicU64>,
+}
+
+/// Which byte of which direction is changed, on the first connection alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flip {
+    /// Of what the connecting side says.
+    pub(crate) is_there: bool,
+    pub(crate) byte: usize,
+}
+
+impl Relay {
+    /// Carries what comes on to `target`.
+    pub(crate) async fn to(target: SocketAddr, flip: Option<Flip>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
+        let address = listener.local_addr().expect("it is bound");
+        let flips = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&flips);
+        tokio::spawn(async move {
+            let mut flip = flip;
+            while let Ok((near, _)) = listener.accept().await {
+                let Ok(far) = TcpStream::connect(target).await else { continue };
+                let of = |is_there| flip.filter(|flip| flip.is_there == is_there).map(|flip| flip.byte);
+                let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
+                tokio::spawn(carry(near_in, far_out, of(true), Arc::clone(&counted)));
+                tokio::spawn(carry(far_in, near_out, of(false), Arc::clone(&counted)));
+                flip = None;
+            }
+        });
+        Self { address, flips }
+    }
+
+    /// How many bits were changed.
+    pub(crate) fn flips(&self) -> u64 {
+        self.flips.load(Ordering::Relaxed)
+    }
+}
+
+async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, flip: Option<usize>, flips: Arc<AtomicU64>) {
+    let (mut buffer, mut before) = (vec![0; 4096], 0);
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        if let Some(at) = flip.and_then(|byte| byte.checked_sub(before)).filter(|at| *at < read) {
+            buffer[at] ^= 1 << (at % 8);
+            flips.fetch_add(1, Ordering::Relaxed);
+        }
+        before += read;
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown().await;
+}

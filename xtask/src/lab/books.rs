@@ -1,0 +1,80 @@
+//! [`Books`]: what the files of a run hold, against what its ledger says.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::{
+    bench, disk,
+    fleet::Fleet,
+    network::Shape,
+    report::{Bound, Report},
+};
+
+/// The supervisor's summary, and what `evbd verify` says of all builders' files.
+pub(crate) struct Books {
+    pub(crate) summary: Value,
+    verified: Value,
+    peaks: Vec<(&'static str, f64)>,
+}
+
+impl Books {
+    pub(crate) fn read(evbd: &Path, folder: &Path, shape: Shape, fleet: &Fleet) -> Result<Self> {
+        let missing = || format!("no summary of the supervisor\n{}", fleet.complaints());
+        let summary = fs::read_to_string(folder.join("sup.json")).with_context(missing)?;
+        let disks = (1..=shape.builders).map(|builder| disk::folder(folder, builder));
+        let said = Command::new(evbd).args(["verify", "--json"]).args(disks).output()?;
+        let verified = serde_json::from_slice(&said.stdout)
+            .with_context(|| format!("evbd verify: {}", String::from_utf8_lossy(&said.stderr).trim()))?;
+        let peaks = bench::peaks(fleet).into_iter().map(|(kind, kib)| (kind, kib as f64 / 1024.0)).collect();
+        Ok(Self { summary: serde_json::from_str(&summary)?, verified, peaks })
+    }
+
+    /// Events of a kind, as the ledger has them.
+    pub(crate) fn events(&self, key: &str) -> f64 {
+        self.summary["events"][key].as_f64().unwrap_or(f64::NAN)
+    }
+
+    fn files(&self, key: &str) -> f64 {
+        self.verified.pointer(&format!("/runs/0/{key}")).and_then(Value::as_f64).unwrap_or(f64::NAN)
+    }
+
+    /// Nothing is lost, doubled or damaged, and both say the same.
+    pub(crate) fn judge(&self, name: &str, report: &mut Report) {
+        let count = |key: &str| self.verified[key].as_array().map_or(f64::NAN, |all| all.len() as f64);
+        let [complete, incomplete] = ["complete", "incomplete"].map(|key| self.events(key));
+        let outcomes: f64 =
+            ["inhibited", "complete", "incomplete", "lost"].map(|key| self.events(key)).iter().sum();
+        let zeros = [
+            ("events lost", self.events("lost")),
+            ("events in no file", complete + incomplete - self.files("events")),
+            (
+                "events in the files that the ledger does not have",
+                self.files("events") - complete - incomplete,
+            ),
+            ("complete in the ledger, not in the files", complete - self.files("complete")),
+            ("twice in one epoch", self.files("duplicates/total")),
+            ("damaged", self.files("damaged/total")),
+            ("of another run", self.files("foreign/total")),
+            ("files that cannot be read", count("unreadable")),
+            ("the ledger: triggered less all outcomes", (self.events("triggered") - outcomes).abs()),
+        ];
+        for (what, measured) in zeros {
+            report.holds(&format!("{name}: {what}"), measured, Bound::AtMost(0.0));
+        }
+        report.holds(&format!("{name}: runs in the files"), count("runs"), Bound::AtMost(1.0));
+        report.holds(&format!("{name}: events triggered"), self.events("triggered"), Bound::AtLeast(1.0));
+        report.note(format!(
+            "{name}: {} triggered, {} inhibited, {complete} complete, {incomplete} incomplete; files: {} superseded copies, {} torn tails",
+            self.events("triggered"),
+            self.events("inhibited"),
+            self.files("superseded/total"),
+            self.files("torn_tails/total"),
+        ));
+        report.note(format!("{name}: inhibited because of {}", self.summary["dead_time_causes"]));
+        for (kind, mib) in &self.peaks {
+            report.note(format!("{name}: largest {kind}: {mib:.1} MiB"));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! [`Director`]: brings one fault after the other about, heals it, and waits until the system is whole again.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Result, bail};
+
+use super::fault::{Fault, Kind};
+use crate::lab::{disk::Disk, fleet::Fleet, network::Network, watch::Watch};
+
+/// After a fault is over, so long may it take until everything goes on; after a minute's cut too.
+const WHOLE_WITHIN: Duration = Duration::from_secs(40);
+
+/// What is left of a fault when it is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Overcome {
+    pub(crate) fault: Fault,
+    /// The longest time in it in which less was built than should be.
+    pub(crate) pause: Duration,
+    /// From its end until everything went on.
+    pub(crate) whole_after: Duration,
+}
+
+/// Where a fault stands.
+enum Stage {
+    /// All is well since then.
+    Well(Duration),
+    /// It was brought about then.
+    Lasts(Duration),
+    /// It ended then.
+    Heals(Duration),
+}
+
+pub(crate) struct Director<'a> {
+    network: &'a Network,
+    disks: &'a BTreeMap<String, Disk>,
+    faults: std::vec::IntoIter<Fault>,
+    next: Option<Fault>,
+    stage: Stage,
+    /// From one fault to the next, if they come by the clock.
+    every: Option<Duration>,
+    pub(crate) overcome: Vec<Overcome>,
+}
+
+impl<'a> Director<'a> {
+    pub(crate) fn new(
+        network: &'a Network,
+        disks: &'a BTreeMap<String, Disk>,
+        faults: Vec<Fault>,
+        every: Option<Duration>,
+    ) -> Self {
+        let mut faults = faults.into_iter();
+        let next = faults.next();
+        let stage = Stage::Well(Duration::MAX);
+        Self { network, disks, faults, next, stage, every, overcome: Vec::new() }
+    }
+
+    /// Whether no fault is left.
+    pub(crate) fn is_done(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Does what is due.
+    pub(crate) fn turn(&mut self, fleet: &mut Fleet, watch: &mut Watch) -> Result<()> {
+        let now = fleet.elapsed();
+        let Some(fault) = self.next.clone() else { return Ok(()) };
+        match self.stage {
+            // It has just begun to be.
+            Stage::Well(Duration::MAX) if watch.is_whole() => self.stage = Stage::Well(now),
+            Stage::Well(Duration::MAX) if now > WHOLE_WITHIN => bail!("the run does not begin"),
+            Stage::Well(since) if since < Duration::MAX && now >= self.due(since, &fault) => {
+                watch.take_pause();
+                println!("{:8.2} s  {fault}", now.as_secs_f64());
+                self.set(&fault, true, fleet)?;
+                self.stage = Stage::Lasts(fleet.elapsed());
+            }
+            Stage::Lasts(since) if now >= since + fault.lasts => {
+                self.set(&fault, false, fleet)?;
+                self.stage = Stage::Heals(now);
+            }
+            Stage::Heals(since) if now > since && watch.is_whole() => {
+                let (pause, whole_after) = (watch.take_pause(), now - since);
+                self.overcome.push(Overcome { fault, pause, whole_after });
+                self.next = self.faults.next();
+                self.stage = Stage::Well(now);
+            }
+            Stage::Heals(since) if now > since + WHOLE_WITHIN => {
+                let limit = WHOLE_WITHIN.as_secs();
+                bail!("{limit} s after `{fault}` was over, not everything goes on\n{}", fleet.complaints());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// When the next fault comes, if all goes well since then.
+    fn due(&self, since: Duration, fault: &Fault) -> Duration {
+        match self.every {
+            Some(every) => since.max(every * (self.overcome.len() as u32 + 1)),
+            None => since + fault.after,
+        }
+    }
+
+    fn set(&self, fault: &Fault, is_on: bool, fleet: &mut Fleet) -> Result<()> {
+        let disk = || self.disks.get(&fault.host);
+        match fault.kind {
+            Kind::Kill if is_on => fleet.kill(&fault.host),
+            Kind::Kill => fleet.start_again(&fault.host),
+            Kind::Freeze => fleet.signal(&fault.host, if is_on { "STOP" } else { "CONT" }),
+            Kind::Cut | Kind::LongCut => self.network.cut(&fault.host, is_on),
+            Kind::Full => disk().map_or(Ok(()), |disk| disk.fill(is_on)),
+            Kind::Stuck => disk().map_or(Ok(()), |disk| disk.stick(is_on)),
+        }
+    }
+}

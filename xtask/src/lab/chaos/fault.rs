@@ -1,0 +1,101 @@
+//! [`Fault`]: what goes wrong, where, for how long and when; all of it from a seed.
+
+use std::{fmt, time::Duration};
+
+use crate::lab::{dice::Dice, network::Shape};
+
+/// What can happen to a host or its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// SIGKILL; a new process after the time.
+    Kill,
+    /// SIGSTOP; SIGCONT after the time.
+    Freeze,
+    /// No packet passes the host's port, either way.
+    Cut,
+    /// The same for a minute.
+    LongCut,
+    /// The sink's file system is full.
+    Full,
+    /// The sink's file system takes no write and gives no error, as a disk that hangs does.
+    Stuck,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Freeze => "freeze",
+            Self::Cut => "cut",
+            Self::LongCut => "cut, 1 min",
+            Self::Full => "disk full",
+            Self::Stuck => "disk stuck",
+        }
+    }
+}
+
+/// One fault.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    pub(crate) host: String,
+    /// How long it lasts.
+    pub(crate) lasts: Duration,
+    /// How long all goes well before it.
+    pub(crate) after: Duration,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} for {:.3} s", self.kind.name(), self.host, self.lasts.as_secs_f64())
+    }
+}
+
+/// How many minutes all long cuts of a schedule take.
+const LONG_CUTS: usize = 3;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// That many faults. `long`: with cuts of a minute, three at most. `stuck`: with disks that hang.
+pub(crate) fn schedule(seed: u64, count: usize, shape: Shape, long: bool, stuck: bool) -> Vec<Fault> {
+    let mut dice = Dice(seed);
+    let mut faults: Vec<Fault> = (0..count).map(|_| draw(&mut dice, shape, stuck)).collect();
+    let minutes = if long { LONG_CUTS.min(count / 20) } else { 0 };
+    // Of each role one, at places spread over the schedule.
+    for (minute, role) in [0, 1, 2].into_iter().take(minutes).enumerate() {
+        let place = (minute * 2 + 1) * count / (2 * minutes);
+        faults[place].kind = Kind::LongCut;
+        faults[place].lasts = MINUTE;
+        faults[place].host = host(&mut dice, shape, role);
+    }
+    faults
+}
+
+fn draw(dice: &mut Dice, shape: Shape, stuck: bool) -> Fault {
+    // Half of the faults are the builders', who have disks as well; the rest are the sources' and the supervisor's.
+    let role = [0, 0, 1, 1, 1, 2][dice.below(6)];
+    let kind = match (role, dice.below(10)) {
+        (1, 0..2) => Kind::Full,
+        (1, 2..4) if stuck => Kind::Stuck,
+        (_, 0..6) => Kind::Kill,
+        (_, 6..8) => Kind::Freeze,
+        _ => Kind::Cut,
+    };
+    let lasts = match (kind, dice.below(3)) {
+        (Kind::Cut, 0) => Duration::from_millis(1),
+        (Kind::Cut, 1) => Duration::from_secs(1),
+        // From what nobody notices to well beyond two leases.
+        _ => Duration::from_secs_f64(0.05 * 100f64.powf(dice.uniform())),
+    };
+    Fault { kind, host: host(dice, shape, role), lasts, after: Duration::from_secs_f64(dice.uniform()) }
+}
+
+fn host(dice: &mut Dice, shape: Shape, role: usize) -> String {
+    match role {
+        0 => format!("s{}", 1 + dice.below(usize::from(shape.sources))),
+        1 => format!("b{}", 1 + dice.below(usize::from(shape.builders))),
+        _ => "sup".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! A small file system of its own for each builder: it can be filled, and where it is a real one, it can hang.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+
+use super::network::{Shape, run};
+
+/// What a full disk has left: less than any record.
+const LEFT: u64 = 4096;
+
+/// A mounted file system; dropping it takes it away.
+pub(crate) struct Disk {
+    pub(crate) folder: PathBuf,
+    image: PathBuf,
+    /// Whether it is on a loop device, and can be frozen.
+    hangs: bool,
+}
+
+/// Where a builder writes.
+pub(crate) fn folder(run: &Path, builder: u16) -> PathBuf {
+    run.join(format!("disk-{builder}"))
+}
+
+/// One for each builder, by host.
+pub(crate) fn mount_all(run: &Path, shape: Shape, size: u64) -> Result<BTreeMap<String, Disk>> {
+    let mount = |builder| Ok((format!("b{builder}"), Disk::mount(&folder(run, builder), size)?));
+    (1..=shape.builders).map(mount).collect()
+}
+
+impl Disk {
+    /// Of so many bytes, at `folder`.
+    pub(crate) fn mount(folder: &Path, size: u64) -> Result<Self> {
+        fs::create_dir_all(folder)?;
+        let image = folder.with_extension("image");
+        let target = folder.to_string_lossy().into_owned();
+        let loops = Self::mount_image(&image, &target, size);
+        let hangs = loops.is_ok();
+        if !hangs {
+            run("mount", &["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs", &target])?;
+        }
+        Ok(Self { folder: folder.to_owned(), image, hangs })
+    }
+
+    fn mount_image(image: &Path, target: &str, size: u64) -> Result<()> {
+        File::create(image)?.set_len(size)?;
+        let image = image.to_string_lossy();
+        // Without a journal and its commits: the host's own disk is not what is tested.
+        run("mkfs.ext4", &["-q", "-F", "-m", "0", "-O", "^has_journal", &image])?;
+        run("mount", &["-o", "loop", &image, target]).map(drop)
+    }
+
+    /// Whether it can be made to hang.
+    pub(crate) fn hangs(&self) -> bool {
+        self.hangs
+    }
+
+    /// Fills it, or frees what filled it.
+    pub(crate) fn fill(&self, is_full: bool) -> Result<()> {
+        let ballast = self.folder.join("ballast");
+        if !is_full {
+            return fs::remove_file(&ballast).context("removing the ballast");
+        }
+        let said = run("df", &["--output=avail", "-B1", &self.folder.to_string_lossy()])?;
+        let free: u64 = said.lines().last().and_then(|line| line.trim().parse().ok()).context("df")?;
+        let length = free.saturating_sub(LEFT).max(1).to_string();
+        // What is written meanwhile may take the last of it.
+        let tried = run("fallocate", &["-l", &length, &ballast.to_string_lossy()]);
+        if tried.is_err() {
+            File::create(&ballast)?;
+        }
+        Ok(())
+    }
+
+    /// Lets it hang, or go on.
+    pub(crate) fn stick(&self, is_stuck: bool) -> Result<()> {
+        stick(&self.folder, is_stuck)
+    }
+}
+
+/// Lets the file system that is mounted there hang, or go on.
+pub(crate) fn stick(folder: &Path, is_stuck: bool) -> Result<()> {
+    let how = if is_stuck { "--freeze" } else { "--unfreeze" };
+    run("fsfreeze", &[how, &folder.to_string_lossy()]).map(drop)
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Thawed already, mostly.
+        let _ = stick(&self.folder, false);
+        if let Err(error) = run("umount", &["-l", &self.folder.to_string_lossy()]) {
+            eprintln!("{error:#}");
+        }
+        // A tmpfs has none.
+        let _ = fs::remove_file(&self.image);
+    }
+}

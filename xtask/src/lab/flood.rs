@@ -1,0 +1,91 @@
+//! What a hostile host does, as a program on one of the lab's hosts: datagrams and connections without end, to ports of evb and
+//! to all others, with noise, with other protocols, with the right first bytes, and with nothing.
+
+use std::{
+    io::Write as _,
+    net::{SocketAddr, TcpStream, UdpSocket},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::dice::Dice;
+
+/// Datagrams, and connections, a second.
+pub(super) const DATAGRAMS: f64 = 5_000.0;
+pub(super) const CONNECTS: f64 = 200.0;
+/// How many connections that say nothing are held open at once.
+const HELD: usize = 64;
+/// A scanner's ports.
+const PORTS: u16 = 1_024;
+
+/// Does all of it for so many seconds; prints as JSON how much it was.
+pub(crate) fn flood(targets: &[SocketAddr], seconds: f64) -> Result<()> {
+    let datagrams = {
+        let targets = targets.to_vec();
+        thread::spawn(move || throw(&targets, seconds))
+    };
+    let connects = connect(targets, seconds);
+    let datagrams = datagrams.join().unwrap_or(Ok(0))?;
+    println!("{}", json!({ "datagrams": datagrams, "connects": connects }));
+    Ok(())
+}
+
+/// Waits until the `count`th of a rate is due.
+fn pace(begun: Instant, count: u64, rate: f64) {
+    let due = Duration::from_secs_f64(count as f64 / rate);
+    thread::sleep(due.saturating_sub(begun.elapsed()));
+}
+
+fn throw(targets: &[SocketAddr], seconds: f64) -> Result<u64> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    let (begun, mut dice, mut thrown) = (Instant::now(), Dice(1), 0u64);
+    while begun.elapsed().as_secs_f64() < seconds {
+        // Ten at a time: a sleep is coarse.
+        pace(begun, thrown, DATAGRAMS);
+        for _ in 0..10 {
+            let mut datagram: Vec<u8> = (0..dice.below(200)).map(|_| dice.next() as u8).collect();
+            // Half of them look like evb's at first.
+            if dice.below(2) == 0 && datagram.len() > 1 {
+                datagram[..2].copy_from_slice(&[0xeb, 0x11]);
+            }
+            // Where nobody listens, the system says so.
+            let _ = socket.send_to(&datagram, targets[dice.below(targets.len())]);
+            thrown += 1;
+        }
+    }
+    Ok(thrown)
+}
+
+fn connect(targets: &[SocketAddr], seconds: f64) -> u64 {
+    const FIRST_WORDS: [&[u8]; 4] = [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x65\x76\x62\xeb\x01\x00\x01\x00\xff\xff\xff\x7f",
+        b"\x65\x76\x62\xeb",
+    ];
+    let (begun, mut dice, mut made) = (Instant::now(), Dice(2), 0u64);
+    let mut held = std::collections::VecDeque::new();
+    while begun.elapsed().as_secs_f64() < seconds {
+        pace(begun, made, CONNECTS);
+        made += 1;
+        let mut target = targets[dice.below(targets.len())];
+        if dice.below(4) == 0 {
+            target.set_port(1 + dice.below(usize::from(PORTS)) as u16);
+        }
+        let Ok(mut stream) = TcpStream::connect_timeout(&target, Duration::from_millis(100)) else {
+            continue;
+        };
+        // It may hang up at once.
+        let _ = stream.write_all(FIRST_WORDS[dice.below(FIRST_WORDS.len())]);
+        if dice.below(3) == 0 {
+            held.push_back(stream);
+        }
+        if held.len() > HELD {
+            held.pop_front();
+        }
+    }
+    made
+}

@@ -1,0 +1,71 @@
+//! [`Memory`]: the resident memory of every process of a run, over time, and whether it stays what it is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    fleet::Fleet,
+    report::{Bound, Report},
+};
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What a process may grow by between the first and the last quarter: a share, and MiB on top.
+const GROWTH: (f64, f64) = (0.1, 1.0);
+
+/// KiB by host.
+type Sample = BTreeMap<String, u64>;
+
+/// Resident memory of each process, once a second.
+#[derive(Default)]
+pub(crate) struct Memory {
+    samples: Vec<(Duration, Sample)>,
+}
+
+impl Memory {
+    pub(crate) fn look(&mut self, now: Duration, fleet: &Fleet) {
+        let each = fleet.processes.iter().filter(|process| process.code.is_none());
+        self.note(now, each.map(|process| (process.host.clone(), process.rss_kib)).collect());
+    }
+
+    fn note(&mut self, now: Duration, sample: Sample) {
+        if self.samples.last().is_none_or(|(then, _)| now >= *then + LOOK_EVERY) {
+            self.samples.push((now, sample));
+        }
+    }
+
+    /// The largest in the last quarter of what comes after the warm-up, against that in the first: a bound for each process.
+    pub(crate) fn judge(&self, name: &str, warm_up: Duration, report: &mut Report) {
+        for (host, before, after) in self.quarters(warm_up) {
+            let what = format!("{name}: MiB of {host} at the end, {before:.1} in the first quarter");
+            report.holds(&what, after, Bound::AtMost(before * (1.0 + GROWTH.0) + GROWTH.1));
+        }
+    }
+
+    /// KiB of each process, a sample a second.
+    pub(crate) fn json(&self) -> Value {
+        let one = |(now, kib): &(Duration, Sample)| json!({ "s": now.as_secs_f64(), "kib": kib });
+        self.samples.iter().map(one).collect()
+    }
+
+    /// Host, MiB at most in the first quarter, and in the last.
+    pub(crate) fn quarters(&self, warm_up: Duration) -> Vec<(String, f64, f64)> {
+        let warm = &self.samples[self.samples.partition_point(|(now, _)| *now < warm_up)..];
+        let quarter = warm.len() / 4;
+        let largest = |host: &str, samples: &[(Duration, Sample)]| {
+            let each = samples.iter().filter_map(|(_, all)| all.get(host));
+            each.max().map_or(f64::NAN, |kib| *kib as f64 / 1024.0)
+        };
+        let hosts: BTreeSet<&String> = warm.iter().flat_map(|(_, all)| all.keys()).collect();
+        let last = warm.len() - quarter;
+        let both =
+            |host: &String| (host.clone(), largest(host, &warm[..quarter]), largest(host, &warm[last..]));
+        hosts.into_iter().map(both).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! [`Judge`]: holds what was played to what is promised.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    FRAGMENT, SHAPE,
+    course::{Played, Span},
+    stage::{FROZEN, Pressure},
+};
+use crate::lab::report::{Bound, Report};
+
+/// Who is not concerned keeps so much of his rate.
+const KEPT: f64 = 0.95;
+/// Dead time that a busy machine may make where there is no reason for any.
+const NO_DEAD_TIME: f64 = 0.02;
+/// Dead time may differ by so much from what the disks did not take.
+const DISK_ERROR: f64 = 0.05;
+/// A source that is frozen costs the triggers of so many seconds, until it is taken for lost.
+const LOST_WITHIN: f64 = 1.5;
+
+pub(super) struct Judge<'a> {
+    pub(super) name: &'a str,
+    pub(super) played: &'a [Played],
+    /// Of the inhibited triggers of a stage, so many must be put down to whom they come from.
+    pub(super) blamed: f64,
+    pub(super) report: &'a mut Report,
+}
+
+impl Judge<'_> {
+    pub(super) fn judge(mut self, summary: &Value) {
+        for played in self.played {
+            let calm = self.calm(played);
+            match played.stage.pressure {
+                Pressure::Nothing => self.nothing(played, calm),
+                Pressure::FrozenSource => self.frozen_source(played, calm),
+                Pressure::SlowSource => self.blame(played, &played.steady),
+                Pressure::SlowSink => self.slow_sink(played, calm),
+                Pressure::SlowSinks => self.slow_sinks(played),
+            }
+        }
+        self.missing(summary);
+        self.causes(summary);
+    }
+
+    /// The first stage of the same load in which all was well.
+    fn calm(&self, of: &Played) -> &'static str {
+        let is_calm = |played: &&Played| {
+            played.stage.pressure == Pressure::Nothing && played.stage.load == of.stage.load
+        };
+        self.played.iter().find(is_calm).map_or("", |played| played.stage.name)
+    }
+
+    fn nothing(&mut self, played: &Played, calm: &'static str) {
+        let stage = played.stage.name;
+        if stage != calm {
+            let kept = self.kept(&played.steady, calm, 's', None);
+            self.timed(stage, "least part of its rate that a source sends", kept, Bound::AtLeast(KEPT));
+        }
+        self.timed(stage, "dead time", played.steady.dead_time(), Bound::AtMost(NO_DEAD_TIME));
+        self.timed(stage, "incomplete events", played.steady.events("incomplete"), Bound::AtMost(0.0));
+    }
+
+    fn frozen_source(&mut self, played: &Played, calm: &'static str) {
+        let (stage, steady) = (played.stage.name, &played.steady);
+        // Until it is taken for lost, everybody waits for it.
+        self.blame(played, &played.first);
+        let cost = played.first.dead_time() * played.first.seconds;
+        self.timed(stage, "seconds until it is taken for lost", cost, Bound::AtMost(LOST_WITHIN));
+        let kept = self.kept(steady, calm, 's', Some(FROZEN));
+        self.timed(stage, "least part of its rate that another source sends", kept, Bound::AtLeast(KEPT));
+        self.full_rate(played, calm);
+        self.holds(
+            stage,
+            "events incomplete that were under way",
+            played.first.events("incomplete"),
+            Bound::AtLeast(1.0),
+        );
+    }
+
+    fn slow_sink(&mut self, played: &Played, calm: &'static str) {
+        let (stage, steady) = (played.stage.name, &played.steady);
+        let kept = self.kept(steady, calm, 'b', played.stage.victim());
+        self.timed(stage, "least part of its rate that another builder gets", kept, Bound::AtLeast(KEPT));
+        if !played.stage.culprits().is_empty() {
+            return self.blame(played, steady);
+        }
+        self.full_rate(played, calm);
+    }
+
+    /// Events are built as before.
+    fn full_rate(&mut self, played: &Played, calm: &'static str) {
+        let (stage, steady) = (played.stage.name, &played.steady);
+        let events = steady.built_per_s() / self.span(calm).map_or(f64::NAN, Span::built_per_s);
+        self.timed(stage, "part of the event rate", events, Bound::AtLeast(KEPT));
+        self.timed(stage, "dead time", steady.dead_time(), Bound::AtMost(NO_DEAD_TIME));
+    }
+
+    fn slow_sinks(&mut self, played: &Played) {
+        let (stage, steady) = (played.stage.name, &played.steady);
+        self.blame(played, steady);
+        for cause in played.stage.culprits() {
+            let what = format!("triggers inhibited by the {cause}");
+            self.holds(stage, &what, steady.blamed(&[cause]), Bound::AtLeast(1.0));
+        }
+        let event = FRAGMENT as f64 * f64::from(SHAPE.sources);
+        let taken = steady.disk_bytes / event / steady.events("triggered").max(1.0);
+        let error = (steady.dead_time() - (1.0 - taken)).abs();
+        self.timed(stage, "dead time, less what the disks did not take", error, Bound::AtMost(DISK_ERROR));
+    }
+
+    /// Triggers are inhibited, and put down to whom that comes from.
+    fn blame(&mut self, played: &Played, span: &Span) {
+        let (stage, culprits) = (played.stage.name, played.stage.culprits());
+        let inhibited = span.events("inhibited");
+        self.holds(stage, "triggers inhibited", inhibited, Bound::AtLeast(1.0));
+        let blamed = span.blamed(culprits) / inhibited;
+        let who = if culprits.len() == 1 { culprits[0] } else { "sinks" };
+        let (what, least) = (format!("part of them put down to {who}"), Bound::AtLeast(self.blamed));
+        // Else some of them are the machine's.
+        if self.span(self.calm(played)).is_some_and(|calm| calm.dead_time() <= NO_DEAD_TIME) {
+            self.holds(stage, &what, blamed, least);
+        } else {
+            self.timed(stage, &what, blamed, least);
+        }
+    }
+
+    /// Nobody is missing in events but the frozen source: in those that were under way, and in all that began without it.
+    fn missing(&mut self, summary: &Value) {
+        let frozen = self.played.iter().find(|played| played.stage.pressure == Pressure::FrozenSource);
+        for source in summary["sources"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            let [id, missing, without] =
+                ["id", "missing", "events_without"].map(|key| source[key].as_f64().unwrap_or(f64::NAN));
+            let what = |what: &str| format!("{}: {what} source {id}", self.name);
+            match frozen.filter(|_| FROZEN == format!("s{id}")) {
+                Some(frozen) => {
+                    let named = without / frozen.steady.built();
+                    self.report.holds(&what("events without"), missing, Bound::AtLeast(1.0));
+                    let share = what("of the events of the freeze, in the summary without");
+                    self.report.holds(&share, named, Bound::AtLeast(1.0));
+                }
+                // A busy machine may freeze anybody.
+                None => {
+                    let most = Bound::AtMost(0.0);
+                    self.report.holds_timed(&what("events without"), missing + without, most);
+                }
+            }
+        }
+    }
+
+    /// The summary says the same as the status said.
+    fn causes(&mut self, summary: &Value) {
+        let causes = summary["dead_time_causes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let sum: f64 = causes.iter().filter_map(|cause| cause["inhibited"].as_f64()).sum();
+        let inhibited = summary["events"]["inhibited"].as_f64().unwrap_or(f64::NAN);
+        let what = format!("{}: inhibited triggers without a cause in the summary", self.name);
+        self.report.holds(&what, (inhibited - sum).abs(), Bound::AtMost(0.0));
+        let culprits: BTreeSet<_> = self.played.iter().flat_map(|played| played.stage.culprits()).collect();
+        for culprit in culprits {
+            let named = causes.iter().any(|cause| cause["cause"].as_str() == Some(culprit));
+            self.report.yes(&format!("{}: the summary blames the {culprit}", self.name), named);
+        }
+    }
+
+    fn span(&self, stage: &str) -> Option<&Span> {
+        self.played.iter().find(|played| played.stage.name == stage).map(|played| &played.steady)
+    }
+
+    fn kept(&self, span: &Span, calm: &str, role: char, but: Option<&str>) -> f64 {
+        self.span(calm).map_or(f64::NAN, |calm| span.least_kept(calm, role, but))
+    }
+
+    fn holds(&mut self, stage: &str, what: &str, measured: f64, bound: Bound) {
+        self.report.holds(&format!("{}: {stage}: {what}", self.name), measured, bound);
+    }
+
+    fn timed(&mut self, stage: &str, what: &str, measured: f64, bound: Bound) {
+        self.report.holds_timed(&format!("{}: {stage}: {what}", self.name), measured, bound);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! [`Stage`]: a stretch of a run with one thing wrong in it, or nothing.
+
+use std::time::Duration;
+
+/// The source that is frozen.
+pub(super) const FROZEN: &str = "s8";
+/// The source whose link is slow.
+pub(super) const SLOW_SOURCE: &str = "s3";
+/// The builder whose disk alone is slow.
+pub(super) const SLOW_SINK: &str = "b4";
+
+/// Of what the ports carry.
+pub(super) const HALF: f64 = 0.5;
+/// The same, where one builder less is too few.
+pub(super) const NEARLY_ALL: f64 = 0.9;
+
+/// At the end of it a stage is what it is; before, it comes about.
+const SETTLE: Duration = Duration::from_secs(4);
+/// The same as a share of stages that are short.
+const SETTLE_SHARE: f64 = 0.4;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pressure {
+    Nothing,
+    FrozenSource,
+    SlowSource,
+    SlowSink,
+    SlowSinks,
+}
+
+impl Pressure {
+    pub(super) fn is_of_sinks(self) -> bool {
+        matches!(self, Self::SlowSink | Self::SlowSinks)
+    }
+}
+
+/// A stretch of the run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stage {
+    pub(super) name: &'static str,
+    pub(super) pressure: Pressure,
+    /// Of what the ports carry.
+    pub(super) load: f64,
+    /// Its part of the run, beside those of the others.
+    pub(super) part: f64,
+}
+
+const fn stage(name: &'static str, pressure: Pressure, load: f64, part: f64) -> Stage {
+    Stage { name, pressure, load, part }
+}
+
+/// All that can be wrong, in turn.
+pub(super) const ALL: [Stage; 9] = [
+    stage("before", Pressure::Nothing, HALF, 8.0),
+    stage("source frozen", Pressure::FrozenSource, HALF, 50.0),
+    stage("source resumed", Pressure::Nothing, HALF, 6.0),
+    stage("sink slow", Pressure::SlowSink, HALF, 10.0),
+    stage("near the limit", Pressure::Nothing, NEARLY_ALL, 4.0),
+    stage("sink slow, near the limit", Pressure::SlowSink, NEARLY_ALL, 8.0),
+    stage("all sinks slow", Pressure::SlowSinks, HALF, 7.0),
+    stage("source slow", Pressure::SlowSource, HALF, 4.0),
+    stage("after", Pressure::Nothing, HALF, 3.0),
+];
+
+/// The same in a minute, so that each has a few seconds.
+pub(super) const SHORT: [Stage; 9] = [
+    stage("before", Pressure::Nothing, HALF, 4.0),
+    stage("source frozen", Pressure::FrozenSource, HALF, 9.0),
+    stage("source resumed", Pressure::Nothing, HALF, 4.0),
+    stage("sink slow", Pressure::SlowSink, HALF, 5.0),
+    stage("near the limit", Pressure::Nothing, NEARLY_ALL, 4.0),
+    stage("sink slow, near the limit", Pressure::SlowSink, NEARLY_ALL, 6.0),
+    stage("all sinks slow", Pressure::SlowSinks, HALF, 5.0),
+    stage("source slow", Pressure::SlowSource, HALF, 5.0),
+    stage("after", Pressure::Nothing, HALF, 3.0),
+];
+
+/// What the assignment of events has a part in.
+pub(super) const SINKS: [Stage; 5] = [
+    stage("before", Pressure::Nothing, HALF, 20.0),
+    stage("sink slow", Pressure::SlowSink, HALF, 35.0),
+    stage("near the limit", Pressure::Nothing, NEARLY_ALL, 15.0),
+    stage("sink slow, near the limit", Pressure::SlowSink, NEARLY_ALL, 20.0),
+    stage("all sinks slow", Pressure::SlowSinks, HALF, 10.0),
+];
+
+impl Stage {
+    /// How long it lasts in a run of that length.
+    pub(super) fn lasts(&self, stages: &[Self], run: Duration) -> Duration {
+        let all: f64 = stages.iter().map(|stage| stage.part).sum();
+        run.mul_f64(self.part / all)
+    }
+
+    /// For how long it comes about.
+    pub(super) fn settles(lasts: Duration) -> Duration {
+        SETTLE.min(lasts.mul_f64(SETTLE_SHARE))
+    }
+
+    /// Whom dead time in it is to be put down to, as the supervisor words it; nobody where there is to be none.
+    pub(super) fn culprits(&self) -> &'static [&'static str] {
+        match self.pressure {
+            Pressure::Nothing => &[],
+            // The others take over what it cannot.
+            Pressure::SlowSink if self.load <= HALF => &[],
+            Pressure::FrozenSource => &["source 8"],
+            Pressure::SlowSource => &["source 3"],
+            Pressure::SlowSink => &["sink of builder 4"],
+            Pressure::SlowSinks => {
+                &["sink of builder 1", "sink of builder 2", "sink of builder 3", "sink of builder 4"]
+            }
+        }
+    }
+
+    /// Who is not among those that are to keep their rate.
+    pub(super) fn victim(&self) -> Option<&'static str> {
+        match self.pressure {
+            Pressure::FrozenSource => Some(FROZEN),
+            Pressure::SlowSource => Some(SLOW_SOURCE),
+            Pressure::SlowSink => Some(SLOW_SINK),
+            Pressure::Nothing | Pressure::SlowSinks => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
