@@ -20,6 +20,9 @@ use crate::repo;
 /// What the command's caller gets if there is no such kernel here: what automake's tests mean by it.
 pub(crate) const SKIPPED: u8 = 77;
 
+/// What it gets if the command passed, but said of something that this machine does not let it judge.
+pub(crate) const IN_PART: u8 = 78;
+
 #[derive(Args)]
 pub(crate) struct UmlArgs {
     /// Seconds after which it is ended.
@@ -66,7 +69,8 @@ pub(crate) fn lacks() -> Option<String> {
 /// Builds an integration test of evb-net, outside: its executable.
 fn built(test: &str) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--package", "evb-net", "--no-run", "--message-format", "json-render-diagnostics"]);
+    // All packages, as the tests are built, so that nothing is built once more with other features.
+    cargo.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
     let output = cargo
         .args(["--test", test])
         .current_dir(repo::root())

@@ -8,6 +8,8 @@
 mod auto;
 #[path = "kernel/etf.rs"]
 mod etf;
+#[path = "kernel/machine.rs"]
+mod machine;
 #[path = "kernel/path.rs"]
 mod path;
 #[path = "kernel/place.rs"]

@@ -2,12 +2,17 @@
 
 use std::{fmt, path::PathBuf, process::Command, time::Duration};
 
-use crate::{repo, uml::SKIPPED};
+use crate::{
+    repo,
+    uml::{IN_PART, SKIPPED},
+};
 
 /// How a step has ended.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ended {
     Passed,
+    /// As far as this machine lets it be judged.
+    InPart,
     Failed(String),
     Skipped(String),
     /// It failed, and is only for information.
@@ -18,6 +23,7 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Passed => f.write_str("pass"),
+            Self::InPart => f.write_str("pass in part: it says above what this machine did not let it judge"),
             Self::Failed(reason) => write!(f, "FAIL: {reason}"),
             Self::Skipped(reason) => write!(f, "SKIP: {reason}"),
             Self::Reported(reason) => write!(f, "not available (for information only): {reason}"),
@@ -98,13 +104,14 @@ impl Step {
         };
         match ended {
             Ok(0) => Ended::Passed,
+            Ok(IN_PART) => Ended::InPart,
             Ok(_) => Ended::Skipped("it says why above".into()),
             Err(reason) if self.informative => Ended::Reported(reason),
             Err(reason) => Ended::Failed(reason),
         }
     }
 
-    /// The exit code, where that is no failure: 0, or [`SKIPPED`] of a program that knows what it means.
+    /// The exit code, where that is no failure: 0, or [`SKIPPED`] or [`IN_PART`] of a program that knows what they mean.
     fn attempt(&self, seconds: u64) -> Result<u8, String> {
         // `timeout` ends the whole process group, which a kill of our own child would not.
         let mut command = Command::new("timeout");
@@ -113,6 +120,7 @@ impl Step {
         match command.status().map(|status| status.code()) {
             Ok(Some(0)) => Ok(0),
             Ok(Some(code)) if code == i32::from(SKIPPED) => Ok(SKIPPED),
+            Ok(Some(code)) if code == i32::from(IN_PART) => Ok(IN_PART),
             Ok(Some(124 | 137)) => Err(format!("not done after {seconds} s")),
             Ok(Some(code)) => Err(format!("exit code {code}")),
             Ok(None) => Err("ended by a signal".into()),

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::packages::Kernel;
+use super::{IN_PART, packages::Kernel};
 
 /// Variables that the command finds as its caller has them; whole, or by how they begin.
 const PASSED: [&str; 5] = ["PATH", "HOME", "EVB_", "RUST_", "CARGO_"];
@@ -60,11 +60,11 @@ impl<'k> Job<'k> {
             .stderr(writer)
             .status()
             .context("User-Mode Linux does not start")?;
-        if let Ok(mut output) = File::open(self.folder.join("out")) {
-            io::copy(&mut output, &mut io::stdout())?;
-        }
+        let said = fs::read(self.folder.join("out")).unwrap_or_default();
+        io::stdout().write_all(&said)?;
         let code = fs::read_to_string(self.folder.join("rc")).ok();
         match code.as_deref().map(str::trim).and_then(|code| code.parse::<u8>().ok()) {
+            Some(0) => Ok(if not_judged(&String::from_utf8_lossy(&said)) { IN_PART } else { 0 }),
             Some(code) => Ok(code),
             None if status.code() == Some(124) => bail!("not done after {} s", limit.as_secs()),
             None => bail!("the kernel ended without the command; its last words:\n{}", tail(&console, 20)),
@@ -91,6 +91,15 @@ impl Drop for Job<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Whether the command said that something could not be judged; if so, says it again at the end.
+pub(super) fn not_judged(said: &str) -> bool {
+    let lines: Vec<&str> = said.lines().filter_map(|line| Some(&line[line.find("NOT JUDGED ")?..])).collect();
+    for line in &lines {
+        println!("{line}");
+    }
+    !lines.is_empty()
 }
 
 /// What runs as the first process, as a shell reads it.

@@ -1,6 +1,9 @@
 use std::process::Command;
 
-use super::{executable, job::quoted};
+use super::{
+    executable,
+    job::{not_judged, quoted},
+};
 
 #[test]
 fn the_executable_is_that_of_the_named_test() {
@@ -20,4 +23,10 @@ fn the_shell_reads_a_quoted_word_as_it_is() {
         let said = Command::new("sh").args(["-c", &script]).output().unwrap();
         assert_eq!(String::from_utf8(said.stdout).unwrap(), word);
     }
+}
+
+#[test]
+fn what_could_not_be_judged_is_found_wherever_in_a_line() {
+    assert!(!not_judged("test a ... ok\njudged\n"));
+    assert!(not_judged("test a ... ok\ntest b ... NOT JUDGED b: too slow\nok\n"));
 }

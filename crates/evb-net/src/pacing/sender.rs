@@ -47,6 +47,9 @@ pub const MAX_TRAIN: usize = 65_487;
 /// How many slices one train may consist of (`UIO_MAXIOV`).
 pub const MAX_SLICES: usize = 1024;
 
+/// How many reports of the network one train is repeated for.
+const MAX_ICMP: usize = 4;
+
 /// How far ahead a departure may lie: `fq` drops beyond 10 s (`horizon`).
 const HORIZON: Duration = Duration::from_secs(5);
 
@@ -157,10 +160,12 @@ impl DatagramSender {
             Some(DepartureClock::Monotonic) | None => at.as_nanos(),
         });
         let mut outcome = sys_txtime::send(self.socket.as_fd(), slices, segment, txtime);
-        // What the network said of an earlier datagram is told at the next, which is not sent. Its own error comes again.
-        if let Err(error) = &outcome
-            && is_icmp(error)
-        {
+        // What the network said of an earlier datagram is told at the next, which is not sent; while we repeat it, more may be
+        // said. Its own error comes each time.
+        for _ in 0..MAX_ICMP {
+            if !outcome.as_ref().is_err_and(is_icmp) {
+                break;
+            }
             let report = outcome;
             outcome = sys_txtime::send(self.socket.as_fd(), slices, segment, txtime);
             self.counts.note_icmp(report.err(), outcome.as_ref().err());

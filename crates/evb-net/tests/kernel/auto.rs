@@ -4,9 +4,10 @@ use std::{net::IpAddr, time::Duration};
 
 use evb_net::{
     clock::now,
-    pacing::{Offload, Software, Transport, Trial, choose, prove},
+    pacing::{Offload, Proof, Software, Transport, Trial, choose, prove},
 };
 
+use crate::machine::{Miss, ensure, held, in_time};
 use crate::place::{OURS, Place, THEIRS, run, skip};
 
 fn trial(from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> Trial {
@@ -17,15 +18,25 @@ fn loopback() -> Trial {
     trial([127, 0, 0, 1], [127, 0, 0, 1])
 }
 
+/// That departure times are seen not to be kept.
+fn not_held(proof: &Proof) -> Result<(), Miss> {
+    assert!(!proof.held, "{proof}");
+    ensure(proof.why.contains("left before their time"), || proof.to_string())
+}
+
 #[test]
 fn without_fq_departure_times_are_not_claimed() {
-    let Some(_place) = Place::enter("without_fq_departure_times_are_not_claimed") else { return };
-    let began = now();
-    let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
-    println!("without fq: {} in {:?}", choice.reason, now().since(began));
-    assert_eq!(choice.executor.offload(), Offload::Software);
-    assert!(choice.reason.contains("txtime does not work on lo"), "{}", choice.reason);
-    assert!(now().since(began) < Duration::from_secs(1));
+    const TEST: &str = "without_fq_departure_times_are_not_claimed";
+    let Some(_place) = Place::enter(TEST) else { return };
+    in_time(TEST, || {
+        let began = now();
+        let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
+        let took = now().since(began);
+        println!("without fq: {} in {took:?}", choice.reason);
+        assert_eq!(choice.executor.offload(), Offload::Software);
+        ensure(choice.reason.contains("txtime does not work on lo"), || choice.reason)?;
+        ensure(took < Duration::from_secs(1), || format!("it took {took:?}"))
+    });
     let refused = choose(Some(Offload::Txtime), Software::timer(), &[loopback()]).unwrap_err();
     assert!(refused.to_string().contains("tc qdisc replace dev lo root fq"), "{refused}");
 }
@@ -37,13 +48,17 @@ fn with_fq_they_are_and_no_longer_when_it_is_gone() {
     if let Err(reason) = run("tc qdisc replace dev lo root fq") {
         return skip(TEST, &reason);
     }
-    let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
-    println!("with fq: {}", choice.reason);
-    assert_eq!(choice.executor.offload(), Offload::Txtime, "{}", choice.reason);
+    in_time(TEST, || {
+        let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
+        println!("with fq: {}", choice.reason);
+        ensure(choice.executor.offload() == Offload::Txtime, || choice.reason)
+    });
     run("tc qdisc delete dev lo root").unwrap();
-    let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
-    assert_eq!(choice.executor.offload(), Offload::Software, "{}", choice.reason);
-    assert!(choice.reason.contains("left before their time"), "{}", choice.reason);
+    in_time(TEST, || {
+        let choice = choose(None, Software::timer(), &[loopback()]).unwrap();
+        assert_eq!(choice.executor.offload(), Offload::Software, "{}", choice.reason);
+        ensure(choice.reason.contains("left before their time"), || choice.reason)
+    });
 }
 
 #[test]
@@ -54,17 +69,19 @@ fn over_ipv6_it_is_the_same() {
     if let Err(error) = std::net::UdpSocket::bind((here, 0)) {
         return skip(TEST, &format!("no IPv6 ({error})"));
     }
-    let without = prove(Offload::Txtime, &trial(here, here));
-    assert!(!without.held && without.why.contains("left before their time"), "{without}");
-    let flow = prove(Offload::PacingRate, &Trial { transport: Transport::Tcp, ..trial(here, here) });
-    assert!(flow.held, "{flow}");
+    in_time(TEST, || {
+        not_held(&prove(Offload::Txtime, &trial(here, here)))?;
+        held(&prove(Offload::PacingRate, &Trial { transport: Transport::Tcp, ..trial(here, here) }))
+    });
     if let Err(reason) = run("tc qdisc replace dev lo root fq") {
         return skip(TEST, &reason);
     }
     for offload in [Offload::Txtime, Offload::PacingRate] {
-        let proof = prove(offload, &trial(here, here));
-        println!("IPv6 below fq: {proof}");
-        assert!(proof.held, "{proof}");
+        in_time(TEST, || {
+            let proof = prove(offload, &trial(here, here));
+            println!("IPv6 below fq: {proof}");
+            held(&proof)
+        });
     }
 }
 
@@ -75,14 +92,16 @@ fn a_discipline_that_does_not_know_departure_times_is_not_believed() {
     if let Err(reason) = place.lay_cable(1).and_then(|()| run("tc qdisc replace dev cable0 root pfifo")) {
         return skip(TEST, &reason);
     }
-    let proof = prove(Offload::Txtime, &trial(OURS, THEIRS));
-    println!("pfifo: {proof}");
-    assert!(!proof.held && proof.why.contains("left before their time"), "{proof}");
-    assert_eq!(proof.device.as_deref(), Some("cable0"));
-    assert_eq!(
-        proof.remedy.as_deref(),
-        Some("tc qdisc replace dev cable0 root fq (the kernel needs sch_fq)")
-    );
+    in_time(TEST, || {
+        let proof = prove(Offload::Txtime, &trial(OURS, THEIRS));
+        println!("pfifo: {proof}");
+        assert_eq!(proof.device.as_deref(), Some("cable0"));
+        assert_eq!(
+            proof.remedy.as_deref(),
+            Some("tc qdisc replace dev cable0 root fq (the kernel needs sch_fq)")
+        );
+        not_held(&proof)
+    });
 }
 
 #[test]
@@ -92,10 +111,12 @@ fn towards_another_host_the_kernel_tells_when_they_left() {
     if let Err(reason) = place.lay_cable(1).and_then(|()| run("tc qdisc replace dev cable0 root fq")) {
         return skip(TEST, &reason);
     }
-    let proof = prove(Offload::Txtime, &trial(OURS, THEIRS));
-    println!("fq on a cable: {proof}");
-    assert!(proof.held, "{proof}");
-    assert!(proof.why.contains("seen in the kernel"), "{proof}");
+    in_time(TEST, || {
+        let proof = prove(Offload::Txtime, &trial(OURS, THEIRS));
+        println!("fq on a cable: {proof}");
+        assert!(proof.why.contains("seen in the kernel"), "{proof}");
+        held(&proof)
+    });
 }
 
 #[test]
@@ -114,7 +135,9 @@ fn fq_on_some_of_the_queues_is_not_enough() {
     assert!(!some.held && some.why.contains("others pfifo_fast"), "{some}");
     assert!(some.remedy.is_some_and(|remedy| remedy.contains("root mq")));
     run("tc qdisc replace dev cable0 parent 1:2 fq").unwrap();
-    let all = prove(Offload::Txtime, &trial(OURS, THEIRS));
-    println!("fq on both: {all}");
-    assert!(all.held, "{all}");
+    in_time(TEST, || {
+        let all = prove(Offload::Txtime, &trial(OURS, THEIRS));
+        println!("fq on both: {all}");
+        held(&all)
+    });
 }

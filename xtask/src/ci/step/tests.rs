@@ -23,9 +23,10 @@ fn a_reason_skips_and_information_does_not_fail() {
 }
 
 #[test]
-fn a_program_may_say_that_it_cannot_run_here() {
+fn a_program_may_say_that_it_cannot_run_here_or_only_in_part() {
     assert!(matches!(Step::new("x", 10, "awk BEGIN{exit(77)}").run(AMPLE), Ended::Skipped(_)));
-    assert_eq!(Step::new("x", 10, "awk BEGIN{exit(78)}").run(AMPLE), Ended::Failed("exit code 78".into()));
+    assert_eq!(Step::new("x", 10, "awk BEGIN{exit(78)}").run(AMPLE), Ended::InPart);
+    assert_eq!(Step::new("x", 10, "awk BEGIN{exit(79)}").run(AMPLE), Ended::Failed("exit code 79".into()));
 }
 
 #[test]
