@@ -2,21 +2,19 @@
 
 use std::process::Command;
 
-/// Runs an example as a user does; what it printed. It must end well.
+/// Builds an example and runs it; what it printed. It must end well.
 fn run(example: &str, arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).args([
-        "run",
-        "--quiet",
-        "-p",
-        "evb",
-        "--example",
-        example,
-    ]);
+    // Of all packages' features, as this program was built: else cargo builds everything once more.
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--workspace", "--example", example]);
     if !cfg!(debug_assertions) {
-        command.arg("--release");
+        build.arg("--release");
     }
-    let output = command.arg("--").args(arguments).output().expect("cargo runs");
+    let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
+    assert!(built.success(), "{example} does not build");
+    let own = std::env::current_exe().expect("this program is somewhere");
+    let program = own.ancestors().nth(2).expect("deps, and what it is in").join("examples").join(example);
+    let output = Command::new(&program).args(arguments).output().expect("it runs");
     assert!(output.status.success(), "{example}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }

@@ -140,7 +140,7 @@ fn install() -> Result<()> {
         return Ok(());
     }
     println!("installing cargo-fuzz");
-    let install = ["install", "cargo-fuzz", "--locked", "--version", "^0.13"];
+    let install = ["install", "cargo-fuzz", "--debug", "--locked", "--version", "^0.13"];
     let installed = Command::new("cargo").args(install).status().context("cargo install cargo-fuzz")?;
     ensure!(installed.success(), "cargo-fuzz cannot be installed; is there a network?");
     Ok(())

@@ -5,6 +5,7 @@
 //! - `uml`: a command under another kernel, that has the queueing disciplines which this host may lack;
 //! - `fuzz`: arbitrary bytes for every decoder and machine;
 //! - `instructions`: what a byte of a lane costs, counted by valgrind;
+//! - `package`: the crates as a registry would serve them;
 //! - `ci`: everything, step by step, with a table at the end.
 
 mod repo;
@@ -13,6 +14,7 @@ mod uml;
 mod lab;
 mod fuzz;
 mod instructions;
+mod package;
 mod ci;
 
 use std::process::ExitCode;
@@ -42,12 +44,15 @@ enum Task {
         #[command(subcommand)]
         half: lab::traffic::Half,
     },
-    /// Run a command under User-Mode Linux, whose kernel has fq, etf and netem; exit code 77 where there is none.
+    /// Run a command under User-Mode Linux, whose kernel has fq, etf and netem; exit code 77 where there is none, 78 where
+    /// it keeps time too badly to judge all.
     Uml(uml::UmlArgs),
     /// Run the fuzz targets, each for a time, and say how much was tried.
     Fuzz(fuzz::FuzzArgs),
     /// Count what a byte costs in user space, and compare with what is committed (valgrind).
     Instructions(instructions::InstructionArgs),
+    /// Build the crates as a registry would serve them.
+    Package,
     /// Run every check, as CI does.
     Ci(ci::CiArgs),
 }
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         Task::Uml(args) => uml::run(&args),
         Task::Fuzz(args) => fuzz::run(&args).map(code),
         Task::Instructions(args) => instructions::run(&args).map(code),
+        Task::Package => package::run().map(code),
         Task::Ci(args) => ci::run(&args).map(code),
     };
     match outcome {

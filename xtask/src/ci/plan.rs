@@ -30,7 +30,7 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
             .environment("RUSTDOCFLAGS", "-D warnings"),
         msrv(&root)?,
         Step::xtask("tidy", 60, "tidy"),
-        package(),
+        Step::xtask("package", 600, "package"),
         Step::new("release build", 900, "cargo build --release -p evb-daemon"),
     ];
     steps.extend(quickstart(&root)?);
@@ -64,15 +64,6 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
 /// Looks for a command in the README. A blank in a step's line separates words; to grep, a dot is as good.
 fn in_readme(command: &str) -> String {
     format!("grep -q -e {} README.md", command.replace(' ', "."))
-}
-
-/// Builds the packages as a registry would serve them. Cargo keeps what it unpacked by the path of its temporary registry and by
-/// version, and neither changes from run to run: in a folder of its own, nothing old is taken for the new.
-fn package() -> Step {
-    let folder = format!("target/packages/{}", std::process::id());
-    let line =
-        format!("cargo package --workspace --exclude xtask --allow-dirty --quiet --target-dir {folder}");
-    Step::new("package", 600, &line)
 }
 
 /// The oldest compiler that the manifest promises, if it is here; else the current one, and the name says so.

@@ -1,0 +1,85 @@
+//! Packages the crates as a registry would serve them, and checks that they build from nothing but that: each crate unpacked,
+//! in a workspace of its own that has our profiles and locked versions, so that foreign crates need no second build.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use toml::Table;
+
+use crate::repo;
+
+/// Packages and checks all crates but this one. True: all went well.
+pub(crate) fn run() -> Result<bool> {
+    let root = repo::root();
+    let own = std::env::current_exe()?;
+    let target = own.ancestors().nth(2).context("this program is in no target folder")?;
+    let folder = target.join("packages");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let package = ["package", "--workspace", "--exclude", "xtask", "--allow-dirty", "--no-verify", "--quiet"];
+    finish(cargo(&root).args(package).arg("--target-dir").arg(&folder))?;
+    let crates = unpack(&folder)?;
+    fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let ours: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
+    fs::write(folder.join("Cargo.toml"), manifest(&crates, &ours).to_string())?;
+    println!("packaged: {}", crates.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "));
+    finish(cargo(&folder).args(["check", "--workspace", "--target-dir"]).arg(target))?;
+    Ok(true)
+}
+
+fn cargo(folder: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(folder);
+    cargo
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?} does not start"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
+/// All crates of the folder, as of now; name and folder of each.
+fn unpack(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let mut crates = Vec::new();
+    for entry in fs::read_dir(folder.join("package"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "crate") {
+            // Their files bear a date of long ago, which cargo would take for a proof that nothing has changed.
+            let touched = ["--extract", "--touch", "--gzip", "--directory"];
+            finish(Command::new("tar").args(touched).arg(folder).arg("--file").arg(&path))?;
+            let unpacked = folder.join(path.file_stem().context("a crate has a name")?);
+            let manifest: Table = fs::read_to_string(unpacked.join("Cargo.toml"))?.parse()?;
+            let name = manifest["package"]["name"].as_str().context("a package has a name")?;
+            crates.push((name.to_owned(), unpacked));
+        }
+    }
+    ensure!(!crates.is_empty(), "nothing was packaged");
+    crates.sort();
+    Ok(crates)
+}
+
+/// A workspace of these crates, in which they find each other instead of a registry's.
+fn manifest(crates: &[(String, PathBuf)], ours: &Table) -> Table {
+    let path = |path: &PathBuf| toml::Value::String(path.to_string_lossy().into_owned());
+    let patches: Table = crates
+        .iter()
+        .map(|(name, folder)| (name.clone(), Table::from_iter([("path".to_owned(), path(folder))]).into()))
+        .collect();
+    let members: Vec<toml::Value> = crates.iter().map(|(_, folder)| path(folder)).collect();
+    let workspace = Table::from_iter([
+        ("members".to_owned(), members.into()),
+        ("resolver".to_owned(), ours["workspace"]["resolver"].clone()),
+    ]);
+    let patch = Table::from_iter([("crates-io".to_owned(), patches.into())]);
+    let mut manifest =
+        Table::from_iter([("workspace".to_owned(), workspace.into()), ("patch".to_owned(), patch.into())]);
+    manifest.extend(ours.get("profile").map(|profile| ("profile".to_owned(), profile.clone())));
+    manifest
+}
