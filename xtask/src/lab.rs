@@ -7,6 +7,7 @@ mod system;
 mod fleet;
 mod outcome;
 mod report;
+mod guard;
 mod bench;
 mod reference;
 mod incast;

@@ -103,7 +103,8 @@ fn summary(path: &Path, name: &str, fleet: &Fleet) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))
 }
 
-fn since(
+/// What was dropped and carried meanwhile, for each host's port.
+pub(crate) fn since(
     before: &BTreeMap<String, PortCount>,
     after: BTreeMap<String, PortCount>,
 ) -> BTreeMap<String, PortCount> {

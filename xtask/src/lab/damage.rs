@@ -1,17 +1,13 @@
 //! Corruption: a relay in front of the builder flips bits of datagrams whose UDP checksum fits again, so that nothing but
 //! evb's own check finds them.
 
-use std::{
-    fs,
-    process::{Child, Stdio},
-    thread,
-    time::Duration,
-};
+use std::{fs, process::Stdio, thread, time::Duration};
 
 use anyhow::{Context as _, Result};
 
 use super::{
     bench::Bench,
+    guard::Guarded,
     incast::FRAGMENT,
     network::{Network, Shape, address},
     report::{Bound, Report},
@@ -22,16 +18,6 @@ use super::{
 const DAMAGED: f64 = 1.0;
 /// So many must have reached the check.
 const REACHED: f64 = 100.0;
-
-/// The relay, until it is dropped.
-struct Relay(Child);
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// What a user-space relay of single datagrams carries without drops of its own.
 fn shape() -> Shape {
@@ -66,7 +52,7 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn start(network: &Network, relay: &str, builder: &str) -> Result<Relay> {
+fn start(network: &Network, relay: &str, builder: &str) -> Result<Guarded> {
     let program = std::env::current_exe()?;
     let mut command = network.command("sup", &program.to_string_lossy());
     command.args(["lab-traffic", "relay", &format!("{relay}:7101"), &format!("{builder}:7101")]);
@@ -74,5 +60,5 @@ fn start(network: &Network, relay: &str, builder: &str) -> Result<Relay> {
     let child = command.spawn().context("starting the relay")?;
     // It has to listen before sources connect; they would try again, though.
     thread::sleep(Duration::from_millis(200));
-    Ok(Relay(child))
+    Ok(Guarded(child))
 }

@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     io::Read as _,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -15,6 +15,7 @@ use super::{
     bench::Bench,
     fleet::Fleet,
     flood::{CONNECTS, DATAGRAMS},
+    guard::Guarded,
     network::{Network, Shape, address},
     outcome::Outcome,
     report::{Bound, Report},
@@ -65,8 +66,8 @@ fn run_one(
     name: &str,
     system: System,
     attacked: bool,
-) -> Result<(Outcome, Vec<Attack>)> {
-    let mut attack: Vec<Attack> = Vec::new();
+) -> Result<(Outcome, Vec<Guarded>)> {
+    let mut attack: Vec<Guarded> = Vec::new();
     let seconds = bench.seconds;
     let outcome = bench.run_with(network, name, system, |fleet: &mut Fleet| {
         if attacked && attack.is_empty() && fleet.elapsed().as_secs_f64() > 1.0 {
@@ -78,7 +79,7 @@ fn run_one(
 }
 
 /// The attack was what it is said to be.
-fn judge_attack(name: &str, attack: Vec<Attack>, seconds: f64, report: &mut Report) -> Result<()> {
+fn judge_attack(name: &str, attack: Vec<Guarded>, seconds: f64, report: &mut Report) -> Result<()> {
     let mut said = Vec::new();
     for mut program in attack {
         let mut words = String::new();
@@ -96,18 +97,7 @@ fn judge_attack(name: &str, attack: Vec<Attack>, seconds: f64, report: &mut Repo
     Ok(())
 }
 
-/// A program of the intruder's; gone with the guard.
-struct Attack(Child);
-
-impl Drop for Attack {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn flood(network: &Network, seconds: f64) -> Result<Attack> {
+fn flood(network: &Network, seconds: f64) -> Result<Guarded> {
     let program = std::env::current_exe()?;
     let mut command = network.command(INTRUDER, &program.to_string_lossy());
     command.args(["lab-traffic", "flood", &seconds.to_string()]);
@@ -115,11 +105,11 @@ fn flood(network: &Network, seconds: f64) -> Result<Attack> {
     for builder in 1..=SHAPE.builders {
         command.arg(format!("{}:7101", address(&format!("b{builder}"))?));
     }
-    Ok(Attack(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting the flood")?))
+    Ok(Guarded(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting the flood")?))
 }
 
 /// Takes packets of source 1 to builder 1 from the switch, and sends them once more, half a second later.
-fn replay(network: &Network, seconds: f64) -> Result<Attack> {
+fn replay(network: &Network, seconds: f64) -> Result<Guarded> {
     const SCRIPT: &str = "
 import socket, sys, time, collections
 seconds, rate = float(sys.argv[1]), int(sys.argv[2])
@@ -139,7 +129,7 @@ while time.monotonic() - begun < seconds:
 ";
     let mut command = network.on_switch("python3");
     command.args(["-c", SCRIPT, &seconds.to_string(), &REPLAYS.to_string()]);
-    Ok(Attack(command.stdin(Stdio::null()).spawn().context("starting the replay")?))
+    Ok(Guarded(command.stdin(Stdio::null()).spawn().context("starting the replay")?))
 }
 
 fn judge(name: &str, quiet: &Outcome, attacked: &Outcome, out: &Path, report: &mut Report) -> Result<()> {
@@ -209,7 +199,7 @@ fn wrong_keys(bench: &Bench, network: &Network, transport: Transport, report: &m
                     let mut command = network.command(INTRUDER, &bench.evbd.to_string_lossy());
                     command.arg("run").arg(config).args(["--role", "source:5"]);
                     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-                    outsiders.push(Attack(command.spawn()?));
+                    outsiders.push(Guarded(command.spawn()?));
                 }
             }
             Ok(())

@@ -1,12 +1,13 @@
 //! `evbd probe-buffer` against ports whose buffer is known: it must find it, and must say so where it cannot.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use super::{
     bench::Bench,
+    guard::Guarded,
     interrupt,
     network::{Network, Shape, address},
     outcome::median,
@@ -106,13 +107,13 @@ fn measure(bench: &Bench, report: &mut Report, case: &Case, shape: Shape, name: 
 fn probe(bench: &Bench, network: &Network) -> Result<Value> {
     let evbd = bench.evbd.to_string_lossy();
     let (listener, sources) = (address("b1")?, network.shape().sources);
-    let mut senders = Senders(Vec::new());
+    let mut senders = Vec::new();
     for i in 1..=sources {
         let host = format!("s{i}");
         let mut command: Command = network.command(&host, &evbd);
         command.args(["probe-buffer", "send", &listener, "--bind", &address(&host)?]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        senders.0.push(child.with_context(|| format!("starting a sender on {host}"))?);
+        senders.push(Guarded(child.with_context(|| format!("starting a sender on {host}"))?));
     }
     let mut command: Command = network.command("b1", &evbd);
     command.args(["probe-buffer", "listen", &listener, "--json", "--senders", &sources.to_string()]);
@@ -121,25 +122,12 @@ fn probe(bench: &Bench, network: &Network) -> Result<Value> {
     if !output.status.success() {
         bail!("evbd probe-buffer listen: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    for sender in &mut senders.0 {
-        if !sender.wait()?.success() {
+    for sender in &mut senders {
+        if !sender.0.wait()?.success() {
             bail!("a sender did not end well");
         }
     }
     serde_json::from_slice(&output.stdout).context("reading what the listener found")
-}
-
-/// Senders; those that still run end with it.
-struct Senders(Vec<Child>);
-
-impl Drop for Senders {
-    fn drop(&mut self) {
-        for sender in &mut self.0 {
-            // It may have ended by itself.
-            let _ = sender.kill();
-            let _ = sender.wait();
-        }
-    }
 }
 
 fn bytes(bytes: Option<f64>) -> String {

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::Duration,
 };
@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use super::{
     bench::Bench,
     fleet::Fleet,
+    guard::Guarded,
     outcome::median,
+    reference,
     report::{Bound, Report},
     system::Transport,
 };
@@ -156,25 +158,12 @@ fn configuration(transport: Transport, security: &str, seconds: f64) -> String {
 fn iperf(bench: &Bench) -> Result<(f64, f64)> {
     let server = ["-s", "-1", "-p", "7201"];
     let server = Command::new("iperf3").args(server).stdout(Stdio::null()).spawn();
-    let mut server = Server(server.context("starting iperf3")?);
+    let mut server = Guarded(server.context("starting iperf3")?);
     thread::sleep(Duration::from_millis(300));
     let seconds = bench.seconds.min(SECONDS).ceil().to_string();
     let arguments = ["-c", "127.0.0.1", "-p", "7201", "-u", "-l", DATAGRAM, "-b", "0", "-t", &seconds, "-J"];
     let output = Command::new("iperf3").args(arguments).output().context("running iperf3")?;
     server.0.wait()?;
     let said: Value = serde_json::from_slice(&output.stdout).unwrap_or(json!(null));
-    let rate = |sum: &str| {
-        said["end"][sum]["bits_per_second"].as_f64().with_context(|| format!("iperf3 states no {sum}"))
-    };
-    Ok((rate("sum_sent")?, rate("sum_received")?))
-}
-
-/// Ends iperf3's server if its client never came.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    Ok((reference::rate(&said, "sum_sent")?, reference::rate(&said, "sum_received")?))
 }

@@ -4,7 +4,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -16,6 +16,7 @@ use socket2::SockRef;
 
 use super::{
     flood::flood,
+    guard::Guarded,
     network::{Network, address},
     relay::relay,
 };
@@ -123,7 +124,7 @@ fn ask(to: SocketAddr, seconds: f64) -> Result<()> {
 /// Halves that run on hosts; dropping it ends them.
 pub(crate) struct Traffic<'n> {
     network: &'n Network,
-    running: Vec<(&'static str, Child)>,
+    running: Vec<(&'static str, Guarded)>,
 }
 
 impl<'n> Traffic<'n> {
@@ -159,7 +160,7 @@ impl<'n> Traffic<'n> {
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         let child = command.spawn().with_context(|| format!("starting {what} on {host}"))?;
-        self.running.push((what, child));
+        self.running.push((what, Guarded(child)));
         Ok(())
     }
 
@@ -169,20 +170,12 @@ impl<'n> Traffic<'n> {
             let Some(place) = self.running.iter().position(|(name, _)| *name == what) else {
                 return Ok(None);
             };
-            let output = self.running.swap_remove(place).1.wait_with_output()?;
-            let value = serde_json::from_slice(&output.stdout);
+            let mut program = self.running.swap_remove(place).1;
+            let mut words = String::new();
+            program.0.stdout.take().context("it has no output")?.read_to_string(&mut words)?;
+            let value = serde_json::from_str(&words);
             value.map(Some).with_context(|| format!("{what} has said nothing"))
         };
         Ok((said("bulk")?.unwrap_or_default(), said("ask")?.context("control was not asked")?))
-    }
-}
-
-impl Drop for Traffic<'_> {
-    fn drop(&mut self) {
-        for (_, child) in &mut self.running {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }

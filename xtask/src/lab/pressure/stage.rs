@@ -50,6 +50,15 @@ const fn stage(name: &'static str, pressure: Pressure, load: f64, part: f64) -> 
     Stage { name, pressure, load, part }
 }
 
+const fn with_parts<const N: usize>(mut stages: [Stage; N], parts: [f64; N]) -> [Stage; N] {
+    let mut at = 0;
+    while at < N {
+        stages[at].part = parts[at];
+        at += 1;
+    }
+    stages
+}
+
 /// All that can be wrong, in turn.
 pub(super) const ALL: [Stage; 9] = [
     stage("before", Pressure::Nothing, HALF, 8.0),
@@ -64,17 +73,7 @@ pub(super) const ALL: [Stage; 9] = [
 ];
 
 /// The same in a minute, so that each has a few seconds.
-pub(super) const SHORT: [Stage; 9] = [
-    stage("before", Pressure::Nothing, HALF, 4.0),
-    stage("source frozen", Pressure::FrozenSource, HALF, 9.0),
-    stage("source resumed", Pressure::Nothing, HALF, 4.0),
-    stage("sink slow", Pressure::SlowSink, HALF, 5.0),
-    stage("near the limit", Pressure::Nothing, NEARLY_ALL, 4.0),
-    stage("sink slow, near the limit", Pressure::SlowSink, NEARLY_ALL, 6.0),
-    stage("all sinks slow", Pressure::SlowSinks, HALF, 5.0),
-    stage("source slow", Pressure::SlowSource, HALF, 5.0),
-    stage("after", Pressure::Nothing, HALF, 3.0),
-];
+pub(super) const SHORT: [Stage; 9] = with_parts(ALL, [4.0, 9.0, 4.0, 5.0, 4.0, 6.0, 5.0, 5.0, 3.0]);
 
 /// What the assignment of events has a part in.
 pub(super) const SINKS: [Stage; 5] = [

@@ -1,0 +1,14 @@
+//! [`Guarded`]: a program that ends with whoever waits for it.
+
+use std::process::Child;
+
+/// Ends its program when it is dropped.
+pub(super) struct Guarded(pub(super) Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
