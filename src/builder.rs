@@ -5,7 +5,7 @@ mod ends;
 mod machine;
 mod driver;
 
-pub use ends::out_of_order_window;
+pub use ends::out_of_order_memory;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 

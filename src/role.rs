@@ -133,10 +133,10 @@ pub enum RoleError {
     System(#[from] io::Error),
     /// Builder memory would exceed its limit.
     #[error(
-        "slots × Σ max_fragment = {needed} is more than this builder's memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
+        "slots × Σ max_fragment, and over UDP what may come out of order, are {needed}, more than this builder's memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
-        /// What the slots can take.
+        /// What the slots can take, and what comes out of order.
         needed: Bytes,
         /// The limit.
         limit: Bytes,

@@ -19,24 +19,20 @@ use evb::{
     id::{BuilderId, SourceId},
     sink::{ChannelSink, FnSink},
     source::{Source, SourceConfig},
-    supervisor::{RunPlan, SourceLoss, Supervisor, SupervisorConfig, TriggerKind},
+    supervisor::{RunPlan, SourceLoss, SupervisorConfig, TriggerKind},
     units::Frequency,
 };
 use evb_net::pacing::Transport;
 use support::{Numbers, System, content, plan};
-use tokio::time::sleep;
+use tokio::{task::JoinHandle, time::sleep};
 
 const LENGTH: usize = 700;
 
 /// Starts a system in which peers reach the supervisor by cables.
 async fn cabled(plan: RunPlan, transport: Transport) -> (System, Vec<Cable>, Vec<Cable>) {
     let (sources, builders) = (plan.sources.clone(), plan.builders.clone());
-    let supervisor =
-        Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await.expect("loopback has a port");
-    let address = supervisor.addr();
-    let handle = supervisor.handle();
-    let run = tokio::spawn(async move { supervisor.run().await.expect("the supervisor leads the run") });
-    let mut system = System::new(handle, address.to_string(), run);
+    let mut system = System::lead(SupervisorConfig::new("127.0.0.1:0", plan)).await;
+    let address = system.address.parse().expect("it says where it listens");
     let (mut of_sources, mut of_builders) = (vec![], vec![]);
     for id in builders {
         let cable = Cable::to(address).await;
@@ -79,6 +75,18 @@ fn at(rate: f64, plan: RunPlan) -> RunPlan {
     RunPlan { trigger: TriggerKind::Periodic { rate }, patience: Duration::from_secs(8), ..plan }
 }
 
+/// Cuts a cable a second from now, and mends it so many milliseconds later.
+fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
+    let cable = cable.clone();
+    tokio::spawn(async move {
+        sleep(Duration::from_millis(1000)).await;
+        cable.cut();
+        sleep(Duration::from_millis(millis)).await;
+        cable.mend();
+        cable
+    })
+}
+
 /// docs/protocol.md CONN-18, RUN-20, RUN-31: a builder without its supervisor for less than two leases goes on; one for longer
 /// begins anew, and its events are built by the others. None is lost, none is doubled in the ledger.
 #[tokio::test]
@@ -86,14 +94,7 @@ async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
     for (transport, cut) in [(Transport::Tcp, 3000), (Transport::Udp, 3000), (Transport::Tcp, 1200)] {
         let plan = at(400.0, plan(2, 2, 3000));
         let (system, _, builders) = cabled(plan, transport).await;
-        let cable = builders[0].clone();
-        let cutting = tokio::spawn(async move {
-            sleep(Duration::from_millis(1000)).await;
-            cable.cut();
-            sleep(Duration::from_millis(cut)).await;
-            cable.mend();
-            cable
-        });
+        let cutting = cut_for(&builders[0], cut);
         let (built, report) = system.finish().await;
         let cable = cutting.await.expect("no panic");
         assert_eq!(report.events.lost, 0, "{:?} {:?}", report.events, report.problems);
@@ -110,14 +111,7 @@ async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
     for transport in [Transport::Tcp, Transport::Udp] {
         let plan = at(400.0, plan(3, 2, 3000));
         let (system, sources, _) = cabled(plan, transport).await;
-        let cable = sources[1].clone();
-        let cutting = tokio::spawn(async move {
-            sleep(Duration::from_millis(1000)).await;
-            cable.cut();
-            sleep(Duration::from_millis(3000)).await;
-            cable.mend();
-            cable
-        });
+        let cutting = cut_for(&sources[1], 3000);
         let (built, report) = system.finish().await;
         let cable = cutting.await.expect("no panic");
         assert_eq!(built.len(), 3000, "{:?} {:?}", report.events, report.problems);
@@ -187,14 +181,7 @@ async fn a_source_that_is_waited_for_is_in_every_event() {
     for transport in [Transport::Tcp, Transport::Udp] {
         let plan = RunPlan { on_source_loss: SourceLoss::Wait, ..at(400.0, plan(2, 2, 1500)) };
         let (system, sources, _) = cabled(plan, transport).await;
-        let cable = sources[1].clone();
-        let cutting = tokio::spawn(async move {
-            sleep(Duration::from_millis(1000)).await;
-            cable.cut();
-            sleep(Duration::from_millis(3000)).await;
-            cable.mend();
-            cable
-        });
+        let cutting = cut_for(&sources[1], 3000);
         let (built, report) = system.finish().await;
         let cable = cutting.await.expect("no panic");
         assert!(cable.connections() > 1, "it registered again");
@@ -207,12 +194,8 @@ async fn a_source_that_is_waited_for_is_in_every_event() {
 /// A sink that panics takes its builder with it, whose events are built by the other: none goes into a sink that is not there.
 #[tokio::test]
 async fn a_sink_that_panics_costs_its_builder_and_no_event() {
-    let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", at(400.0, plan(2, 2, 1500))));
-    let supervisor = supervisor.await.expect("loopback has a port");
-    let address = supervisor.addr().to_string();
-    let handle = supervisor.handle();
-    let run = tokio::spawn(async move { supervisor.run().await.expect("the supervisor leads the run") });
-    let mut system = System::new(handle, address.clone(), run);
+    let mut system = System::lead(SupervisorConfig::new("127.0.0.1:0", at(400.0, plan(2, 2, 1500)))).await;
+    let address = system.address.clone();
     let (sink, events) = ChannelSink::new(64);
     let config = BuilderConfig::new(BuilderId::new(1), &address);
     system.builders.push(Builder::connect(config, sink).await.expect("the builder joins"));

@@ -55,18 +55,10 @@ pub(super) async fn run<S: Sink>(
     stop: mpsc::Receiver<String>,
 ) -> Result<RunOutcome, RoleError> {
     let identity = registration.identity();
-    let roster = loop {
-        match registration.recv().await? {
-            Heard::Message(message) => match message.message {
-                Some(control::Message::Roster(roster)) => break roster,
-                Some(control::Message::RunEnd(end)) => return Ok(role::outcome(identity, &end, None)),
-                _ => {}
-            },
-            Heard::Again(again) => registered = *again,
-            Heard::Lost => {}
-        }
+    let roster = match registration.roster(&mut registered).await? {
+        Ok(roster) => roster,
+        Err(end) => return Ok(role::outcome(identity, &end, None)),
     };
-    registration.watch();
     let blueprint = Blueprint::new(&config, identity, &registered.parameters, &roster, &listener)?;
     let facts = RunFacts {
         run: identity.run,

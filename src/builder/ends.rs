@@ -165,12 +165,21 @@ impl Ends {
     }
 }
 
-/// How much may be under way to a builder at once; of modes without a bound, a guess.
-/// How far out of order a lane's bytes are kept over UDP, where a builder has so many lanes. Each may take so much memory beside the slots.
-pub fn out_of_order_window(shaping: &Shaping, lanes: usize) -> Bytes {
+/// What a builder with so many lanes may hold of bytes that came out of order, beside its slots: nothing over TCP, where the
+/// kernel holds them.
+pub fn out_of_order_memory(transport: Transport, shaping: &Shaping, lanes: usize) -> Bytes {
+    match transport {
+        Transport::Tcp => Bytes::ZERO,
+        Transport::Udp => out_of_order_window(shaping, lanes) * lanes as u64,
+    }
+}
+
+/// How far out of order a lane's bytes are kept over UDP, where a builder has so many lanes.
+pub(super) fn out_of_order_window(shaping: &Shaping, lanes: usize) -> Bytes {
     under_way(shaping, lanes).clamp(LEAST_WINDOW, MOST_WINDOW)
 }
 
+/// How much may be under way to a builder at once; of modes without a bound, a guess.
 fn under_way(shaping: &Shaping, lanes: usize) -> Bytes {
     match shaping {
         Shaping::Credit { budget, .. } => *budget,

@@ -14,7 +14,7 @@ use evb_net::pacing::Transport;
 use evb_shaper::{Policy, ShapedBuilder, Shaping, cost::PacketCost};
 use tokio::net::TcpListener;
 
-use super::{BuilderConfig, ends::out_of_order_window};
+use super::{BuilderConfig, ends::out_of_order_memory};
 use crate::role::{self, RoleError, RunIdentity};
 
 /// Of all lives of a builder in one run.
@@ -36,11 +36,8 @@ impl Blueprint {
         listener: &TcpListener,
     ) -> Result<Self, RoleError> {
         let core = core_config(config, identity, parameters, roster)?;
-        let mut needed = BuilderCore::<Policy>::memory_bound(&core);
-        if config.transport == Transport::Udp {
-            let lanes = core.sources.len();
-            needed += out_of_order_window(&config.shaping, lanes) * lanes as u64;
-        }
+        let early = out_of_order_memory(config.transport, &config.shaping, core.sources.len());
+        let needed = BuilderCore::<Policy>::memory_bound(&core) + early;
         if let Some(limit) = config.memory.filter(|limit| needed > *limit) {
             return Err(RoleError::Memory { needed, limit });
         }

@@ -12,7 +12,9 @@ use std::{
 use evb_core::{
     id::Incarnation,
     time::Instant,
-    wire::control::{Control, Hello, MalformedMessage, RunParameters, Welcome, refusal},
+    wire::control::{
+        Control, Hello, MalformedMessage, Roster, RunEnd, RunParameters, Welcome, control, refusal,
+    },
 };
 use evb_net::{
     class::TrafficClass,
@@ -120,6 +122,31 @@ impl Registration {
 
     pub(crate) fn identity(&self) -> RunIdentity {
         self.identity
+    }
+
+    /// Waits for the roster, and watches from then on; the end of the run, if that comes first. `registered` is the registration
+    /// that holds then.
+    ///
+    /// # Errors
+    /// As of [`Self::poll`].
+    pub(crate) async fn roster(
+        &mut self,
+        registered: &mut Registered,
+    ) -> Result<Result<Roster, RunEnd>, RoleError> {
+        loop {
+            match self.recv().await? {
+                Heard::Message(message) => match message.message {
+                    Some(control::Message::Roster(roster)) => {
+                        self.watch();
+                        return Ok(Ok(roster));
+                    }
+                    Some(control::Message::RunEnd(end)) => return Ok(Err(end)),
+                    _ => {}
+                },
+                Heard::Again(again) => *registered = *again,
+                Heard::Lost => {}
+            }
+        }
     }
 
     /// From now on, the supervisor is to be heard regularly (docs/protocol.md CTRL-5).

@@ -79,12 +79,7 @@ pub async fn begin_secured(transport: Transport, listen: &str, security: &Securi
     let builders = plan.builders.clone();
     let config =
         SupervisorConfig { security: security.clone(), ..SupervisorConfig::new("127.0.0.1:0", plan) };
-    let supervisor = Supervisor::bind(config).await.expect("loopback has a port");
-    let address = supervisor.addr().to_string();
-    let handle = supervisor.handle();
-    let run = tokio::spawn(async move { supervisor.run().await.expect("the supervisor leads the run") });
-    let mut system =
-        System { supervisor: handle, address, sources: vec![], builders: vec![], events: vec![], run };
+    let mut system = System::lead(config).await;
     for id in builders {
         let (sink, events) = ChannelSink::new(64);
         let config = BuilderConfig {
@@ -133,7 +128,15 @@ pub async fn start_secured(
 
 impl System {
     /// A supervisor, and nobody else yet.
-    #[allow(dead_code, reason = "not every test program asks for it")]
+    pub async fn lead(config: SupervisorConfig) -> Self {
+        let supervisor = Supervisor::bind(config).await.expect("loopback has a port");
+        let address = supervisor.addr().to_string();
+        let handle = supervisor.handle();
+        let run = tokio::spawn(async move { supervisor.run().await.expect("the supervisor leads the run") });
+        Self::new(handle, address, run)
+    }
+
+    /// That supervisor, and nobody else yet.
     pub fn new(supervisor: SupervisorHandle, address: String, run: JoinHandle<RunReport>) -> Self {
         Self { supervisor, address, sources: vec![], builders: vec![], events: vec![], run }
     }

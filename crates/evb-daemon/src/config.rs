@@ -27,7 +27,7 @@ mod tests;
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
-use evb::builder::out_of_order_window;
+use evb::builder::out_of_order_memory;
 use evb_core::{
     builder::slot_memory,
     id::Peer,
@@ -97,11 +97,7 @@ impl Config {
 
     /// What a builder may hold of datagrams that came early, beside its slots.
     pub fn out_of_order_memory(&self, builder: &BuilderEntry) -> Bytes {
-        let lanes = self.sources.len();
-        match self.network.transport {
-            Transport::Tcp => Bytes::ZERO,
-            Transport::Udp => out_of_order_window(&self.shaping(builder.budget), lanes) * lanes as u64,
-        }
+        out_of_order_memory(self.network.transport, &self.shaping(builder.budget), self.sources.len())
     }
 
     /// When sources may send; `budget` is the builder's share.

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, time::Duration};
 use evb_core::{
     id::{BuilderId, SourceId},
     units::{Bytes, Rate},
-    wire::record::FRAGMENT_HEADER,
 };
 use evb_shaper::{cost::PacketCost, sums::windows_buffer};
 
@@ -110,7 +109,7 @@ pub fn sums(config: &Config, machine_memory: Option<Bytes>) -> Sums {
 
 fn event(config: &Config) -> EventSum {
     let cost = config.cost();
-    let sizes: Option<Vec<Bytes>> = config.sources.iter().map(in_lane).collect();
+    let sizes: Option<Vec<Bytes>> = config.sources.iter().map(SourceEntry::mean_in_lane).collect();
     let burst = |size: &Bytes| cost.buffer(*size);
     EventSum {
         fragments: config.sources.len() as u64,
@@ -119,11 +118,6 @@ fn event(config: &Config) -> EventSum {
         burst: sizes.as_ref().map(|sizes| sizes.iter().map(burst).sum()),
         largest: config.sources.iter().map(|source| source.max_fragment).sum(),
     }
-}
-
-/// A source's mean fragment with its header.
-fn in_lane(source: &SourceEntry) -> Option<Bytes> {
-    Some(source.input.mean_size()? + Bytes::new(FRAGMENT_HEADER))
 }
 
 /// Lane bytes as line bytes. Fragments share packets when there are many, so this is the least they can take.
@@ -177,7 +171,7 @@ fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
     }
     let cost = config.cost();
     let uplink = |(name, sources): (String, Vec<&SourceEntry>)| {
-        let bytes: Option<Bytes> = sources.iter().map(|source| in_lane(source)).sum();
+        let bytes: Option<Bytes> = sources.iter().map(|source| source.mean_in_lane()).sum();
         let load = flow(asked, bytes.map(|bytes| on_line(bytes, &cost)));
         UplinkSum {
             name,
@@ -195,7 +189,7 @@ fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
 /// Line bytes of one event's mean fragments of these sources.
 pub(super) fn line_of(config: &Config, sources: &[SourceId]) -> Option<f64> {
     let theirs = config.sources.iter().filter(|source| sources.contains(&source.id));
-    let bytes: Option<Bytes> = theirs.map(in_lane).sum();
+    let bytes: Option<Bytes> = theirs.map(SourceEntry::mean_in_lane).sum();
     Some(on_line(bytes?, &config.cost()).count() as f64)
 }
 

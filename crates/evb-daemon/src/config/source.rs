@@ -1,6 +1,6 @@
 //! `[[source]]`: one readout source.
 
-use evb_core::{id::SourceId, units::Bytes};
+use evb_core::{id::SourceId, units::Bytes, wire::record::FRAGMENT_HEADER};
 
 use super::{
     input::{self, FragmentSize, Input},
@@ -23,6 +23,13 @@ pub struct SourceEntry {
     pub backlog: Bytes,
     /// The processor core that it runs on; `None`: any.
     pub core: Option<usize>,
+}
+
+impl SourceEntry {
+    /// Its mean fragment with the lane's header; `None`: its size is not known before the run.
+    pub fn mean_in_lane(&self) -> Option<Bytes> {
+        Some(self.input.mean_size()? + Bytes::new(FRAGMENT_HEADER))
+    }
 }
 
 /// For sizes that the configuration cannot know.
