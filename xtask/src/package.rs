@@ -83,3 +83,6 @@ fn manifest(crates: &[(String, PathBuf)], ours: &Table) -> Table {
     manifest.extend(ours.get("profile").map(|profile| ("profile".to_owned(), profile.clone())));
     manifest
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ fn every_part_of_the_house_is_checked() {
         "cargo doc",
         " check --workspace",
         "tidy",
-        "cargo package",
+        " package",
         "lab smoke",
         "lab pressure --short",
         "fuzz --jobs 2 --seconds",
