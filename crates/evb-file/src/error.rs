@@ -153,7 +153,7 @@ pub enum ReadError {
     },
     /// The file ends inside a record, as a writer leaves it that was killed. All records before are whole; this is
     /// always the last item.
-    #[error("{} at byte {offset}: torn tail of {length}; all records before it are whole", path.display())]
+    #[error("{} at byte {offset}: torn tail of {length}{}; all records before it are whole", path.display(), of(*event))]
     TornTail {
         /// The file.
         path: PathBuf,
@@ -161,6 +161,8 @@ pub enum ReadError {
         offset: u64,
         /// How much follows it.
         length: Bytes,
+        /// Whose record was torn, if its head is intact.
+        event: Option<EventId>,
     },
     /// An intact record that is larger than this reader may allocate.
     #[error(

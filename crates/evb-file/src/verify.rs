@@ -174,8 +174,8 @@ impl Verification {
     fn defect(&mut self, path: &Path, error: &ReadError) {
         let path = path.to_owned();
         match *error {
-            ReadError::TornTail { offset, length, .. } => {
-                self.report.torn_tails.add(TornTail { path, offset, length });
+            ReadError::TornTail { offset, length, event, .. } => {
+                self.report.torn_tails.add(TornTail { path, offset, length, event, elsewhere: false });
             }
             ReadError::Damaged { offset, event, flaw, .. } => {
                 self.report.damaged.add(Damage { path, offset, event, what: flaw.to_string() });

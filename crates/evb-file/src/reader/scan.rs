@@ -2,7 +2,7 @@
 
 use std::io;
 
-use evb_core::{event::Event, units::Bytes};
+use evb_core::{event::Event, id::EventId, units::Bytes};
 
 use super::{EventFile, Window};
 use crate::{
@@ -74,10 +74,17 @@ impl<'f> Records<'f> {
         // Without an index, and with nothing whole behind it, the damage is what a killed writer leaves.
         let torn = found.is_none() && self.file.footer.state == IndexState::Absent;
         Ok(if torn {
-            ReadError::TornTail { path, offset, length }
+            let event = self.event_of_torn(offset)?;
+            ReadError::TornTail { path, offset, length, event }
         } else {
             ReadError::Damaged { path, offset, length, event: None, flaw }
         })
+    }
+
+    /// Whose record is torn, if its head is intact.
+    fn event_of_torn(&mut self, offset: u64) -> io::Result<Option<EventId>> {
+        let record = record_at(&mut self.window, offset, u64::MAX, self.file.tag)?;
+        Ok(record.ok().map(|record| record.event))
     }
 
     /// Where from `start` on the next intact record head, or an index, begins.

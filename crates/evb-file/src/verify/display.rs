@@ -44,6 +44,13 @@ impl RunReport {
             1 => format!("  in 1 gap up to event {}: inhibited triggers or lost", self.highest),
             gaps => format!("  in {gaps} gaps up to event {}: inhibited triggers or lost", self.highest),
         };
+        let torn = match (self.torn_tails.total, self.torn_and_built_again()) {
+            (0, _) => String::new(),
+            (all, again) if all == again => "  of events that have a whole record".to_owned(),
+            (_, _) if self.expected == Some(self.events) => "  and no event is missing".to_owned(),
+            (_, 0) => "  perhaps of events that are lost".to_owned(),
+            (_, again) => format!("  of these, {again} of events that have a whole record"),
+        };
         for (what, count, note) in [
             ("events", self.events, expected.as_str()),
             ("complete", self.complete, ""),
@@ -52,7 +59,7 @@ impl RunReport {
             ("superseded copies", self.superseded.total, ""),
             ("duplicates", self.duplicates.total, ""),
             ("CRC errors", self.damaged.total, ""),
-            ("torn tails", self.torn_tails.total, ""),
+            ("torn tails", self.torn_tails.total, torn.as_str()),
             ("foreign", self.foreign.total, ""),
             ("files without index", self.without_index.total, ""),
         ] {
@@ -93,7 +100,14 @@ impl RunReport {
             write!(f, ": {}", damage.what)
         })?;
         list(f, &self.torn_tails, |f, tail| {
-            write!(f, "torn tail: {} at byte {}: {}", tail.path.display(), tail.offset, tail.length)
+            write!(f, "torn tail: {} at byte {}: {}", tail.path.display(), tail.offset, tail.length)?;
+            match tail.event {
+                Some(event) if tail.elsewhere => {
+                    write!(f, " of event {event}, of which there is a whole record")
+                }
+                Some(event) => write!(f, " of event {event}"),
+                None => Ok(()),
+            }
         })?;
         list(f, &self.foreign, |f, foreign| {
             write!(f, "foreign: {}: of run {}", foreign.path.display(), foreign.run)?;

@@ -88,7 +88,7 @@ pub struct RunReport {
     pub superseded: Listed<Superseded>,
     /// Damaged records and indexes (CRC errors): a defect.
     pub damaged: Listed<Damage>,
-    /// Files that end inside a record: a defect.
+    /// Files that end inside a record: a defect, unless its event has a whole record, or as many events as were expected are there.
     pub torn_tails: Listed<TornTail>,
     /// Files or records of another run, or of another builder than their file: a defect.
     pub foreign: Listed<Foreign>,
@@ -103,12 +103,17 @@ impl RunReport {
     /// Whether every event is complete and there once, nothing is damaged, torn or foreign, and no event less or more
     /// than expected.
     pub fn is_clean(&self) -> bool {
-        let defects = self.incomplete.total
-            + self.duplicates.total
-            + self.damaged.total
-            + self.torn_tails.total
-            + self.foreign.total;
-        defects == 0 && self.expected.is_none_or(|expected| expected == self.events)
+        let defects = self.incomplete.total + self.duplicates.total + self.damaged.total + self.foreign.total;
+        let is_all_there = match self.expected {
+            Some(expected) => expected == self.events,
+            None => self.torn_tails.total == self.torn_and_built_again(),
+        };
+        defects == 0 && is_all_there
+    }
+
+    /// Torn tails whose event has a whole record.
+    pub(super) fn torn_and_built_again(&self) -> u64 {
+        self.torn_tails.first.iter().filter(|tail| tail.elsewhere).count() as u64
     }
 }
 
@@ -229,6 +234,11 @@ pub struct TornTail {
     /// How much follows.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::bytes"))]
     pub length: Bytes,
+    /// Whose record was torn, if its head is intact.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::maybe_event"))]
+    pub event: Option<EventId>,
+    /// Whether there is a whole record of that event: what was torn was never acknowledged, and was built again.
+    pub elsewhere: bool,
 }
 
 /// A file or record that does not belong here.

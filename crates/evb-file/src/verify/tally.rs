@@ -55,6 +55,11 @@ impl Tally {
             copies_that_do_not_count(copies, report);
         }
         report.highest = before;
+        for tail in &mut report.torn_tails.first {
+            let is_there =
+                |event: &EventId| self.copies.binary_search_by_key(event, |copy| copy.event).is_ok();
+            tail.elsewhere = tail.event.as_ref().is_some_and(is_there);
+        }
         self.incomplete.sort_by_key(|copy| (copy.event, copy.epoch));
         self.incomplete.dedup_by_key(|copy| (copy.event, copy.epoch));
         let copies = &self.copies;

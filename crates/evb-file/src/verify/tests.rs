@@ -155,28 +155,72 @@ fn crc_errors_are_found_in_heads_payloads_and_indexes() {
     }
 }
 
-#[test]
-fn torn_tails_and_missing_indexes_are_told_apart() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut writer = EventFileWriter::create(dir.path(), identity(BUILDER), options(u64::MAX)).unwrap();
+/// The file of a killed writer, with events 1 to 3.
+fn killed_writer(dir: &Path) -> PathBuf {
+    let mut writer = EventFileWriter::create(dir, identity(BUILDER), options(u64::MAX)).unwrap();
     for event in events(1..=3, BUILDER) {
         writer.append(&event).unwrap();
     }
     writer.commit().unwrap();
-    let path = writer.path();
-    drop(writer);
+    writer.path()
+}
+
+fn cut(path: &Path, by: u64) {
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - by).unwrap();
+}
+
+#[test]
+fn torn_tails_and_missing_indexes_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = killed_writer(dir.path());
     let killed = report(dir.path());
     assert!(killed.is_clean(), "no event is lost: {killed}");
     assert_eq!((of_run(&killed).without_index.total, of_run(&killed).events), (1, 3));
 
-    let file = OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    cut(&path, 1);
     let torn = report(dir.path());
     assert!(!torn.is_clean());
     assert_eq!(
         (of_run(&torn).torn_tails.total, of_run(&torn).events, of_run(&torn).damaged.total),
         (1, 2, 0)
     );
+    assert_eq!(of_run(&torn).torn_tails.first[0].event, Some(EventId::new(3)));
+}
+
+#[test]
+fn a_torn_record_whose_event_was_built_again_is_no_defect() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = killed_writer(dir.path());
+    cut(&path, 8);
+    write(dir.path(), OTHER, u64::MAX, &events([4], OTHER));
+    let lost = report(dir.path());
+    assert!(!lost.is_clean() && lost.to_string().contains("perhaps of events that are lost"), "{lost}");
+
+    write(dir.path(), OTHER, u64::MAX, &[event_of(3, 30, Epoch::new(8), OTHER)]);
+    let again = report(dir.path());
+    assert!(again.is_clean(), "{again}");
+    assert!(again.to_string().contains("of event 3, of which there is a whole record"), "{again}");
+    assert!(of_run(&again).torn_tails.first[0].elsewhere);
+}
+
+#[test]
+fn a_record_torn_in_its_head_is_no_defect_only_where_all_expected_events_are_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = killed_writer(dir.path());
+    let last = EventFile::open(&path).unwrap().records().last().unwrap().unwrap();
+    let all = fs::metadata(&path).unwrap().len();
+    for (kept, expected, clean) in
+        [(60, None, false), (60, Some(3), false), (60, Some(2), true), (4, Some(2), true)]
+    {
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(all).unwrap();
+        file.set_len(last.offset + kept).unwrap();
+        let options = VerifyOptions { run: None, expected };
+        let report = verify(&[dir.path().to_owned()], &options).unwrap();
+        assert_eq!(report.is_clean(), clean, "{kept} of its bytes, {expected:?}: {report}");
+        assert_eq!(of_run(&report).torn_tails.first[0].event, None, "{report}");
+    }
 }
 
 #[test]
