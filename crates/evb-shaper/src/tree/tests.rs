@@ -299,7 +299,9 @@ proptest! {
         for class in 0..classes.len() {
             // Trains are not interrupted: what falls due just then waits for the one that leaves, and a pace whose burst is one
             // or two trains cannot make up for all of it.
-            let lacks = asked(&drawn, class).min(200.0) - rates[class] > 1.0 + rates[class] * 0.06;
+            let is_paced = drawn.lanes.iter().any(|(of, pace, ..)| *of == class && pace.is_some());
+            let unmade = if is_paced { 0.12 } else { 0.06 };
+            let lacks = asked(&drawn, class).min(200.0) - rates[class] > 1.0 + rates[class] * unmade;
             for other in 0..classes.len() {
                 if lacks && drawn.priorities[other] > drawn.priorities[class] {
                     let borrowed = rates[other] - drawn.guarantees[other] as f64;
