@@ -140,7 +140,7 @@ impl Builder {
                 reached = role::join(supervisor, None, &hello, security, *start_timeout) => reached?,
                 () = joined.closed() => return Err(RoleError::Unwanted),
             };
-            let _ = joined.send(address);
+            role::hand_over(joined, address).await?;
             let access = Access {
                 supervisor: config.supervisor.clone(),
                 bind: None,
@@ -153,7 +153,11 @@ impl Builder {
             beats.count(name, run).await
         })?;
         match has_joined.await {
-            Ok(address) => Ok(Self { ending, stop, address }),
+            Ok((address, taken)) => {
+                // Its end is in `ending`, should it have come already.
+                let _ = taken.send(());
+                Ok(Self { ending, stop, address })
+            }
             Err(_) => Err(role::ended_early(ending).await),
         }
     }

@@ -20,7 +20,7 @@ use evb_net::{
     security::{PARCEL_OVERHEAD, Security, tag::TAG_LENGTH},
 };
 use evb_shaper::cost::PacketCost;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub use beats::Beats;
 pub(crate) use registration::{Access, Heard, Registered, Registration};
@@ -273,6 +273,17 @@ pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bo
         Transport::Udp => (PacketCost::udp(mtu, cell), TAG_LENGTH),
     };
     if is_protected { cost.tagged(Bytes::new(tag as u64)) } else { cost }
+}
+
+/// Tells whoever started a role that it has joined, and waits until he has heard it. One who has gone away meanwhile would
+/// leave a role in the run that nobody knows of.
+pub(crate) async fn hand_over<T>(
+    joined: oneshot::Sender<(T, oneshot::Sender<()>)>,
+    what: T,
+) -> Result<(), RoleError> {
+    let (taken, is_taken) = oneshot::channel();
+    joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;
+    is_taken.await.map_err(|_| RoleError::Unwanted)
 }
 
 /// The supervisor's last word.

@@ -158,7 +158,7 @@ impl Source {
             };
             match reached {
                 Ok((link, welcome, greeted)) => {
-                    let _ = joined.send(());
+                    role::hand_over(joined, ()).await?;
                     let access = Access {
                         supervisor: config.supervisor.clone(),
                         bind: config.bind,
@@ -172,10 +172,14 @@ impl Source {
                 Err(error) => Err(error.into()),
             }
         })?;
-        if has_joined.await.is_err() {
-            return Err(role::ended_early(ending).await);
+        match has_joined.await {
+            Ok(((), taken)) => {
+                // Its end is in `ending`, should it have come already.
+                let _ = taken.send(());
+                Ok(Self { intake, ending, stop })
+            }
+            Err(_) => Err(role::ended_early(ending).await),
         }
-        Ok(Self { intake, ending, stop })
     }
 
     /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on readout.

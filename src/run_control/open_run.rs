@@ -94,7 +94,11 @@ impl OpenRun {
                 ended = ended(&mut self.supervisor) => {
                     self.supervisor = None;
                     match ended {
-                        Ok(report) => self.report = Some(report),
+                        Ok(report) => {
+                            // There is nothing left to join.
+                            self.joining.abort_all();
+                            self.report = Some(report);
+                        }
                         Err(reason) => return News::Broken(reason),
                     }
                 }
@@ -106,6 +110,7 @@ impl OpenRun {
                         }
                     }
                     Ok(Err(error)) => return News::NotJoined(error),
+                    Err(error) if error.is_cancelled() && self.report.is_some() => {}
                     Err(error) => return News::Broken(error.to_string()),
                 },
                 Some(finished) = self.roles.join_next() => match finished {

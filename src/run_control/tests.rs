@@ -309,6 +309,8 @@ async fn a_role_that_cannot_join_fails_the_system() {
     *barred.lock().unwrap() = None;
     assert_eq!(control.reset().await.unwrap(), State::Unconfigured);
     assert_eq!(control.configure().await.unwrap(), State::Configured);
+    assert_eq!(control.start().await.unwrap(), State::Running);
+    in_state(&control, State::Configured).await;
 }
 
 #[tokio::test]

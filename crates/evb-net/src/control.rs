@@ -6,6 +6,7 @@ mod tests;
 
 use std::{
     io,
+    mem::MaybeUninit,
     net::SocketAddr,
     os::fd::AsFd as _,
     task::{Context, Poll, ready},
@@ -17,6 +18,7 @@ use evb_core::wire::{
     preamble::ConnectionKind,
 };
 use prost::Message as _;
+use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use crate::{
@@ -138,6 +140,10 @@ impl Incoming {
     ) -> Result<Self, HandshakeError> {
         set_control_options(&stream)?;
         let (channel, hello) = Channel::accept(stream, ConnectionKind::Control, security).await?;
+        // Whoever waited in the listener's queue and gave up must not take the place of who comes after it.
+        if has_gone(channel.as_ref()) {
+            return Err(HandshakeError::Closed);
+        }
         Ok(Self { channel, peer, hello })
     }
 
@@ -165,6 +171,14 @@ impl Incoming {
     pub fn refuse(self, refusal: Refusal) {
         let reply: HelloReply = handshake::refused(refusal);
         self.channel.refuse(ConnectionKind::Control, &reply);
+    }
+}
+
+/// Whether the peer has closed or reset the connection already, behind all that it said.
+fn has_gone(stream: &TcpStream) -> bool {
+    match SockRef::from(stream).peek(&mut [MaybeUninit::uninit()]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
     }
 }
 
