@@ -7,6 +7,7 @@ use std::{path::Path, time::Duration};
 
 use evb::{
     builder::{Builder, BuilderConfig},
+    role::RoleError,
     sink::ChannelSink,
     source::{Source, SourceConfig},
     supervisor::{
@@ -33,6 +34,41 @@ async fn supervisor(listen: &str, path: &Path, plan: &RunPlan) -> Supervisor {
         }
     }
     Supervisor::bind(config).await.expect("the address is free again")
+}
+
+/// Without a journal nobody can lead the run on: its builders end, and say what their sinks hold.
+#[tokio::test]
+async fn without_a_journal_a_builder_says_what_its_sink_holds() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let rate = Frequency::from_hertz(400.0).expect("that is a rate");
+        let plan = RunPlan {
+            trigger: TriggerKind::Periodic { rate },
+            patience: Duration::from_millis(1500),
+            ..plan(2, 1, EVENTS)
+        };
+        let mut system = support::start_over(transport, "127.0.0.1:0", plan, LENGTH).await;
+        let mut events = system.events.remove(0);
+        let taking = tokio::spawn(async move {
+            let mut count = 0;
+            while events.recv().await.is_some() {
+                count += 1;
+            }
+            count
+        });
+        sleep(Duration::from_millis(1500)).await;
+        system.run.abort();
+        let ended = timeout(Duration::from_secs(10), system.builders[0].finished()).await;
+        let error = ended.expect("it gives up").expect_err("its run has no end");
+        let RoleError::Abandoned { held, .. } = &*error else { panic!("{error}") };
+        let count = taking.await.expect("no panic");
+        assert!(count > 100, "{count}");
+        let number = |before: &str| -> u64 {
+            let rest = held.split(before).nth(1).unwrap_or_else(|| panic!("{held}"));
+            let word = rest.split_whitespace().next().expect("a number follows");
+            word.parse().unwrap_or_else(|_| panic!("{held}"))
+        };
+        assert_eq!(number("the sink holds ") + number("of this run, "), count, "{held}");
+    }
 }
 
 /// docs/protocol.md RUN-23.

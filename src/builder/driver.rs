@@ -77,6 +77,10 @@ pub(super) async fn run<S: Sink>(
     let mut driver = Driver::new(&config, blueprint, listener, registration, stage, stop)?;
     driver.handle_roster(&roster)?;
     let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
+    let lost = driver.core.slots_used().saturating_sub(driver.at_sink);
+    if matches!(outcome, Err(RoleError::Abandoned { .. })) && lost > 0 {
+        tracing::error!(builder = %config.id, lost, "the supervisor is gone for good: events open here are lost");
+    }
     driver.close().await;
     outcome
 }
@@ -98,6 +102,8 @@ struct Driver {
     /// Events that the sink has, and how many of them are of an earlier life of ours: what becomes of those is nobody's affair.
     at_sink: usize,
     stale: usize,
+    /// What the sink has acknowledged in all our lives.
+    written: u64,
     timer: Timer,
     /// The run is ending: report when nothing is left, or then.
     finish: Option<Instant>,
@@ -138,6 +144,7 @@ impl Driver {
             stage,
             at_sink: 0,
             stale: 0,
+            written: 0,
             timer: Timer::new()?,
             finish: None,
             outcome: None,
@@ -180,8 +187,9 @@ impl Driver {
             self.stopping = Some(cause);
         }
         for _ in 0..role::MESSAGES {
-            let core = &self.core;
-            let Poll::Ready(heard) = self.registration.poll(cx, || held(core)) else { return Ok(false) };
+            let (core, written, at_sink) = (&self.core, self.written, self.at_sink);
+            let held = || held(core, written, at_sink);
+            let Poll::Ready(heard) = self.registration.poll(cx, held) else { return Ok(false) };
             match heard? {
                 Heard::Message(message) => self.handle_control(message)?,
                 Heard::Lost => self.core.handle_supervisor_lost(),
@@ -350,6 +358,7 @@ impl Driver {
         let mut any = false;
         while let Poll::Ready(fate) = self.stage.poll_fate(cx) {
             self.at_sink = self.at_sink.saturating_sub(1);
+            self.written += u64::from(matches!(fate, Some((_, Fate::Written))));
             if self.stale > 0 && fate.is_some() {
                 self.stale -= 1;
                 self.core.open_sink(self.stale == 0);
@@ -432,10 +441,13 @@ fn add_refusals(report: &mut Control, refusals: RefusalReport) {
     }
 }
 
-/// What is lost with this builder.
-fn held(core: &ShapedBuilder) -> String {
-    let (open, done) = (core.slots_used(), core.unaccounted());
-    format!("{open} events are open here, {done} more are done with and not accounted for")
+/// What there is, and what is lost, when nobody leads the run any more.
+fn held(core: &ShapedBuilder, written: u64, at_sink: usize) -> String {
+    let (open, done) = (core.slots_used().saturating_sub(at_sink), core.unaccounted());
+    format!(
+        "the sink holds {written} events of this run, {at_sink} more are on their way into it, {open} were open here and are \
+         lost; {done} that are done with are in no ledger"
+    )
 }
 
 /// How long timers wait for what can be read.

@@ -11,7 +11,13 @@ mod system;
 mod controlled;
 mod member;
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    fmt,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
 
 use evb::role::RoleError;
 use evb_core::id::Peer;
@@ -76,9 +82,17 @@ pub enum RunError {
         /// Why.
         reason: String,
     },
+    /// The run is over and accounted for, and its summary is in no file.
+    #[error("the summary could not be written to {}: {reason}; what the run built is not touched by that", path.display())]
+    Summary {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why it is not.
+        reason: io::Error,
+    },
     /// The system refused something.
     #[error("the system refused: {0}")]
-    System(#[from] std::io::Error),
+    System(#[from] io::Error),
 }
 
 /// Runs the command.
@@ -86,24 +100,29 @@ pub fn main(arguments: &RunArguments) -> ExitCode {
     let admitted = match check::admit(&arguments.config, machine_memory()) {
         Ok(admitted) => admitted,
         Err(error) => {
-            eprintln!("{error}");
+            say(&error);
             return BAD_CONFIGURATION.into();
         }
     };
     if !admitted.warnings.is_empty() {
-        eprintln!("{}", admitted.warnings);
+        say(&admitted.warnings);
     }
     match run(arguments, admitted) {
         Ok(code) => code.into(),
         Err(error @ RunError::Operator(_)) => {
-            eprintln!("{error}");
+            say(&error);
             BAD_CONFIGURATION.into()
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            say(&format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says something on standard error. Where that is closed or full, the run does not end for it.
+fn say(what: &dyn fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "{what}");
 }
 
 fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
@@ -116,7 +135,7 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     // Before anything is asked of the system: a key that cannot be read is the operator's to mend.
     build::security(&config)?;
     doors::open_doors(&config).iter().for_each(|door| tracing::warn!("{door}"));
-    let publisher = Publisher::new(arguments.summary.clone(), arguments.quiet);
+    let publisher = Publisher::new(arguments.summary.clone(), arguments.quiet)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &config.control {
         Some(control) if hosted.contains(&Peer::Supervisor) => {
@@ -129,7 +148,7 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     let number = build::run_number(&config, &hosted)?;
     let shared = Shared { executor: build::executor(&config, &hosted)?.map(Arc::new), ..Shared::default() };
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
-        eprintln!("departures are kept by {}: {}", choice.executor.offload(), choice.reason);
+        say(&format_args!("departures are kept by {}: {}", choice.executor.offload(), choice.reason));
     }
     runtime.block_on(async {
         let service = Service::from_environment(shared.beats.clone());

@@ -4,6 +4,7 @@ mod part;
 
 use std::{
     fmt::Write as _,
+    io::Write as _,
     path::{Path, PathBuf},
 };
 
@@ -14,6 +15,9 @@ use evb_core::{
 
 use super::{RunError, host::Ended};
 
+/// What stands for the run number in a path.
+const RUN: &str = "{run}";
+
 /// Where summaries go.
 #[derive(Clone, Debug)]
 pub(super) struct Publisher {
@@ -23,8 +27,19 @@ pub(super) struct Publisher {
 
 impl Publisher {
     /// `{run}` in the path stands for the run number.
-    pub(super) fn new(path: Option<PathBuf>, quiet: bool) -> Self {
-        Self { path, quiet }
+    ///
+    /// # Errors
+    /// The operator's: the file would be in a directory that is not there.
+    pub(super) fn new(path: Option<PathBuf>, quiet: bool) -> Result<Self, RunError> {
+        let folder =
+            path.as_ref().and_then(|path| path.parent()).filter(|folder| !folder.as_os_str().is_empty());
+        match folder {
+            Some(folder) if !folder.is_dir() && !folder.to_string_lossy().contains(RUN) => {
+                let what = format!("--summary: there is no directory {}; make it first", folder.display());
+                Err(RunError::Operator(what))
+            }
+            _ => Ok(Self { path, quiet }),
+        }
     }
 
     /// Prints and writes what this process knows of its run; returns the exit code of the run.
@@ -37,17 +52,17 @@ impl Publisher {
 
     /// The same of a closed ledger, or of a part of it.
     pub(super) fn publish(&self, report: &RunReport, closed: bool) -> Result<u8, RunError> {
+        if !self.quiet {
+            let words = if closed { table(report) } else { line(report) };
+            // Nobody may be there to read it any more.
+            let _ = std::io::stdout().lock().write_all(words.as_bytes());
+        }
         if let Some(path) = &self.path {
             let path = with_number(path, report.run);
-            let fault = |reason: std::io::Error| {
-                RunError::Operator(format!("cannot write the summary to {}: {reason}", path.display()))
-            };
-            let mut json = serde_json::to_string_pretty(report).map_err(|error| fault(error.into()))?;
-            json.push('\n');
-            std::fs::write(&path, json).map_err(fault)?;
-        }
-        if !self.quiet {
-            print!("{}", if closed { table(report) } else { line(report) });
+            let written = serde_json::to_string_pretty(report)
+                .map_err(std::io::Error::from)
+                .and_then(|json| std::fs::write(&path, json + "\n"));
+            written.map_err(|reason| RunError::Summary { path, reason })?;
         }
         Ok(report.exit_code)
     }
@@ -55,7 +70,7 @@ impl Publisher {
 
 fn with_number(path: &Path, run: u32) -> PathBuf {
     match path.to_str() {
-        Some(text) => text.replace("{run}", &run.to_string()).into(),
+        Some(text) => text.replace(RUN, &run.to_string()).into(),
         None => path.to_owned(),
     }
 }

@@ -36,14 +36,15 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
         Ok(report) => report,
         Err(error) => return nothing_done(&error),
     };
-    let code = if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    print(|out| {
+    let printed = print(|out| {
         match arguments.json {
             true => writeln!(out, "{:#}", json(&report))?,
             false => write!(out, "{report}")?,
         }
-        Ok(code)
-    })
+        Ok(ExitCode::SUCCESS)
+    });
+    // Also for a reader that has gone.
+    if report.is_clean() { printed } else { ExitCode::FAILURE }
 }
 
 /// The report, and whether all of it and each run is clean.
