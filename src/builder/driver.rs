@@ -77,7 +77,7 @@ pub(super) async fn run<S: Sink>(
     let mut driver = Driver::new(&config, blueprint, listener, registration, stage, stop)?;
     driver.handle_roster(&roster)?;
     let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
-    let lost = driver.core.slots_used().saturating_sub(driver.at_sink);
+    let lost = open_here(&driver.core, driver.at_sink);
     if matches!(outcome, Err(RoleError::Abandoned { .. })) && lost > 0 {
         tracing::error!(builder = %config.id, lost, "the supervisor is gone for good: events open here are lost");
     }
@@ -441,9 +441,14 @@ fn add_refusals(report: &mut Control, refusals: RefusalReport) {
     }
 }
 
+/// Events that no sink has, which nobody builds any more once this builder ends.
+fn open_here(core: &ShapedBuilder, at_sink: usize) -> usize {
+    core.slots_used().saturating_sub(at_sink)
+}
+
 /// What there is, and what is lost, when nobody leads the run any more.
 fn held(core: &ShapedBuilder, written: u64, at_sink: usize) -> String {
-    let (open, done) = (core.slots_used().saturating_sub(at_sink), core.unaccounted());
+    let (open, done) = (open_here(core, at_sink), core.unaccounted());
     format!(
         "the sink holds {written} events of this run, {at_sink} more are on their way into it, {open} were open here and are \
          lost; {done} that are done with are in no ledger"
