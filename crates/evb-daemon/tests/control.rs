@@ -1,9 +1,11 @@
 //! Run control as people and programs use it: `evbd` in processes of their own, `evbd ctl`, and bare HTTP.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
+mod ports;
+
 use std::{
     io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -24,9 +26,7 @@ impl System {
     /// Two sources, builders 1 and 2, files; `control` stands within `[control]`.
     fn new(control: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // Bound together, so that they differ.
-        let free: Vec<_> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<u16> = free.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+        let ports = ports::free_ports(4);
         let out = dir.path().join("out");
         let text = format!(
             r#"

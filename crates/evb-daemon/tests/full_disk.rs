@@ -2,9 +2,10 @@
 //! can be raised while the process lives. Where the test may mount, a small tmpfs is filled for real.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
+mod ports;
+
 use std::{
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command},
     time::{Duration, Instant},
@@ -25,8 +26,7 @@ impl Run {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("out");
         let out = out.unwrap_or(&own);
-        let free: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let port = |index: usize| free[index].local_addr().unwrap().port();
+        let ports = ports::free_ports(3);
         let text = format!(
             r#"
 [run]
@@ -48,9 +48,9 @@ listen = "127.0.0.1:{}"
 sink   = {{ kind = "file", path = "{out}" }}
 give_up = "{give_up}"
 "#,
-            port(0),
-            port(1),
-            port(2),
+            ports[0],
+            ports[1],
+            ports[2],
             out = out.display()
         );
         let config = dir.path().join("evb.toml");

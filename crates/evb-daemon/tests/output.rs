@@ -1,8 +1,9 @@
 //! Where nobody can read what is said, because a disk is full or a reader has gone, the run and its verdict are the same.
 
+mod ports;
+
 use std::{
     fs::{self, File, OpenOptions},
-    net::TcpListener,
     path::Path,
     process::{Command, Stdio},
 };
@@ -13,13 +14,13 @@ const EVENTS: u64 = 20;
 fn configuration(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("config.toml");
     let out = folder.join("out");
-    let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let [supervisor, builder] = free.map(|listener| listener.local_addr().expect("it is bound"));
+    let ports = ports::free_ports(2);
+    let (supervisor, builder) = (ports[0], ports[1]);
     let text = format!(
         "[run]\nnumber = 1\nevents = {EVENTS}\n\
-         [supervisor]\nlisten = \"{supervisor}\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\n\
+         [supervisor]\nlisten = \"127.0.0.1:{supervisor}\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\n\
          [[source]]\nid = 1\ninput = {{ kind = \"generator\", size = \"1 kB\" }}\n\
-         [[builder]]\nid = 1\nlisten = \"{builder}\"\nsink = {{ kind = \"file\", path = \"{}\" }}\n",
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:{builder}\"\nsink = {{ kind = \"file\", path = \"{}\" }}\n",
         out.display()
     );
     fs::write(&path, text).expect("written");

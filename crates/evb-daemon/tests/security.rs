@@ -1,5 +1,7 @@
 //! `evbd` with a key: made, refused, and used.
 
+mod ports;
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -13,9 +15,8 @@ fn evbd(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 fn configuration(folder: &Path, transport: &str) {
-    // Ports that the system gives, and that are free again a moment later.
-    let listeners = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let [supervisor, builder] = listeners.map(|listener| listener.local_addr().expect("bound").port());
+    let ports = ports::free_ports(2);
+    let (supervisor, builder) = (ports[0], ports[1]);
     let text = format!(
         "[run]\nnumber = 1\nevents = 200\n[supervisor]\nlisten = \"127.0.0.1:{supervisor}\"\n\
          trigger = {{ kind = \"periodic\", rate = \"2 kHz\" }}\ndeadline = \"30 s\"\n[network]\ntransport = \"{transport}\"\n\

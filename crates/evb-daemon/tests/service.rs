@@ -1,8 +1,9 @@
 //! evbd under a service manager: what it tells, its exit codes, and its log.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
+mod ports;
+
 use std::{
-    net::TcpListener,
     os::unix::net::UnixDatagram,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -15,8 +16,7 @@ const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
 /// Writes a configuration of one source and one builder, with more of `[run]`, of `[supervisor]`, and after that.
 fn configuration(dir: &Path, run: &str, supervisor: &str, more: &str) -> PathBuf {
-    let free: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let port = |index: usize| free[index].local_addr().unwrap().port();
+    let ports = ports::free_ports(3);
     let text = format!(
         r#"
 [run]
@@ -34,9 +34,9 @@ id     = 1
 listen = "127.0.0.1:{}"
 sink   = "null"
 "#,
-        port(0),
-        more.replace("PORT", &port(1).to_string()),
-        port(2)
+        ports[0],
+        more.replace("PORT", &ports[1].to_string()),
+        ports[2]
     );
     let path = dir.join("evb.toml");
     std::fs::write(&path, text).unwrap();

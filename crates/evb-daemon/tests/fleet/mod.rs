@@ -1,10 +1,12 @@
 //! A system of evbd processes on loopback, one per role, as it runs over many machines.
 #![allow(dead_code)] // not every test needs all of it
 
+#[path = "../ports/mod.rs"]
+mod ports;
+
 use std::{
     fmt::Write as _,
     fs::File,
-    net::TcpListener,
     path::PathBuf,
     process::{Child, Command, ExitStatus},
     time::{Duration, Instant},
@@ -50,13 +52,11 @@ impl Plan {
     fn text(&self, out: &str) -> String {
         // Bound together, so that they differ.
         let count = usize::from(self.builders) + 1;
-        let free: Vec<_> =
-            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback has a port")).collect();
-        let port = |index: usize| free[index].local_addr().expect("it is bound").port();
+        let ports = ports::free_ports(count);
         let (run, supervisor, shaping) = (self.run, self.supervisor, self.shaping);
         let mut text = format!(
             "[run]\n{run}\n[supervisor]\nlisten = \"127.0.0.1:{}\"\n{supervisor}\n[shaping]\n{shaping}\n",
-            port(0)
+            ports[0]
         );
         let (sources, size) = (self.sources, self.size);
         let _ = writeln!(
@@ -69,7 +69,7 @@ impl Plan {
             } else {
                 "\"null\"".to_owned()
             };
-            let port = port(id.into());
+            let port = ports[usize::from(id)];
             let _ = writeln!(text, "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\nsink = {sink}");
         }
         text
