@@ -195,6 +195,20 @@ impl RunPlan {
     }
 }
 
+/// A quarter of a builder's slots: what stays is enough to keep its lanes busy meanwhile.
+const BATCHES_IN_SLOTS: u32 = 4;
+
+impl RunPlan {
+    /// How many slots of a builder become free at once. Where it is free slots that trigger, nobody waits for one: so
+    /// decisions, announcements and all that they wake up come once for a batch of events, not once for each.
+    pub(super) fn slots_at_a_time(&self) -> u32 {
+        match self.trigger {
+            TriggerKind::AsFastAsPossible => (self.slots / BATCHES_IN_SLOTS).max(1),
+            _ => 1,
+        }
+    }
+}
+
 /// The same trigger at another rate; `None` where it has none.
 pub(super) fn with_rate(trigger: TriggerKind, rate: Frequency) -> Option<TriggerKind> {
     match trigger {

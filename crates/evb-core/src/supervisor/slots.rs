@@ -16,6 +16,10 @@ pub(super) struct Slots {
     /// Free slots per builder; zero for one that gets no events.
     free: Vec<u32>,
     total: u32,
+    /// Slots that were given back are free when a builder has so many of them.
+    batch: u32,
+    /// Those that wait for it, per builder.
+    resting: Vec<u32>,
     /// The builder that got the last event, and how many of its run are to come.
     last: usize,
     run_left: u32,
@@ -52,6 +56,8 @@ impl Slots {
             run_length,
             free: vec![0; builders],
             total: 0,
+            batch: 1,
+            resting: vec![0; builders],
             last: builders.saturating_sub(1),
             run_left: 0,
             all_busy: BusyTime::default(),
@@ -60,9 +66,16 @@ impl Slots {
         }
     }
 
+    /// Slots that are given back become free so many at a time: whoever takes them all at once then decides about as many
+    /// events in one message. At most what a builder has, or none becomes free again.
+    pub(super) fn in_batches(self, batch: u32) -> Self {
+        Self { batch, ..self }
+    }
+
     /// One builder more, without room yet.
     pub(super) fn add_builder(&mut self) {
         self.free.push(0);
+        self.resting.push(0);
         self.busy.push(BusyTime::default());
     }
 
@@ -76,6 +89,7 @@ impl Slots {
         let place = &mut self.free[usize::from(builder)];
         self.total = self.total - *place + free;
         *place = free;
+        self.resting[usize::from(builder)] = 0;
         self.note(usize::from(builder), now);
     }
 
@@ -103,9 +117,14 @@ impl Slots {
     /// Gives a slot back.
     pub(super) fn give(&mut self, builder: BuilderIndex, now: Instant) {
         let builder = usize::from(builder);
-        self.free[builder] += 1;
-        self.total += 1;
-        if self.free[builder] == 1 {
+        self.resting[builder] += 1;
+        if self.resting[builder] < self.batch {
+            return;
+        }
+        let (batch, was_free) = (core::mem::take(&mut self.resting[builder]), self.free[builder]);
+        self.free[builder] += batch;
+        self.total += batch;
+        if was_free == 0 {
             self.note(builder, now);
         }
     }

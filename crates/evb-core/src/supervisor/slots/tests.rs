@@ -31,6 +31,22 @@ fn runs_stay_together_while_there_is_room() {
 }
 
 #[test]
+fn slots_in_batches_become_free_builder_by_builder() {
+    let mut slots = slots(AssignmentPolicy::RoundRobin, 1, &[3, 3]).in_batches(3);
+    assert_eq!(drain(&mut slots), [0, 1, 0, 1, 0, 1]);
+    for builder in [0, 1, 0, 1] {
+        slots.give(builder, Instant::ZERO);
+    }
+    assert_eq!((slots.total(), slots.take(Instant::ZERO)), (0, None));
+    slots.give(1, Instant::ZERO);
+    assert_eq!(drain(&mut slots), [1, 1, 1]);
+    // What a builder has is told anew, and what it gave back before is part of it.
+    slots.set(0, 2, Instant::ZERO);
+    slots.give(0, Instant::ZERO);
+    assert_eq!(drain(&mut slots), [0, 0]);
+}
+
+#[test]
 fn busy_time_is_that_without_any_slot() {
     let at = Instant::from_nanos;
     let mut slots = Slots::new(2, AssignmentPolicy::RoundRobin, 1);
