@@ -180,7 +180,7 @@ impl Lanes {
         while let Some(output) = source.poll(NOW) {
             if let source::Output::Announce(_) = output {
                 self.records.clear();
-                source.announce(0, &mut self.records);
+                source.announce(0, NOW, &mut self.records);
                 let Some(RecordHeader::Announce { offset, .. }) =
                     self.records.first_chunk().and_then(|header| RecordHeader::decode(*header).ok())
                 else {

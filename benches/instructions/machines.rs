@@ -72,9 +72,13 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
         core.push(Fragment::new(EventId::new(event), Timestamp::default(), payload.clone()), now).unwrap();
     }
     let mut records = BytesMut::new();
-    for output in std::iter::from_fn(|| core.poll(now)).collect::<Vec<_>>() {
-        if let source::Output::Announce(lane) = output {
-            core.announce(lane, &mut records);
+    // What the builder does not need at once waits, and goes by packets.
+    for at in (0..=count as u32).map(|step| now + Duration::from_millis(50) * step) {
+        core.handle_timeout(at);
+        while let Some(output) = core.poll(at) {
+            if let source::Output::Announce(lane) = output {
+                core.announce(lane, at, &mut records);
+            }
         }
     }
     core.handle_grant(0, lane_length(length)).unwrap();

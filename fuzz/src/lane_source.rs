@@ -293,7 +293,7 @@ impl Bench {
 
     fn announcements(&mut self, lane: usize) {
         let mut written = BytesMut::new();
-        self.core.announce(lane, &mut written);
+        self.core.announce(lane, self.now, &mut written);
         let model = &mut self.lanes[lane];
         let mut rest = &written[..];
         while let Some((head, after)) = rest.split_first_chunk::<RECORD_HEADER>() {

@@ -92,7 +92,7 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
         }
         while let Some(output) = core.poll(NOW) {
             if let source::Output::Announce(lane) = output {
-                core.announce(lane, &mut end.announcements);
+                core.announce(lane, NOW, &mut end.announcements);
             }
         }
         if let Some(taken) = core.take(0, 1000) {

@@ -247,7 +247,7 @@ impl Lane {
     pub(super) fn announce(&mut self, core: &mut PacedSource, now: Instant) -> bool {
         match &mut self.state {
             State::Up(end, _) => match &mut **end {
-                End::Stream(end) => core.announce(self.index, &mut end.announcements),
+                End::Stream(end) => core.announce(self.index, now, &mut end.announcements),
                 // What waits says the same, or will be followed.
                 End::Datagrams(end, _) if !end.records.is_empty() => core.put_off(self.index, now + LATER),
                 End::Datagrams(end, _) => {

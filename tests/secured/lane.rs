@@ -156,7 +156,7 @@ async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
                 }
                 while let Some(output) = source.poll(now) {
                     if let source::Output::Announce(_) = output {
-                        source.announce(0, &mut from.announcements);
+                        source.announce(0, now, &mut from.announcements);
                     }
                 }
                 while let Some(taken) = source.take(0, u64::MAX) {

@@ -13,6 +13,7 @@ mod counters;
 mod unaccounted;
 mod roster;
 mod table;
+mod later;
 mod lanes;
 mod segments;
 mod datagrams;
@@ -243,7 +244,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
         let heartbeat = self.is_supervised.then_some(self.next_heartbeat);
         let regular = earlier(heartbeat, Some(self.next_sweep));
-        let lanes = earlier(self.lanes.commit_at(), self.lanes.next_datagram());
+        let lanes = earlier(self.lanes.say_at(), self.lanes.next_datagram());
         earlier(earlier(deadline, self.policy.next_timeout()), earlier(lanes, regular))
     }
 

@@ -8,6 +8,7 @@
 //! themselves are the same.
 
 mod outgoing;
+mod announcing;
 mod incoming;
 mod round_trip;
 mod reassembly;
@@ -22,9 +23,10 @@ mod tests;
 
 use crate::wire::record::RecordError;
 
+pub(crate) use announcing::{Announcing, FEW as ANNOUNCED_AT_ONCE};
 pub(crate) use incoming_datagrams::{IncomingDatagrams, LaneTimes};
 pub(crate) use outgoing::Parked;
-pub(crate) use outgoing_datagrams::OutgoingDatagrams;
+pub(crate) use outgoing_datagrams::{ANSWER_WITHIN, OutgoingDatagrams};
 
 pub use incoming::{Arrival, IncomingFragment, IncomingLane};
 pub use outgoing::{MAX_RESENDS, OutgoingLane, Taken};

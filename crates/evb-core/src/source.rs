@@ -30,7 +30,7 @@ use seats::Seats;
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
-    lane::{LaneError, OutgoingDatagrams, OutgoingLane, Parked, Taken},
+    lane::{Announcing, LaneError, OutgoingDatagrams, OutgoingLane, Parked, Taken},
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
@@ -125,6 +125,10 @@ pub struct SourceCore {
     connected: SourceSet,
     wanted: VecDeque<EventId>,
     announce: SourceSet,
+    /// Of lanes whose records go by a stream.
+    announcing: Vec<Announcing>,
+    /// Of announcements.
+    longest_wait: Duration,
     /// Whether there is a connection to the supervisor.
     is_supervised: bool,
     next_heartbeat: Instant,
@@ -147,12 +151,22 @@ impl SourceCore {
             connected: SourceSet::default(),
             wanted: VecDeque::new(),
             announce: SourceSet::default(),
+            announcing: config.builders.iter().map(|_| Announcing::new(config.id, Duration::MAX)).collect(),
+            longest_wait: Duration::MAX,
             is_supervised: true,
             next_heartbeat: now,
             last_heard: None,
             counters: SourceReport::default(),
             config,
         }
+    }
+
+    /// Builders give up what is not announced so long after its assignment: a small part of that is what announcements may wait.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.longest_wait = deadline / 8;
+        self.announcing.fill(Announcing::new(self.config.id, self.longest_wait));
+        self
     }
 
     /// Readout hands a fragment over. Fragments that nobody wants are dropped and counted by cause.
@@ -276,6 +290,7 @@ impl SourceCore {
     /// A builder's connection is gone.
     pub fn handle_lane_disconnected(&mut self, lane: usize) {
         self.connected.remove(lane);
+        self.announcing[lane].reset();
         self.datagrams[lane] = None;
     }
 
@@ -286,7 +301,12 @@ impl SourceCore {
 
     /// A builder grants.
     pub fn handle_grant(&mut self, lane: usize, end: u64) -> Result<(), LaneError> {
-        self.lanes[lane].handle_grant(end)
+        self.lanes[lane].handle_grant(end)?;
+        // The builder may have too little left to grant.
+        if self.lanes[lane].has_announcements() {
+            self.announce.insert(lane);
+        }
+        Ok(())
     }
 
     /// A builder's sink accepted; `released` gets the memory back.
@@ -310,12 +330,18 @@ impl SourceCore {
             self.counters.unexpected += self.backlog.expire(now);
         }
         self.expire_datagrams(now);
+        for (lane, announcing) in self.announcing.iter().enumerate() {
+            if announcing.next().is_some_and(|at| at <= now) {
+                self.announce.insert(lane);
+            }
+        }
     }
 
     /// When `handle_timeout` or `poll` has something to do without further input.
     pub fn next_timeout(&self) -> Option<Instant> {
         let supervised = earlier(Some(self.next_heartbeat), self.backlog.next_expiry());
-        earlier(supervised.filter(|_| self.is_supervised), self.next_datagram())
+        let announcing = self.announcing.iter().map(Announcing::next).fold(self.next_datagram(), earlier);
+        earlier(supervised.filter(|_| self.is_supervised), announcing)
     }
 
     /// What is to be done next; permitted data is taken from the lanes beside it.
@@ -339,14 +365,18 @@ impl SourceCore {
         Some(Output::Supervisor(Control { message: Some(control::Message::Heartbeat(heartbeat)) }))
     }
 
-    /// Appends all announcements that wait on a lane.
-    pub fn announce(&mut self, lane: usize, into: &mut BytesMut) {
-        loop {
-            match self.lanes[lane].announce(into) {
-                0 => break,
-                count => self.counters.announced += count as u64,
-            }
+    /// Appends announcements to a lane's stream: of those that wait, as many as may go now.
+    pub fn announce(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+        let (announcing, outgoing) = (&mut self.announcing[lane], &mut self.lanes[lane]);
+        let mut left = announcing.batch(outgoing, now);
+        while left > 0 {
+            let count = outgoing.announce_at_most(left, into);
+            self.counters.announced += count as u64;
+            left = if count == 0 { 0 } else { left - count };
         }
+        announcing.note(outgoing, now);
+        // What is left waits.
+        self.announce.insert(lane);
     }
 
     /// Bytes that a lane may send now; none while it is not connected.

@@ -243,7 +243,8 @@ impl SupervisorCore {
             expected: BTreeMap::new(),
             trigger: Trigger::new(plan.trigger, seed, now),
             pending: 0,
-            slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length).in_batches(plan.slots_at_a_time()),
+            slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length)
+                .in_batches(plan.slots_at_a_time()),
             outstanding: Outstanding::new(),
             homeless: BTreeSet::new(),
             answer: 0,

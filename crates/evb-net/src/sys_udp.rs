@@ -10,9 +10,10 @@ mod tests;
 use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
+    os::fd::{AsRawFd, OwnedFd},
 };
 
-use tokio::io::unix::AsyncFd;
+use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{ancillary::Ancillary, pacing::DatagramSender};
 
@@ -238,11 +239,17 @@ mod platform {
     }
 }
 
-/// Lets the tokio runtime watch a socket in both directions.
+/// What owns one descriptor, always gives that, and closes it only when dropped.
+pub(crate) trait Owned: AsRawFd {}
+
+impl Owned for DatagramSender {}
+impl Owned for OwnedFd {}
+
+/// Lets the tokio runtime watch a socket for that.
 #[allow(unsafe_code)]
-pub(crate) fn watched(socket: DatagramSender) -> io::Result<AsyncFd<DatagramSender>> {
-    // SAFETY: `as_raw_fd` always gives the one descriptor that the sender owns, and it closes only when dropped.
-    let watched = unsafe { AsyncFd::register(socket) };
+pub(crate) fn watched<T: Owned>(socket: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    // SAFETY: the descriptor stays the same and open for as long as its owner lives, as `Owned` says.
+    let watched = unsafe { AsyncFd::register_with_interest(socket, interest) };
     watched.map_err(|error| error.into_parts().1)
 }
 

@@ -13,6 +13,9 @@ use evb_core::time::Instant;
 
 use crate::clock;
 
+/// A timer that is no longer needed so soon, by that much, is set again rather than waited for.
+const MUCH_LATER: Duration = Duration::from_millis(50);
+
 /// A re-armable alarm of one task. On Linux a `timerfd`, elsewhere tokio's own timer.
 #[derive(Debug)]
 pub struct Timer {
@@ -48,11 +51,12 @@ impl Timer {
         }
     }
 
-    /// Sees that it expires at that time at the latest. One that goes off early costs less than one that is set again at
-    /// every turn.
+    /// Sees that it expires at that time at the latest, and perhaps before: one that goes off early now and then costs less
+    /// than one that is set again at every turn. Nor much before: to be woken for nothing costs more than to be set once.
     pub fn arm_by(&mut self, at: Option<Instant>) {
-        if at.is_some_and(|at| self.armed.is_none_or(|armed| at < armed)) {
-            self.arm(at);
+        let Some(at) = at else { return };
+        if self.armed.is_none_or(|armed| at < armed || at > armed + MUCH_LATER) {
+            self.arm(Some(at));
         }
     }
 
@@ -117,6 +121,8 @@ mod platform {
                 let Ok(mut guard) = ready!(self.0.poll_read_ready(cx)) else { return Poll::Ready(()) };
                 // Readiness may be left over from an expiry before the timer was armed again: then wait on.
                 if guard.try_io(|timer| timer.get_ref().take_expiry()).is_ok() {
+                    // There is no other before it is armed again: so nobody need ask in vain.
+                    guard.clear_ready();
                     return Poll::Ready(());
                 }
             }

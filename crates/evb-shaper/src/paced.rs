@@ -115,10 +115,10 @@ impl PacedSource {
         Some(Departure { lane: permit.lane, range, request, at: permit.at })
     }
 
-    /// Appends all announcements that wait on a lane: [`SourceCore::announce`], paid for by the lane.
-    pub fn announce(&mut self, lane: usize, into: &mut BytesMut) {
+    /// Appends announcements to a lane's stream: [`SourceCore::announce`], paid for by the lane.
+    pub fn announce(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
         let before = into.len();
-        self.core.announce(lane, into);
+        self.core.announce(lane, now, into);
         self.lanes[lane].announced += (into.len() - before) as u64;
     }
 

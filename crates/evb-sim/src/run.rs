@@ -139,7 +139,8 @@ impl<'a> Simulation<'a> {
         let cost = scenario.cost();
         let source_hosts = (0..sources.len()).map(|index| {
             let core =
-                SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO);
+                SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO)
+                    .with_deadline(scenario.deadline);
             let pacing = Pacing {
                 link: scenario.link.clone(),
                 ..Pacing::uniform(scenario.shaping.pace(), builders.len(), cost)

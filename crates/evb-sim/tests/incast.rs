@@ -3,7 +3,7 @@
 
 use evb_core::units::{Bytes, Rate};
 use evb_shaper::{ByteMeasure, Pace, Shaping};
-use evb_sim::{Scenario, SimReport, Transport};
+use evb_sim::{FragmentSize, Scenario, SimReport, Transport};
 
 const PORT: Bytes = Bytes::kib(128);
 const LINK: u64 = 1_000_000_000;
@@ -86,6 +86,28 @@ fn sixteen_events_at_a_time() {
     let (reports, text) = table(Transport::Tcp, 16, 100);
     check(&reports);
     insta::assert_snapshot!("sixteen_slots", text);
+}
+
+/// Small fragments, and many slots that become free at once: what sources announce then is not charged to the port, and has to
+/// fit beside what is.
+#[test]
+fn announcements_of_many_small_fragments_do_not_flood_the_port() {
+    for (transport, mode, sources, size, slots) in [
+        (Transport::Tcp, "credit", 32, 1455, 110),
+        (Transport::Tcp, "window", 32, 1455, 110),
+        (Transport::Udp, "credit", 32, 1455, 110),
+        (Transport::Udp, "window", 32, 1455, 256),
+        (Transport::Tcp, "credit", 64, 700, 256),
+        (Transport::Udp, "credit", 64, 1455, 110),
+    ] {
+        let (shaping, events) = (shaping(transport, mode, sources), 1_500_000 / size);
+        let mut scenario = Scenario { sources, transport, shaping, slots, events, ..Scenario::default() };
+        scenario.readout.size = FragmentSize::Fixed(Bytes::new(size));
+        let report = scenario.run().expect("a run that holds");
+        let what = report.row();
+        assert_eq!((report.run.events.complete, report.builder_port_drops), (events, 0), "{what}");
+        assert!(report.utilisation() > 0.9, "{what}");
+    }
 }
 
 /// Equal seeds, equal worlds: nothing depends on addresses, threads or the time of day.

@@ -100,7 +100,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// Appends the datagram that the source of that lane is to get; nothing if the lane has no association.
     pub fn write_datagram(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
-        self.lanes.commits.remove(lane);
+        self.lanes.note_said(lane);
         let Reception { lane: incoming, datagrams, .. } = &mut self.lanes.lanes[lane];
         let Some(datagrams) = datagrams else { return };
         datagrams.write(incoming, &mut self.lanes.ranges, now, into);
@@ -224,7 +224,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
                 return Err(DatagramFault::WrongDirection);
             };
             // To be acknowledged, with a grant or soon.
-            self.lanes.commits.insert(lane);
+            self.lanes.answers.insert(lane);
             let items = items.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
             match self.handle_announcements(lane, offset, items, now) {
                 Ok(()) => {}

@@ -31,6 +31,8 @@ pub struct OutgoingLane {
     /// The end of what was ever announced on this connection.
     announced: u64,
     granted: u64,
+    /// By how much the last grant went further.
+    turn: u64,
     sent: u64,
     committed: u64,
     /// What the builder asked for again, and is not handed out.
@@ -190,6 +192,12 @@ impl OutgoingLane {
         self.held.len() - self.index(self.next_announcement)
     }
 
+    /// How many of them begin below that offset.
+    pub(crate) fn unannounced_below(&self, offset: u64) -> usize {
+        let next = self.index(self.next_announcement);
+        self.held.partition_point(|held| held.start < offset).saturating_sub(next)
+    }
+
     /// Appends the next announcement record, of at most [`MAX_ANNOUNCEMENTS`]. Returns how many it holds.
     pub fn announce(&mut self, into: &mut BytesMut) -> usize {
         self.announce_at_most(MAX_ANNOUNCEMENTS, into)
@@ -237,6 +245,11 @@ impl OutgoingLane {
     /// Lane bytes permitted.
     pub(crate) fn granted(&self) -> u64 {
         self.granted
+    }
+
+    /// By how many lane bytes the last grant went further.
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn
     }
 
     /// How many permitted bytes [`Self::take`] hands out next, if it may: those of a request, else all that are not sent.
@@ -365,7 +378,10 @@ impl OutgoingLane {
         if end > self.announced {
             return Err(self.outside("grant", end, self.sent));
         }
-        self.granted = self.granted.max(end);
+        if end > self.granted {
+            self.turn = end - self.granted;
+            self.granted = end;
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use bytes::{BufMut as _, BytesMut};
 
 use super::{
     OutgoingLane,
+    announcing::Announcing,
     incoming_datagrams::{ACKNOWLEDGE_WITHIN, SILENCE},
     round_trip::RoundTrip,
 };
@@ -18,16 +19,8 @@ use crate::{
     },
 };
 
-/// How long an announcement may wait for others, while the builder has enough announced bytes to grant. The grant by which it has no
-/// longer enough wakes the source and ends the wait, so that this costs no throughput; each wake-up before does.
-const ANNOUNCE_WITHIN: Duration = Duration::from_millis(20);
-
-/// How many announced bytes that are not granted are enough. A builder that could take more would have granted them; with so many it
-/// has something to grant here while the next announcement is on its way.
-const ENOUGH: u64 = 8 << 10;
-
 /// A builder answers an announcement with a grant at once, or after so long.
-const ANSWER_WITHIN: Duration = Duration::from_millis(2);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_millis(2);
 
 /// The source's side of one association.
 #[derive(Debug)]
@@ -44,7 +37,7 @@ pub(crate) struct OutgoingDatagrams {
     acknowledge_at: Option<Instant>,
     /// Announcements are known to the builder up to here.
     pub(crate) acknowledged: u64,
-    announce_at: Option<Instant>,
+    announcing: Announcing,
     /// When to announce again what the builder has not acknowledged.
     repeat_at: Option<Instant>,
     failures: u32,
@@ -79,12 +72,13 @@ impl Sealing {
 }
 
 impl OutgoingDatagrams {
-    /// `datagram`: the most bytes of one, header included.
+    /// `datagram`: the most bytes of one, header included; `longest_wait`: of announcements.
     pub(crate) fn new(
         association: Association,
         estimate: Option<Duration>,
         datagram: usize,
         announced: u64,
+        longest_wait: Duration,
     ) -> Self {
         let batch = datagram.saturating_sub(DATAGRAM_HEADER + RECORD_HEADER) / ANNOUNCEMENT;
         Self {
@@ -96,7 +90,7 @@ impl OutgoingDatagrams {
             // The builder waits to hear of us.
             acknowledge_at: Some(Instant::ZERO),
             acknowledged: announced,
-            announce_at: None,
+            announcing: Announcing::new(association.source, longest_wait),
             repeat_at: None,
             failures: 0,
             unanswered_since: None,
@@ -141,9 +135,8 @@ impl OutgoingDatagrams {
 
     /// Nothing can be said now: not before `until`.
     pub(crate) fn put_off(&mut self, until: Instant) {
-        for at in [&mut self.acknowledge_at, &mut self.announce_at].into_iter().flatten() {
-            *at = until.max(*at);
-        }
+        self.acknowledge_at = self.acknowledge_at.map(|at| until.max(at));
+        self.announcing.put_off(until);
     }
 
     /// Whether announcements have been in vain for so long that the path must be gone (docs/protocol.md UDP-1).
@@ -175,22 +168,16 @@ impl OutgoingDatagrams {
 
     /// Whether a datagram of records is to be sent now (docs/protocol.md UDP-7, UDP-8).
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, now: Instant) -> bool {
-        let waiting = lane.unannounced();
-        if waiting == 0 {
-            self.announce_at = None;
-            return self.acknowledge_at.is_some_and(|at| at <= now);
-        }
-        let is_short = lane.announced().saturating_sub(lane.granted()) < ENOUGH;
-        let announce_at = *self.announce_at.get_or_insert(now + ANNOUNCE_WITHIN);
+        let is_due = self.announcing.is_due(lane, 0, now) || (self.is_repeating && lane.has_announcements());
         // Announcements are not charged to the port: where the builder has enough, one batch of a lane is under way at once.
-        self.is_held = !is_short && !self.is_repeating && lane.announced() > self.acknowledged;
-        let due = is_short || waiting >= self.batch || announce_at <= now;
-        (due && !self.is_held) || self.acknowledge_at.is_some_and(|at| at <= now)
+        self.is_held =
+            !Announcing::is_short(lane) && !self.is_repeating && lane.announced() > self.acknowledged;
+        (is_due && !self.is_held) || self.acknowledge_at.is_some_and(|at| at <= now)
     }
 
     /// When something is to be said, or said again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let announce_at = self.announce_at.filter(|_| !self.is_held);
+        let announce_at = self.announcing.next().filter(|_| !self.is_held);
         earlier(earlier(self.acknowledge_at, announce_at), self.repeat_at)
     }
 
@@ -199,9 +186,11 @@ impl OutgoingDatagrams {
     pub(crate) fn write(&mut self, lane: &mut OutgoingLane, now: Instant, into: &mut BytesMut) -> usize {
         let start = into.len();
         into.put_bytes(0, DATAGRAM_HEADER);
-        let count = lane.announce_at_most(self.batch, into);
+        let most =
+            if self.is_repeating { self.batch } else { self.announcing.batch(lane, now).min(self.batch) };
+        let count = lane.announce_at_most(most, into);
         if count > 0 {
-            self.announce_at = None;
+            self.announcing.note(lane, now);
             self.is_repeating = false;
             self.unanswered_since.get_or_insert(now);
             self.timed.get_or_insert_with(|| (lane.announced(), now));

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 
 use super::SourceCore;
 use crate::{
-    lane::{DatagramFault, LaneError, OutgoingDatagrams, Request, Sealing},
+    lane::{ANNOUNCED_AT_ONCE, DatagramFault, LaneError, OutgoingDatagrams, Request, Sealing},
     time::{Instant, earlier},
     wire::{
         datagram::{Association, DatagramHeader, DatagramKind},
@@ -26,7 +26,8 @@ impl SourceCore {
         datagram: usize,
     ) {
         let announced = self.lanes[lane].announced();
-        self.datagrams[lane] = Some(OutgoingDatagrams::new(association, estimate, datagram, announced));
+        self.datagrams[lane] =
+            Some(OutgoingDatagrams::new(association, estimate, datagram, announced, self.longest_wait));
     }
 
     /// A datagram came in for that lane; replies to probes are the driver's. `released` gets the memory of what was committed.
@@ -141,7 +142,7 @@ impl SourceCore {
     pub(super) fn is_announcement_due(&mut self, lane: usize, now: Instant) -> bool {
         match &mut self.datagrams[lane] {
             Some(datagrams) => datagrams.is_due(&self.lanes[lane], now),
-            None => self.lanes[lane].has_announcements(),
+            None => self.announcing[lane].is_due(&self.lanes[lane], ANNOUNCED_AT_ONCE, now),
         }
     }
 

@@ -152,7 +152,7 @@ fn nothing_is_taken_from_a_lane_that_is_not_connected() {
     source.push(fragment(1), at(0)).unwrap();
     source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
     source.handle_lane_connected(0, 0, 0).unwrap();
-    source.announce(0, &mut BytesMut::new());
+    source.announce(0, at(0), &mut BytesMut::new());
     source.handle_grant(0, 66).unwrap();
     assert_eq!(source.sendable(0), 66);
     source.handle_lane_disconnected(0);
@@ -217,7 +217,7 @@ proptest! {
                 }
                 _ => {
                     let mut records = BytesMut::new();
-                    (0..2).for_each(|lane| source.announce(lane, &mut records));
+                    (0..2).for_each(|lane| source.announce(lane, at(0), &mut records));
                     prop_assert!(records.len() <= 60 * 24 + 32);
                 }
             }

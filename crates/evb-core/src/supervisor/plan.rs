@@ -196,7 +196,7 @@ impl RunPlan {
 }
 
 /// A quarter of a builder's slots: what stays is enough to keep its lanes busy meanwhile.
-const BATCHES_IN_SLOTS: u32 = 4;
+const BATCHES_IN_SLOTS: u32 = 2;
 
 impl RunPlan {
     /// How many slots of a builder become free at once. Where it is free slots that trigger, nobody waits for one: so

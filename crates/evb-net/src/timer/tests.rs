@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::Timer;
+use super::{MUCH_LATER, Timer};
 use crate::clock::now;
 
 #[tokio::test]
@@ -36,12 +36,16 @@ async fn re_arming_forgets_the_earlier_time() {
 }
 
 #[tokio::test]
-async fn armed_by_a_time_it_keeps_the_earlier_one() {
+async fn armed_by_a_time_it_keeps_one_that_is_a_little_earlier() {
     let mut timer = Timer::new().expect("the system has timers");
-    let (soon, later) = (now() + Duration::from_secs(5), now() + Duration::from_secs(9));
-    timer.arm_by(Some(later));
+    let soon = now() + Duration::from_secs(5);
+    let (later, much_later) = (soon + MUCH_LATER, soon + MUCH_LATER * 2);
+    timer.arm_by(Some(much_later));
     timer.arm_by(Some(soon));
     timer.arm_by(Some(later));
     timer.arm_by(None);
     assert_eq!(timer.armed(), Some(soon));
+    // Not worth a wake-up for nothing.
+    timer.arm_by(Some(much_later));
+    assert_eq!(timer.armed(), Some(much_later));
 }

@@ -3,7 +3,7 @@
 use std::{
     io::{self, IoSlice},
     net::SocketAddr,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     task::{Context, Poll, ready},
 };
 
@@ -23,7 +23,10 @@ use crate::{
 /// A UDP socket of a lane's source, or of a builder, that never blocks. One task owns it: the one that polls it last is woken.
 #[derive(Debug)]
 pub struct DatagramSocket {
+    /// Watched for what comes only: watched for room, too, each datagram that leaves this host would wake the task.
     io: AsyncFd<DatagramSender>,
+    /// While the socket is full: the same, watched for room.
+    room: Option<AsyncFd<OwnedFd>>,
     is_v4: bool,
     buffers: Buffers,
     pool: Pool,
@@ -35,7 +38,8 @@ pub struct DatagramSocket {
 impl DatagramSocket {
     pub(super) fn over(sender: DatagramSender, is_v4: bool, buffers: Buffers) -> io::Result<Self> {
         Ok(Self {
-            io: sys_udp::watched(sender)?,
+            io: sys_udp::watched(sender, Interest::READABLE)?,
+            room: None,
             is_v4,
             buffers,
             pool: Pool::new(),
@@ -102,23 +106,15 @@ impl DatagramSocket {
         segment: u16,
         at: Option<Instant>,
     ) -> Result<usize, SendError> {
-        match self.io.get_mut().send_train(slices, segment, at) {
-            Err(SendError::Full) => {}
-            outcome => return outcome,
-        }
-        // Once more, so that tokio forgets the readiness that it had noted before, and none that comes meanwhile.
-        let mut again = Err(SendError::Full);
-        let attempt = self.io.try_io_mut(Interest::WRITABLE, |sender| {
-            again = sender.send_train(slices, segment, at);
-            match again {
-                Err(SendError::Full) => Err(io::ErrorKind::WouldBlock.into()),
-                _ => Ok(()),
+        let outcome = self.io.get_mut().send_train(slices, segment, at);
+        self.room = match outcome {
+            // Watched anew each time: what became free meanwhile counts as well.
+            Err(SendError::Full) => {
+                Some(sys_udp::watched(self.as_fd().try_clone_to_owned()?, Interest::WRITABLE)?)
             }
-        });
-        match attempt {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error.into()),
-            _ => again,
-        }
+            _ => None,
+        };
+        outcome
     }
 
     /// Ready when a train is worth trying after [`SendError::Full`].
@@ -126,7 +122,10 @@ impl DatagramSocket {
     /// # Errors
     /// The runtime is shutting down.
     pub fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.io.poll_write_ready(cx))?.retain_ready();
+        if let Some(room) = &self.room {
+            ready!(room.poll_write_ready(cx))?.retain_ready();
+        }
+        self.room = None;
         Poll::Ready(Ok(()))
     }
 

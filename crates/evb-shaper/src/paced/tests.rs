@@ -59,7 +59,8 @@ fn fill(source: &mut PacedSource, first: u64, count: u64, length: usize) {
     }
     source.handle_decisions(&decisions).unwrap();
     for lane in 0..lanes {
-        source.announce(lane as usize, &mut BytesMut::new());
+        // No more at once than is needed, but some each time.
+        (0..count).for_each(|_| source.announce(lane as usize, START, &mut BytesMut::new()));
         let events = (1..first + count).filter(|event| event % lanes == lane).count() as u64;
         source.handle_grant(lane as usize, events * (length as u64 + 16)).unwrap();
     }

@@ -378,7 +378,7 @@ impl World {
         let up = &mut self.pipes[lane].up;
         while let Some(output) = source.poll(self.now) {
             if matches!(output, source::Output::Announce(_)) {
-                source.announce(0, up);
+                source.announce(0, self.now, up);
             }
         }
         let limit = 1 + self.rng.below(9000);

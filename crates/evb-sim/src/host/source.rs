@@ -164,7 +164,7 @@ impl SourceHost {
             while let Some(output) = self.core.poll(now) {
                 match output {
                     Output::Announce(lane) => match self.lanes[lane] {
-                        LaneEnd::Stream(end) => self.core.announce(lane, network.outgoing(end)),
+                        LaneEnd::Stream(end) => self.core.announce(lane, now, network.outgoing(end)),
                         LaneEnd::Datagrams(socket) => self.send_records(lane, socket, network, now),
                     },
                     Output::Wanted(event) => {

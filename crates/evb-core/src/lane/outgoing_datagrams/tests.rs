@@ -30,7 +30,7 @@ fn append(lane: &mut OutgoingLane, fragments: u64, length: usize) {
 }
 
 fn datagrams(datagram: usize) -> OutgoingDatagrams {
-    OutgoingDatagrams::new(ASSOCIATION, None, datagram, 0)
+    OutgoingDatagrams::new(ASSOCIATION, None, datagram, 0, Duration::MAX)
 }
 
 fn from_builder(sequence: u32) -> DatagramHeader {
@@ -105,33 +105,8 @@ fn only_what_was_sent_is_counted() {
 }
 
 #[test]
-fn announcements_wait_for_others_only_while_the_builder_has_enough() {
-    let (mut datagrams, mut lane) = (datagrams(1472), lane(1, 100));
-    assert!(datagrams.is_due(&lane, at(0)), "the builder has nothing to grant");
-    append(&mut lane, 1, ENOUGH as usize);
-    write(&mut datagrams, &mut lane, at(0));
-    datagrams.handle_announced(lane.announced(), &lane, at(0));
-    append(&mut lane, 1, 100);
-    assert!(!datagrams.is_due(&lane, at(0)), "it has enough");
-    assert_eq!(datagrams.announce_at, Some(at(0) + ANNOUNCE_WITHIN));
-    append(&mut lane, 1, 100);
-    let just_before = ANNOUNCE_WITHIN - Duration::from_micros(1);
-    assert!(
-        !datagrams.is_due(&lane, at(0) + just_before) && datagrams.is_due(&lane, at(0) + ANNOUNCE_WITHIN)
-    );
-    // A full datagram does not wait.
-    append(&mut lane, datagrams.batch as u64 - 2, 16);
-    assert!(datagrams.is_due(&lane, at(1)));
-    // Nor does what comes when most is granted.
-    write(&mut datagrams, &mut lane, at(2));
-    append(&mut lane, 1, 100);
-    lane.handle_grant(lane.announced() - ENOUGH + 1).unwrap();
-    assert!(datagrams.is_due(&lane, at(2)));
-}
-
-#[test]
 fn where_the_builder_has_enough_one_batch_is_under_way() {
-    let (mut datagrams, mut lane) = (datagrams(1472), lane(1, ENOUGH as usize));
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(1, crate::lane::announcing::ENOUGH as usize));
     write(&mut datagrams, &mut lane, at(0));
     append(&mut lane, datagrams.batch as u64, 16);
     assert!(!datagrams.is_due(&lane, at(1000)), "the first is not answered");
@@ -144,7 +119,11 @@ fn where_the_builder_has_enough_one_batch_is_under_way() {
     write(&mut datagrams, &mut lane, repeat_at);
     datagrams.handle_announced(lane.announced(), &lane, repeat_at);
     assert!(!datagrams.is_due(&lane, repeat_at), "it has enough");
-    assert!(datagrams.is_due(&lane, repeat_at + ANNOUNCE_WITHIN), "the rest follows the answer");
+    let over = datagrams.next_timeout().unwrap();
+    assert!(
+        over <= repeat_at + Duration::from_millis(20) && datagrams.is_due(&lane, over),
+        "the rest follows"
+    );
 }
 
 #[test]
@@ -191,7 +170,8 @@ fn the_answer_to_an_announcement_is_a_round_trip() {
 
 #[test]
 fn what_left_within_a_flight_cannot_be_missed() {
-    let mut datagrams = OutgoingDatagrams::new(ASSOCIATION, Some(Duration::from_millis(1)), 1472, 0);
+    let mut datagrams =
+        OutgoingDatagrams::new(ASSOCIATION, Some(Duration::from_millis(1)), 1472, 0, Duration::MAX);
     datagrams.note_sent(100, at(0));
     datagrams.note_sent(300, at(700));
     let known = [700, 749, 750, 1449, 1450].map(|micros| datagrams.can_be_missed(at(micros)));

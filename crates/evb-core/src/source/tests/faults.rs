@@ -64,7 +64,7 @@ fn fragments_of_a_builder_that_is_gone_wait_for_another() {
         source.push(fragment(event), at(0)).unwrap();
     }
     source.handle_decisions(&decisions(1, &[FOUR, FOUR, NINE, FOUR])).unwrap();
-    source.announce(0, &mut bytes::BytesMut::new());
+    source.announce(0, at(0), &mut bytes::BytesMut::new());
     // Of event 1, bytes are under way; 2 is committed before 1.
     source.handle_grant(0, 2 * 66).unwrap();
     assert!(matches!(source.take(0, 2 * 66), Some(Taken { .. })));
@@ -88,14 +88,14 @@ fn a_lane_to_another_life_begins_at_0() {
     let mut source = connected(false);
     source.push(fragment(1), at(0)).unwrap();
     source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
-    source.announce(0, &mut bytes::BytesMut::new());
+    source.announce(0, at(0), &mut bytes::BytesMut::new());
     source.handle_grant(0, 66).unwrap();
     assert!(source.take(0, 66).is_some());
     source.handle_roster(&roster(&[(4, 2), (9, 1)])).unwrap();
     source.handle_lane_connected(0, 0, 0).unwrap();
     source.handle_holdings(&holdings(1, &[(4, &[1])])).unwrap();
     assert_eq!(wishes(&mut source, at(0)).0, [0]);
-    source.announce(0, &mut bytes::BytesMut::new());
+    source.announce(0, at(0), &mut bytes::BytesMut::new());
     source.handle_grant(0, 66).unwrap();
     assert_eq!(source.take(0, 66), Some(Taken { range: 0..66, request: 0 }));
 }
@@ -149,7 +149,7 @@ fn promises_move_along() {
     source.handle_roster(&roster(&[(9, 1)])).unwrap();
     assert_eq!(source.uncommitted(), 1);
     source.handle_holdings(&holdings(1, &[(9, &[1])])).unwrap();
-    source.announce(1, &mut bytes::BytesMut::new());
+    source.announce(1, at(0), &mut bytes::BytesMut::new());
     source.handle_grant(1, 66).unwrap();
     let Some(Taken { range, .. }) = source.take(1, 66) else { panic!("granted") };
     assert_eq!(source.unmade(1, &range), Some((0, EventId::new(1))));

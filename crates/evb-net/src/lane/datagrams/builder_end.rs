@@ -24,8 +24,9 @@ use crate::{
     udp::{DatagramSocket, Run},
 };
 
-/// How many datagrams are taken in one turn, before timers and others have theirs.
-const TURN: usize = 1024;
+/// How many datagrams are taken in one turn, before timers and others have theirs: grants for the room that they leave are not to
+/// wait for all that a full port had.
+const TURN: usize = 16;
 
 /// How many replies to probes one turn sends; who gets none asks again.
 const REPLIES: usize = 64;

@@ -1,5 +1,7 @@
 //! Where the kernel says no, and what it loses.
 
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
 use super::*;
 
 #[tokio::test]
@@ -90,4 +92,27 @@ async fn a_full_socket_is_awaited() {
         }
     }
     assert!((5..=80).contains(&waits), "{waits} waits for 40 trains: it must sleep, not spin");
+}
+
+/// Each datagram that leaves frees room in its socket's buffer, and the kernel wakes whoever watches for room.
+#[tokio::test]
+async fn what_leaves_wakes_nobody() {
+    let (_builder, source) = pair(LOOPBACK, &UdpOptions::default());
+    let socket = source.as_fd().as_raw_fd();
+    // What this process watches, of all its epoll instances: `tfd: DESCRIPTOR events: HEX` (fs/eventpoll.c).
+    let infos = std::fs::read_dir("/proc/self/fdinfo").unwrap();
+    let texts = infos.filter_map(|info| std::fs::read_to_string(info.unwrap().path()).ok());
+    let watched: Vec<u32> = texts
+        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let [_, descriptor, _, events, ..] = words[..] else { return None };
+            (line.starts_with("tfd:") && descriptor.parse() == Ok(socket)).then_some(events)?;
+            u32::from_str_radix(events, 16).ok()
+        })
+        .collect();
+    // An instance has several descriptors.
+    let directions = (libc::EPOLLIN | libc::EPOLLOUT) as u32;
+    assert!(!watched.is_empty());
+    assert!(watched.iter().all(|events| events & directions == libc::EPOLLIN as u32), "{watched:x?}");
 }

@@ -1,0 +1,61 @@
+//! [`Later`]: lanes that have something to say which may wait for something else to go along with.
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use crate::{set::SourceSet, time::Instant};
+
+/// Lanes in two lots: those that came in since the last tick, and those that saw it. At a tick, who has seen one before has
+/// waited for one to two ticks, and waits no more. So nobody needs a time of its own, and many leave at once.
+#[derive(Clone, Debug)]
+pub(super) struct Later {
+    fresh: SourceSet,
+    seen: SourceSet,
+    tick: Duration,
+    next: Option<Instant>,
+}
+
+impl Later {
+    /// None waits. None will wait for longer than `most`, and none is let go before half of it.
+    pub(super) fn new(most: Duration) -> Self {
+        Self { fresh: SourceSet::default(), seen: SourceSet::default(), tick: most / 2, next: None }
+    }
+
+    /// That lane waits, if it does not already.
+    pub(super) fn insert(&mut self, lane: usize) {
+        if !self.seen.contains(lane) {
+            self.fresh.insert(lane);
+        }
+    }
+
+    /// That lane has said it.
+    pub(super) fn remove(&mut self, lane: usize) {
+        self.fresh.remove(lane);
+        self.seen.remove(lane);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.fresh.is_empty() && self.seen.is_empty()
+    }
+
+    /// When to call [`Self::take_due`], as far as it has been called.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Those that wait no more.
+    pub(super) fn take_due(&mut self, now: Instant) -> SourceSet {
+        if self.is_empty() {
+            self.next = None;
+            return SourceSet::default();
+        }
+        if *self.next.get_or_insert(now + self.tick) > now {
+            return SourceSet::default();
+        }
+        let due = core::mem::replace(&mut self.seen, core::mem::take(&mut self.fresh));
+        self.next = (!self.seen.is_empty()).then(|| now + self.tick);
+        due
+    }
+}

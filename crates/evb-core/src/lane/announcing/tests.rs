@@ -1,0 +1,81 @@
+use core::time::Duration;
+
+use bytes::BytesMut;
+
+use super::{Announcing, ENOUGH, FEW, PACKETFUL, WITHIN};
+use crate::{
+    fragment::{Fragment, Timestamp},
+    id::{EventId, SourceId},
+    lane::OutgoingLane,
+    time::Instant,
+};
+
+fn at(micros: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + micros * 1000)
+}
+
+fn announcing(id: u16) -> Announcing {
+    Announcing::new(SourceId::new(id), Duration::MAX)
+}
+
+fn push(lane: &mut OutgoingLane, events: core::ops::RangeInclusive<u64>, size: usize) {
+    for event in events {
+        lane.append(Fragment::new(EventId::new(event), Timestamp::default(), vec![0; size]));
+    }
+}
+
+#[test]
+fn sources_do_not_announce_all_at_once() {
+    let mut waits: Vec<_> = (1..=32).map(|id| announcing(id).within).collect();
+    waits.sort();
+    assert!(waits[0] >= WITHIN / 2 && waits[31] < WITHIN);
+    // Even ones would be 312 µs apart.
+    assert!(waits.array_windows().all(|[a, b]| *b - *a > Duration::from_micros(150)), "{waits:?}");
+    let short = Announcing::new(SourceId::new(5), Duration::from_millis(1));
+    assert!((500..1000).contains(&short.within.as_micros()));
+}
+
+#[test]
+fn many_wait_only_while_the_builder_has_enough() {
+    let (mut lane, mut announcing) = (OutgoingLane::default(), announcing(3));
+    assert!(!announcing.is_due(&lane, 4, at(0)), "nothing waits");
+    push(&mut lane, 1..=1, ENOUGH as usize);
+    assert!(announcing.is_due(&lane, 0, at(0)), "the builder has nothing to grant");
+    lane.announce(&mut BytesMut::new());
+    announcing.note(&lane, at(0));
+    push(&mut lane, 2..=5, 100);
+    assert!(announcing.is_due(&lane, 4, at(0)) && !announcing.is_due(&lane, 3, at(0)));
+    let over = at(0) + announcing.within;
+    assert_eq!(announcing.next(), Some(over));
+    let just_before = at(0) + (announcing.within - Duration::from_nanos(1));
+    assert!(!announcing.is_due(&lane, 3, just_before) && announcing.is_due(&lane, 3, over));
+    // A grant that leaves too little ends the wait.
+    lane.handle_grant(100).unwrap();
+    assert!(announcing.is_due(&lane, 3, at(1)));
+    announcing.put_off(over + WITHIN);
+    assert_eq!(announcing.next(), Some(over + WITHIN));
+}
+
+#[test]
+fn at_once_goes_what_the_builder_needs_and_the_rest_by_packets() {
+    let (mut lane, mut announcing) = (OutgoingLane::default(), announcing(3));
+    push(&mut lane, 1..=200, 1008);
+    assert!(announcing.is_due(&lane, 0, at(0)));
+    assert_eq!(announcing.batch(&lane, at(0)), 16, "16 KiB of lane");
+    lane.announce_at_most(16, &mut BytesMut::new());
+    announcing.note(&lane, at(0));
+    assert!(!announcing.is_due(&lane, 0, at(0)));
+    let over = announcing.next().unwrap();
+    // Turns of 10 kB: two of them are enough, and twice that is announced.
+    lane.handle_grant(10_000).unwrap();
+    assert!(announcing.is_due(&lane, 0, at(1)));
+    assert_eq!(announcing.batch(&lane, at(1)), 33);
+    lane.announce_at_most(33, &mut BytesMut::new());
+    announcing.note(&lane, at(1));
+    assert_eq!((announcing.is_due(&lane, 0, at(1)), announcing.next()), (false, Some(over)), "no new wait");
+    assert_eq!((announcing.batch(&lane, at(1)), announcing.batch(&lane, over)), (FEW, PACKETFUL));
+    lane.announce_at_most(PACKETFUL, &mut BytesMut::new());
+    announcing.note(&lane, over);
+    assert!(!announcing.is_due(&lane, 0, over));
+    assert_eq!(announcing.next(), Some(over + announcing.within));
+}
