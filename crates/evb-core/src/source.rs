@@ -164,7 +164,7 @@ impl SourceCore {
     /// Builders give up what is not announced so long after its assignment: a small part of that is what announcements may wait.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
-        self.longest_wait = deadline / 8;
+        self.longest_wait = deadline / 16;
         self.announcing.fill(Announcing::new(self.config.id, self.longest_wait));
         self
     }

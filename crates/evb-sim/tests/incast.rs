@@ -1,6 +1,8 @@
 //! The incast table: what each shaping mode makes of N sources that answer one builder at once.
 //! After a change that is meant to change it: `INSTA_UPDATE=always cargo test -p evb-sim --test incast`.
 
+use core::time::Duration;
+
 use evb_core::units::{Bytes, Rate};
 use evb_shaper::{ByteMeasure, Pace, Shaping};
 use evb_sim::{FragmentSize, Scenario, SimReport, Transport};
@@ -107,6 +109,27 @@ fn announcements_of_many_small_fragments_do_not_flood_the_port() {
         let what = report.row();
         assert_eq!((report.run.events.complete, report.builder_port_drops), (events, 0), "{what}");
         assert!(report.utilisation() > 0.9, "{what}");
+    }
+}
+
+/// What is assigned is announced before its deadline, though the wire takes longer for all that is assigned at once.
+#[test]
+fn however_many_slots_there_are_no_announcement_misses_the_deadline() {
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let (shaping, events) = (shaping(transport, "credit", 32), 3000);
+        let deadline = Duration::from_millis(500);
+        let mut scenario = Scenario {
+            sources: 32,
+            transport,
+            shaping,
+            slots: 3000,
+            events,
+            deadline,
+            ..Scenario::default()
+        };
+        scenario.readout.size = FragmentSize::Fixed(Bytes::new(1455));
+        let report = scenario.run().expect("a run that holds");
+        assert_eq!(report.run.events.complete, events, "{report}");
     }
 }
 

@@ -27,6 +27,8 @@ const PACKETFUL: usize = 59;
 pub(crate) struct Announcing {
     within: Duration,
     at: Option<Instant>,
+    /// How many may be left then, for the next wait.
+    left: usize,
 }
 
 impl Announcing {
@@ -35,7 +37,7 @@ impl Announcing {
         // Multiples of the golden ratio, less whole ones, lie far apart, however many there are.
         let part = u64::from(source.number().wrapping_mul(40_503));
         let half = WITHIN.min(most).as_nanos() as u64 / 2;
-        Self { within: Duration::from_nanos(half + half * part / (1 << 16)), at: None }
+        Self { within: Duration::from_nanos(half + half * part / (1 << 16)), at: None, left: 0 }
     }
 
     /// Whether the builder has little to grant on that lane. A builder that could take more would have granted it; with two turns
@@ -51,21 +53,25 @@ impl Announcing {
             self.at = None;
             return false;
         }
-        let at = *self.at.get_or_insert(now + self.within);
+        let at = *self.at.get_or_insert_with(|| {
+            // A packet full, or half of them, so that however many wait soon do not.
+            self.left = waiting.saturating_sub(PACKETFUL).min(waiting / 2);
+            now + self.within
+        });
         waiting <= few || Self::is_short(lane) || at <= now
     }
 
-    /// How many to announce now: those that waited long enough, as many as a packet holds; before that, no more than the builder
-    /// needs, or few.
+    /// How many to announce now: those whose wait is over; before that, no more than the builder needs, or few.
     pub(crate) fn batch(&self, lane: &OutgoingLane, now: Instant) -> usize {
         let is_over = self.at.is_some_and(|at| at <= now);
-        let least = if is_over { PACKETFUL } else { FEW };
-        least.max(lane.unannounced_below(lane.granted().saturating_add(2 * enough(lane))))
+        let over = if is_over { lane.unannounced().saturating_sub(self.left) } else { 0 };
+        FEW.max(over).max(lane.unannounced_below(lane.granted().saturating_add(2 * enough(lane))))
     }
 
-    /// Something was announced: what is left waits anew, if its wait was over.
+    /// Something was announced: when the wait is over for all that it was for, the others begin theirs.
     pub(crate) fn note(&mut self, lane: &OutgoingLane, now: Instant) {
-        self.at = self.at.filter(|at| *at > now && lane.has_announcements());
+        let left = lane.unannounced();
+        self.at = self.at.filter(|at| left > 0 && (*at > now || left > self.left));
     }
 
     /// The lane is over.

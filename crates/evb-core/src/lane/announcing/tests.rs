@@ -73,9 +73,30 @@ fn at_once_goes_what_the_builder_needs_and_the_rest_by_packets() {
     lane.announce_at_most(33, &mut BytesMut::new());
     announcing.note(&lane, at(1));
     assert_eq!((announcing.is_due(&lane, 0, at(1)), announcing.next()), (false, Some(over)), "no new wait");
-    assert_eq!((announcing.batch(&lane, at(1)), announcing.batch(&lane, over)), (FEW, PACKETFUL));
-    lane.announce_at_most(PACKETFUL, &mut BytesMut::new());
+    // Of the 200 that waited, 100 may be left.
+    assert_eq!((announcing.batch(&lane, at(1)), announcing.batch(&lane, over)), (FEW, 51));
+    lane.announce_at_most(50, &mut BytesMut::new());
+    announcing.note(&lane, over);
+    assert!(announcing.is_due(&lane, 0, over), "one more");
+    lane.announce_at_most(1, &mut BytesMut::new());
     announcing.note(&lane, over);
     assert!(!announcing.is_due(&lane, 0, over));
-    assert_eq!(announcing.next(), Some(over + announcing.within));
+    let over = over + announcing.within;
+    assert_eq!((announcing.next(), announcing.batch(&lane, over)), (Some(over), PACKETFUL));
+}
+
+#[test]
+fn however_many_wait_all_are_announced_soon() {
+    let (mut lane, mut announcing) = (OutgoingLane::default(), announcing(3));
+    push(&mut lane, 1..=10_000, 1008);
+    let (mut now, mut waits) = (at(0), 0);
+    while lane.has_announcements() {
+        while announcing.is_due(&lane, 0, now) {
+            lane.announce_at_most(announcing.batch(&lane, now), &mut BytesMut::new());
+            announcing.note(&lane, now);
+        }
+        now = announcing.next().unwrap_or(now);
+        waits += 1;
+    }
+    assert!(waits <= 10, "{waits} waits");
 }
