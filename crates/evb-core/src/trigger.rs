@@ -12,7 +12,7 @@ use crate::{rng::Rng, time::Instant, units::Frequency};
 /// What makes events happen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TriggerKind {
-    /// Whenever a slot is free.
+    /// Whenever half of a builder's slots are free, as many events at once.
     AsFastAsPossible,
     /// At equal intervals.
     Periodic {

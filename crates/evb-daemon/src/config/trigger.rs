@@ -33,7 +33,7 @@ pub enum TriggerConfig {
         /// Events in each.
         count: u32,
     },
-    /// Whenever a slot is free.
+    /// Whenever half of a builder's slots are free, as many events at once.
     AsFastAsPossible,
     /// Another program says so.
     External {
