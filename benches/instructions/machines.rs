@@ -61,9 +61,6 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
     let now = clock::now();
     let mut core = SourceCore::new(config, now);
     core.handle_lane_connected(0, 0, 0).unwrap();
-    if datagrams {
-        core.associate(0, ASSOCIATION, None, DATAGRAM + DATAGRAM_HEADER);
-    }
     let (payload, count) = payload(length);
     let mut decisions = Decisions::starting(EventId::FIRST);
     decisions.extend(count as u32, Verdict::Assigned(ASSOCIATION.builder));
@@ -80,6 +77,9 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
                 core.announce(lane, at, &mut records);
             }
         }
+    }
+    if datagrams {
+        core.associate(0, ASSOCIATION, None, DATAGRAM + DATAGRAM_HEADER);
     }
     core.handle_grant(0, lane_length(length)).unwrap();
     core

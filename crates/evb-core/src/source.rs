@@ -376,7 +376,9 @@ impl SourceCore {
         }
         announcing.note(outgoing, now);
         // What is left waits.
-        self.announce.insert(lane);
+        if outgoing.has_announcements() {
+            self.announce.insert(lane);
+        }
     }
 
     /// Bytes that a lane may send now; none while it is not connected.
