@@ -16,8 +16,8 @@ fn run(sources: u16, builders: u16, megabits: u64, size: u64, seconds: f64) -> S
     let readout = Readout { size: FragmentSize::Fixed(Bytes::new(size)), ..Scenario::default().readout };
     let events = (megabits * MEGABIT) as f64 / 8.0 / size as f64 * seconds * f64::from(builders);
     let events = (events as u64).max(200);
-    // Enough under way that no lane is ever empty.
-    let slots = (200_000 / size).clamp(16, 200) as u32;
+    // Enough under way that no lane is ever empty; few enough that all lanes end together.
+    let slots = (200_000 / size).clamp(3, 200) as u32;
     let shaping = Shaping::TokenBucket(pace);
     let scenario = Scenario { sources, builders, shaping, readout, events, slots, ..Scenario::default() };
     scenario.run().expect("a run that holds")
