@@ -43,6 +43,9 @@ pub struct SourceConfig {
     pub pacing: PacingConfig,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
+    /// How long announcements may wait in full queues on their way, mostly that of a builder's port: its buffer over its rate; zero
+    /// if not known. Over datagrams, none is repeated before.
+    pub queue: Duration,
     /// What a packet takes of a switch port's buffer at least.
     pub cell: Bytes,
     /// What carries the lanes; the same for all sources and builders of a run.
@@ -72,6 +75,7 @@ impl SourceConfig {
             shaping: Shaping::LOOPBACK,
             pacing: PacingConfig::default(),
             mtu: 1500,
+            queue: Duration::ZERO,
             cell: CELL,
             transport: Transport::Tcp,
             lane: LaneOptions::default(),

@@ -75,7 +75,7 @@ pub(super) async fn run(
     let paces = Paces::new(&config);
     let pacing = paces.plan(&core.builders);
     let deadline = Duration::from_nanos(registered.parameters.deadline_ns);
-    let core = SourceCore::new(core, clock::now()).with_deadline(deadline);
+    let core = SourceCore::new(core, clock::now()).with_times(deadline, config.queue);
     let mut driver = Driver {
         core: PacedSource::new(core, pacing),
         registration,

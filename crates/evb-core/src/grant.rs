@@ -17,6 +17,8 @@ pub struct LaneDemand {
     pub oldest: EventId,
     /// Where that fragment ends in the lane.
     pub oldest_end: u64,
+    /// How many lane bytes a fragment has in the mean, of those that are to come; 0 where none is.
+    pub fragment: u64,
     /// Whether the source is connected; a lane that is not gets no grants.
     pub connected: bool,
     /// Bytes below `granted` that were lost on the way and have to be sent again.

@@ -129,6 +129,8 @@ pub struct SourceCore {
     announcing: Vec<Announcing>,
     /// Of announcements.
     longest_wait: Duration,
+    /// What full ports delay them by.
+    queue: Duration,
     /// Whether there is a connection to the supervisor.
     is_supervised: bool,
     next_heartbeat: Instant,
@@ -151,8 +153,12 @@ impl SourceCore {
             connected: SourceSet::default(),
             wanted: VecDeque::new(),
             announce: SourceSet::default(),
-            announcing: config.builders.iter().map(|_| Announcing::new(config.id, Duration::MAX)).collect(),
+            announcing: vec![
+                Announcing::new(config.id, Duration::MAX, Duration::ZERO);
+                config.builders.len()
+            ],
             longest_wait: Duration::MAX,
+            queue: Duration::ZERO,
             is_supervised: true,
             next_heartbeat: now,
             last_heard: None,
@@ -161,12 +167,19 @@ impl SourceCore {
         }
     }
 
-    /// Builders give up what is not announced so long after its assignment: a small part of that is what announcements may wait.
+    /// Builders give up what is not announced a `deadline` after its assignment: a small part of that is what announcements may wait.
+    /// Full ports on the way to them take `queue` to drain: announcements keep a distance by it, and over datagrams none is
+    /// repeated before.
     #[must_use]
-    pub fn with_deadline(mut self, deadline: Duration) -> Self {
-        self.longest_wait = deadline / 16;
-        self.announcing.fill(Announcing::new(self.config.id, self.longest_wait));
+    pub fn with_times(mut self, deadline: Duration, queue: Duration) -> Self {
+        (self.longest_wait, self.queue) = (deadline / 16, queue);
+        self.announcing = vec![self.announcing(); self.config.builders.len()];
         self
+    }
+
+    /// Of a lane that begins.
+    fn announcing(&self) -> Announcing {
+        Announcing::new(self.config.id, self.longest_wait, self.queue)
     }
 
     /// Readout hands a fragment over. Fragments that nobody wants are dropped and counted by cause.

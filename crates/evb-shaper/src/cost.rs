@@ -7,7 +7,10 @@ use core::ops::Add;
 
 use evb_core::{
     units::{Bytes, Rate},
-    wire::{datagram::DATAGRAM_HEADER, record::RECORD_HEADER},
+    wire::{
+        datagram::DATAGRAM_HEADER,
+        record::{ANNOUNCEMENT, RECORD_HEADER},
+    },
 };
 
 /// Ethernet header (14), IPv4 (20), TCP with time stamps (32): RFC 894, RFC 791, RFC 7323.
@@ -41,6 +44,12 @@ pub const CELL: Bytes = Bytes::new(256);
 
 /// Each record's header, which goes in front of its lane bytes on a TCP connection.
 const RECORD: u64 = RECORD_HEADER as u64;
+
+/// What one announcement takes of the wire, with its part of the headers of a packet full of them.
+const ANNOUNCED: u64 = ANNOUNCEMENT as u64 * 2;
+
+/// The part of what is granted that announcements may take of the port's margin: it is a tenth, and bursts want most of it.
+const MARGIN: u64 = 32;
 
 /// Which bytes a rate counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -209,6 +218,13 @@ impl PacketCost {
         let (full, rest) = (stream / self.payload, stream % self.payload);
         let last = if rest == 0 { 0 } else { (rest + self.headers).max(self.cell) };
         self.packet_buffer() * full + Bytes::new(last)
+    }
+
+    /// Buffer bytes that announcing so many lane bytes takes, in fragments of that many, beyond what a port's margin is for. They come
+    /// unasked: in a steady flow, as many are under way beside what is granted as that will have taken.
+    pub fn announcing(&self, lane: Bytes, fragment: u64) -> Bytes {
+        let announced = lane.count().saturating_mul(ANNOUNCED).checked_div(fragment).unwrap_or_default();
+        Bytes::new(announced.saturating_sub(lane.count() / MARGIN))
     }
 
     /// Line bytes of the same.

@@ -1,12 +1,12 @@
 //! From `shaping.mode` to a policy.
 
-use core::ops::Range;
+use core::{ops::Range, time::Duration};
 
 use evb_core::{
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     lane::Request,
     time::Instant,
-    units::Bytes,
+    units::{Bytes, Rate},
 };
 
 use crate::{
@@ -70,6 +70,19 @@ impl Shaping {
             Self::TokenBucket(pace) => Some(pace),
             Self::Credit { .. } | Self::Window { .. } | Self::None => None,
         }
+    }
+
+    /// How long data may wait on its way to a builder: for its port, if that is full, and for the source's own link, if every
+    /// one of the `builders` has just asked for all that it asks for at once. No timer may take it for lost before.
+    pub fn longest_queue(&self, port_buffer: Bytes, link: Rate, builders: usize) -> Duration {
+        let at_once = match *self {
+            Self::Credit { chunk, .. } => chunk,
+            Self::Window { window } => window,
+            Self::TokenBucket(pace) => pace.burst,
+            Self::None => Bytes::ZERO,
+        };
+        let held = port_buffer + at_once * builders as u64;
+        Duration::try_from_secs_f64(held.count() as f64 / link.bytes_per_second()).unwrap_or_default()
     }
 }
 

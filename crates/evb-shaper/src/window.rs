@@ -31,6 +31,22 @@ impl Window {
         let window = window.max(Bytes::new(1));
         Self { window, limit: cost.buffer(window), cost, next: 0 }
     }
+
+    /// The most lane bytes whose grant costs at most `free`, with what announces them.
+    fn affordable(&self, free: Bytes, demand: &LaneDemand) -> Bytes {
+        let announcing = self.cost.announcing(free, demand.fragment).count();
+        let part = u128::from(free.count()).pow(2) / u128::from((free.count() + announcing).max(1));
+        match self.cost.affordable(Bytes::new(part as u64)) {
+            // All that there is, and too little for both.
+            Bytes::ZERO if free == self.limit => self.cost.affordable(free),
+            length => length,
+        }
+    }
+
+    fn charge(&self, length: u64, demand: &LaneDemand) -> Bytes {
+        let bytes = Bytes::new(length);
+        (self.cost.buffer(bytes) + self.cost.announcing(bytes, demand.fragment)).min(self.limit)
+    }
 }
 
 impl Rule for Window {
@@ -44,7 +60,7 @@ impl Rule for Window {
             }
             let free = self.limit.saturating_sub(charges.of_lane(lane));
             let within = (demand.received + self.window.count()).saturating_sub(demand.granted);
-            let length = self.cost.affordable(free).count().min(within).min(wanted);
+            let length = self.affordable(free, demand).count().min(within).min(wanted);
             // No crumbs: wait until half of the window is free, or the whole rest fits (RFC 1122, §4.2.3.3).
             let crumb = length < wanted && free < self.limit / 2;
             if length == 0 || crumb {
@@ -52,7 +68,7 @@ impl Rule for Window {
             }
             let end = demand.granted + length;
             self.next = (lane + 1) % lanes.len();
-            return Some(charges.give_next(lane, demand, end, self.cost.buffer(Bytes::new(length)), now));
+            return Some(charges.give_next(lane, demand, end, self.charge(length, demand), now));
         }
         None
     }

@@ -140,7 +140,7 @@ impl<'a> Simulation<'a> {
         let source_hosts = (0..sources.len()).map(|index| {
             let core =
                 SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO)
-                    .with_deadline(scenario.deadline);
+                    .with_times(scenario.deadline, scenario.queue());
             let pacing = Pacing {
                 link: scenario.link.clone(),
                 ..Pacing::uniform(scenario.shaping.pace(), builders.len(), cost)
@@ -156,6 +156,7 @@ impl<'a> Simulation<'a> {
             let policy = scenario.shaping.policy(sources.len(), cost, index);
             let mut core = ShapedBuilder::new(config, policy, Instant::ZERO);
             core.handle_registered(Instant::ZERO, Instant::ZERO);
+            core.expect_queue(scenario.queue());
             let own: Vec<_> = lanes.iter().map(|of_source| of_source[index].1).collect();
             let (host, control) = (1 + sources.len() + index, ends[sources.len() + index].1.1);
             BuilderHost::new(core, host, control, &own, scenario.sink, scenario.budget())

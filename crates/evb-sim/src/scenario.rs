@@ -135,6 +135,12 @@ impl Scenario {
         self.transport.cost(self.network.mtu)
     }
 
+    /// How long a full port holds what comes to it.
+    pub fn queue(&self) -> Duration {
+        let NetworkModel { port_buffer, link_rate, .. } = self.network;
+        self.shaping.longest_queue(port_buffer, link_rate, self.builders.into())
+    }
+
     /// A round trip through the idle network, of the smallest packets and the fastest programs: what a handshake measures.
     pub fn round_trip(&self) -> Duration {
         (self.network.latency * 2 + self.network.host_delay) * 2

@@ -74,10 +74,9 @@ fn check(size: u64, events: u64) {
         let bound = round_trip() * 3 + Duration::from_millis(2);
         assert!(report.datagrams.recovery_p50 < bound, "{report}\n{bound:?}");
         assert!(report.datagrams.recovery_p99 < Duration::from_millis(10), "{report}");
-        // What was declared lost and was not: less than one in thirty of what was asked for again. It was one in fifty before
-        // announcements and commits waited; why it grew is not known.
+        // What was declared lost and was not: less than one in two hundred of what was asked for again.
         let counters = report.datagrams.recovery;
-        assert!(counters.late_after_loss * 30 <= counters.resends, "{report}");
+        assert!(counters.late_after_loss * 200 <= counters.resends, "{report}");
     }
 }
 

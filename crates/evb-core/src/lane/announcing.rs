@@ -12,8 +12,11 @@ use crate::{id::SourceId, time::Instant};
 /// which it has no longer enough wakes the source and ends the wait, so that this costs no throughput; each wake-up before does.
 const WITHIN: Duration = Duration::from_millis(20);
 
+/// … or for so many times what a full port on the way takes to drain: what is announced meanwhile then fills a small part of it.
+const DRAINS: u32 = 8;
+
 /// How many announced bytes that are not granted are enough at least, whatever a turn is.
-pub(crate) const ENOUGH: u64 = 8 << 10;
+pub(crate) const ENOUGH: u64 = 3 << 10;
 
 /// So few announcements do not wait on a stream: the port counts their packet like the smallest one.
 pub(crate) const FEW: usize = 4;
@@ -21,76 +24,109 @@ pub(crate) const FEW: usize = 4;
 /// How many announcements a packet of 1500 B holds.
 const PACKETFUL: usize = 59;
 
-/// When announcements of one lane are due. Nothing is charged to the port for them, and all sources hear of a decision at once:
-/// while the builder has enough, each waits for another time.
+/// When announcements of one lane are due. All sources hear of a decision at once, and nobody asks for what they then say: while
+/// the builder has enough, each waits for another time, and until the builder has granted another part of what it knows of.
 #[derive(Clone, Debug)]
 pub(crate) struct Announcing {
     within: Duration,
-    at: Option<Instant>,
+    /// This source's place among the others, in parts of 2¹⁶.
+    part: u64,
+    wait: Option<Wait>,
+}
+
+/// What waits, for what.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    until: Instant,
+    /// Or until so few announced bytes are not granted.
+    low: u64,
+    is_over: bool,
     /// How many may be left then, for the next wait.
     left: usize,
 }
 
 impl Announcing {
-    /// For a lane of that source, where none may wait for longer than `most`.
-    pub(crate) fn new(source: SourceId, most: Duration) -> Self {
+    /// For a lane of that source, where none may wait for longer than `most`, and full ports on the way take `queue` to drain.
+    pub(crate) fn new(source: SourceId, most: Duration, queue: Duration) -> Self {
         // Multiples of the golden ratio, less whole ones, lie far apart, however many there are.
         let part = u64::from(source.number().wrapping_mul(40_503));
-        let half = WITHIN.min(most).as_nanos() as u64 / 2;
-        Self { within: Duration::from_nanos(half + half * part / (1 << 16)), at: None, left: 0 }
+        let half = WITHIN.max(queue.saturating_mul(DRAINS)).min(most).as_nanos() as u64 / 2;
+        Self { within: Duration::from_nanos(half + (half >> 16) * part), part, wait: None }
     }
 
-    /// Whether the builder has little to grant on that lane. A builder that could take more would have granted it; with two turns
-    /// it has something to grant here while the next announcement is on its way.
+    /// Whether the builder has little to grant on that lane: less than it took last. A builder that could take more would have
+    /// granted it.
     pub(crate) fn is_short(lane: &OutgoingLane) -> bool {
-        lane.announced().saturating_sub(lane.granted()) < enough(lane)
+        ahead(lane) < enough(lane)
     }
 
     /// Whether what waits is to be announced now; so many or fewer never wait.
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, few: usize, now: Instant) -> bool {
         let waiting = lane.unannounced();
         if waiting == 0 {
-            self.at = None;
+            self.wait = None;
             return false;
         }
-        let at = *self.at.get_or_insert_with(|| {
+        let begin = || Wait {
+            until: now + self.within,
+            low: low(lane, self.part),
+            is_over: false,
             // A packet full, or half of them, so that however many wait soon do not.
-            self.left = waiting.saturating_sub(PACKETFUL).min(waiting / 2);
-            now + self.within
-        });
-        waiting <= few || Self::is_short(lane) || at <= now
+            left: waiting.saturating_sub(PACKETFUL).min(waiting / 2),
+        };
+        let wait = self.wait.get_or_insert_with(begin);
+        wait.is_over |= wait.until <= now || ahead(lane) < wait.low;
+        waiting <= few || wait.is_over || Self::is_short(lane)
     }
 
     /// How many to announce now: those whose wait is over; before that, no more than the builder needs, or few.
     pub(crate) fn batch(&self, lane: &OutgoingLane, now: Instant) -> usize {
-        let is_over = self.at.is_some_and(|at| at <= now);
-        let over = if is_over { lane.unannounced().saturating_sub(self.left) } else { 0 };
-        FEW.max(over).max(lane.unannounced_below(lane.granted().saturating_add(2 * enough(lane))))
+        let wait = self.wait.filter(|wait| wait.is_over || wait.until <= now);
+        let over = wait.map_or(0, |wait| lane.unannounced().saturating_sub(wait.left));
+        let enough = enough(lane);
+        FEW.max(over).max(lane.unannounced_below(lane.granted().saturating_add(enough + enough / 4)))
     }
 
     /// Something was announced: when the wait is over for all that it was for, the others begin theirs.
     pub(crate) fn note(&mut self, lane: &OutgoingLane, now: Instant) {
         let left = lane.unannounced();
-        self.at = self.at.filter(|at| left > 0 && (*at > now || left > self.left));
+        let is_over = |wait: &Wait| wait.is_over || wait.until <= now;
+        self.wait = self.wait.filter(|wait| left > 0 && (!is_over(wait) || left > wait.left));
     }
 
     /// The lane is over.
     pub(crate) fn reset(&mut self) {
-        self.at = None;
+        self.wait = None;
     }
 
     /// Not before `until`.
     pub(crate) fn put_off(&mut self, until: Instant) {
-        self.at = self.at.map(|at| until.max(at));
+        self.wait = self.wait.map(|wait| Wait { until: until.max(wait.until), is_over: false, ..wait });
     }
 
     /// When the wait is over, if something waits.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.at
+        self.wait.map(|wait| wait.until)
     }
 }
 
-/// How many announced bytes that are not granted are enough.
+/// Of the announced bytes that are not granted now, beyond those that are enough, so many are left when a source at that place
+/// ends its wait: builders serve all lanes alike, and so sources end theirs one after the other, whatever the rate is.
+fn low(lane: &OutgoingLane, part: u64) -> u64 {
+    let enough = enough(lane);
+    match ahead(lane).saturating_sub(enough) {
+        // It is short, or nearly: then it says what is needed, and no packet full.
+        0 => 0,
+        spare => enough + (spare >> 8) * (part >> 8),
+    }
+}
+
+/// How many announced bytes are not granted.
+fn ahead(lane: &OutgoingLane) -> u64 {
+    lane.announced().saturating_sub(lane.granted())
+}
+
+/// How many of them are enough.
 fn enough(lane: &OutgoingLane) -> u64 {
-    ENOUGH.max(lane.turn().saturating_mul(2))
+    ENOUGH.max(lane.turn())
 }

@@ -112,6 +112,7 @@ impl IncomingLane {
             received: self.received,
             oldest: next.map_or(EventId::FIRST, |held| held.announcement.event),
             oldest_end: next.map_or(self.ready, IncomingFragment::end),
+            fragment: self.mean_fragment(),
             connected: self.connected,
             lost: None,
         }
@@ -290,6 +291,12 @@ impl IncomingLane {
             self.settled -= 1;
             self.arriving -= 1;
         }
+    }
+
+    /// Lane bytes of a fragment to come, in the mean. A run of settled ones counts as one: they are few.
+    fn mean_fragment(&self) -> u64 {
+        let Some(next) = self.held.get(self.arriving) else { return 0 };
+        (self.ready - next.start) / (self.held.len() - self.arriving) as u64
     }
 
     /// The entry that holds the lane byte at `offset`.

@@ -30,8 +30,12 @@ pub(crate) struct OutgoingDatagrams {
     sequence: u32,
     /// The highest of the builder's that was taken in.
     seen: u32,
-    /// The same, as far as all that it asked for has been handed out.
+    /// The same, as far as all that it asked for again has been handed out.
     heard: u32,
+    /// The same, as far as what it asked for and had never been sent has been handed out, too.
+    heard_whole: u32,
+    /// Where in the lane that ends.
+    asked: u64,
     /// The most announcements in one datagram.
     batch: usize,
     acknowledge_at: Option<Instant>,
@@ -72,13 +76,13 @@ impl Sealing {
 }
 
 impl OutgoingDatagrams {
-    /// `datagram`: the most bytes of one, header included; `longest_wait`: of announcements.
+    /// `datagram`: the most bytes of one, header included.
     pub(crate) fn new(
         association: Association,
         estimate: Option<Duration>,
         datagram: usize,
         announced: u64,
-        longest_wait: Duration,
+        announcing: Announcing,
     ) -> Self {
         let batch = datagram.saturating_sub(DATAGRAM_HEADER + RECORD_HEADER) / ANNOUNCEMENT;
         Self {
@@ -86,11 +90,13 @@ impl OutgoingDatagrams {
             sequence: 0,
             seen: 0,
             heard: 0,
+            heard_whole: 0,
+            asked: 0,
             batch: batch.max(1),
             // The builder waits to hear of us.
             acknowledge_at: Some(Instant::ZERO),
             acknowledged: announced,
-            announcing: Announcing::new(association.source, longest_wait),
+            announcing,
             repeat_at: None,
             failures: 0,
             unanswered_since: None,
@@ -101,6 +107,11 @@ impl OutgoingDatagrams {
             round_trip: RoundTrip::new(estimate),
             sent: VecDeque::new(),
         }
+    }
+
+    /// Announcements wait in the builder's port for so long if that is full.
+    pub(crate) fn expect_queue(&mut self, longest: Duration) {
+        self.round_trip.expect_queue(longest);
     }
 
     pub(crate) fn association(&self) -> Association {
@@ -123,13 +134,15 @@ impl OutgoingDatagrams {
             && let Some((_, sent)) = self.timed.take()
         {
             self.round_trip.sample(now.since(sent));
+            // Not before: an answer to what was repeated says nothing of the round trip, and the next would be repeated as soon
+            // (Karn's algorithm: RFC 6298, §3 and §5.7).
+            self.failures = 0;
         }
         if offset > self.acknowledged {
             self.acknowledged = offset;
-            self.failures = 0;
             self.unanswered_since = (lane.announced() > offset).then_some(now);
-            self.repeat_at =
-                (lane.announced() > offset).then(|| now + self.round_trip.timeout(0) + ANSWER_WITHIN);
+            self.repeat_at = (lane.announced() > offset)
+                .then(|| now + self.round_trip.timeout(self.failures) + ANSWER_WITHIN);
         }
     }
 
@@ -147,6 +160,11 @@ impl OutgoingDatagrams {
     /// Answers to requests were handed out and are not sent: they are not heard of before (docs/protocol.md UDP-7).
     pub(crate) fn set_answering(&mut self, is_answering: bool) {
         self.is_answering = is_answering;
+    }
+
+    /// The builder asks for the bytes up to `end`; some may not have been sent yet.
+    pub(crate) fn handle_asked(&mut self, end: u64) {
+        self.asked = self.asked.max(end);
     }
 
     /// The builder says that it lacks announcements.
@@ -191,9 +209,11 @@ impl OutgoingDatagrams {
         let count = lane.announce_at_most(most, into);
         if count > 0 {
             self.announcing.note(lane, now);
-            self.is_repeating = false;
             self.unanswered_since.get_or_insert(now);
-            self.timed.get_or_insert_with(|| (lane.announced(), now));
+            // Which of two transmissions is answered, nobody knows.
+            if !core::mem::take(&mut self.is_repeating) {
+                self.timed.get_or_insert_with(|| (lane.announced(), now));
+            }
             let patience = self.round_trip.timeout(self.failures) + ANSWER_WITHIN;
             self.repeat_at.get_or_insert(now + patience);
         }
@@ -210,9 +230,14 @@ impl OutgoingDatagrams {
         self.acknowledge_at = None;
         if !lane.has_resends() && !self.is_answering {
             self.heard = self.seen;
+            if lane.sent() >= self.asked {
+                self.heard_whole = self.seen;
+            }
         }
         let sequence = self.sequence.wrapping_add(1);
-        let (association, heard) = (self.association, self.heard);
+        // First transmissions are known for what they are; behind anything else, the builder would take them for lost.
+        let heard = if kind == DatagramKind::Data { self.heard } else { self.heard_whole };
+        let association = self.association;
         Sealing { header: DatagramHeader { kind, request, association, sequence, heard, offset: 0 } }
     }
 

@@ -27,8 +27,6 @@ pub(crate) struct Recovery {
     /// Declared lost and not asked for again.
     lost: RangeSet,
     round_trip: RoundTrip,
-    /// How long what was permitted may wait in a full port, whatever was measured while it was empty.
-    queue: Duration,
     last_arrival: Instant,
     /// Since when bytes are to come, or the last of them came.
     waiting_since: Option<Instant>,
@@ -111,7 +109,6 @@ impl Recovery {
             again: VecDeque::new(),
             lost: RangeSet::default(),
             round_trip: RoundTrip::new(estimate),
-            queue: Duration::ZERO,
             last_arrival: now,
             waiting_since: None,
             failures: 0,
@@ -130,7 +127,7 @@ impl Recovery {
 
     /// Data waits in the port for so long if that is full.
     pub(crate) fn expect_queue(&mut self, longest: Duration) {
-        self.queue = longest;
+        self.round_trip.expect_queue(longest);
     }
 
     /// What was counted.
@@ -164,8 +161,7 @@ impl Recovery {
 
     /// How long to wait before what was said is said again, after it was in vain `failures` times.
     pub(crate) fn repeat_after(&self, failures: u32) -> Duration {
-        // What was measured may be the round trips of an empty port.
-        self.round_trip.timeout(failures).max(RoundTrip::FLOOR + self.queue)
+        self.round_trip.timeout(failures)
     }
 
     /// An answer took so long.

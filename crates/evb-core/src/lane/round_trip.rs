@@ -11,6 +11,8 @@ pub struct RoundTrip {
     variation: Duration,
     /// Measured, or estimated from elsewhere.
     least: Option<Duration>,
+    /// What waits in full queues on the way waits for so long.
+    queue: Duration,
 }
 
 impl RoundTrip {
@@ -27,7 +29,12 @@ impl RoundTrip {
 
     /// Nothing is known but an estimate from elsewhere, such as of another connection to the same peer.
     pub fn new(estimate: Option<Duration>) -> Self {
-        Self { smoothed: None, variation: Duration::ZERO, least: estimate }
+        Self { smoothed: None, variation: Duration::ZERO, least: estimate, queue: Duration::ZERO }
+    }
+
+    /// A full port on the way holds for so long what comes to it: what was measured may be the round trips of an empty one.
+    pub fn expect_queue(&mut self, longest: Duration) {
+        self.queue = longest;
     }
 
     /// An answer took so long.
@@ -61,7 +68,8 @@ impl RoundTrip {
             Some(smoothed) => (smoothed + (self.variation * 4).max(Self::GRANULARITY)).max(Self::FLOOR),
             None => (self.least() * 3).max(Self::INITIAL),
         };
-        patience.saturating_mul(1 << failures.min(16)).min(Self::CEILING.max(patience))
+        let patient = patience.saturating_mul(1 << failures.min(16)).min(Self::CEILING.max(patience));
+        patient.max(Self::FLOOR + self.queue)
     }
 }
 

@@ -26,8 +26,10 @@ impl SourceCore {
         datagram: usize,
     ) {
         let announced = self.lanes[lane].announced();
-        self.datagrams[lane] =
-            Some(OutgoingDatagrams::new(association, estimate, datagram, announced, self.longest_wait));
+        let mut datagrams =
+            OutgoingDatagrams::new(association, estimate, datagram, announced, self.announcing());
+        datagrams.expect_queue(self.queue);
+        self.datagrams[lane] = Some(datagrams);
     }
 
     /// A datagram came in for that lane; replies to probes are the driver's. `released` gets the memory of what was committed.
@@ -173,10 +175,14 @@ impl SourceCore {
         request: Request,
         now: Instant,
     ) -> Result<(), DatagramFault> {
-        let known = self.datagrams[lane].as_ref().map_or(u64::MAX, |datagrams| datagrams.can_be_missed(now));
+        let datagrams = self.datagrams[lane].as_mut();
+        let known = datagrams.as_ref().map_or(u64::MAX, |datagrams| datagrams.can_be_missed(now));
         let lane = &mut self.lanes[lane];
-        let before = lane.resends();
+        let (before, end) = (lane.resends(), range.end);
         lane.handle_resend(range, known, request)?;
+        if let Some(datagrams) = datagrams {
+            datagrams.handle_asked(end);
+        }
         self.counters.resends += u64::from(lane.resends() > before);
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::{MAX_AHEAD, SourceCore, backlog::Recalled};
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, Incarnation},
-    lane::{Announcing, OutgoingLane, Parked},
+    lane::{OutgoingLane, Parked},
     wire::control::{Holdings, MalformedMessage},
 };
 
@@ -19,7 +19,7 @@ impl SourceCore {
         for _ in 0..added {
             self.lanes.push(OutgoingLane::default());
             self.datagrams.push(None);
-            self.announcing.push(Announcing::new(self.config.id, self.longest_wait));
+            self.announcing.push(self.announcing());
         }
         Ok(())
     }

@@ -15,10 +15,7 @@ use evb::{
     run_control::Role,
     source::SourceConfig,
 };
-use evb_core::{
-    id::{Peer, RunNumber},
-    units::Rate,
-};
+use evb_core::id::{Peer, RunNumber};
 use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
 
 pub(super) use pacing::executor;
@@ -28,7 +25,7 @@ pub(super) use supervisor::supervisor;
 
 use super::RunError;
 use crate::{
-    config::{BuilderEntry, Config, FilterEntry, ShapingMode, SourceEntry},
+    config::{BuilderEntry, Config, FilterEntry, SourceEntry},
     inputs,
 };
 
@@ -100,6 +97,7 @@ fn source_config(
         shaping: config.shaping(config.shaping.budget),
         pacing: pacing::pacing(config, entry, executor),
         mtu: mtu(config),
+        queue: config.builders.iter().map(|builder| queue(config, builder)).max().unwrap_or_default(),
         cell: config.shaping.cell,
         transport: config.network.transport,
         lane: lane_options(config),
@@ -132,16 +130,11 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
     }
 }
 
-/// How long data may wait on its way to that builder: for its port, if that is full, and for the source's own link, if every
-/// builder has just asked. Of a path that holds more than a port, the budget tells.
+/// How long data may wait on its way to that builder. Of a path that holds more than a port, the budget tells.
 fn queue(config: &Config, entry: &BuilderEntry) -> Duration {
-    let asked = match config.shaping.mode {
-        ShapingMode::Window => config.shaping.window,
-        _ => config.shaping.chunk,
-    };
-    let held = config.network.port_buffer.unwrap_or(entry.budget) + asked * config.builders.len() as u64;
-    let rate = config.network.link_rate.map_or(f64::INFINITY, Rate::bytes_per_second);
-    Duration::try_from_secs_f64(held.count() as f64 / rate).unwrap_or_default()
+    let Some(link) = config.network.link_rate else { return Duration::ZERO };
+    let held = config.network.port_buffer.unwrap_or(entry.budget);
+    config.shaping(entry.budget).longest_queue(held, link, config.builders.len())
 }
 
 fn lane_options(config: &Config) -> LaneOptions {

@@ -40,6 +40,7 @@ impl Port {
             received: 0,
             oldest: EventId::FIRST,
             oldest_end: 0,
+            fragment: 0,
             connected: true,
             lost: None,
         };

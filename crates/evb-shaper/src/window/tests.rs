@@ -18,6 +18,7 @@ fn lane(ready: u64) -> LaneDemand {
         received: 0,
         oldest: EventId::FIRST,
         oldest_end: ready,
+        fragment: ready,
         connected: true,
         lost: None,
     }

@@ -15,7 +15,7 @@ fn at(micros: u64) -> Instant {
 }
 
 fn announcing(id: u16) -> Announcing {
-    Announcing::new(SourceId::new(id), Duration::MAX)
+    Announcing::new(SourceId::new(id), Duration::MAX, Duration::ZERO)
 }
 
 fn push(lane: &mut OutgoingLane, events: core::ops::RangeInclusive<u64>, size: usize) {
@@ -31,7 +31,7 @@ fn sources_do_not_announce_all_at_once() {
     assert!(waits[0] >= WITHIN / 2 && waits[31] < WITHIN);
     // Even ones would be 312 µs apart.
     assert!(waits.array_windows().all(|[a, b]| *b - *a > Duration::from_micros(150)), "{waits:?}");
-    let short = Announcing::new(SourceId::new(5), Duration::from_millis(1));
+    let short = Announcing::new(SourceId::new(5), Duration::from_millis(1), Duration::ZERO);
     assert!((500..1000).contains(&short.within.as_micros()));
 }
 
@@ -61,21 +61,21 @@ fn at_once_goes_what_the_builder_needs_and_the_rest_by_packets() {
     let (mut lane, mut announcing) = (OutgoingLane::default(), announcing(3));
     push(&mut lane, 1..=200, 1008);
     assert!(announcing.is_due(&lane, 0, at(0)));
-    assert_eq!(announcing.batch(&lane, at(0)), 16, "16 KiB of lane");
-    lane.announce_at_most(16, &mut BytesMut::new());
+    assert_eq!(announcing.batch(&lane, at(0)), 4, "3 KiB of lane, and a quarter");
+    lane.announce_at_most(4, &mut BytesMut::new());
     announcing.note(&lane, at(0));
     assert!(!announcing.is_due(&lane, 0, at(0)));
     let over = announcing.next().unwrap();
-    // Turns of 10 kB: two of them are enough, and twice that is announced.
-    lane.handle_grant(10_000).unwrap();
+    // Turns of 4 KiB: one is enough, and one and a quarter is announced.
+    lane.handle_grant(4096).unwrap();
     assert!(announcing.is_due(&lane, 0, at(1)));
-    assert_eq!(announcing.batch(&lane, at(1)), 33);
-    lane.announce_at_most(33, &mut BytesMut::new());
+    assert_eq!(announcing.batch(&lane, at(1)), 5);
+    lane.announce_at_most(5, &mut BytesMut::new());
     announcing.note(&lane, at(1));
     assert_eq!((announcing.is_due(&lane, 0, at(1)), announcing.next()), (false, Some(over)), "no new wait");
     // Of the 200 that waited, 100 may be left.
-    assert_eq!((announcing.batch(&lane, at(1)), announcing.batch(&lane, over)), (FEW, 51));
-    lane.announce_at_most(50, &mut BytesMut::new());
+    assert_eq!((announcing.batch(&lane, at(1)), announcing.batch(&lane, over)), (FEW, 91));
+    lane.announce_at_most(90, &mut BytesMut::new());
     announcing.note(&lane, over);
     assert!(announcing.is_due(&lane, 0, over), "one more");
     lane.announce_at_most(1, &mut BytesMut::new());
@@ -83,6 +83,38 @@ fn at_once_goes_what_the_builder_needs_and_the_rest_by_packets() {
     assert!(!announcing.is_due(&lane, 0, over));
     let over = over + announcing.within;
     assert_eq!((announcing.next(), announcing.batch(&lane, over)), (Some(over), PACKETFUL));
+}
+
+/// While the port's builder grants as much to each, whatever that takes.
+#[test]
+fn waits_end_one_after_the_other_as_the_builder_grants() {
+    let at_granted = |id: u16| {
+        let (mut lane, mut announcing) = (OutgoingLane::default(), announcing(id));
+        push(&mut lane, 1..=100, 1008);
+        lane.announce(&mut BytesMut::new());
+        push(&mut lane, 101..=150, 1008);
+        assert!(!announcing.is_due(&lane, 0, at(0)));
+        let mut turns = (1..).map(|turn| turn * 1024);
+        let mut ends_wait = |end: &u64| {
+            lane.handle_grant(*end).unwrap();
+            announcing.is_due(&lane, 0, at(1))
+        };
+        turns.find(&mut ends_wait).unwrap()
+    };
+    let mut ends: Vec<u64> = (1..=32).map(at_granted).collect();
+    ends.sort();
+    // 100 KiB are announced, and the last 3 of them are for the way of the next announcement.
+    assert!(ends[0] < 8 << 10 && (90 << 10..100 << 10).contains(&ends[31]), "{ends:?}");
+    assert!(ends.array_windows().all(|[a, b]| b - a < 8 << 10), "{ends:?}");
+}
+
+#[test]
+fn the_slower_a_full_port_drains_the_longer_they_wait() {
+    let waits = |queue, most| Announcing::new(SourceId::new(1), most, queue).within;
+    let (fast, slow) = (Duration::from_millis(1), Duration::from_millis(10));
+    assert_eq!(waits(fast, Duration::MAX), waits(Duration::ZERO, Duration::MAX));
+    assert!((slow * 4..slow * 8).contains(&waits(slow, Duration::MAX)));
+    assert!(waits(slow, Duration::from_millis(30)) < Duration::from_millis(30), "for the deadline");
 }
 
 #[test]

@@ -29,3 +29,12 @@ fn failures_double_it_up_to_the_ceiling() {
     assert_eq!(round_trip.timeout(3), millis(16));
     assert_eq!(round_trip.timeout(40), RoundTrip::CEILING);
 }
+
+#[test]
+fn a_port_that_may_be_full_is_waited_for() {
+    let mut round_trip = RoundTrip::new(None);
+    round_trip.sample(Duration::from_micros(500));
+    round_trip.expect_queue(millis(52));
+    assert_eq!(round_trip.timeout(0), RoundTrip::FLOOR + millis(52));
+    assert_eq!(round_trip.timeout(5), millis(64), "longer ones stay as they are");
+}
