@@ -45,7 +45,7 @@ pub const CELL: Bytes = Bytes::new(256);
 /// Each record's header, which goes in front of its lane bytes on a TCP connection.
 const RECORD: u64 = RECORD_HEADER as u64;
 
-/// What one announcement takes of the wire, with its part of the headers of a packet full of them.
+/// What to leave room for with each fragment that is granted: an announcement, and as much again, since they come in bursts.
 const ANNOUNCED: u64 = ANNOUNCEMENT as u64 * 2;
 
 /// The part of what is granted that announcements may take of the port's margin: it is a tenth, and bursts want most of it.

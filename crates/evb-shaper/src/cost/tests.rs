@@ -139,6 +139,15 @@ proptest! {
     }
 
     #[test]
+    fn announcing_large_fragments_is_what_the_margin_is_for(lane in 0u64..100_000, udp: bool) {
+        let announcing = |fragment| cost(1500, udp).announcing(Bytes::new(lane), fragment);
+        prop_assert_eq!([announcing(0), announcing(1540), announcing(64_016)], [Bytes::ZERO; 3]);
+        // Two of them in 216 bytes of the lane, less a 32nd.
+        let (two, margin) = (lane * 48 / 108, lane / 32);
+        prop_assert_eq!(announcing(108), Bytes::new(two - margin));
+    }
+
+    #[test]
     fn more_bytes_never_cost_less(lane in 0u64..100_000, udp: bool) {
         let cost = cost(1500, udp);
         prop_assert!(cost.buffer(Bytes::new(lane)) <= cost.buffer(Bytes::new(lane + 1)));

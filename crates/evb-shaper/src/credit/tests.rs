@@ -93,6 +93,25 @@ fn the_oldest_event_comes_first_and_ties_rotate() {
     assert_eq!(grants, [(1, 1000), (2, 1000), (1, 2000), (0, 1000), (0, 2000)]);
 }
 
+/// As many announcements are under way beside what is granted as announced that.
+#[test]
+fn tiny_fragments_leave_room_for_what_announces_them() {
+    let granted = |fragment| {
+        let mut port = Port::new(10, 40_000, 4000, None);
+        port.lanes.iter_mut().for_each(|lane| lane.fragment = fragment);
+        (0..10).for_each(|lane| port.announce(lane, 1, 100_000));
+        let lanes: Vec<_> = port.grants(at(0)).into_iter().map(|(lane, _)| lane).collect();
+        assert!(port.credit.outstanding() <= Bytes::new(40_000));
+        lanes.len()
+    };
+    assert_eq!([granted(1471), granted(116), granted(48)], [9, 6, 4]);
+    // However little a budget has room for, there is always one.
+    let mut port = Port::new(1, 1000, 800, None);
+    port.lanes[0].fragment = 17;
+    port.announce(0, 1, 10_000);
+    assert_eq!(port.grants(at(0)), [(0, 800)]);
+}
+
 #[test]
 fn a_turn_reaches_beyond_its_event() {
     let mut port = Port::new(1, 1_000_000, 1000, None);

@@ -31,12 +31,13 @@ proptest! {
     #[test]
     fn sources_times_window_is_the_bound(
         window in 1u64..40_000,
+        fragment in prop_oneof![0u64..100, 0u64..4000],
         ready in proptest::collection::vec(0u64..100_000, 1..6),
         steps in proptest::collection::vec((0usize..6, 1u64..20_000), 32),
     ) {
         let cost = PacketCost::tcp(1500, CELL);
         let mut policy = Policy::window(Bytes::new(window), cost, ready.len());
-        let mut lanes: Vec<_> = ready.iter().map(|ready| lane(*ready)).collect();
+        let mut lanes: Vec<_> = ready.iter().map(|ready| LaneDemand { fragment, ..lane(*ready) }).collect();
         let mut grants: Vec<Vec<(u64, Bytes)>> = vec![Vec::new(); lanes.len()];
         for (which, step) in steps.into_iter().cycle().take(200_000) {
             while let Some(grant) = policy.poll(&lanes, Instant::ZERO) {
