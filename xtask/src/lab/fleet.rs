@@ -14,6 +14,8 @@ use anyhow::{Context as _, Result, bail};
 use super::{interrupt, network::Network};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Memory is read at every so many looks: the kernel takes long to sum it up, on cores that the network needs.
+const MEMORY_EVERY: u32 = 5;
 /// The kernel's clock ticks per second in /proc (`USER_HZ`, 100 on every Linux architecture that we meet).
 const TICKS: f64 = 100.0;
 
@@ -36,6 +38,7 @@ pub(crate) struct RoleProcess {
 pub(crate) struct Fleet {
     pub(crate) processes: Vec<RoleProcess>,
     started: Instant,
+    looks: u32,
     /// How each is started, by host.
     commands: Vec<(String, Command)>,
 }
@@ -84,7 +87,8 @@ impl Fleet {
         config: impl Fn(&str) -> &'a Path,
         folder: &Path,
     ) -> Result<Self> {
-        let mut fleet = Self { processes: Vec::new(), started: Instant::now(), commands: Vec::new() };
+        let mut fleet =
+            Self { processes: Vec::new(), started: Instant::now(), looks: 0, commands: Vec::new() };
         for host in hosts {
             let log = folder.join(format!("{host}.log"));
             let mut command = command(&host);
@@ -190,6 +194,8 @@ impl Fleet {
     /// Notes what the processes have used and who has ended. False: all have.
     pub(crate) fn look(&mut self) -> Result<bool> {
         let mut running = false;
+        let with_memory = self.looks.is_multiple_of(MEMORY_EVERY);
+        self.looks += 1;
         for process in self.processes.iter_mut().filter(|p| p.code.is_none()) {
             let folder = format!("/proc/{}", process.child.id());
             // A process that has ended keeps its times until it is waited for, so they are read first.
@@ -198,9 +204,12 @@ impl Fleet {
             {
                 process.cpu_s = cpu_s;
             }
-            let status = fs::read_to_string(format!("{folder}/status")).unwrap_or_default();
-            process.rss_kib = memory(&status, "VmRSS:").unwrap_or_default();
-            process.peak_rss_kib = memory(&status, "VmHWM:").unwrap_or_default().max(process.peak_rss_kib);
+            if with_memory {
+                let status = fs::read_to_string(format!("{folder}/status")).unwrap_or_default();
+                process.rss_kib = memory(&status, "VmRSS:").unwrap_or_default();
+                process.peak_rss_kib =
+                    memory(&status, "VmHWM:").unwrap_or_default().max(process.peak_rss_kib);
+            }
             match process.child.try_wait()? {
                 Some(status) => process.code = Some(status.code().unwrap_or(-1)),
                 None => running = true,
