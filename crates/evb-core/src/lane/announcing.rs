@@ -126,7 +126,7 @@ fn ahead(lane: &OutgoingLane) -> u64 {
     lane.announced().saturating_sub(lane.granted())
 }
 
-/// How many of them are enough.
+/// How many of them are enough: a turn, if that is a small part of the lane, or all sources would be short of them at once.
 fn enough(lane: &OutgoingLane) -> u64 {
-    ENOUGH.max(lane.turn())
+    ENOUGH.max(lane.turn().min((lane.ready() - lane.committed()) / 8))
 }

@@ -141,10 +141,10 @@ proptest! {
     #[test]
     fn announcing_large_fragments_is_what_the_margin_is_for(lane in 0u64..100_000, udp: bool) {
         let announcing = |fragment| cost(1500, udp).announcing(Bytes::new(lane), fragment);
-        prop_assert_eq!([announcing(0), announcing(1540), announcing(64_016)], [Bytes::ZERO; 3]);
-        // Two of them in 216 bytes of the lane, less a 32nd.
-        let (two, margin) = (lane * 48 / 108, lane / 32);
-        prop_assert_eq!(announcing(108), Bytes::new(two - margin));
+        prop_assert_eq!([announcing(0), announcing(1152), announcing(64_016)], [Bytes::ZERO; 3]);
+        // Three times what announces 108 bytes of the lane each, less a 16th.
+        let (three, margin) = (lane * 72 / 108, lane / 16);
+        prop_assert_eq!(announcing(108), Bytes::new(three - margin));
     }
 
     #[test]
