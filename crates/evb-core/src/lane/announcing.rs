@@ -16,7 +16,10 @@ const WITHIN: Duration = Duration::from_millis(20);
 const DRAINS: u32 = 8;
 
 /// How many announced bytes that are not granted are enough at least, whatever a turn is.
-pub(crate) const ENOUGH: u64 = 3 << 10;
+pub(crate) const ENOUGH: u64 = 8 << 10;
+
+/// The same where a port is known to be shallow.
+const ENOUGH_FOR_A_PORT: u64 = 3 << 10;
 
 /// So few announcements do not wait on a stream: the port counts their packet like the smallest one.
 pub(crate) const FEW: usize = 4;
@@ -31,6 +34,8 @@ pub(crate) struct Announcing {
     within: Duration,
     /// This source's place among the others, in parts of 2¹⁶.
     part: u64,
+    /// Whether a full port is on the way, and its room to be spared.
+    spares_port: bool,
     wait: Option<Wait>,
 }
 
@@ -51,13 +56,14 @@ impl Announcing {
         // Multiples of the golden ratio, less whole ones, lie far apart, however many there are.
         let part = u64::from(source.number().wrapping_mul(40_503));
         let half = WITHIN.max(queue.saturating_mul(DRAINS)).min(most).as_nanos() as u64 / 2;
-        Self { within: Duration::from_nanos(half + (half >> 16) * part), part, wait: None }
+        let within = Duration::from_nanos(half + (half >> 16) * part);
+        Self { within, part, spares_port: !queue.is_zero(), wait: None }
     }
 
-    /// Whether the builder has little to grant on that lane: less than it took last. A builder that could take more would have
-    /// granted it.
-    pub(crate) fn is_short(lane: &OutgoingLane) -> bool {
-        ahead(lane) < enough(lane)
+    /// Whether the builder has little to grant on that lane: less than it took last, or twice that. A builder that could take more
+    /// would have granted it.
+    pub(crate) fn is_short(&self, lane: &OutgoingLane) -> bool {
+        ahead(lane) < self.enough(lane)
     }
 
     /// Whether what waits is to be announced now; so many or fewer never wait.
@@ -67,24 +73,25 @@ impl Announcing {
             self.wait = None;
             return false;
         }
-        let begin = || Wait {
+        let mut wait = self.wait.unwrap_or_else(|| Wait {
             until: now + self.within,
-            low: low(lane, self.part),
+            low: self.low(lane),
             is_over: false,
             // A packet full, or half of them, so that however many wait soon do not.
             left: waiting.saturating_sub(PACKETFUL).min(waiting / 2),
-        };
-        let wait = self.wait.get_or_insert_with(begin);
+        });
         wait.is_over |= wait.until <= now || ahead(lane) < wait.low;
-        waiting <= few || wait.is_over || Self::is_short(lane)
+        self.wait = Some(wait);
+        waiting <= few || wait.is_over || self.is_short(lane)
     }
 
     /// How many to announce now: those whose wait is over; before that, no more than the builder needs, or few.
     pub(crate) fn batch(&self, lane: &OutgoingLane, now: Instant) -> usize {
         let wait = self.wait.filter(|wait| wait.is_over || wait.until <= now);
         let over = wait.map_or(0, |wait| lane.unannounced().saturating_sub(wait.left));
-        let enough = enough(lane);
-        FEW.max(over).max(lane.unannounced_below(lane.granted().saturating_add(enough + enough / 4)))
+        let enough = self.enough(lane);
+        let wanted = if self.spares_port { enough + enough / 4 } else { 2 * enough };
+        FEW.max(over).max(lane.unannounced_below(lane.granted().saturating_add(wanted)))
     }
 
     /// Something was announced: when the wait is over for all that it was for, the others begin theirs.
@@ -108,25 +115,30 @@ impl Announcing {
     pub(crate) fn next(&self) -> Option<Instant> {
         self.wait.map(|wait| wait.until)
     }
-}
 
-/// Of the announced bytes that are not granted now, beyond those that are enough, so many are left when a source at that place
-/// ends its wait: builders serve all lanes alike, and so sources end theirs one after the other, whatever the rate is.
-fn low(lane: &OutgoingLane, part: u64) -> u64 {
-    let enough = enough(lane);
-    match ahead(lane).saturating_sub(enough) {
-        // It is short, or nearly: then it says what is needed, and no packet full.
-        0 => 0,
-        spare => enough + (spare >> 8) * (part >> 8),
+    /// Of the announced bytes that are not granted now, beyond those that are enough, so many are left when this source ends its
+    /// wait: builders serve all lanes alike, and so sources end theirs one after the other, whatever the rate is.
+    fn low(&self, lane: &OutgoingLane) -> u64 {
+        let enough = self.enough(lane);
+        match ahead(lane).saturating_sub(enough) {
+            spare if spare > 0 && self.spares_port => enough + (spare >> 8) * (self.part >> 8),
+            // It is short, or nearly: then it says what is needed, and no packet full.
+            _ => 0,
+        }
+    }
+
+    /// How many announced bytes that are not granted are enough: two turns. For a port, one, if that is a small part of the lane,
+    /// or all sources would be short of them at once.
+    fn enough(&self, lane: &OutgoingLane) -> u64 {
+        if self.spares_port {
+            ENOUGH_FOR_A_PORT.max(lane.turn().min((lane.ready() - lane.committed()) / 8))
+        } else {
+            ENOUGH.max(lane.turn().saturating_mul(2))
+        }
     }
 }
 
 /// How many announced bytes are not granted.
 fn ahead(lane: &OutgoingLane) -> u64 {
     lane.announced().saturating_sub(lane.granted())
-}
-
-/// How many of them are enough: a turn, if that is a small part of the lane, or all sources would be short of them at once.
-fn enough(lane: &OutgoingLane) -> u64 {
-    ENOUGH.max(lane.turn().min((lane.ready() - lane.committed()) / 8))
 }

@@ -189,7 +189,7 @@ impl OutgoingDatagrams {
         let is_due = self.announcing.is_due(lane, 0, now) || (self.is_repeating && lane.has_announcements());
         // Announcements are not charged to the port: where the builder has enough, one batch of a lane is under way at once.
         self.is_held =
-            !Announcing::is_short(lane) && !self.is_repeating && lane.announced() > self.acknowledged;
+            !self.announcing.is_short(lane) && !self.is_repeating && lane.announced() > self.acknowledged;
         (is_due && !self.is_held) || self.acknowledge_at.is_some_and(|at| at <= now)
     }
 

@@ -18,6 +18,11 @@ fn announcing(id: u16) -> Announcing {
     Announcing::new(SourceId::new(id), Duration::MAX, Duration::ZERO)
 }
 
+/// Towards a port that drains in a millisecond.
+fn sparing(id: u16) -> Announcing {
+    Announcing::new(SourceId::new(id), Duration::MAX, Duration::from_millis(1))
+}
+
 fn push(lane: &mut OutgoingLane, events: core::ops::RangeInclusive<u64>, size: usize) {
     for event in events {
         lane.append(Fragment::new(EventId::new(event), Timestamp::default(), vec![0; size]));
@@ -58,7 +63,7 @@ fn many_wait_only_while_the_builder_has_enough() {
 
 #[test]
 fn at_once_goes_what_the_builder_needs_and_the_rest_by_packets() {
-    let (mut lane, mut announcing) = (OutgoingLane::default(), announcing(3));
+    let (mut lane, mut announcing) = (OutgoingLane::default(), sparing(3));
     push(&mut lane, 1..=200, 1008);
     assert!(announcing.is_due(&lane, 0, at(0)));
     assert_eq!(announcing.batch(&lane, at(0)), 4, "3 KiB of lane, and a quarter");
@@ -89,7 +94,7 @@ fn at_once_goes_what_the_builder_needs_and_the_rest_by_packets() {
 #[test]
 fn waits_end_one_after_the_other_as_the_builder_grants() {
     let at_granted = |id: u16| {
-        let (mut lane, mut announcing) = (OutgoingLane::default(), announcing(id));
+        let (mut lane, mut announcing) = (OutgoingLane::default(), sparing(id));
         push(&mut lane, 1..=100, 1008);
         lane.announce(&mut BytesMut::new());
         push(&mut lane, 101..=150, 1008);
