@@ -44,7 +44,7 @@ pub struct SourceConfig {
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
     /// How long announcements may wait in full queues on their way, mostly that of a builder's port: its buffer over its rate; zero
-    /// if not known. Over datagrams, none is repeated before.
+    /// if not known. They keep a distance by it; over datagrams, none is repeated before.
     pub queue: Duration,
     /// What a packet takes of a switch port's buffer at least.
     pub cell: Bytes,

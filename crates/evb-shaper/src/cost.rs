@@ -45,8 +45,8 @@ pub const CELL: Bytes = Bytes::new(256);
 /// Each record's header, which goes in front of its lane bytes on a TCP connection.
 const RECORD: u64 = RECORD_HEADER as u64;
 
-/// What to leave room for with each fragment that is granted: an announcement, and twice as much again, since they come in bursts:
-/// with less, 64 sources of 200 B lose some in the simulator.
+/// What to leave room for with each fragment that is granted: an announcement, and twice as much again, since they come in bursts.
+/// With less, 64 sources of 200 B lose some in the simulator.
 const ANNOUNCED: u64 = ANNOUNCEMENT as u64 * 3;
 
 /// Up to this part of what is granted, announcements are what a port's margin of a tenth is for.
@@ -221,6 +221,11 @@ impl PacketCost {
         self.packet_buffer() * full + Bytes::new(last)
     }
 
+    /// Line bytes of the same.
+    pub fn line(&self, lane: Bytes) -> Bytes {
+        self.wire(lane + Bytes::new(self.record)).line
+    }
+
     /// Buffer bytes that announcing so many lane bytes takes, in fragments of that many, beyond what a port's margin is for. They come
     /// unasked: in a steady flow, as many are under way beside what is granted as that will have taken.
     pub fn announcing(&self, lane: Bytes, fragment: u64) -> Bytes {
@@ -228,9 +233,9 @@ impl PacketCost {
         Bytes::new(announced.saturating_sub(lane.count() / MARGIN))
     }
 
-    /// Line bytes of the same.
-    pub fn line(&self, lane: Bytes) -> Bytes {
-        self.wire(lane + Bytes::new(self.record)).line
+    /// What a grant of so many lane bytes is charged: its packets, and what announcing fragments of that many takes beside them.
+    pub fn grant(&self, lane: Bytes, fragment: u64) -> Bytes {
+        self.buffer(lane) + self.announcing(lane, fragment)
     }
 
     /// A train of that many lane bytes, and the announcements that leave with it.

@@ -76,10 +76,9 @@ impl Credit {
     /// The end of the lane's next chunk, and its charge.
     fn next_chunk(&self, demand: &LaneDemand) -> (u64, Bytes) {
         let length = self.config.chunk.count().min(demand.ready - demand.granted);
-        let (bytes, cost) = (Bytes::new(length), &self.config.cost);
-        let whole = cost.buffer(bytes) + cost.announcing(bytes, demand.fragment);
+        let cost = self.config.cost.grant(Bytes::new(length), demand.fragment);
         // Tiny fragments may cost more to announce than to send: a chunk goes nevertheless.
-        (demand.granted + length, whole.min(self.config.budget))
+        (demand.granted + length, cost.min(self.config.budget))
     }
 
     fn within_lane_limit(&self, charges: &Charges, lane: usize, cost: Bytes) -> bool {

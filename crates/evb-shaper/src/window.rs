@@ -42,11 +42,6 @@ impl Window {
             length => length,
         }
     }
-
-    fn charge(&self, length: u64, demand: &LaneDemand) -> Bytes {
-        let bytes = Bytes::new(length);
-        (self.cost.buffer(bytes) + self.cost.announcing(bytes, demand.fragment)).min(self.limit)
-    }
 }
 
 impl Rule for Window {
@@ -68,7 +63,8 @@ impl Rule for Window {
             }
             let end = demand.granted + length;
             self.next = (lane + 1) % lanes.len();
-            return Some(charges.give_next(lane, demand, end, self.charge(length, demand), now));
+            let cost = self.cost.grant(Bytes::new(length), demand.fragment).min(self.limit);
+            return Some(charges.give_next(lane, demand, end, cost, now));
         }
         None
     }

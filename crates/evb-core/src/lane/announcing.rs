@@ -45,9 +45,16 @@ struct Wait {
     until: Instant,
     /// Or until so few announced bytes are not granted.
     low: u64,
-    is_over: bool,
+    /// The builder has granted as much.
+    is_low: bool,
     /// How many may be left then, for the next wait.
     left: usize,
+}
+
+impl Wait {
+    fn is_over(&self, now: Instant) -> bool {
+        self.is_low || self.until <= now
+    }
 }
 
 impl Announcing {
@@ -76,18 +83,18 @@ impl Announcing {
         let mut wait = self.wait.unwrap_or_else(|| Wait {
             until: now + self.within,
             low: self.low(lane),
-            is_over: false,
+            is_low: false,
             // A packet full, or half of them, so that however many wait soon do not.
             left: waiting.saturating_sub(PACKETFUL).min(waiting / 2),
         });
-        wait.is_over |= wait.until <= now || ahead(lane) < wait.low;
+        wait.is_low |= ahead(lane) < wait.low;
         self.wait = Some(wait);
-        waiting <= few || wait.is_over || self.is_short(lane)
+        waiting <= few || wait.is_over(now) || self.is_short(lane)
     }
 
     /// How many to announce now: those whose wait is over; before that, no more than the builder needs, or few.
     pub(crate) fn batch(&self, lane: &OutgoingLane, now: Instant) -> usize {
-        let wait = self.wait.filter(|wait| wait.is_over || wait.until <= now);
+        let wait = self.wait.filter(|wait| wait.is_over(now));
         let over = wait.map_or(0, |wait| lane.unannounced().saturating_sub(wait.left));
         let enough = self.enough(lane);
         let wanted = if self.spares_port { enough + enough / 4 } else { 2 * enough };
@@ -97,8 +104,7 @@ impl Announcing {
     /// Something was announced: when the wait is over for all that it was for, the others begin theirs.
     pub(crate) fn note(&mut self, lane: &OutgoingLane, now: Instant) {
         let left = lane.unannounced();
-        let is_over = |wait: &Wait| wait.is_over || wait.until <= now;
-        self.wait = self.wait.filter(|wait| left > 0 && (!is_over(wait) || left > wait.left));
+        self.wait = self.wait.filter(|wait| left > 0 && (!wait.is_over(now) || left > wait.left));
     }
 
     /// The lane is over.
@@ -108,7 +114,7 @@ impl Announcing {
 
     /// Not before `until`.
     pub(crate) fn put_off(&mut self, until: Instant) {
-        self.wait = self.wait.map(|wait| Wait { until: until.max(wait.until), is_over: false, ..wait });
+        self.wait = self.wait.map(|wait| Wait { until: until.max(wait.until), is_low: false, ..wait });
     }
 
     /// When the wait is over, if something waits.
