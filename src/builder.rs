@@ -70,7 +70,14 @@ pub struct BuilderConfig {
     pub beats: Beats,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
+    /// Whether its thread goes before others of its core, if the system permits it ([`host::take_precedence`]); `None`: where
+    /// [`Self::queue`] is known and empties within [`URGENT`]. Its sink's thread does not.
+    pub precedence: Option<bool>,
 }
+
+/// A port whose queue empties in less falls idle while the builder, whose grants fill it, waits for others to leave its core:
+/// a time slice of Linux is some 3 ms (`sysctl_sched_base_slice`, kernel/sched/fair.c).
+pub const URGENT: Duration = Duration::from_millis(5);
 
 impl BuilderConfig {
     /// With defaults: any port of loopback, credit with a budget of megabytes, 30 s to start, and as long for a sink in trouble.
@@ -93,7 +100,13 @@ impl BuilderConfig {
             give_up: Duration::from_secs(30),
             beats: Beats::default(),
             core: None,
+            precedence: None,
         }
+    }
+
+    /// Whether its thread is to go before others.
+    fn is_urgent(&self) -> bool {
+        self.precedence.unwrap_or(self.queue > Duration::ZERO && self.queue < URGENT)
     }
 }
 

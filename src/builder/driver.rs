@@ -21,6 +21,7 @@ use evb_core::{
 use evb_net::{
     clock,
     handshake::{Channel, RefusalLog},
+    host,
     lane::{
         LaneEnd,
         datagrams::{draw_connection, round_trip},
@@ -76,6 +77,12 @@ pub(super) async fn run<S: Sink>(
     let registration = (registration, registered);
     let mut driver = Driver::new(&config, blueprint, listener, registration, stage, stop)?;
     driver.handle_roster(&roster)?;
+    // Not before the sink's thread runs, which would inherit it.
+    if config.is_urgent()
+        && let Err(error) = host::take_precedence()
+    {
+        tracing::info!(builder = %config.id, %error, "no precedence over other programs: allow nice {}", host::PRECEDENCE);
+    }
     let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
     let lost = open_here(&driver.core, driver.at_sink);
     if matches!(outcome, Err(RoleError::Abandoned { .. })) && lost > 0 {

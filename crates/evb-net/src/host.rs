@@ -34,6 +34,19 @@ pub fn pin_to_core(core: usize) -> std::io::Result<()> {
     crate::sys_cpu::pin_to_core(core)
 }
 
+/// The `nice` value of threads that go before others, and still leave them a tenth of the core: the kernel weighs -10 as nine
+/// times 0 (`sched_prio_to_weight`, kernel/sched/core.c).
+pub const PRECEDENCE: i32 = -10;
+
+/// Lets the scheduler put the calling thread before the others of its core that have no precedence themselves; threads that it
+/// starts afterwards, too. Needs `CAP_SYS_NICE`, or a limit that allows [`PRECEDENCE`] (`LimitNICE=` of a unit, `ulimit -e 30`).
+///
+/// # Errors
+/// The system's: mostly that it is not permitted.
+pub fn take_precedence() -> std::io::Result<()> {
+    crate::sys_cpu::set_nice(PRECEDENCE)
+}
+
 /// Puts the calling thread before all that are not real-time themselves (`SCHED_FIFO`, in the middle of its priorities): the
 /// scheduler then wakes it at once. It must sleep most of its time, or others starve. Needs `CAP_SYS_NICE` or a limit
 /// (`ulimit -r`).

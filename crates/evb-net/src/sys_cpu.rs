@@ -1,4 +1,4 @@
-//! Where and when threads run: `sched_setaffinity(2)`, `sched_setscheduler(2)`.
+//! Where and when threads run: `sched_setaffinity(2)`, `sched_setscheduler(2)`, `setpriority(2)`.
 
 use std::io;
 
@@ -35,5 +35,19 @@ pub(crate) fn schedule_real_time(priority: i32) -> io::Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn schedule_real_time(_priority: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Weighs the calling thread against others, -20 (most) to 19.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: takes numbers alone; 0 is this thread, not its process (setpriority(2), "C library/kernel differences").
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn set_nice(_nice: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -32,6 +32,8 @@ pub struct BuilderEntry {
     pub give_up: Duration,
     /// The processor core that it runs on; `None`: any.
     pub core: Option<usize>,
+    /// Whether it goes before other programs there; `None`: if its port empties quickly.
+    pub precedence: Option<bool>,
 }
 
 impl BuilderEntry {
@@ -101,6 +103,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
     let memory = section.some_bytes("memory");
     let give_up = section.duration("give_up").unwrap_or(GIVE_UP);
     let core = core(&mut section);
+    let precedence = section.flag("precedence");
     section.finish();
     let (listen, sink, filter) = (listen?, sink?, filter?);
     Some(BuilderEntry {
@@ -114,6 +117,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
         memory,
         give_up,
         core,
+        precedence,
     })
 }
 

@@ -126,6 +126,7 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
         control: control_class(config),
         give_up: entry.give_up,
         core: entry.core,
+        precedence: entry.precedence,
         ..BuilderConfig::new(entry.id, supervisor_address(config))
     }
 }

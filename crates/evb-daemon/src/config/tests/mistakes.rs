@@ -1,7 +1,7 @@
 use super::bad;
 
 /// Each mistake, the line it is on, and what its message must say.
-const MISTAKES: [(&str, usize, &[&str]); 45] = [
+const MISTAKES: [(&str, usize, &[&str]); 46] = [
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
@@ -73,6 +73,11 @@ const MISTAKES: [(&str, usize, &[&str]); 45] = [
     ),
     ("[[source]]\nid = 1\ninput = \"generator\"\n", 3, &["is text, not a table"]),
     ("[[source]]\nid = 1\nids = \"1-2\"\n", 3, &["both `id` and `ids`"]),
+    (
+        "[[builder]]\nid = 1\nprecedence = -10\nlisten = \"127.0.0.1:7000\"\nsink = \"null\"\n",
+        3,
+        &["not true or false"],
+    ),
     ("[[builder]]\nid = 1\nlisten = \"127.0.0.1:{ip}\"\nsink = \"null\"\n", 3, &["`{ip}` is no sum"]),
     (
         "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7000\"\nsink = \"null\"\n",

@@ -1,0 +1,66 @@
+//! Which threads of a process go before others of their core.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::{collections::BTreeMap, fs, time::Duration};
+
+use evb::{
+    builder::{Builder, BuilderConfig, URGENT},
+    id::{BuilderId, SourceId},
+    sink::ChannelSink,
+    source::{Source, SourceConfig},
+    supervisor::SupervisorConfig,
+};
+use evb_net::host::{PRECEDENCE, take_precedence};
+use support::{Numbers, System, plan};
+
+#[tokio::test]
+async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_not() {
+    let permitted = std::thread::spawn(take_precedence).join().expect("it does not panic");
+    let quick = URGENT - Duration::from_nanos(1);
+    let builders =
+        [(quick, None), (URGENT, None), (Duration::ZERO, None), (quick, Some(false)), (URGENT, Some(true))];
+    let mut system = System::lead(SupervisorConfig::new("127.0.0.1:0", plan(1, 5, 1000))).await;
+    for (id, (queue, precedence)) in (1..).map(BuilderId::new).zip(builders) {
+        let (sink, events) = ChannelSink::new(4);
+        let config = BuilderConfig { queue, precedence, ..BuilderConfig::new(id, &system.address) };
+        system.builders.push(Builder::connect(config, sink).await.expect("the builder joins"));
+        system.events.push(events);
+    }
+    let source = SourceConfig::new(SourceId::new(1), &system.address);
+    let readout = Numbers { source: SourceId::new(1), length: 100 };
+    system.sources.push(Source::on_demand(source, readout).await.expect("the source joins"));
+    for events in &mut system.events {
+        events.recv().await.expect("an event: the builder is at work, and has more than its sink takes");
+    }
+    let nice = nice_by_thread();
+    let of = |name: &str| nice.get(name).copied().expect("it is at work");
+    let own = of_this_thread();
+    let urgent = if permitted.is_ok() { PRECEDENCE } else { own };
+    assert_eq!([1, 2, 3, 4, 5].map(|id| of(&format!("builder {id}"))), [urgent, own, own, own, urgent]);
+    assert_eq!([1, 2, 3, 4, 5].map(|id| of(&format!("sink {id}"))), [own; 5]);
+    if let Err(error) = permitted {
+        println!("skipped that they have it: {error}");
+    }
+    system.finish().await;
+}
+
+/// What `nice` each thread of this process has, by its name.
+fn nice_by_thread() -> BTreeMap<String, i32> {
+    let threads = fs::read_dir("/proc/self/task").expect("Linux has it");
+    let stats = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+    stats.filter_map(|stat| nice(&stat)).collect()
+}
+
+fn of_this_thread() -> i32 {
+    let stat = fs::read_to_string("/proc/thread-self/stat").expect("Linux has it");
+    nice(&stat).expect("as proc(5) has it").1
+}
+
+/// Name and `nice` of a line as proc(5) describes it: the 19th field, of which the second is the name in brackets.
+fn nice(stat: &str) -> Option<(String, i32)> {
+    let (head, tail) = stat.rsplit_once(") ")?;
+    let name = head.split_once(" (")?.1.to_owned();
+    Some((name, tail.split(' ').nth(19 - 3)?.parse().ok()?))
+}
