@@ -75,6 +75,8 @@ struct Lane {
     granted: u64,
     committed: u64,
     connected: bool,
+    /// How far a piece reached that was refused: what is in front of its fault may have been taken.
+    refused: u64,
     /// Some of its bytes were not those of `content`.
     garbled: bool,
 }
@@ -204,6 +206,7 @@ impl Bench {
             "{held:?} after {lane:?}"
         );
         lane.received = held.received;
+        lane.refused = 0;
         lane.granted = held.received;
         lane.connected = true;
     }
@@ -281,7 +284,9 @@ impl Bench {
                     piece
                 }
             };
-            self.lanes[lane].received += if result.is_ok() { count as u64 } else { 0 };
+            let Lane { received, refused, .. } = &mut self.lanes[lane];
+            let reached = *received + count as u64;
+            *(if result.is_ok() { received } else { refused }) = reached;
             rest = &rest[count..];
         }
         self.refuse(lane, result);
@@ -346,12 +351,13 @@ impl Bench {
                     lane.granted = end;
                 }
                 RecordHeader::Commit { offset, .. } => {
-                    assert!((lane.committed..=lane.received).contains(&offset), "committed {offset}");
+                    let taken = lane.received.max(lane.refused);
+                    assert!((lane.committed..=taken).contains(&offset), "committed {offset}");
                     lane.committed = offset;
                     let mut above = offset;
                     for range in body.as_chunks::<COMMIT_RANGE>().0 {
                         let range = decode_range(range).expect("a range of our own");
-                        assert!(above <= range.start && range.end <= lane.received, "committed {range:?}");
+                        assert!(above <= range.start && range.end <= taken, "committed {range:?}");
                         above = range.end;
                     }
                 }
