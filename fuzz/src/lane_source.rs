@@ -65,7 +65,7 @@ struct Lane {
     sent: u64,
     granted: u64,
     committed: u64,
-    /// The end of the highest committed range.
+    /// Below it lies all that the source may have forgotten: whole fragments within commits.
     settled: u64,
     connected: bool,
 }
@@ -220,7 +220,7 @@ impl Bench {
             let highest = ranges.iter().map(|range| range.end).max().unwrap_or(0).max(offset);
             assert!(highest <= model.sent, "what was not sent is committed");
             model.committed = model.committed.max(offset);
-            model.settled = model.settled.max(highest);
+            model.settle(ranges);
         } else {
             self.break_off(lane);
         }
@@ -323,6 +323,16 @@ impl Lane {
         self.bounds.retain(|bound| *bound <= announced);
         self.sent = received;
         self.granted = received;
+    }
+
+    /// Ranges are committed: a fragment that one covers in part is kept whole.
+    fn settle(&mut self, ranges: &[Range<u64>]) {
+        let covers = |range: &Range<u64>, start: u64, end: u64| range.start <= start && end <= range.end;
+        let fragments = self.bounds.windows(2).map(|bounds| (bounds[0], bounds[1]));
+        let forgotten =
+            fragments.filter(|(start, end)| ranges.iter().any(|range| covers(range, *start, *end)));
+        let highest = forgotten.map(|(_, end)| end).max().unwrap_or(0);
+        self.settled = self.settled.max(self.committed).max(highest);
     }
 
     /// The payload of the announced fragment that begins there.

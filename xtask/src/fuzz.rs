@@ -25,8 +25,6 @@ const TARGETS: &str = "fuzz/fuzz_targets";
 const MEMORY: u32 = 1024;
 /// No input takes longer, in seconds: one that does is a finding.
 const LONGEST: u32 = 20;
-/// What is shown of a run that found something.
-const TAIL: usize = 40;
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {
@@ -90,8 +88,7 @@ fn passes(root: &Path, args: &FuzzArgs, target: &str) -> Result<bool> {
     let (outcome, log) = run_one(root, args, target)?;
     let mut said = format!("{target:<16} {outcome}");
     if !outcome.passed {
-        let lines: Vec<&str> = log.lines().collect();
-        said = [&[said.as_str()], &lines[lines.len().saturating_sub(TAIL)..]].concat().join("\n");
+        said = [said, outcome::finding(&log)].join("\n");
     }
     println!("{said}");
     Ok(outcome.passed)

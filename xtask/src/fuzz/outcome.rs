@@ -35,6 +35,35 @@ impl Outcome {
     }
 }
 
+/// Lines after one that matters, which belong to it.
+const WITH: [(&str, usize); 5] = [
+    ("panicked at", 2),
+    ("ERROR: libFuzzer", 0),
+    ("Base64: ", 0),
+    ("Output of `std::fmt::Debug`", SHOWN),
+    ("cargo fuzz run", 0),
+];
+/// Of a log without any of these, and of an input, as many lines as are read.
+const SHOWN: usize = 40;
+
+/// What of a log says what was found: the reason, the input in a form that outlives the machine, and how to try it again.
+pub(crate) fn finding(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let mut shown: Vec<&str> = Vec::new();
+    let mut until = 0;
+    for (number, line) in lines.iter().enumerate() {
+        let marked = WITH.iter().find(|(mark, _)| line.contains(mark));
+        until = marked.map_or(until, |(_, more)| number + 1 + more);
+        if number < until {
+            shown.push(line);
+        }
+    }
+    if shown.is_empty() {
+        shown.extend(&lines[lines.len().saturating_sub(SHOWN)..]);
+    }
+    shown.join("\n")
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |number: Option<u64>| number.map_or_else(|| "–".to_owned(), |number| number.to_string());

@@ -27,6 +27,30 @@ fn a_target_that_says_nothing_has_not_passed_in_silence() {
 }
 
 #[test]
+fn a_finding_says_why_on_which_input_and_how_to_try_it_again() {
+    let log = [
+        "#2\tINITED cov: 61",
+        "thread '<unnamed>' panicked at src/records.rs:9:5:",
+        "assertion failed: length < 3",
+        "note: run with `RUST_BACKTRACE=1`",
+        "==7== ERROR: libFuzzer: deadly signal",
+        "    #0 in main",
+        "Base64: AAE=",
+        "Output of `std::fmt::Debug`:",
+        "\t[0, 1]",
+        "Reproduce with:",
+        "\tcargo fuzz run records artifacts/records/crash-1",
+        "   9: _start",
+    ];
+    let said = outcome::finding(&log.join("\n"));
+    for wanted in ["length < 3", "deadly signal", "AAE=", "[0, 1]", "records/crash-1"] {
+        assert!(said.contains(wanted), "{wanted} is not in {said}");
+    }
+    assert!(!said.contains("INITED") && !said.contains("_start"), "{said}");
+    assert_eq!(outcome::finding("error: no such target"), "error: no such target");
+}
+
+#[test]
 fn every_target_is_built_and_has_its_part_of_the_library() {
     let root = repo::root();
     let manifest = fs::read_to_string(root.join("fuzz/Cargo.toml")).unwrap();
