@@ -327,12 +327,14 @@ impl Lane {
 
     /// Ranges are committed: a fragment that one covers in part is kept whole.
     fn settle(&mut self, ranges: &[Range<u64>]) {
-        let covers = |range: &Range<u64>, start: u64, end: u64| range.start <= start && end <= range.end;
-        let fragments = self.bounds.windows(2).map(|bounds| (bounds[0], bounds[1]));
-        let forgotten =
-            fragments.filter(|(start, end)| ranges.iter().any(|range| covers(range, *start, *end)));
-        let highest = forgotten.map(|(_, end)| end).max().unwrap_or(0);
-        self.settled = self.settled.max(self.committed).max(highest);
+        self.settled = self.settled.max(self.committed);
+        for range in ranges {
+            let first = self.bounds.partition_point(|bound| *bound < range.start);
+            let behind = self.bounds.partition_point(|bound| *bound <= range.end);
+            if first + 1 < behind {
+                self.settled = self.settled.max(self.bounds[behind - 1]);
+            }
+        }
     }
 
     /// The payload of the announced fragment that begins there.
