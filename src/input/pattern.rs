@@ -24,6 +24,10 @@ const MAGIC: u32 = u32::from_le_bytes(*b"evbG");
 
 /// Bytes that are taken from one place of the template; few enough to be in the nearest cache for the checksum.
 const PIECE: usize = 32 * 1024;
+/// Bytes that are copied at once. What is copied to is seldom in a cache, and `memmove` of glibc copies more than that by the
+/// processor's own string instruction, which takes 1.3 times as long there where the two ends are not aligned to each other
+/// (measured on Zen 4, 64 MB written from 32 KB: 85 against 65 ms per GB).
+const COPIED: usize = 2048;
 /// Places in the template where a piece can begin.
 const PLACES: usize = 64 * 1024;
 /// How far the place moves from piece to piece; odd, so that it comes round only after all.
@@ -71,7 +75,7 @@ impl Pattern {
         checksum.update(&self.stamp);
         for piece in self.pieces(length) {
             let begin = payload.len();
-            payload.put_slice(piece);
+            piece.chunks(COPIED).for_each(|bytes| payload.put_slice(bytes));
             checksum.update(&payload[begin..]);
         }
         checksum.take()
