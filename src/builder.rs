@@ -32,6 +32,10 @@ use crate::{
     sink::Sink,
 };
 
+/// A port whose queue empties in less falls idle while the builder, whose grants fill it, waits for others to leave its core:
+/// a time slice of Linux is some 3 ms (`sysctl_sched_base_slice`, kernel/sched/fair.c).
+pub const URGENT: Duration = Duration::from_millis(5);
+
 /// What a builder has to know; the rest comes from the supervisor.
 #[derive(Clone, Debug)]
 pub struct BuilderConfig {
@@ -74,10 +78,6 @@ pub struct BuilderConfig {
     /// [`Self::queue`] is known and empties within [`URGENT`]. Its sink's thread does not.
     pub precedence: Option<bool>,
 }
-
-/// A port whose queue empties in less falls idle while the builder, whose grants fill it, waits for others to leave its core:
-/// a time slice of Linux is some 3 ms (`sysctl_sched_base_slice`, kernel/sched/fair.c).
-pub const URGENT: Duration = Duration::from_millis(5);
 
 impl BuilderConfig {
     /// With defaults: any port of loopback, credit with a budget of megabytes, 30 s to start, and as long for a sink in trouble.

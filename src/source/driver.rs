@@ -341,7 +341,9 @@ impl Driver {
     /// Has readout make what it promised for these lane bytes.
     fn make_promised(&mut self, lane: usize, range: &Range<u64>) {
         let Some(readout) = &mut self.readout else { return };
-        while let Some((offset, event)) = self.core.unmade(lane, range) {
+        let mut rest = range.clone();
+        while let Some((offset, event)) = self.core.unmade(lane, &rest) {
+            rest.start = offset;
             let fragment = readout.fragment(event);
             if fragment.is_none() {
                 tracing::error!(

@@ -69,19 +69,25 @@ impl Intake {
         if event.number() >= first.number().saturating_add(evb_core::source::MAX_AHEAD) {
             return Err(Refused::TooFarAhead { event, first }.into());
         }
-        let mut permits = 0;
+        let mut backlog = None;
         if event >= first {
             let mut undecided = self.undecided.clone();
             tokio::select! {
                 biased;
-                permit = self.permits.acquire_many(cost(size)) => {
-                    permit.map_err(|_| PushError::Ended)?.forget();
-                    permits = cost(size);
+                permits = self.permits.acquire_many(cost(size)) => {
+                    backlog = Some(permits.map_err(|_| PushError::Ended)?);
                 }
                 decided = undecided.wait_for(|first| event < *first) => drop(decided.map_err(|_| PushError::Ended)?),
             }
         }
-        self.fragments.send(Pushed { fragment, permits }).await.map_err(|_| PushError::Ended)
+        // Who gives up here, gives back what it had of the backlog.
+        let place = self.fragments.reserve().await.map_err(|_| PushError::Ended)?;
+        let permits = backlog.map_or(0, |permits| {
+            permits.forget();
+            cost(size)
+        });
+        place.send(Pushed { fragment, permits });
+        Ok(())
     }
 
     pub(super) fn push_blocking(&self, fragment: Fragment) -> Result<(), PushError> {
@@ -115,3 +121,6 @@ impl Outlet {
         self.permits.add_permits(free as usize);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -344,6 +344,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     fn finish_if_over(&mut self, slot: usize, now: Instant) {
         if !self.slots[slot].is_over() {
+            self.resume_deadline(slot, now);
             return;
         }
         let assembly = &mut self.slots[slot];

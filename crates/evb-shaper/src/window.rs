@@ -54,7 +54,7 @@ impl Rule for Window {
                 continue;
             }
             let free = self.limit.saturating_sub(charges.of_lane(lane));
-            let within = (demand.received + self.window.count()).saturating_sub(demand.granted);
+            let within = demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
             let length = self.affordable(free, demand).count().min(within).min(wanted);
             // No crumbs: wait until half of the window is free, or the whole rest fits (RFC 1122, §4.2.3.3).
             let crumb = length < wanted && free < self.limit / 2;

@@ -26,6 +26,8 @@ pub(super) struct Assembly {
     pub(super) assigned: Option<Assigned>,
     /// Until when what is not announced is waited for, once assigned.
     pub(super) deadline: Instant,
+    /// That has passed while a source was awaited.
+    pub(super) overdue: bool,
     pub(super) announced: SourceSet,
     pub(super) arrived: SourceSet,
     /// Sources that nobody waits for any more.

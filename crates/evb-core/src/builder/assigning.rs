@@ -111,8 +111,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
             let Some(slot) = self.table.slot(event) else { continue };
             let assembly = &mut self.slots[slot];
             let (State::Open, Some(assigned)) = (assembly.state, assembly.assigned) else { continue };
-            let is_put_off = assembly.deadline != deadline;
-            if is_put_off || !assembly.awaits().intersection(&self.rosters.awaited()).is_empty() {
+            if assembly.deadline != deadline {
+                continue;
+            }
+            if !assembly.awaits().intersection(&self.rosters.awaited()).is_empty() {
+                assembly.overdue = true;
                 continue;
             }
             let silent = assigned.expected.without(&assembly.announced);
@@ -121,11 +124,22 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
+    /// Something has changed for an event that is not over: where its deadline passed meanwhile, and none of those that it waits
+    /// for is awaited any more, whoever else keeps silent has another one (docs/protocol.md RUN-36).
+    pub(super) fn resume_deadline(&mut self, slot: usize, now: Instant) {
+        let assembly = &self.slots[slot];
+        let is_overdue = assembly.state == State::Open && assembly.overdue;
+        if is_overdue && assembly.awaits().intersection(&self.rosters.awaited()).is_empty() {
+            self.put_off(slot, now);
+        }
+    }
+
     /// The event's deadline begins anew.
     pub(super) fn put_off(&mut self, slot: usize, now: Instant) {
         let deadline = now + self.config.deadline;
         let assembly = &mut self.slots[slot];
         assembly.deadline = deadline;
+        assembly.overdue = false;
         self.deadlines.push_back((deadline, assembly.event));
         if self.deadlines.len() > 2 * self.config.slots {
             let (table, slots) = (&self.table, &self.slots);

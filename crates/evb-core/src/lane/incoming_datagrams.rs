@@ -112,7 +112,10 @@ impl IncomingDatagrams {
     /// Datagrams of this association came: so many in sequence, the first with this header.
     pub(crate) fn handle_header(&mut self, header: &DatagramHeader, count: u32, now: Instant) {
         self.segments += u64::from(count);
-        self.is_met = true;
+        if !core::mem::replace(&mut self.is_met, true) {
+            // Until now the source may have looked for a path, and that takes its time.
+            self.unheard_since = self.unheard.map(|_| now);
+        }
         (0..count).for_each(|later| self.count(header.sequence.wrapping_add(later)));
         let is_heard = |sequence: u32| !is_after(sequence, header.heard);
         while let Some((sequence, sent)) = self.permits.pop_front_if(|(sequence, _)| is_heard(*sequence)) {
@@ -153,7 +156,8 @@ impl IncomingDatagrams {
     /// Whether what was asked for does not come, or what is said is not heard, for so long that the path must be gone
     /// (docs/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
-        let since = earlier(self.recovery.waiting_since(), self.unheard_since);
+        let unheard_since = self.unheard_since.filter(|_| self.is_met);
+        let since = earlier(self.recovery.waiting_since(), unheard_since);
         since.is_some_and(|since| now.since(since) >= SILENCE)
     }
 

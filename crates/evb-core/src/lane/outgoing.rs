@@ -443,8 +443,8 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// Where the next announcement begins.
-    fn announced_next(&self) -> u64 {
+    /// Where the next announcement begins: below what is announced while some are made again.
+    pub(crate) fn announced_next(&self) -> u64 {
         self.held.get(self.index(self.next_announcement)).map_or(self.ready, |held| held.start)
     }
 

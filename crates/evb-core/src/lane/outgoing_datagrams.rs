@@ -138,11 +138,15 @@ impl OutgoingDatagrams {
             // (Karn's algorithm: RFC 6298, §3 and §5.7).
             self.failures = 0;
         }
-        if offset > self.acknowledged {
-            self.acknowledged = offset;
-            self.unanswered_since = (lane.announced() > offset).then_some(now);
-            self.repeat_at = (lane.announced() > offset)
-                .then(|| now + self.round_trip.timeout(self.failures) + ANSWER_WITHIN);
+        let is_news = offset > self.acknowledged;
+        self.acknowledged = self.acknowledged.max(offset);
+        if offset >= lane.announced() {
+            // Also if it says nothing new: something may have been announced anew that had been known already.
+            self.unanswered_since = None;
+            self.repeat_at = None;
+        } else if is_news {
+            self.unanswered_since = Some(now);
+            self.repeat_at = Some(now + self.round_trip.timeout(self.failures) + ANSWER_WITHIN);
         }
     }
 
@@ -169,6 +173,7 @@ impl OutgoingDatagrams {
 
     /// The builder says that it lacks announcements.
     pub(crate) fn handle_missing(&mut self) {
+        self.timed = None;
         self.is_repeating = true;
     }
 
@@ -188,8 +193,7 @@ impl OutgoingDatagrams {
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, now: Instant) -> bool {
         let is_due = self.announcing.is_due(lane, 0, now) || (self.is_repeating && lane.has_announcements());
         // Announcements are not charged to the port: where the builder has enough, one batch of a lane is under way at once.
-        self.is_held =
-            !self.announcing.is_short(lane) && !self.is_repeating && lane.announced() > self.acknowledged;
+        self.is_held = !self.announcing.is_short(lane) && lane.announced_next() > self.acknowledged;
         (is_due && !self.is_held) || self.acknowledge_at.is_some_and(|at| at <= now)
     }
 
@@ -211,12 +215,13 @@ impl OutgoingDatagrams {
             self.announcing.note(lane, now);
             self.unanswered_since.get_or_insert(now);
             // Which of two transmissions is answered, nobody knows.
-            if !core::mem::take(&mut self.is_repeating) {
+            if !self.is_repeating {
                 self.timed.get_or_insert_with(|| (lane.announced(), now));
             }
             let patience = self.round_trip.timeout(self.failures) + ANSWER_WITHIN;
             self.repeat_at.get_or_insert(now + patience);
         }
+        self.is_repeating &= lane.announced_next() < lane.announced();
         let header = self.sealing(DatagramKind::Records, 0, lane).header(0, 0);
         let header = header.seal([&into[start + DATAGRAM_HEADER..]]);
         into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);

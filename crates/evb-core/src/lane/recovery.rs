@@ -199,10 +199,11 @@ impl Recovery {
         self.lost.remove(range);
         let heard = header.heard;
         let waited_for = match header.request {
-            // A source that never heard of the first permission answers a request with a first transmission.
+            // A source that never heard of the first permission answers a request with a first transmission, and one segment may
+            // have both.
             0 => {
-                self.account_first(range, now, &mut accounted)
-                    || self.account_again(range, |of| !is_after_request(of, heard), now, &mut accounted)
+                let is_first = self.account_first(range, now, &mut accounted);
+                self.account_again(range, |of| !is_after_request(of, heard), now, &mut accounted) || is_first
             }
             request => self.account_again(range, |of| of == request, now, &mut accounted),
         };

@@ -171,6 +171,39 @@ fn events_wait_for_an_awaited_source_and_their_deadline_begins_anew() {
     assert_eq!(bench.events[1].missing, [SourceId::new(2)]);
 }
 
+/// docs/protocol.md RUN-36: who was awaited can be there, damaged, or given up, before the roster says that it is up.
+#[test]
+fn who_keeps_silent_beside_an_awaited_source_has_a_deadline_when_it_is_there() {
+    let late = DEADLINE.as_millis() as u64 * 100;
+    for comes in ["early", "damaged", "never"] {
+        let mut bench = Bench::new(3, 4);
+        bench.assign(&[1], at(0));
+        bench.send(0, 1, b"here", at(1));
+        bench.core.handle_roster(2, set(&[0, 1]), set(&[2]), at(2));
+        bench.core.handle_timeout(at(late));
+        bench.poll(at(late));
+        assert!(bench.events.is_empty(), "source 3 is awaited, source 2 keeps silent");
+        match comes {
+            "early" => bench.send(2, 1, b"early", at(late)),
+            "damaged" => {
+                let mut bytes = on_the_lane(1, b"early");
+                *bytes.last_mut().unwrap() ^= 1;
+                bench.announce(2, 1, 5, at(late));
+                bench.data(2, &bytes, at(late)).unwrap();
+            }
+            _ => drop(bench.core.handle_roster(3, set(&[0, 1]), set(&[]), at(late))),
+        }
+        let over = late + DEADLINE.as_millis() as u64;
+        bench.core.handle_timeout(at(over - 1));
+        bench.poll(at(over - 1));
+        assert!(bench.events.is_empty(), "{comes}: the deadline begins anew");
+        bench.core.handle_timeout(at(over));
+        bench.poll(at(over));
+        let missing: Vec<u16> = bench.events[0].missing.iter().map(|source| source.number()).collect();
+        assert_eq!(missing, if comes == "early" { vec![2] } else { vec![2, 3] }, "{comes}");
+    }
+}
+
 #[test]
 fn who_is_waited_for_no_more_is_given_up() {
     let mut bench = Bench::new(2, 4);

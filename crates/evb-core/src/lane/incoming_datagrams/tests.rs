@@ -163,6 +163,18 @@ fn what_was_not_heard_is_said_again_ever_more_rarely() {
     assert_eq!(datagrams.next_timeout(), Some(now + RoundTrip::INITIAL + ACKNOWLEDGE_WITHIN));
 }
 
+/// Each size that is in vain takes it a while, and long paths make that long.
+#[test]
+fn a_source_that_looks_for_a_path_is_not_silent() {
+    let (mut datagrams, mut lane) = (datagrams(), lane());
+    let second = 1_000_000;
+    write(&mut datagrams, &mut lane, at(0));
+    assert!(!datagrams.is_silent(at(60 * second)));
+    datagrams.handle_header(&from_source(DatagramKind::Records, 1, 0), 1, at(60 * second));
+    assert!(!datagrams.is_silent(at(64 * second)));
+    assert!(datagrams.is_silent(at(65 * second)), "it has one now, and hears nothing");
+}
+
 #[test]
 fn a_path_is_not_gone_because_the_last_datagram_is_always_under_way() {
     let (mut datagrams, mut lane) = (datagrams(), lane());

@@ -126,6 +126,56 @@ fn where_the_builder_has_enough_one_batch_is_under_way() {
     assert!(datagrams.is_due(&lane, repeat_at), "the rest follows the answer: its wait is over");
 }
 
+/// One batch for each answer, and none waits for a timer.
+#[test]
+fn what_was_lost_of_many_announcements_goes_again_as_answers_come() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(0, 16));
+    append(&mut lane, 5 * datagrams.batch as u64, 600);
+    while lane.has_announcements() {
+        write(&mut datagrams, &mut lane, at(0));
+    }
+    let lost = datagrams.next_timeout().unwrap();
+    assert!(datagrams.is_repeat_due(lost));
+    lane.reannounce(0).unwrap();
+    let mut batches = 0;
+    while lane.announced_next() < lane.announced() {
+        assert!(datagrams.is_due(&lane, lost), "batch {batches} is answered");
+        write(&mut datagrams, &mut lane, lost);
+        assert!(!datagrams.is_due(&lane, lost), "one at a time: the builder has enough");
+        datagrams.handle_announced(lane.announced_next(), &lane, lost);
+        batches += 1;
+    }
+    assert_eq!(batches, 5);
+    assert_eq!(datagrams.failures, 1, "answers to what was repeated are no round trips");
+}
+
+/// It had been rewound to be announced anew when the answer to the first announcement came.
+#[test]
+fn what_the_builder_has_acknowledged_is_not_waited_for_once_more() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(2, 100));
+    write(&mut datagrams, &mut lane, at(0));
+    let due = datagrams.next_timeout().unwrap();
+    assert!(datagrams.is_repeat_due(due));
+    lane.reannounce(0).unwrap();
+    datagrams.handle_announced(200, &lane, due);
+    write(&mut datagrams, &mut lane, due);
+    assert!(datagrams.next_timeout().is_some(), "nobody knows yet that it says nothing new");
+    datagrams.handle_announced(200, &lane, due);
+    assert_eq!(datagrams.next_timeout(), None);
+    assert!(!datagrams.is_silent(due + 2 * SILENCE));
+}
+
+#[test]
+fn an_answer_after_a_gap_is_no_round_trip() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(2, 100));
+    write(&mut datagrams, &mut lane, at(0));
+    datagrams.handle_missing();
+    lane.reannounce(0).unwrap();
+    write(&mut datagrams, &mut lane, at(90));
+    datagrams.handle_announced(200, &lane, at(100));
+    assert_eq!(datagrams.round_trip.least(), RoundTrip::new(None).least());
+}
+
 #[test]
 fn announcements_fill_a_datagram_and_no_more() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(100, 20));

@@ -82,6 +82,18 @@ fn a_gap_is_lost_after_the_reordering_window() {
     assert_eq!(recovery.counters().resends, 1);
 }
 
+/// The permission of the first bytes was lost, and the next datagram says it again with more: all of it comes as one.
+#[test]
+fn one_segment_may_answer_a_request_and_bring_more() {
+    let mut recovery = lane();
+    assert_eq!(expire(&mut recovery, at(1_000_000)), [(0..1000, 0)]);
+    recovery.ask(0..1000, 5, at(1_000_000));
+    recovery.permit(1000..3000, at(1_000_000));
+    let parts = arrive_hearing(&mut recovery, 0..3000, 0, 5, at(1_001_000));
+    assert_eq!(parts, [1000..3000, 0..1000], "both are accounted for");
+    assert_eq!(recovery.next_timeout(), None, "nothing is waited for");
+}
+
 #[test]
 fn what_comes_within_the_window_was_only_reordered() {
     let mut recovery = lane();
