@@ -1,7 +1,7 @@
 //! Fragments and decisions that wait for each other.
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::PushError;
 use crate::{
@@ -11,9 +11,12 @@ use crate::{
 /// How far a fragment's event id may be ahead of the first event that is not over.
 pub const MAX_AHEAD: u64 = 1 << 20;
 
-/// How many decisions without a fragment are remembered, so that a late fragment is dropped by its cause. On demand, nobody makes
+/// How many decisions are remembered for which no fragment came, so that a late fragment is dropped by its cause. On demand, nobody makes
 /// one that is not wanted.
 const REMEMBERED: usize = 1 << 16;
+
+/// How many assignments are kept that wait for their fragment, however many events were inhibited since.
+const OWED: usize = 1 << 16;
 
 /// What became of a fragment, or of a decision.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(super) enum Recalled {
 pub(super) struct Backlog {
     entries: VecDeque<Entry>,
     first: u64,
+    /// By event below `first`: the lane for which its fragment is still to come.
+    owed: BTreeMap<u64, usize>,
     undecided: u64,
     bytes: u64,
     held: usize,
@@ -82,6 +87,7 @@ impl Backlog {
         Self {
             entries: VecDeque::new(),
             first,
+            owed: BTreeMap::new(),
             undecided: first,
             bytes: 0,
             held: 0,
@@ -94,7 +100,8 @@ impl Backlog {
     pub(super) fn push(&mut self, fragment: Fragment, now: Instant) -> Result<Placed, PushError> {
         let event = fragment.event;
         let Some(index) = event.number().checked_sub(self.first) else {
-            return Ok(Placed::Closed);
+            let owed = self.owed.remove(&event.number());
+            return Ok(owed.map_or(Placed::Closed, |lane| Placed::Ready(lane, fragment)));
         };
         if index >= MAX_AHEAD {
             return Err(PushError::TooFarAhead { event, first: EventId::new(self.first) });
@@ -121,8 +128,10 @@ impl Backlog {
 
     /// The lane of an event that is assigned and has no fragment, which is to be there from now on.
     pub(super) fn take_assigned(&mut self, event: EventId) -> Option<usize> {
-        let index = event.number().checked_sub(self.first)? as usize;
-        let entry = self.entries.get_mut(index)?;
+        let Some(index) = event.number().checked_sub(self.first) else {
+            return self.owed.remove(&event.number());
+        };
+        let entry = self.entries.get_mut(usize::try_from(index).ok()?)?;
         let Entry::Assigned(lane) = *entry else { return None };
         *entry = Entry::Over;
         self.forget();
@@ -131,7 +140,12 @@ impl Backlog {
 
     /// `lane` is the builder's lane where the verdict is `Assigned`.
     pub(super) fn decide(&mut self, event: EventId, verdict: Verdict, lane: Option<usize>) -> Placed {
-        let Some(index) = event.number().checked_sub(self.first) else { return Placed::Known };
+        let Some(index) = event.number().checked_sub(self.first) else {
+            if lane.is_none() {
+                self.owed.remove(&event.number());
+            }
+            return Placed::Known;
+        };
         if index >= MAX_AHEAD {
             return Placed::Known;
         }
@@ -170,6 +184,9 @@ impl Backlog {
 
     /// What is here of an event that is outstanding; it is the caller's from now on.
     pub(super) fn recall(&mut self, event: EventId) -> Recalled {
+        if self.owed.remove(&event.number()).is_some() {
+            return Recalled::Awaited;
+        }
         let index = event.number().checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
         let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) else { return Recalled::Gone };
         match core::mem::replace(entry, Entry::Over) {
@@ -186,6 +203,7 @@ impl Backlog {
     /// All up to `decided` are decided, and over. Returns how many fragments that drops.
     pub(super) fn close(&mut self, decided: EventId) -> u64 {
         let end = decided.number() + 1;
+        self.owed = self.owed.split_off(&end);
         let over = end.saturating_sub(self.first).min(self.entries.len() as u64);
         let mut closed = 0;
         for entry in self.entries.drain(..over as usize) {
@@ -259,7 +277,7 @@ impl Backlog {
         &mut self.entries[index]
     }
 
-    /// Lets the front go: what is over, and decisions whose fragment never came.
+    /// Lets the front go: what is over, and what has waited for its fragment while many others were decided.
     fn forget(&mut self) {
         loop {
             let decided = self.first < self.undecided;
@@ -273,7 +291,12 @@ impl Backlog {
             if !go {
                 break;
             }
-            self.entries.pop_front();
+            if let Some(Entry::Assigned(lane)) = self.entries.pop_front() {
+                self.owed.insert(self.first, lane);
+                if self.owed.len() > OWED {
+                    self.owed.pop_first();
+                }
+            }
             self.first += 1;
         }
         // Entries of `waiting` whose fragments were decided go when they come to the front.

@@ -229,6 +229,35 @@ proptest! {
     }
 }
 
+/// A burst that inhibits all but its first triggers, before any fragment is there.
+#[test]
+fn an_assignment_is_kept_however_many_triggers_are_inhibited_behind_it() {
+    for on_demand in [true, false] {
+        let mut source = source(on_demand);
+        let mut assigned = Decisions::starting(EventId::FIRST);
+        assigned.extend(100, FOUR);
+        source.handle_decisions(&assigned).unwrap();
+        for batch in 0..20 {
+            let mut inhibited = Decisions::starting(EventId::new(101 + batch * 50_000));
+            inhibited.extend(50_000, Verdict::Inhibited);
+            source.handle_decisions(&inhibited).unwrap();
+        }
+        assert!(source.backlog.places() <= 1 << 16);
+        assert_eq!(wishes(&mut source, at(0)).1.len(), if on_demand { 100 } else { 0 });
+        for event in 1..=100 {
+            source.push(fragment(event), at(0)).unwrap();
+        }
+        assert_eq!((source.uncommitted(), report(&source).closed), (100, 0));
+        source.push(fragment(1), at(0)).unwrap();
+        source.push(fragment(200), at(0)).unwrap();
+        assert_eq!(
+            (source.uncommitted(), report(&source).closed),
+            (100, 2),
+            "it came before; nobody wants it"
+        );
+    }
+}
+
 #[test]
 fn on_demand_nothing_is_remembered_of_events_that_want_no_fragment() {
     for on_demand in [true, false] {

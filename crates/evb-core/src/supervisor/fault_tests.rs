@@ -268,6 +268,27 @@ fn events_wait_for_a_source_where_that_is_wanted() {
     assert_eq!((&roster.up[..], &roster.awaited[..]), (&[5][..], &[][..]), "the end waits for nobody");
 }
 
+/// It costs time and no event, and so is no fault of the run.
+#[test]
+fn no_event_is_assigned_without_a_source_that_is_awaited() {
+    let on_source_loss = SourceLoss::Wait;
+    let mut stage = Stage::running(RunPlan { on_source_loss, ..plan(TriggerKind::External) });
+    stage.trigger(1);
+    stage.core.handle_disconnect(source(3), "killed", stage.now);
+    stage.poll();
+    stage.trigger(2);
+    stage.now += Duration::from_millis(300);
+    stage.comes_back(source(3), 0);
+    stage.says(source(3), Message::Ready(Ready {}));
+    stage.core.stop("test", stage.now);
+    stage.completes(builder(1), &[1, 3]);
+    stage.completes(builder(2), &[2]);
+    stage.reports(&[(1, complete(2)), (2, complete(1))]);
+    let report = stage.report.unwrap();
+    assert_eq!((report.exit_code, report.sources[0].events_without), (0, 0), "{:?}", report.problems);
+    assert!(report.remarks.iter().any(|remark| remark.contains("was down")), "{:?}", report.remarks);
+}
+
 #[test]
 fn a_source_hears_of_those_events_alone_that_expect_it() {
     let mut stage = Stage::running(plan(TriggerKind::External));

@@ -3,8 +3,11 @@
 use core::time::Duration;
 
 use super::{
-    Output, Phase, Recipients, SupervisorCore, outstanding::BuilderIndex, plan::SourceLoss,
-    seats::Connection, short,
+    Output, Phase, Recipients, SupervisorCore,
+    outstanding::BuilderIndex,
+    plan::SourceLoss,
+    seats::{Connection, Down},
+    short,
 };
 use crate::{
     id::Peer,
@@ -197,10 +200,7 @@ impl SupervisorCore {
         }
         let assigned = self.tally.triggered - self.tally.inhibited;
         let seat = &mut self.sources[index];
-        if let Some((since, assigned_then)) = seat.down.take() {
-            seat.down_time += now.since(since);
-            seat.events_without += assigned - assigned_then;
-        }
+        seat.end_absence(assigned, now);
         tracing::info!(source = %seat.id, "up");
         self.up.insert(index);
         self.pulse.no_source_since = None;
@@ -224,12 +224,14 @@ impl SupervisorCore {
         if !self.is_under_way() {
             return;
         }
-        if self.plan.on_source_loss == SourceLoss::Wait && !matches!(self.phase, Phase::Draining { .. }) {
+        let is_awaited =
+            self.plan.on_source_loss == SourceLoss::Wait && !matches!(self.phase, Phase::Draining { .. });
+        if is_awaited {
             self.awaited.insert(index);
         }
         let silent = self.sources[index].connection.is_some();
         let seat = &mut self.sources[index];
-        seat.down = Some((now, assigned));
+        seat.down = Some(Down { since: now, assigned: (!is_awaited).then_some(assigned) });
         tracing::warn!(source = %seat.id, cause, "down");
         if self.up.is_empty() {
             let limit = self.absence_limit(silent);

@@ -10,7 +10,7 @@ use super::{
     outstanding::{BuilderIndex, Place},
     plan::with_rate,
     registration::MAX_LISTEN,
-    seats::Leaving,
+    seats::{Down, Leaving},
 };
 use crate::{
     id::{BuilderId, Epoch, SourceId},
@@ -168,21 +168,21 @@ impl SupervisorCore {
         if ordinal(change.version)? <= self.roster_version {
             return nonsense("a roster of before");
         }
+        let awaited = self.recalled_sources(&change.awaited)?;
         let assigned = self.tally.triggered - self.tally.inhibited;
         for index in 0..self.sources.len() {
             let seat = &mut self.sources[index];
             match (up.contains(index), seat.down) {
-                (false, None) if self.tally.started.is_some() => seat.down = Some((at, assigned)),
-                (true, Some((since, assigned_then))) => {
-                    seat.down = None;
-                    seat.down_time += at.since(since);
-                    seat.events_without += assigned - assigned_then;
+                (false, None) if self.tally.started.is_some() => {
+                    let assigned = (!awaited.contains(index)).then_some(assigned);
+                    seat.down = Some(Down { since: at, assigned });
                 }
+                (true, Some(_)) => seat.end_absence(assigned, at),
                 _ => {}
             }
         }
         self.up = up;
-        self.awaited = self.recalled_sources(&change.awaited)?;
+        self.awaited = awaited;
         self.roster_version = change.version;
         self.remember_expected();
         Ok(())
@@ -355,7 +355,7 @@ impl SupervisorCore {
         .into_iter()
         .flatten()
         .for_each(shift);
-        self.sources.iter_mut().filter_map(|seat| seat.down.as_mut()).for_each(|(since, _)| shift(since));
+        self.sources.iter_mut().filter_map(|seat| seat.down.as_mut()).for_each(|down| shift(&mut down.since));
         self.outstanding.shift_times(nanos);
     }
 }

@@ -34,14 +34,38 @@ pub(super) struct SourceSeat {
     pub(super) max_fragment: u64,
     /// Up to which event it was told decisions; of interest while it is down.
     pub(super) told: u64,
-    /// Since when it is down, and how many events were assigned by then.
-    pub(super) down: Option<(Instant, u64)>,
+    pub(super) down: Option<Down>,
     pub(super) down_time: Duration,
     pub(super) events_without: u64,
     /// Events that builders closed without it.
     pub(super) missing: u64,
     pub(super) shared_clock: bool,
     pub(super) report: Option<SourceReport>,
+}
+
+/// A source is not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Down {
+    pub(super) since: Instant,
+    /// How many events were assigned by then; `None`: it is awaited, and none are assigned without it.
+    pub(super) assigned: Option<u64>,
+}
+
+impl Down {
+    /// How many events were assigned without it, when `assigned` are in all.
+    pub(super) fn events_without(&self, assigned: u64) -> u64 {
+        self.assigned.map_or(0, |then| assigned.saturating_sub(then))
+    }
+}
+
+impl SourceSeat {
+    /// It is there again, or the run is over, when `assigned` events are assigned in all.
+    pub(super) fn end_absence(&mut self, assigned: u64, now: Instant) {
+        if let Some(down) = self.down.take() {
+            self.down_time += now.since(down.since);
+            self.events_without += down.events_without(assigned);
+        }
+    }
 }
 
 /// A builder of the run.

@@ -20,10 +20,7 @@ impl SupervisorCore {
         let drained = self.tally.drained.unwrap_or(now);
         let assigned = self.tally.triggered - self.tally.inhibited;
         for seat in &mut self.sources {
-            if let Some((since, assigned_then)) = seat.down.take() {
-                seat.down_time += drained.since(since);
-                seat.events_without += assigned - assigned_then;
-            }
+            seat.end_absence(assigned, drained);
         }
         let triggering = self.between(self.tally.started, self.tally.last_trigger_possible);
         let sources: Vec<_> = self.sources.iter().map(|seat| self.source_summary(seat)).collect();

@@ -11,7 +11,7 @@ use super::{
     journal::{What, differences, sums},
     outstanding::{BuilderIndex, HOMELESS, Place},
     recall::{Nonsense, count, listen, nonsense, ordinal, recalled_leaving, text, total},
-    seats::{BuilderSeat, BuilderTally, Leaving, SourceSeat},
+    seats::{BuilderSeat, BuilderTally, Down, Leaving, SourceSeat},
 };
 use crate::{
     time::Instant,
@@ -154,13 +154,14 @@ impl SupervisorCore {
             return nonsense("totals of other sources");
         }
         let assigned = self.tally.triggered - self.tally.inhibited;
-        for (seat, own) in self.sources.iter_mut().zip(totals) {
+        for (index, (seat, own)) in self.sources.iter_mut().zip(totals).enumerate() {
             seat.incarnation = ordinal(own.incarnation)?;
             seat.max_fragment = own.max_fragment;
             seat.missing = count(own.missing)?;
             seat.down_time = Duration::from_nanos(own.down_ns);
             seat.events_without = count(own.events_without)?;
-            seat.down = own.down.then_some((at, assigned));
+            let assigned = (!self.awaited.contains(index)).then_some(assigned);
+            seat.down = own.down.then_some(Down { since: at, assigned });
         }
         Ok(())
     }
@@ -233,9 +234,8 @@ impl SupervisorCore {
 
 /// How long it is down is added up: who reads that counts on from here.
 fn source_totals(seat: &SourceSeat, assigned: u64, now: Instant) -> SourceTotals {
-    let (down, without) = seat
-        .down
-        .map_or((Duration::ZERO, 0), |(since, assigned_then)| (now.since(since), assigned - assigned_then));
+    let (down, without) =
+        seat.down.map_or((Duration::ZERO, 0), |down| (now.since(down.since), down.events_without(assigned)));
     SourceTotals {
         incarnation: seat.incarnation,
         max_fragment: seat.max_fragment,
