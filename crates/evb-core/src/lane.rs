@@ -14,6 +14,7 @@ mod round_trip;
 mod reassembly;
 mod times;
 mod repairs;
+mod sequences;
 mod recovery;
 mod incoming_datagrams;
 mod outgoing_datagrams;

@@ -91,7 +91,7 @@ impl DatagramCounters {
     /// These and those of another association.
     pub(super) fn and(mut self, datagrams: &IncomingDatagrams) -> Self {
         self.segments += datagrams.segments;
-        self.absent += datagrams.absent;
+        self.absent += datagrams.heard.absent();
         self.recovery += datagrams.recovery.counters();
         self
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{IncomingLane, reassembly::Reassembly, recovery::Recovery, times::Times};
+use super::{IncomingLane, reassembly::Reassembly, recovery::Recovery, sequences::Sequences, times::Times};
 use crate::{
     grant::Lost,
     time::{Instant, earlier},
@@ -36,8 +36,8 @@ pub(crate) struct IncomingDatagrams {
     association: Association,
     /// Of our last datagram.
     sequence: u32,
-    /// The highest of the source's.
-    heard: u32,
+    /// Of the source's.
+    pub(crate) heard: Sequences,
     /// The highest of ours that the source has heard.
     answered: u32,
     pub(crate) recovery: Recovery,
@@ -53,15 +53,12 @@ pub(crate) struct IncomingDatagrams {
     unheard_since: Option<Instant>,
     /// Whether the source has spoken.
     pub(crate) is_met: bool,
-    /// Which of the last 64 sequences up to `heard` came.
-    came: u64,
     /// The first datagram that said the present commit; all since repeat it.
     commit_since: Option<u32>,
     /// Something was announced behind announcements that are not here.
     pub(crate) announcements_missing: bool,
-    /// Datagrams of the source, and how many of its sequence never came.
+    /// Datagrams of the source.
     pub(crate) segments: u64,
-    pub(crate) absent: u64,
 }
 
 impl IncomingDatagrams {
@@ -74,7 +71,7 @@ impl IncomingDatagrams {
         Self {
             association,
             sequence: 0,
-            heard: 0,
+            heard: Sequences::default(),
             answered: 0,
             recovery: Recovery::new(estimate, now),
             reassembly: Reassembly::new(window),
@@ -84,11 +81,9 @@ impl IncomingDatagrams {
             failures: 0,
             unheard_since: None,
             is_met: false,
-            came: 0,
             commit_since: None,
             announcements_missing: false,
             segments: 0,
-            absent: 0,
         }
     }
 
@@ -116,7 +111,7 @@ impl IncomingDatagrams {
             // Until now the source may have looked for a path, and that takes its time.
             self.unheard_since = self.unheard.map(|_| now);
         }
-        (0..count).for_each(|later| self.count(header.sequence.wrapping_add(later)));
+        (0..count).for_each(|later| self.heard.note(header.sequence.wrapping_add(later)));
         let is_heard = |sequence: u32| !is_after(sequence, header.heard);
         while let Some((sequence, sent)) = self.permits.pop_front_if(|(sequence, _)| is_heard(*sequence)) {
             if sequence == header.heard && header.kind == DatagramKind::Data {
@@ -134,23 +129,6 @@ impl IncomingDatagrams {
             self.commit_since = None;
         }
         self.recovery.handle_heard(header, now);
-    }
-
-    /// What never came, as far as one knows by now.
-    fn count(&mut self, sequence: u32) {
-        if is_after(sequence, self.heard) {
-            let step = sequence.wrapping_sub(self.heard);
-            self.absent += u64::from(step) - 1;
-            self.came = self.came.checked_shl(step).unwrap_or_default() | 1;
-            self.heard = sequence;
-            return;
-        }
-        // It was counted as absent, unless it is a copy.
-        let place = 1u64.checked_shl(self.heard.wrapping_sub(sequence)).unwrap_or_default();
-        if self.came & place == 0 && place != 0 {
-            self.came |= place;
-            self.absent = self.absent.saturating_sub(1);
-        }
     }
 
     /// Whether what was asked for does not come, or what is said is not heard, for so long that the path must be gone
@@ -226,7 +204,7 @@ impl IncomingDatagrams {
             request: 0,
             association: self.association,
             sequence: self.sequence,
-            heard: self.heard,
+            heard: self.heard.newest(),
             offset: 0,
         }
     }

@@ -202,7 +202,7 @@ fn absent_is_what_has_not_come_yet() {
     let mut datagrams = datagrams();
     let mut come = |sequence| {
         datagrams.handle_header(&from_source(DatagramKind::Records, sequence, 0), 1, at(0));
-        (datagrams.absent, datagrams.heard)
+        (datagrams.heard.absent(), datagrams.heard.newest())
     };
     assert_eq!([1, 4, 3, 6, 2].map(&mut come), [(0, 1), (2, 4), (1, 4), (2, 6), (1, 6)]);
     assert_eq!(datagrams.segments, 5);
