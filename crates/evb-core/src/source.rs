@@ -247,6 +247,9 @@ impl SourceCore {
                 Verdict::Assigned(builder) => Some(self.lane_of(builder)?),
                 Verdict::Inhibited | Verdict::Closed => None,
             };
+            if lane.is_none() && self.backlog.pass(first, count.into()) {
+                continue;
+            }
             for step in 0..u64::from(count) {
                 let event = EventId::new(first.number() + step);
                 let placed = self.backlog.decide(event, verdict, lane);

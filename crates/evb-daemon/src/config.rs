@@ -254,7 +254,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let sources = entries::read(&mut root, "source", |section, id| source::read(section, id, group));
     let builders = entries::read(&mut root, "builder", builder::read);
     root.finish();
-    refuse_shared_addresses(notes, supervisor.as_ref(), &sources, &builders);
+    refuse_shared_addresses(notes, (supervisor.as_ref(), control.as_ref()), &sources, &builders);
 
     let sources: Vec<SourceEntry> = sources.into_iter().map(|placed| placed.entry).collect();
     let mut builders: Vec<BuilderEntry> = builders.into_iter().map(|placed| placed.entry).collect();
@@ -267,31 +267,35 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
 /// No two may listen at one address.
 fn refuse_shared_addresses(
     notes: &Notes,
-    supervisor: Option<&SupervisorConfig>,
+    (supervisor, control): (Option<&SupervisorConfig>, Option<&ControlConfig>),
     sources: &[Placed<SourceEntry>],
     builders: &[Placed<BuilderEntry>],
 ) {
-    let mut taken: BTreeMap<&Endpoint, Peer> = BTreeMap::new();
-    let mut take = |listen, peer: Peer, span: Range<usize>, key: &str| {
-        if let Some(other) = taken.insert(listen, peer) {
-            let reason = format!("{peer} listens where {other} does, at {listen}");
+    let mut taken: BTreeMap<&Endpoint, String> = BTreeMap::new();
+    let mut take = |listen, who: &dyn std::fmt::Display, span: Range<usize>, key: &str| {
+        if let Some(other) = taken.insert(listen, who.to_string()) {
+            let reason = format!("{who} listens where {other} does, at {listen}");
             let remedy = "give each its own port; with `ids`, write for example \"127.0.0.1:{7100+id}\"";
             notes.error(key, span, reason, remedy);
         }
     };
     if let Some(supervisor) = supervisor {
-        take(&supervisor.listen, Peer::Supervisor, 0..0, "supervisor.listen");
+        take(&supervisor.listen, &Peer::Supervisor, 0..0, "supervisor.listen");
         if let TriggerConfig::External { listen, protocol: TriggerProtocol::Tcp } = &supervisor.trigger {
             let span = notes.keys.borrow().get("supervisor.trigger").cloned().unwrap_or(0..0);
-            take(listen, Peer::Supervisor, span, "supervisor.trigger.listen");
+            take(listen, &Peer::Supervisor, span, "supervisor.trigger.listen");
         }
+    }
+    if let Some(control) = control {
+        let span = notes.keys.borrow().get("control").cloned().unwrap_or(0..0);
+        take(&control.listen, &"run control", span, "control.listen");
     }
     for placed in sources {
         if let Input::Tcp { listen } = &placed.entry.input {
-            take(listen, Peer::Source(placed.entry.id), placed.span.clone(), "source.input.listen");
+            take(listen, &Peer::Source(placed.entry.id), placed.span.clone(), "source.input.listen");
         }
     }
     for placed in builders {
-        take(&placed.entry.listen, Peer::Builder(placed.entry.id), placed.span.clone(), "builder.listen");
+        take(&placed.entry.listen, &Peer::Builder(placed.entry.id), placed.span.clone(), "builder.listen");
     }
 }

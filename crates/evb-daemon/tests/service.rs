@@ -191,6 +191,41 @@ fn exit_codes_say_how_it_ended() {
 }
 
 #[test]
+fn who_is_interrupted_before_there_is_a_run_leaves_at_once_and_well() {
+    let dir = tempfile::tempdir().unwrap();
+    for role in ["source:1", "builder:1"] {
+        let config = configuration(dir.path(), "", "", "");
+        let mut child = Command::new(EVBD)
+            .args(["run", "--role", role])
+            .arg(config)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(600));
+        signal(&child, "INT");
+        assert_eq!(code(&mut child), Some(0), "{role}: nothing was under way");
+    }
+}
+
+#[test]
+fn a_sink_that_cannot_begin_ends_all_that_waits_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..4 {
+        let config = configuration(dir.path(), "", "", "");
+        // Nobody may make a directory there.
+        let text = std::fs::read_to_string(&config).unwrap();
+        let sink = "sink = { kind = \"file\", path = \"/proc/evb\" }";
+        std::fs::write(&config, text.replace("sink   = \"null\"", sink)).unwrap();
+        let began = Instant::now();
+        let output = Command::new(EVBD).args(["run", "--quiet"]).arg(&config).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("builder:1") || said.contains("builder 1"), "{said}");
+        assert!(began.elapsed() < Duration::from_secs(15), "as long as a start may take: {said}");
+    }
+}
+
+#[test]
 fn the_log_is_text_or_json() {
     let dir = tempfile::tempdir().unwrap();
     let config = configuration(dir.path(), "events = 50", "", "");

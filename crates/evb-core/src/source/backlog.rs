@@ -138,6 +138,17 @@ impl Backlog {
         Some(lane)
     }
 
+    /// So many events from `first` on want no fragment, and there is nothing here that could wait for them or be late: whether
+    /// that is so, and all is done. Of millions a second, one by one would be too many.
+    pub(super) fn pass(&mut self, first: EventId, count: u64) -> bool {
+        let is_free = self.remembered == 0 && self.entries.is_empty() && first.number() == self.first;
+        if is_free {
+            self.first += count;
+            self.undecided = self.undecided.max(self.first);
+        }
+        is_free
+    }
+
     /// `lane` is the builder's lane where the verdict is `Assigned`.
     pub(super) fn decide(&mut self, event: EventId, verdict: Verdict, lane: Option<usize>) -> Placed {
         let Some(index) = event.number().checked_sub(self.first) else {

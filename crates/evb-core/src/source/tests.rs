@@ -266,6 +266,7 @@ fn on_demand_nothing_is_remembered_of_events_that_want_no_fragment() {
         decisions.extend(1000, Verdict::Inhibited);
         source.handle_decisions(&decisions).unwrap();
         assert_eq!(source.backlog.places(), if on_demand { 0 } else { 1000 });
+        assert_eq!(source.undecided(), EventId::new(1001));
         // A late fragment is dropped all the same.
         source.push(fragment(7), at(0)).unwrap();
         assert_eq!(source.backlog_fragments(), 0);

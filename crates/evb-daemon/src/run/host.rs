@@ -1,6 +1,10 @@
 //! The roles of one run in this process.
 
-use std::sync::Arc;
+use std::{
+    future::{Future as _, poll_fn},
+    sync::Arc,
+    task::Poll,
+};
 
 use evb::{
     role::RunOutcome,
@@ -10,6 +14,7 @@ use evb::{
 use evb_core::{
     id::{Peer, RunNumber},
     ledger::RunReport,
+    supervisor::RunState,
 };
 use tokio::task::JoinSet;
 
@@ -17,7 +22,7 @@ use super::{
     RunError,
     build::{self, Shared},
     progress, roles,
-    signals::{LEFT, Signals},
+    signals::Signals,
 };
 use crate::{config::Config, service::Service};
 
@@ -101,7 +106,10 @@ impl Host {
                 () = signals.next() => {}
             }
             service.stopping();
-            self.stop("interrupted by a signal").await;
+            if !self.stop("interrupted by a signal").await {
+                eprintln!("nothing had begun");
+                break Ok(Ended::Part(Vec::new()));
+            }
         };
         if let Some(display) = display {
             display.abort();
@@ -128,30 +136,66 @@ impl Host {
         Ok(())
     }
 
+    /// Waits for the end of the run. A role that fails in the middle of it does not end it here: others go on.
     pub(super) async fn outcome(&mut self) -> Result<Ended, RunError> {
-        let mut parts = Vec::new();
-        for role in &self.joined {
-            let peer = role.peer();
-            let outcome = role.finished().await.map_err(|error| RunError::Role { peer, error })?;
-            parts.push((peer, outcome));
+        let Some((handle, run)) = &mut self.supervisor else {
+            let (parts, failures) = finished(&self.joined).await;
+            return failures.into_iter().next().map_or(Ok(Ended::Part(parts)), Err);
+        };
+        let progress = handle.progress();
+        let has_begun = || progress.borrow().state != RunState::Configured;
+        let (_, failures) = tokio::select! {
+            error = fails_before(has_begun, &self.joined) => return Err(error),
+            ended = finished(&self.joined) => ended,
+        };
+        let mut report = run.await.map_err(|error| RunError::Supervisor(error.to_string()))??;
+        if !failures.is_empty() {
+            report.exit_code = report.exit_code.max(1);
+            report.problems.extend(failures.iter().map(ToString::to_string));
         }
-        match &mut self.supervisor {
-            Some((_, run)) => {
-                let report = run.await.map_err(|error| RunError::Supervisor(error.to_string()))??;
-                Ok(Ended::Closed(Box::new(report)))
-            }
-            None => Ok(Ended::Part(parts)),
-        }
+        Ok(Ended::Closed(Box::new(report)))
     }
 
-    pub(super) async fn stop(&self, cause: &str) {
+    /// Asks for the end of the run. False: nothing here has joined one.
+    pub(super) async fn stop(&self, cause: &str) -> bool {
         match &self.supervisor {
             // Over already is as good.
             Some((handle, _)) => drop(handle.stop(cause).await),
-            // Nothing has joined a run yet.
-            None if self.joined.is_empty() => std::process::exit(LEFT),
+            None if self.joined.is_empty() => return false,
             // One would do, but before a run begins each asks for itself.
             None => self.joined.iter().for_each(|role| role.stop(cause)),
         }
+        true
     }
+}
+
+/// When all have finished: what became of each, or why it failed.
+async fn finished(roles: &[Role]) -> (Vec<(Peer, RunOutcome)>, Vec<RunError>) {
+    let (mut parts, mut failures) = (Vec::new(), Vec::new());
+    for role in roles {
+        let peer = role.peer();
+        match role.finished().await {
+            Ok(outcome) => parts.push((peer, outcome)),
+            Err(error) => failures.push(RunError::Role { peer, error }),
+        }
+    }
+    (parts, failures)
+}
+
+/// When one of the roles fails before the run `has_begun`: the others would wait for it in vain.
+async fn fails_before(has_begun: impl Fn() -> bool, roles: &[Role]) -> RunError {
+    let mut ends: Vec<_> = roles.iter().map(|role| (role.peer(), Box::pin(role.finished()))).collect();
+    poll_fn(|cx| {
+        let mut failed = None;
+        ends.retain_mut(|(peer, end)| match end.as_mut().poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(Err(error)) if failed.is_none() && !has_begun() => {
+                failed = Some(RunError::Role { peer: *peer, error });
+                false
+            }
+            Poll::Ready(_) => false,
+        });
+        failed.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }

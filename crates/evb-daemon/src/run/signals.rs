@@ -5,7 +5,7 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Exit code of a process that left before its ledger was closed, as a shell counts SIGINT.
-pub(super) const LEFT: i32 = 130;
+const LEFT: i32 = 130;
 
 pub(super) struct Signals {
     interrupt: Signal,

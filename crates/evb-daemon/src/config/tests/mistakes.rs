@@ -1,7 +1,7 @@
 use super::bad;
 
 /// Each mistake, the line it is on, and what its message must say.
-const MISTAKES: [(&str, usize, &[&str]); 46] = [
+const MISTAKES: [(&str, usize, &[&str]); 47] = [
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
@@ -84,6 +84,7 @@ const MISTAKES: [(&str, usize, &[&str]); 46] = [
         1,
         &["builder 1 listens where supervisor does"],
     ),
+    ("[control]\nlisten = \"127.0.0.1:7000\"\n", 1, &["run control listens where supervisor does"]),
 ];
 
 #[test]
