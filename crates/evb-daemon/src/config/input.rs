@@ -149,10 +149,23 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
                 .need("listen", listen, "for example listen = \"127.0.0.1:7201\"")
                 .map(|listen| Input::Tcp { listen })
         }
-        Kind::Unix => path(&mut section).map(|path| Input::Unix { path }),
+        Kind::Unix => socket_path(&mut section).map(|path| Input::Unix { path }),
     };
     section.finish();
     input
+}
+
+/// A socket's path has 108 bytes at most, the last of which is 0 (unix(7), `sun_path`).
+fn socket_path(section: &mut Section<'_>) -> Option<PathBuf> {
+    const LONGEST: usize = 107;
+    let path = path(section)?;
+    let length = path.as_os_str().len();
+    if length > LONGEST {
+        let reason = format!("the path of a socket has at most {LONGEST} bytes, and this one {length}");
+        section.refuse("path", reason, "give a shorter one, for example below /run");
+        return None;
+    }
+    Some(path)
 }
 
 /// Reads a path that must be there.

@@ -14,7 +14,7 @@ use super::{
     classes::{self, ClassesConfig},
     network::NetworkConfig,
     section::Section,
-    shared::SharedBuffer,
+    shared::{SharedBuffer, refuse_members},
 };
 
 /// When sources may send.
@@ -269,12 +269,8 @@ fn divide(
         if waiting.len() == before {
             let reason =
                 format!("shared buffer `{}` is, by way of others, a member of itself", waiting[0].name);
-            section.notes().error(
-                "network.shared",
-                0..0,
-                reason,
-                "list as members what is nearer to the builders",
-            );
+            let remedy = "list as members what is nearer to the builders";
+            refuse_members(section.notes(), waiting[0], reason, remedy);
             break;
         }
     }
@@ -302,7 +298,7 @@ fn refuse_strangers(section: &Section<'_>, network: &NetworkConfig, builders: &[
             );
             let ports: Vec<&str> = builders.iter().map(BuilderEntry::port_name).collect();
             let remedy = format!("ports here: {}", ports.join(", "));
-            section.notes().error("network.shared", 0..0, reason, remedy);
+            refuse_members(section.notes(), shared, reason, remedy);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use evb_core::units::Bytes;
 use toml::de::DeValue;
 
-use super::section::Section;
+use super::section::{Notes, Section};
 
 /// A switch's packet memory, or a trunk between switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,22 @@ pub struct SharedBuffer {
     pub buffer: Bytes,
     /// The ports, or other shared buffers, whose traffic passes through it.
     pub members: Vec<String>,
+}
+
+/// Says that the members of one are wrong, where they stand.
+pub(super) fn refuse_members(
+    notes: &Notes,
+    shared: &SharedBuffer,
+    reason: String,
+    remedy: impl Into<String>,
+) {
+    let place = notes.keys.borrow().get(&members_of(&shared.name)).cloned();
+    notes.error("network.shared.members", place.unwrap_or(0..0), reason, remedy);
+}
+
+/// What the place of its members is noted under.
+fn members_of(name: &str) -> String {
+    format!("network.shared.{name}.members")
 }
 
 /// Reads the list; every name once, every member in one list.
@@ -61,6 +77,8 @@ pub(super) fn read(network: &mut Section<'_>) -> Vec<SharedBuffer> {
         }
         section.finish();
         if let (Some(name), Some(buffer), Some(members)) = (name, buffer, members) {
+            let place = entries.get("members").map_or_else(|| table.span(), |members| members.span());
+            notes.keys.borrow_mut().insert(members_of(&name), place);
             found.push(SharedBuffer { name, buffer, members });
         }
     }

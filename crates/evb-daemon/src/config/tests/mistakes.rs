@@ -1,7 +1,7 @@
 use super::bad;
 
 /// Each mistake, the line it is on, and what its message must say.
-const MISTAKES: [(&str, usize, &[&str]); 47] = [
+const MISTAKES: [(&str, usize, &[&str]); 48] = [
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
@@ -42,7 +42,7 @@ const MISTAKES: [(&str, usize, &[&str]); 47] = [
     ),
     (
         "[network]\nport_buffer = \"128 KiB\"\n[[network.shared]]\nname = \"asic\"\nbuffer = \"1 MiB\"\nmembers = [\"port7\"]\n",
-        1,
+        6,
         &["`port7`", "ports here: 127.0.0.1"],
     ),
     ("[[network.shared]]\nname = \"a\"\nbuffer = \"1 MiB\"\n", 1, &["members"]),
@@ -83,6 +83,12 @@ const MISTAKES: [(&str, usize, &[&str]); 47] = [
         "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7000\"\nsink = \"null\"\n",
         1,
         &["builder 1 listens where supervisor does"],
+    ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"/run/evb/a-directory-with-a-name-that-says-what-it-is-for/\
+         and-one-below-it-that-does-the-same/front-end.sock\" }\n",
+        3,
+        &["at most 107 bytes"],
     ),
     ("[control]\nlisten = \"127.0.0.1:7000\"\n", 1, &["run control listens where supervisor does"]),
 ];
