@@ -162,6 +162,8 @@ impl Source {
             };
             match reached {
                 Ok((link, welcome, greeted)) => {
+                    let decided = welcome.parameters.as_ref().map_or(0, |parameters| parameters.decided);
+                    outlet.begin(EventId::new(decided.saturating_add(1)));
                     role::hand_over(joined, ()).await?;
                     let access = Access {
                         supervisor: config.supervisor.clone(),
@@ -193,6 +195,11 @@ impl Source {
     /// counted.
     pub async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
         self.intake.push(fragment).await
+    }
+
+    /// The first event that is not decided, as far as this source has heard: who comes to a run that goes on begins there.
+    pub fn undecided(&self) -> EventId {
+        self.intake.undecided()
     }
 
     /// A handle for readout threads that are not async.

@@ -18,15 +18,21 @@ mod tests;
 /// The trigger number is the event id. An announcement that leaves out numbers stands for them too (TRIG-5 in
 /// `docs/triggers.md`). Counts without a number are passed over: who missed one would be out of step for ever.
 pub async fn push_at_triggers(mut triggers: TriggerListener, mut readout: impl Readout, source: Source) {
-    let follow = follow(&mut triggers, &mut readout, source.clone());
+    let follow = follow(&mut triggers, &mut readout, source.clone(), source.undecided());
     tokio::select! {
         () = follow => {}
         _ = source.finished() => {}
     }
 }
 
-async fn follow(triggers: &mut TriggerListener, readout: &mut impl Readout, taker: impl Taker) {
-    let (mut last, mut warned) = (0, false);
+/// From event `first` on: what was announced before this source came is over for it.
+async fn follow(
+    triggers: &mut TriggerListener,
+    readout: &mut impl Readout,
+    taker: impl Taker,
+    first: EventId,
+) {
+    let (mut last, mut warned) = (first.number() - 1, false);
     loop {
         let number = match triggers.asked().await {
             Asked::Announced(announcement) => announcement.number,

@@ -57,6 +57,10 @@ fn cost(size: Bytes) -> u32 {
 }
 
 impl Intake {
+    pub(super) fn undecided(&self) -> EventId {
+        *self.undecided.borrow()
+    }
+
     pub(super) async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
         let (event, size) = (fragment.event, fragment.size());
         if event.number() == 0 {
@@ -101,6 +105,11 @@ impl Intake {
 }
 
 impl Outlet {
+    /// What is decided when this source comes.
+    pub(super) fn begin(&self, undecided: EventId) {
+        self.undecided.send_replace(undecided);
+    }
+
     /// A fragment came out of the channel; what it holds of the backlog is the driver's now.
     pub(super) fn take(&mut self, pushed: Pushed) -> Fragment {
         self.charged += u64::from(pushed.permits);

@@ -86,6 +86,8 @@ impl Driver {
         commands: mpsc::Receiver<Command>,
         progress: watch::Sender<Progress>,
     ) -> io::Result<Self> {
+        // A run that goes on by its journal has taken those already.
+        let announced = core.decided().number();
         Ok(Self {
             links: Links::new(&core.peers()),
             core,
@@ -98,7 +100,7 @@ impl Driver {
             timer: Timer::new()?,
             progress,
             progress_due: Instant::ZERO,
-            announced: 0,
+            announced,
             unannounced: 0,
             report: None,
         })
@@ -113,7 +115,8 @@ impl Driver {
                 "{} trigger announcements did not come; their events were made up for",
                 self.unannounced
             );
-            report.problems.push(missed);
+            // What it cost, if it did, is among the problems.
+            report.remarks.push(missed);
         }
         let (run, lost) = (report.run, report.events.lost);
         if lost > 0 {

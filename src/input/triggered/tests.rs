@@ -14,7 +14,10 @@ async fn each_announced_event_gets_one_fragment_whatever_the_network_does() {
     let size = FragmentSize::Fixed(Bytes::new(100));
     let mut generator = Generator::new(SourceId::new(1), size, Bytes::new(100), 1);
     let (sender, mut fragments) = mpsc::channel(100);
-    let following = tokio::spawn(async move { follow(&mut triggers, &mut generator, Channel(sender)).await });
+    let following =
+        tokio::spawn(
+            async move { follow(&mut triggers, &mut generator, Channel(sender), EventId::FIRST).await },
+        );
     // In order, doubled, overtaken, after a loss, without a number, malformed, far ahead, and the next.
     for number in [1, 2, 2, 1, 5] {
         socket.send(&Announcement { number, sent_ns: 0 }.encode()).await.unwrap();
@@ -31,4 +34,26 @@ async fn each_announced_event_gets_one_fragment_whatever_the_network_does() {
     drop(fragments);
     socket.send(&Announcement { number: 7, sent_ns: 0 }.encode()).await.unwrap();
     timeout(Duration::from_secs(5), following).await.unwrap().unwrap();
+}
+
+/// A source that is started anew in a run.
+#[tokio::test]
+async fn who_comes_late_follows_from_there() {
+    let mut triggers = TriggerListener::bind(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.connect(triggers.address().unwrap()).await.unwrap();
+    let size = FragmentSize::Fixed(Bytes::new(100));
+    let mut generator = Generator::new(SourceId::new(1), size, Bytes::new(100), 1);
+    let (sender, mut fragments) = mpsc::channel(100);
+    let first = EventId::new(5_000_001);
+    let following =
+        tokio::spawn(async move { follow(&mut triggers, &mut generator, Channel(sender), first).await });
+    for number in [4_999_999, 5_000_002] {
+        socket.send(&Announcement { number, sent_ns: 0 }.encode()).await.unwrap();
+    }
+    for number in [5_000_001, 5_000_002] {
+        let fragment = timeout(Duration::from_secs(5), fragments.recv()).await.unwrap().unwrap();
+        assert_eq!(fragment.event, EventId::new(number));
+    }
+    following.abort();
 }

@@ -82,6 +82,7 @@ impl SupervisorCore {
     pub(super) fn account(&mut self, index: usize, completions: &Completions, now: Instant) {
         let builder = index as BuilderIndex;
         let mut complete = 0;
+        self.prolong_drain(now);
         for event in completions.events() {
             complete += u64::from(self.free(builder, event.number(), now));
         }

@@ -101,6 +101,13 @@ impl SupervisorCore {
         }
     }
 
+    /// While something is settled, what is left has its time from now on: a sink may be slow, and nothing is lost for that.
+    pub(super) fn prolong_drain(&mut self, now: Instant) {
+        if let Phase::Draining { until } = &mut self.phase {
+            *until = (*until).max(now + self.plan.deadline + self.plan.drain_grace);
+        }
+    }
+
     pub(super) fn drain_if_done(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Draining { .. }) && self.outstanding.is_empty() {
             self.finish(now);
@@ -116,8 +123,7 @@ impl SupervisorCore {
             let lost = self.take_outstanding(index);
             if lost > 0 {
                 let id = self.builders[index].id;
-                let cause =
-                    format!("builder {id} did not settle them within {waited} s after the last trigger");
+                let cause = format!("builder {id} settled nothing for {waited} s after the last trigger");
                 let events = differences(events.iter().map(|place| place.event));
                 self.journal(What::Lost(Lost { events, cause: cause.clone() }), now);
                 self.findings.loss(cause, lost);

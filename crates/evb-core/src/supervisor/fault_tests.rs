@@ -306,3 +306,106 @@ fn a_source_hears_of_those_events_alone_that_expect_it() {
     stage.trigger(1);
     assert_eq!(stage.verdicts().last().unwrap(), &(both(), vec![(3, 1, to(1))]));
 }
+
+const EVERYBODY: [crate::id::Peer; 4] =
+    [OTHERS[0], OTHERS[1], OTHERS[2], crate::id::Peer::Builder(BuilderId::new(2))];
+
+#[test]
+fn a_sink_that_is_slow_at_the_end_costs_time_and_no_event() {
+    let plan = plan(TriggerKind::External);
+    let nearly = plan.deadline + plan.drain_grace - Duration::from_millis(100);
+    let mut stage = Stage::running(plan);
+    stage.trigger(4);
+    stage.core.stop("test", stage.now);
+    for (to, event) in [(1, 1), (2, 2), (1, 3), (2, 4)] {
+        stage.pass(nearly, &EVERYBODY);
+        stage.completes(builder(to), &[event]);
+    }
+    stage.reports(&[(1, complete(2)), (2, complete(2))]);
+    let report = stage.report.unwrap();
+    assert_eq!(
+        (report.exit_code, report.events.complete, report.events.lost),
+        (0, 4, 0),
+        "{:?}",
+        report.problems
+    );
+}
+
+/// docs/protocol.md RUN-25.
+#[test]
+fn the_last_builder_that_lives_does_not_leave_and_if_it_has_left_the_run_ends() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.core.handle_disconnect(builder(2), "killed", stage.now);
+    stage.pass(Duration::from_secs(10), &OTHERS);
+    let last = BuilderId::new(1);
+    assert_eq!(stage.core.remove_builder(last, stage.now), Err(ChangeError::LastBuilder(last)));
+
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(2);
+    stage.core.remove_builder(BuilderId::new(2), stage.now).unwrap();
+    stage.core.handle_disconnect(builder(1), "killed", stage.now);
+    stage.pass(
+        Duration::from_secs(10),
+        &EVERYBODY[..2].iter().copied().chain([builder(2)]).collect::<Vec<_>>(),
+    );
+    stage.completes(builder(2), &[2]);
+    let own = crate::wire::control::Report {
+        report: Some(crate::wire::control::report::Report::Builder(complete(1))),
+    };
+    stage.says(builder(2), Message::Report(own));
+    stage.pass(Duration::from_secs(100), &[source(3), source(5)]);
+    stage.reports(&[]);
+    let report = stage.report.expect("nobody is there to build anything: it ends");
+    assert_eq!((report.exit_code, report.events.lost), (1, 1), "{:?}", report.problems);
+}
+
+#[test]
+fn a_builder_whose_connection_breaks_while_it_leaves_is_asked_once_more() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(2);
+    stage.core.remove_builder(BuilderId::new(2), stage.now).unwrap();
+    stage.completes(builder(2), &[2]);
+    stage.core.handle_disconnect(builder(2), "connection reset", stage.now);
+    stage.sent.clear();
+    stage.comes_back(builder(2), 1);
+    stage.pass(Duration::from_millis(100), &EVERYBODY);
+    let finish = (Recipients::Builder(BuilderId::new(2)), Message::Finish(crate::wire::control::Finish {}));
+    assert!(stage.sent.contains(&finish), "{:?}", stage.sent);
+}
+
+#[test]
+fn before_the_run_nobody_is_busy() {
+    let mut stage = Stage::new(plan(TriggerKind::External));
+    stage.register(builder(1));
+    stage.comes_back(builder(1), 1);
+    stage.now += Duration::from_secs(3600);
+    for peer in [builder(2), source(3), source(5)] {
+        stage.register(peer);
+    }
+    for peer in [source(3), source(5)] {
+        stage.says(peer, Message::Ready(Ready {}));
+    }
+    stage.trigger(2);
+    stage.now += Duration::from_secs(10);
+    stage.completes(builder(1), &[1]);
+    stage.completes(builder(2), &[2]);
+    stage.core.stop("test", stage.now);
+    stage.poll();
+    stage.reports(&[(1, complete(1)), (2, complete(1))]);
+    let report = stage.report.unwrap();
+    assert_eq!((report.busy_fraction, report.builders[0].busy_fraction), (0.0, 0.0));
+}
+
+#[test]
+fn a_new_supervisor_waits_for_sources_no_longer_than_the_old_one() {
+    let plan = RunPlan { journal: true, ..plan(TriggerKind::External) };
+    let mut stage = Stage::running(plan.clone());
+    stage.core.handle_disconnect(source(3), "killed", stage.now);
+    stage.core.handle_disconnect(source(5), "killed", stage.now);
+    stage.poll();
+    let mut next = stage.followed_by(&plan, stage.journal.clone());
+    next.comes_back(builder(1), 1);
+    next.comes_back(builder(2), 1);
+    next.pass(Duration::from_secs(200), &EVERYBODY[2..]);
+    assert!(!matches!(next.core.progress().state, RunState::Running | RunState::Recovering));
+}

@@ -91,7 +91,7 @@ impl SupervisorCore {
     }
 
     /// No builder: the run waits for one, longer where it may be the network alone that is gone.
-    fn note_absence_of_builders(&mut self, silent: bool, now: Instant) {
+    pub(super) fn note_absence_of_builders(&mut self, silent: bool, now: Instant) {
         if self.builders.iter().any(super::seats::BuilderSeat::is_alive) {
             return;
         }

@@ -50,7 +50,11 @@ impl SupervisorCore {
         let member = |seat: &&BuilderSeat| seat.leaving == Leaving::No;
         let index = self.builder_index(id).filter(|index| member(&&self.builders[*index]));
         let index = index.ok_or(ChangeError::UnknownBuilder(id))?;
-        if self.builders.iter().filter(member).count() == 1 {
+        // While the run goes on, those that are dead do not stand in for it.
+        let gathering = matches!(self.phase, Phase::Gathering { .. });
+        let stays = |seat: &&BuilderSeat| member(seat) && seat.id != id && (gathering || seat.is_alive());
+        let is_needed = gathering || self.builders[index].is_alive();
+        if is_needed && !self.builders.iter().any(|seat| stays(&seat)) {
             return Err(ChangeError::LastBuilder(id));
         }
         tracing::info!(builder = %id, "is to leave");
@@ -95,6 +99,7 @@ impl SupervisorCore {
         self.slots.set(index as BuilderIndex, 0, now);
         self.journal(What::Over(id.into()), now);
         self.leave(index, now);
+        self.note_absence_of_builders(false, now);
         self.publish_roster(now);
         self.send_holdings(self.connected_sources());
     }
@@ -111,9 +116,7 @@ impl SupervisorCore {
         self.builders[index].joining = Some(now);
         self.sources.iter_mut().for_each(|seat| seat.reaches_all = false);
         self.pulse.give_up_builders = None;
-        if let Phase::Draining { until } = &mut self.phase {
-            *until = (*until).max(now + self.plan.deadline + self.plan.drain_grace);
-        }
+        self.prolong_drain(now);
     }
 
     /// Gives builders their slots when all sources have said that they are connected, or have had the time.

@@ -21,7 +21,7 @@ pub(super) struct Pulse {
     every: Duration,
     next: Instant,
     /// Since when no source is up, and how long that may be.
-    no_source_since: Option<(Instant, Duration)>,
+    pub(super) no_source_since: Option<(Instant, Duration)>,
     /// While no builder is left, when that has been for too long.
     pub(super) give_up_builders: Option<Instant>,
 }

@@ -247,6 +247,9 @@ impl SupervisorCore {
                 self.lower(index, "it did not come back to a new supervisor", now);
             }
         }
+        if self.up.is_empty() {
+            self.pulse.no_source_since = Some((now, self.absence_limit(true)));
+        }
         for index in 0..self.builders.len() {
             let seat = &self.builders[index];
             if seat.is_alive() && seat.connection.is_none() {

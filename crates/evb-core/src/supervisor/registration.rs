@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Phase, Recipients, SupervisorCore, incarnation::goes_on, journal::What, seats::Connection, short,
+    Phase, Recipients, SupervisorCore,
+    incarnation::goes_on,
+    journal::What,
+    seats::{Connection, Leaving},
+    short,
 };
 use crate::{
     id::{BuilderId, Peer, SourceId},
@@ -231,6 +235,10 @@ impl SupervisorCore {
         if !goes_on {
             seat.begin_incarnation();
         }
+        if seat.leaving == Leaving::Finishing {
+            // Whether it heard that it is to report, or its report came, nobody knows.
+            seat.leaving = Leaving::Asked;
+        }
         let incarnation = seat.incarnation;
         if goes_on {
             self.offer_slots(index, now);
@@ -407,6 +415,7 @@ impl SupervisorCore {
         self.journal(What::Started(Started {}), now);
         self.hear_everybody(now);
         self.trigger = Trigger::new(self.plan.trigger, self.seed, now);
+        self.slots.open();
         for index in 0..self.builders.len() {
             self.offer_slots(index, now);
         }

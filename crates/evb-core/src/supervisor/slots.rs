@@ -129,6 +129,12 @@ impl Slots {
         }
     }
 
+    /// Events come: that there was no room for any before does not count.
+    pub(super) fn open(&mut self) {
+        self.all_busy = BusyTime::default();
+        self.busy.fill(BusyTime::default());
+    }
+
     /// No more events come: time from now on is not counted as busy.
     pub(super) fn close(&mut self, now: Instant) {
         self.closed = true;

@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use super::*;
 use crate::rng::Rng;
@@ -32,14 +32,14 @@ fn losses_copies_and_disorder_around_the_wrap_are_told_apart() {
     let mut noted = Sequences { newest: u32::MAX - 10_000, ..Sequences::default() };
     let first = noted.newest().wrapping_add(1);
     let mut order: Vec<(u64, u32)> = Vec::new();
-    let mut lost = HashSet::new();
+    let mut lost = BTreeSet::new();
     for step in 0..20_000 {
         let sequence = first.wrapping_add(step);
-        if rng.next_u64() % 50 == 0 && step < 19_999 {
+        if rng.next_u64().is_multiple_of(50) && step < 19_999 {
             lost.insert(sequence);
             continue;
         }
-        for _copy in 0..1 + u64::from(rng.next_u64() % 20 == 0) {
+        for _copy in 0..1 + u64::from(rng.next_u64().is_multiple_of(20)) {
             order.push((u64::from(step) + rng.next_u64() % 2000, sequence));
         }
     }
