@@ -214,7 +214,7 @@ async fn announcements_that_are_lost_are_made_up_for() {
     running.handle.stop("enough").await.unwrap();
     let report = running.run.await.unwrap();
     assert_eq!((report.events.triggered, report.events.lost), (5, 0));
-    assert!(report.problems.iter().any(|problem| problem.starts_with("2 trigger announcements")));
+    assert!(report.remarks.iter().any(|remark| remark.starts_with("2 trigger announcements")));
 }
 
 #[tokio::test]
