@@ -54,7 +54,6 @@ pub use supervisor::{AssignmentPolicy, SourceLoss, SupervisorConfig};
 pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
 
 use self::{
-    endpoint::is_ipv6,
     entries::Placed,
     section::{Notes, Section},
 };
@@ -256,7 +255,6 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let builders = entries::read(&mut root, "builder", builder::read);
     root.finish();
     refuse_shared_addresses(notes, (supervisor.as_ref(), control.as_ref()), &sources, &builders);
-    refuse_other_families(notes, supervisor.as_ref(), &sources, &builders);
 
     let sources: Vec<SourceEntry> = sources.into_iter().map(|placed| placed.entry).collect();
     let mut builders: Vec<BuilderEntry> = builders.into_iter().map(|placed| placed.entry).collect();
@@ -299,27 +297,5 @@ fn refuse_shared_addresses(
     }
     for placed in builders {
         take(&placed.entry.listen, &Peer::Builder(placed.entry.id), placed.span.clone(), "builder.listen");
-    }
-}
-
-/// From an IPv4 address nobody reaches an IPv6 one, nor the other way; of names, that is not known before.
-fn refuse_other_families(
-    notes: &Notes,
-    supervisor: Option<&SupervisorConfig>,
-    sources: &[Placed<SourceEntry>],
-    builders: &[Placed<BuilderEntry>],
-) {
-    let peers =
-        || supervisor.map(|one| &one.listen).into_iter().chain(builders.iter().map(|one| &one.entry.listen));
-    for Placed { entry, span } in sources {
-        let Some((bind, family)) = entry.bind.as_deref().and_then(|bind| Some((bind, is_ipv6(bind)?))) else {
-            continue;
-        };
-        if let Some(other) = peers().find(|peer| is_ipv6(&peer.host).is_some_and(|peer| peer != family)) {
-            let reason =
-                format!("source {} cannot reach {other} from {bind}: one is IPv4, the other IPv6", entry.id);
-            let remedy = "give it an address of the family that its peers have, or leave `bind` out";
-            notes.error("source.bind", span.clone(), reason, remedy);
-        }
     }
 }

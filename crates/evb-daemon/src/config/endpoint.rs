@@ -81,12 +81,6 @@ pub(crate) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Of which family the host is, if it is an address and no name.
-pub(super) fn is_ipv6(host: &str) -> Option<bool> {
-    let address = host.split_once('%').map_or(host, |(address, _zone)| address);
-    address.parse::<IpAddr>().ok().map(|address| address.is_ipv6())
-}
-
 /// Whether the host stands for "all my addresses", to which no peer can connect.
 pub(super) fn is_unspecified(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified())

@@ -1,7 +1,7 @@
 use super::bad;
 
 /// Each mistake, the line it is on, and what its message must say.
-const MISTAKES: [(&str, usize, &[&str]); 49] = [
+const MISTAKES: [(&str, usize, &[&str]); 48] = [
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
@@ -89,11 +89,6 @@ const MISTAKES: [(&str, usize, &[&str]); 49] = [
          and-one-below-it-that-does-the-same/front-end.sock\" }\n",
         3,
         &["at most 107 bytes"],
-    ),
-    (
-        "[[source]]\nid = 1\nbind = \"::1\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
-        1,
-        &["source 1 cannot reach 127.0.0.1:7000 from ::1", "leave `bind` out"],
     ),
     ("[control]\nlisten = \"127.0.0.1:7000\"\n", 1, &["run control listens where supervisor does"]),
 ];
