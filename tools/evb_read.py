@@ -261,23 +261,68 @@ class EventFile:
         records, rest = divmod(self.size - offset - _INDEX_HEAD.size - _TRAILER.size, _INDEX_ENTRY.size)
         return records >= 0 and not rest and head == _INDEX_HEAD.pack(INDEX_MAGIC, _INDEX_ENTRY.size, records)
 
+    def _index_here(self, offset, entries):
+        """Whether an index begins at offset, where no record does: 'no', 'ends' or 'wrong'; entries are those of the
+        records before it, None if some of these are not known (FILE-35)."""
+        if self.index_state == "present":
+            return "no"
+        if self.index_state == "damaged" and (offset == self._index_at or self._begins_index(offset)):
+            return "ends"
+        head = self._read(offset, _INDEX_HEAD.size)
+        if head[:4] != INDEX_MAGIC:
+            return "no"
+        torn = self.index_state == "absent"
+        if entries is None:
+            torn = torn and self._may_begin_torn_index(head, self.size - offset)
+        else:
+            torn = torn and self._is_torn_index(offset, entries)
+        return "ends" if torn else "wrong"
+
+    def _may_begin_torn_index(self, head, left):
+        entry = struct.pack("<I", _INDEX_ENTRY.size)
+        if len(head) >= 8 and head[4:8] != entry:
+            return False
+        if len(head) < _INDEX_HEAD.size:
+            return True
+        records = _INDEX_HEAD.unpack(head)[2]
+        return records <= MAX_RECORDS and left <= self._index_size(records)
+
+    def _is_torn_index(self, offset, entries):
+        if len(entries) > MAX_RECORDS or self.size - offset > self._index_size(len(entries)):
+            return False
+        index = bytearray(_INDEX_HEAD.pack(INDEX_MAGIC, _INDEX_ENTRY.size, len(entries)))
+        for entry in sorted(entries):
+            index += _INDEX_ENTRY.pack(*entry)
+        index += struct.pack("<Q", offset)
+        index += struct.pack("<Q", crc64(bytes(index)) ^ self._tag) + TRAILER_MAGIC
+        found = self._read(offset, self.size - offset)
+        same = next((at for at in range(len(found)) if found[at] != index[at]), len(found))
+        return same == len(found) or same >= _INDEX_HEAD.size and not any(found[same:])
+
+    @staticmethod
+    def _index_size(records):
+        return _INDEX_HEAD.size + _INDEX_ENTRY.size * records + _TRAILER.size
+
     def scan(self, payloads=True):
         """Events in file order; where the file is damaged a Damaged as item, and then what follows it."""
-        offset = self.first_record
+        offset, entries = self.first_record, []
         while offset is not None and offset < self._end:
-            if self.index_state == "damaged" and offset == self._index_at:
-                return
-            if self.index_state != "present" and self._read(offset, 4) == INDEX_MAGIC:
-                return
             try:
                 event = self._head(offset)
             except Damaged as damage:
-                resumed = self._resume(offset + 8)
+                index = self._index_here(offset, entries)
+                if index == "ends":
+                    return
+                if index == "wrong":
+                    damage = Damaged(offset, 0, "an index begins here that is not of the records before it")
+                resumed, entries = self._resume(offset + 8), None
                 damage.length = (self._end if resumed is None else resumed) - offset
-                damage.torn = resumed is None and self.index_state == "absent"
+                damage.torn = resumed is None and self.index_state == "absent" and index == "no"
                 yield damage
                 offset = resumed
                 continue
+            if entries is not None and self.index_state != "present" and len(entries) <= MAX_RECORDS:
+                entries.append(IndexEntry(event.id, event.epoch, event.offset))
             offset += event.length
             try:
                 item = self._payloads(event) if payloads else event
@@ -365,19 +410,24 @@ def _print_event(event, with_bytes):
 
 def _verify(file):
     """Reads everything; prints what it counted, and whether it is clean."""
-    events = incomplete = payload = 0
+    events = incomplete = payload = twice = 0
+    seen = set()
     clean = file.index_state != "damaged"
     for item in file.scan():
         if isinstance(item, Damaged):
             clean = False
             print("! %s (%s of %d B)" % (item, "torn tail" if item.torn else "damage", item.length))
             continue
+        if (item.id, item.epoch) in seen:
+            twice += 1
+            print("! event %d of epoch %d is there again at byte %d" % (item.id, item.epoch, item.offset))
+        seen.add((item.id, item.epoch))
         events += 1
         payload += sum(part.length for part in item.fragments)
         if item.missing:
             incomplete += 1
             print("! event %d: %s" % (item.id, _state(item)))
-    clean = clean and not incomplete
+    clean = clean and not incomplete and not twice
     row = (events, events - incomplete, incomplete, payload, "clean" if clean else "NOT CLEAN")
     print("%d events, %d complete, %d incomplete, %d B of payload: %s" % row)
     return clean

@@ -48,6 +48,9 @@ pub enum Flaw {
     /// No record begins here.
     #[error("no record begins here")]
     Magic,
+    /// The mark of an index, and not what the index of the records before it begins with.
+    #[error("an index begins here that is not of the records before it")]
+    Index,
     /// The lengths in the first bytes contradict each other or the limits of the format.
     #[error("its lengths contradict each other")]
     Lengths,

@@ -10,7 +10,10 @@ use evb_core::{
     id::{Epoch, EventId},
 };
 
-use crate::format::{Fields, FileTag, INDEX_MAGIC, MAX_RECORDS, TRAILER_MAGIC};
+use crate::{
+    format::{Fields, FileTag, INDEX_MAGIC, MAX_RECORDS, Record, TRAILER_MAGIC},
+    reader::Window,
+};
 
 const HEAD: u64 = 16;
 /// The bytes of one entry.
@@ -29,6 +32,11 @@ pub struct IndexEntry {
 }
 
 impl IndexEntry {
+    /// The entry of a record.
+    pub(crate) const fn of(record: &Record) -> Self {
+        Self { event: record.event, epoch: record.epoch, offset: record.offset }
+    }
+
     fn encode(self) -> [u8; ENTRY as usize] {
         let mut out = [0; ENTRY as usize];
         out[0..8].copy_from_slice(&self.event.number().to_le_bytes());
@@ -176,4 +184,50 @@ fn heads_index(bytes: &[u8], records: usize) -> bool {
 /// trailer is damaged.
 pub(crate) fn begins_index(bytes: &[u8], offset: u64, length: u64) -> bool {
     records_between(offset, length).is_some_and(|records| heads_index(bytes, records))
+}
+
+/// Whether these bytes may begin what is left of an index, by its size `left` alone: all that can be said where not all
+/// records before it are known.
+pub(crate) fn may_begin_torn_index(bytes: &[u8], left: u64) -> bool {
+    let mut fields = Fields(bytes);
+    let (magic, entry, records) = (fields.array(), fields.u32(), fields.u64());
+    magic == Some(INDEX_MAGIC)
+        && entry.is_none_or(|entry| entry == ENTRY as u32)
+        && records
+            .is_none_or(|records| records <= MAX_RECORDS as u64 && left <= HEAD + ENTRY * records + TRAILER)
+}
+
+/// Whether the file from `offset` on is what stays of the index of just these records if its writer is stopped: the
+/// first bytes of it, and zeros behind its head at most, as a power cut leaves.
+pub(crate) fn is_torn_index(
+    window: &mut Window<'_>,
+    (offset, length): (u64, u64),
+    entries: &mut [IndexEntry],
+    tag: FileTag,
+) -> io::Result<bool> {
+    let left = length.saturating_sub(offset);
+    if left > index_size(entries.len()) {
+        return Ok(false);
+    }
+    let (mut at, mut differs_at) = (offset, None);
+    write_index(entries, offset, tag, |piece| -> io::Result<()> {
+        let found = window.up_to(at, piece.len() as u64)?;
+        let same = found.iter().zip(piece).take_while(|(found, written)| found == written).count();
+        let differs = differs_at.is_none() && same < found.len();
+        differs_at = if differs { Some(at + same as u64) } else { differs_at };
+        at += found.len() as u64;
+        Ok(())
+    })?;
+    let Some(mut at) = differs_at else { return Ok(true) };
+    if at < offset + HEAD {
+        return Ok(false);
+    }
+    while at < length {
+        let zeros = window.some(at, length - at)?;
+        if zeros.is_empty() || zeros.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += zeros.len() as u64;
+    }
+    Ok(true)
 }

@@ -17,6 +17,7 @@ use evb_core::{
 
 use crate::{
     error::{CreateError, ReadError, WriteError},
+    format::HeaderFlaw,
     verify::{Listed, VerifyError, distinct_files},
     writer::{EventFileWriter, FileIdentity, WriterOptions, Written},
 };
@@ -31,7 +32,7 @@ pub struct MergeReport {
     pub superseded: u64,
     /// Copies left out because the same event of the same epoch was there before.
     pub duplicates: u64,
-    /// Damaged records and torn tails, in words. Another copy of a damaged event is used if there is one.
+    /// Damaged records, torn tails, and files that end in their header, in words. Another copy of a damaged event is used if there is one.
     pub damaged: Listed<String>,
 }
 
@@ -119,8 +120,17 @@ pub fn merge_watched(
 fn survey(paths: Vec<PathBuf>, report: &mut MergeReport) -> Result<(Vec<Input>, FileIdentity), MergeError> {
     let (mut inputs, mut sources) = (Vec::new(), BTreeSet::<SourceId>::new());
     let mut run_and_epoch: Option<(RunNumber, Epoch)> = None;
+    let mut first_torn = None;
     for path in paths {
-        let (input, file) = Input::survey(&path, |damage| report.damaged.add(damage))?;
+        let (input, file) = match Input::survey(&path, |damage| report.damaged.add(damage)) {
+            // What stays of a file whose writer was stopped before it had begun.
+            Err(torn @ ReadError::Header { flaw: HeaderFlaw::Short, .. }) => {
+                report.damaged.add(torn.to_string());
+                first_torn.get_or_insert(torn);
+                continue;
+            }
+            surveyed => surveyed?,
+        };
         let header = file.header();
         let (run, epoch) = run_and_epoch.unwrap_or((header.run, header.epoch));
         if header.run != run {
@@ -129,6 +139,9 @@ fn survey(paths: Vec<PathBuf>, report: &mut MergeReport) -> Result<(Vec<Input>, 
         run_and_epoch = Some((run, epoch.max(header.epoch)));
         sources.extend(&header.sources);
         inputs.push(input);
+    }
+    if let (None, Some(torn)) = (run_and_epoch, first_torn) {
+        return Err(torn.into());
     }
     let (run, epoch) = run_and_epoch.unwrap_or_default();
     let identity =

@@ -21,7 +21,7 @@ use crate::{
     index::{Footer, IndexEntry, IndexState},
 };
 pub use scan::{Events, Records};
-use window::Window;
+pub(crate) use window::Window;
 
 /// An open event file. Reading takes `&self`, so several walks may go on at once.
 #[derive(Debug)]

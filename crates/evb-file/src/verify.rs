@@ -18,7 +18,7 @@ use evb_core::{id::RunNumber, units::Bytes};
 
 use crate::{
     error::{FileError, ReadError},
-    format::{MAX_RECORDS, Record},
+    format::{Flaw, MAX_RECORDS, Record},
     index::{IndexEntry, IndexState},
     naming::{files_at, parse_file_name},
     reader::EventFile,
@@ -121,8 +121,8 @@ impl Verification {
         let file = EventFile::open(path)?;
         let mut summary = FileReport::of(&file);
         self.check_run_of_file(path, file.header().run);
-        let mut walk =
-            FileWalk { entries: Vec::new(), comparable: file.index_state() == IndexState::Present };
+        let comparable = file.index_state() == IndexState::Present;
+        let mut walk = FileWalk { entries: Vec::new(), comparable, index_is_wrong: false };
         let mut records = file.records();
         let outcome = loop {
             let checked = match records.next() {
@@ -135,6 +135,7 @@ impl Verification {
                 }
                 Some(Err(error)) => {
                     walk.comparable = false;
+                    walk.index_is_wrong |= matches!(error, ReadError::Damaged { flaw: Flaw::Index, .. });
                     Err(error)
                 }
             };
@@ -195,6 +196,7 @@ impl Verification {
                 self.report.damaged.add(damage("the index names other records than there are"))
             }
             IndexState::Damaged => self.report.damaged.add(damage("the checksum of the index is wrong")),
+            IndexState::Absent if walk.index_is_wrong => {}
             IndexState::Absent => self.report.without_index.add(NotClosed { path }),
         }
         Ok(())
@@ -213,14 +215,15 @@ impl Verification {
 struct FileWalk {
     entries: Vec<IndexEntry>,
     comparable: bool,
+    /// Whether an index that is not of these records was among the damage.
+    index_is_wrong: bool,
 }
 
 impl FileWalk {
     fn saw(&mut self, record: &Record) {
         // An index never names more records than this, so one more is enough to disagree.
         if self.comparable && self.entries.len() <= MAX_RECORDS {
-            let Record { event, epoch, offset, .. } = *record;
-            self.entries.push(IndexEntry { event, epoch, offset });
+            self.entries.push(IndexEntry::of(record));
         }
     }
 

@@ -238,7 +238,7 @@ impl EventFileWriter {
         }
         if self.output.is_none() {
             // Whoever removed a file may have removed its directory.
-            std::fs::create_dir_all(&self.dir).map_err(FileError::of("create the directory", &self.dir))?;
+            self.make_dir()?;
             return self.next_file();
         }
         Ok(())
@@ -272,13 +272,14 @@ impl EventFileWriter {
         Ok(())
     }
 
-    fn make_dir(&mut self) -> Result<(), CreateError> {
-        if self.dir.is_dir() {
-            return Ok(());
-        }
+    /// Makes the directory, and with [`FsyncPolicy::Commit`] its name and those of all parents made with it survive a
+    /// power cut.
+    fn make_dir(&mut self) -> Result<(), FileError> {
+        let missing: Vec<&Path> = self.dir.ancestors().take_while(|dir| !is_dir(dir)).collect();
         std::fs::create_dir_all(&self.dir).map_err(FileError::of("create the directory", &self.dir))?;
-        if let (FsyncPolicy::Commit, Some(parent)) = (self.options.fsync, self.dir.parent()) {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        for made in missing.into_iter().filter(|_| self.options.fsync == FsyncPolicy::Commit) {
+            let parent = made.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new("."));
             self.disk.sync_dir(parent).map_err(FileError::of("sync the directory", parent))?;
         }
         Ok(())
@@ -296,6 +297,11 @@ impl EventFileWriter {
         self.output.take_if(|output| output.is_removed());
         WriteError::Failed { file, not_accepted }
     }
+}
+
+/// Of a relative path, the last parent is empty: it is where the process is.
+fn is_dir(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path.is_dir()
 }
 
 /// The number of the first file to write: 0, or behind those of the same life of the run. One whose head is torn belongs to

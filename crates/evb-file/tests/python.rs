@@ -170,6 +170,10 @@ fn the_command_lists_shows_and_verifies() {
     assert_eq!(run(&reader, &[file, "--event", "77"]).status.code(), Some(1));
     assert_eq!(run(&reader, &[reader.to_str().unwrap()]).status.code(), Some(2));
 
+    let twice = written(&dir.path().join("twice"), &[event(1, 1, &[5]), event(1, 1, &[5])], true);
+    let text = String::from_utf8(run(&reader, &[twice.to_str().unwrap()]).stdout).unwrap();
+    assert!(text.contains("! event 1 of epoch 1 is there again") && text.contains(": NOT CLEAN"), "{text}");
+
     let clean = written(&dir.path().join("clean"), &[event(1, 1, &[5])], true);
     let verified = run(&reader, &[clean.to_str().unwrap()]);
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
@@ -194,6 +198,10 @@ data = open(sys.argv[1], 'rb').read()
 for place in range(len(data)):
     judge('cut %d' % place, data[:place])
     judge('flip %d' % place, data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1:])
+    judge('zeros %d' % place, data[:place] + bytes(len(data) - place))
+    judge('mark %d' % place, data[:place] + b'EVBI' + data[place + 4:])
+    judge('more %d' % place, data + data[:place])
+    judge('other %d' % place, data + data[place:])
 ";
 
 fn judge(out: &mut String, name: &str, path: &Path, data: &[u8]) {
@@ -215,7 +223,7 @@ fn judge(out: &mut String, name: &str, path: &Path, data: &[u8]) {
 }
 
 #[test]
-fn both_readers_judge_every_flipped_byte_and_every_cut_alike() {
+fn both_readers_judge_whatever_befalls_a_file_alike() {
     let Some(reader) = python() else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = written(dir.path(), &events(), true);
@@ -226,10 +234,16 @@ fn both_readers_judge_every_flipped_byte_and_every_cut_alike() {
         let mut flipped = data.clone();
         flipped[place] ^= 0x10;
         judge(&mut expected, &format!("flip {place}"), &copy, &flipped);
+        let (before, after) = data.split_at(place);
+        let marked = [before, b"EVBI", after.get(4..).unwrap_or_default()].concat();
+        judge(&mut expected, &format!("zeros {place}"), &copy, &[before, &vec![0; after.len()]].concat());
+        judge(&mut expected, &format!("mark {place}"), &copy, &marked);
+        judge(&mut expected, &format!("more {place}"), &copy, &[&data, before].concat());
+        judge(&mut expected, &format!("other {place}"), &copy, &[&data, after].concat());
     }
     let found = script(&reader, JUDGE, &[&path, &copy]);
     for (found, expected) in found.lines().zip(expected.lines()) {
         assert_eq!(found, expected);
     }
-    assert_eq!(found.lines().count(), 2 * data.len());
+    assert_eq!(found.lines().count(), 6 * data.len());
 }

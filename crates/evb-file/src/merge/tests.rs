@@ -117,6 +117,25 @@ fn killed_builders_files_are_merged_up_to_their_torn_tails() {
 }
 
 #[test]
+fn a_file_that_ends_in_its_header_costs_the_others_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    let whole = write(&input, BUILDER, u64::MAX, &[event_of(1, 40, EPOCH, BUILDER)]).remove(0);
+    let bytes = fs::read(whole).unwrap();
+    for length in [0, 5, 30] {
+        let torn = input.join("run000001_b01_0001.evb");
+        fs::write(&torn, &bytes[..length]).unwrap();
+        let out = out.join(length.to_string());
+        let report = merge(std::slice::from_ref(&input), &out, options(u64::MAX)).unwrap();
+        assert_eq!((report.written.events, read(&out).len()), (1, 1));
+        let [told] = &report.damaged.first[..] else { panic!("{report:?}") };
+        assert!(told.contains("run000001_b01_0001.evb") && told.contains("no event"), "{told}");
+        let alone = merge(&[torn], out.join("alone"), options(u64::MAX));
+        assert!(matches!(alone, Err(MergeError::Read(_))) && !out.join("alone").exists(), "{alone:?}");
+    }
+}
+
+#[test]
 fn mixed_runs_and_used_directories_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("in");

@@ -73,11 +73,7 @@ impl EventFile {
         let mut entries = Vec::new();
         for record in self.records() {
             match record {
-                Ok(record) => entries.push(IndexEntry {
-                    event: record.event,
-                    epoch: record.epoch,
-                    offset: record.offset,
-                }),
+                Ok(record) => entries.push(IndexEntry::of(&record)),
                 Err(error @ ReadError::File(_)) => return Err(error),
                 // Damage is told by whoever walks the records; the index has what can be read.
                 Err(_) => {}

@@ -7,8 +7,10 @@ use evb_core::{event::Event, id::EventId, units::Bytes};
 use super::{EventFile, Window};
 use crate::{
     error::{FileError, ReadError},
-    format::{ALIGNMENT, FileTag, Flaw, INDEX_MAGIC, Prefix, RECORD_MAGIC, RECORD_PREFIX, Record},
-    index::{IndexState, begins_index},
+    format::{
+        ALIGNMENT, FileTag, Flaw, INDEX_MAGIC, MAX_RECORDS, Prefix, RECORD_MAGIC, RECORD_PREFIX, Record,
+    },
+    index::{IndexEntry, IndexState, begins_index, is_torn_index, may_begin_torn_index},
 };
 
 /// The record at `offset` in a file whose records end at `end`.
@@ -28,41 +30,82 @@ pub(super) fn record_at(
     Ok(prefix.record(offset, head, tag))
 }
 
-/// Gives the heads of a file's records; made by [`EventFile::records`].
+/// What of an index stands at a place.
+enum IndexHere {
+    No,
+    /// The file's index, whole or torn: records end.
+    Ends,
+    /// Its mark, and not what belongs behind it.
+    Wrong,
+}
+
+/// Gives the heads of a file's records; made by [`EventFile::records`]. In a file without a usable index it keeps 24 bytes
+/// for each record, 24 MiB at most, to tell what is left of the index from damage.
 #[derive(Debug)]
 pub struct Records<'f> {
     file: &'f EventFile,
     window: Window<'f>,
     /// Where the next record should begin; `None` at the end.
     next: Option<u64>,
+    /// Where the records so far stand, if the file has no usable index.
+    entries: Vec<IndexEntry>,
+    /// Whether every record so far was found where the one before it ends.
+    unbroken: bool,
 }
 
 impl<'f> Records<'f> {
     pub(super) fn new(file: &'f EventFile) -> Self {
-        Self { file, window: file.window(), next: Some(file.header_length) }
+        let (window, next) = (file.window(), Some(file.header_length));
+        Self { file, window, next, entries: Vec::new(), unbroken: true }
     }
 
     fn step(&mut self) -> io::Result<Option<Result<Record, ReadError>>> {
         let Some(offset) = self.next.take() else { return Ok(None) };
-        if offset >= self.file.records_end() || self.index_begins(offset)? {
+        if offset >= self.file.records_end() {
             return Ok(None);
         }
         match record_at(&mut self.window, offset, self.file.records_end(), self.file.tag)? {
             Ok(record) => {
                 self.next = Some(record.end());
+                self.keep(&record);
                 Ok(Some(Ok(record)))
             }
-            Err(flaw) => self.damage(offset, flaw).map(|error| Some(Err(error))),
+            Err(flaw) => match self.index_at(offset)? {
+                IndexHere::Ends => Ok(None),
+                IndexHere::Wrong => self.damage(offset, Flaw::Index).map(|error| Some(Err(error))),
+                IndexHere::No => self.damage(offset, flaw).map(|error| Some(Err(error))),
+            },
         }
     }
 
-    /// Whether the records of a file without a usable index end here, because an index begins.
-    fn index_begins(&mut self, offset: u64) -> io::Result<bool> {
-        Ok(match self.file.footer.state {
-            IndexState::Present => false,
-            IndexState::Damaged if offset == self.file.footer.offset => true,
-            _ => self.window.up_to(offset, 4)? == INDEX_MAGIC.as_slice(),
+    fn keep(&mut self, record: &Record) {
+        let is_wanted = self.unbroken && self.file.footer.state != IndexState::Present;
+        // One more than an index names is enough to know that none is of these records.
+        if is_wanted && self.entries.len() <= MAX_RECORDS {
+            self.entries.push(IndexEntry::of(record));
+        }
+    }
+
+    /// What of an index stands at `offset`, where no record does.
+    fn index_at(&mut self, offset: u64) -> io::Result<IndexHere> {
+        let (state, length) = (self.file.footer.state, self.file.length);
+        let bytes = self.window.up_to(offset, 16)?;
+        let (fills, may_be_torn) =
+            (begins_index(bytes, offset, length), may_begin_torn_index(bytes, length - offset));
+        Ok(match state {
+            // `records_end` is where the index begins.
+            IndexState::Present => IndexHere::No,
+            IndexState::Damaged if offset == self.file.footer.offset || fills => IndexHere::Ends,
+            _ if !bytes.starts_with(&INDEX_MAGIC) => IndexHere::No,
+            IndexState::Absent if !self.unbroken && may_be_torn => IndexHere::Ends,
+            IndexState::Absent if self.unbroken && self.is_torn_index(offset)? => IndexHere::Ends,
+            _ => IndexHere::Wrong,
         })
+    }
+
+    fn is_torn_index(&mut self, offset: u64) -> io::Result<bool> {
+        let Self { file, window, entries, .. } = self;
+        Ok(entries.len() <= MAX_RECORDS && is_torn_index(window, (offset, file.length), entries, file.tag)?)
     }
 
     /// Tells what is wrong at `offset` and sets where reading goes on.
@@ -70,9 +113,10 @@ impl<'f> Records<'f> {
         let found = self.resume(offset + ALIGNMENT)?;
         let end = found.unwrap_or_else(|| self.file.records_end());
         let (path, length) = (self.file.path.clone(), Bytes::new(end - offset));
-        self.next = found;
+        (self.next, self.unbroken) = (found, false);
         // Without an index, and with nothing whole behind it, the damage is what a killed writer leaves.
-        let torn = found.is_none() && self.file.footer.state == IndexState::Absent;
+        let has_none = self.file.footer.state == IndexState::Absent && flaw != Flaw::Index;
+        let torn = found.is_none() && has_none;
         Ok(if torn {
             let event = self.event_of_torn(offset)?;
             ReadError::TornTail { path, offset, length, event }

@@ -42,6 +42,16 @@ fn poke(path: &Path, offset: u64, bytes: &[u8]) {
     OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
 }
 
+/// Bytes with something done to them.
+trait Tap: Sized {
+    fn tap(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
+impl Tap for Vec<u8> {}
+
 fn without_index(path: &Path) -> PathBuf {
     let footer = EventFile::open(path).unwrap().footer;
     let copy = path.with_extension("torn.evb");
@@ -128,11 +138,10 @@ fn every_flipped_byte_is_found_and_costs_one_event_at_most() {
                 assert_eq!((read.len(), errors.len()), (3, 1), "byte {place}");
                 assert!(matches!(errors[0], ReadError::Damaged { .. }), "byte {place}: {}", errors[0]);
             } else {
-                assert_ne!(
-                    EventFile::open(&path).unwrap().index_state(),
-                    IndexState::Present,
-                    "byte {place}"
-                );
+                let state = EventFile::open(&path).unwrap().index_state();
+                let is_told = state == IndexState::Damaged
+                    || matches!(&errors[..], [ReadError::Damaged { flaw: Flaw::Index, .. }]);
+                assert!(is_told, "byte {place}: {state:?}, {errors:?}");
                 assert_eq!(read.len(), 4, "byte {place}: the index took events with it");
             }
         }
@@ -163,7 +172,7 @@ fn all_whole_records_before_a_torn_tail_are_read() {
         let whole = ends.iter().filter(|end| **end <= length).count();
         assert_eq!(read, events[..whole], "length {length}");
         let boundary = ends.iter().copied().filter(|end| *end <= length).max().unwrap_or(begin);
-        // Once the magic number of the index stands there, what is torn is not a record.
+        // Once the magic number of the index stands there, what is torn is not a record; the first three bytes are of both.
         if length == boundary || length >= footer + 4 {
             assert!(errors.is_empty(), "length {length}: {errors:?}");
         } else {
@@ -172,6 +181,92 @@ fn all_whole_records_before_a_torn_tail_are_read() {
             };
             assert_eq!((*offset, torn.count()), (boundary, length - boundary));
         }
+    }
+}
+
+/// The bytes of a closed file with two events; where its last record and where its index begin.
+fn closed_file(dir: &Path) -> (Vec<u8>, usize, usize) {
+    let path = one_file(dir, &[event(1, 13), event(2, 21)]);
+    let file = EventFile::open(&path).unwrap();
+    let last = file.records().last().unwrap().unwrap().offset as usize;
+    (fs::read(&path).unwrap(), last, file.footer.offset as usize)
+}
+
+#[test]
+fn nothing_behind_the_records_passes_for_an_index_that_is_not_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, last, index) = closed_file(&dir.path().join("one"));
+    let other = fs::read(one_file(&dir.path().join("other"), &[event(3, 100)])).unwrap();
+    let whole = |more: &[u8]| [&bytes, more].concat();
+    let records = |more: &[u8]| [&bytes[..index], more].concat();
+    let path = dir.path().join("joined.evb");
+    for (what, content, events) in [
+        ("another file", whole(&other), 2),
+        ("the same records", whole(&bytes[..index]), 4),
+        ("garbage", whole(b"garbage"), 2),
+        ("zeros", whole(&[0; 64]), 2),
+        ("a mark and garbage", records(b"EVBI and something"), 2),
+        ("a mark and zeros", records(&[b"EVBI".as_slice(), &[0; 60]].concat()), 2),
+        ("a shorter index", records(&bytes[index..index + 16 + 24]).tap(|bytes| bytes[index + 8] = 1), 2),
+        ("a flipped entry", bytes[..bytes.len() - 1].to_vec().tap(|bytes| bytes[index + 20] ^= 1), 2),
+        ("a mark over a record", bytes[..index].to_vec().tap(|bytes| bytes[last + 3] = b'I'), 1),
+    ] {
+        fs::write(&path, content).unwrap();
+        let (read, errors) = all(&path);
+        let twice = [event(1, 13), event(2, 21), event(1, 13), event(2, 21)];
+        assert_eq!(read, twice[..events], "{what}");
+        let [ReadError::Damaged { flaw: Flaw::Index, .. }] = &errors[..] else {
+            panic!("{what}: {errors:?}")
+        };
+    }
+}
+
+#[test]
+fn records_behind_an_index_that_is_not_theirs_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut bytes, last, _) = closed_file(dir.path());
+    // The first of two records is now an index to look at, and the second is still there.
+    let first = EventFile::open(dir.path().join("run000001_b01_0000.evb")).unwrap().header_length as usize;
+    bytes[first + 3] = b'I';
+    let path = dir.path().join("overwritten.evb");
+    for length in [bytes.len(), bytes.len() - 1, bytes.len() - 30] {
+        fs::write(&path, &bytes[..length]).unwrap();
+        let (read, errors) = all(&path);
+        assert_eq!(read, [event(2, 21)], "{length}: {errors:?}");
+        let [ReadError::Damaged { offset, length: skipped, .. }] = &errors[..] else { panic!("{errors:?}") };
+        assert_eq!((*offset, skipped.count()), (first as u64, (last - first) as u64));
+    }
+}
+
+#[test]
+fn an_index_that_a_power_cut_leaves_half_written_costs_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, _, index) = closed_file(dir.path());
+    let path = dir.path().join("cut.evb");
+    for kept in index + 16..bytes.len() {
+        for length in [kept, kept + 3, bytes.len()].map(|length| length.min(bytes.len())) {
+            let mut cut = bytes[..kept].to_vec();
+            cut.resize(length, 0);
+            fs::write(&path, cut).unwrap();
+            let (read, errors) = all(&path);
+            assert_eq!((read.len(), errors.len()), (2, 0), "{kept} of {length}: {errors:?}");
+        }
+    }
+}
+
+#[test]
+fn a_trailer_that_points_into_the_records_takes_none_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = one_file(dir.path(), &[event(1, 0), event(2, 0), event(3, 0)]);
+    let file = EventFile::open(&path).unwrap();
+    let records: Vec<u64> = file.records().map(|record| record.unwrap().offset).collect();
+    let reachable =
+        records.iter().filter(|offset| (file.footer.offset - **offset).is_multiple_of(24)).count();
+    assert!(reachable > 0, "records of {} B", records[1] - records[0]);
+    for offset in records {
+        poke(&path, file.length - 24, &offset.to_le_bytes());
+        let (read, _) = all(&path);
+        assert_eq!(read.len(), 3, "to byte {offset}");
     }
 }
 

@@ -189,6 +189,21 @@ fn torn_tails_and_missing_indexes_are_told_apart() {
 }
 
 #[test]
+fn what_is_added_to_a_closed_file_is_damage_and_the_file_was_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), BUILDER, u64::MAX, &events(1..=3, BUILDER)).remove(0);
+    let (whole, other) = (fs::read(&path).unwrap(), dir.path().join("other"));
+    let other = fs::read(write(&other, OTHER, u64::MAX, &events(4..=5, OTHER)).remove(0)).unwrap();
+    for added in [b"\n".as_slice(), &other] {
+        fs::write(&path, [&whole, added].concat()).unwrap();
+        let report = report(dir.path());
+        let run = of_run(&report);
+        assert!(!report.is_clean() && run.damaged.first[0].offset > 0, "{report}");
+        assert_eq!((run.events, run.damaged.total, run.without_index.total), (3, 1, 0), "{report}");
+    }
+}
+
+#[test]
 fn a_torn_record_whose_event_was_built_again_is_no_defect() {
     let dir = tempfile::tempdir().unwrap();
     let path = killed_writer(dir.path());

@@ -1,9 +1,9 @@
 use std::{
     fs,
     io::{self, IoSlice},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
@@ -34,6 +34,7 @@ struct FullDisk {
     /// Neither can files be cut nor synced.
     broken: Arc<AtomicBool>,
     syncs: Arc<AtomicU64>,
+    synced: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 #[derive(Debug)]
@@ -46,6 +47,7 @@ impl Disk for FullDisk {
 
     fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         self.syncs.fetch_add(1, Relaxed);
+        self.synced.lock().unwrap().push(dir.to_owned());
         LocalDisk.sync_dir(dir)
     }
 
@@ -290,6 +292,28 @@ fn fsync_reaches_file_and_directory_before_commit_returns() {
     writer.append(&event(2, 10)).unwrap();
     writer.close().unwrap();
     assert_eq!(read_all(dir.path()), [event(1, 10), event(2, 10)]);
+}
+
+#[test]
+fn all_new_directories_survive_a_power_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FullDisk::default();
+    disk.left.store(1 << 20, Relaxed);
+    let fsync = WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::Commit };
+    let mut writer = writer_on(&disk, &dir.path().join("a/b/c"), fsync).unwrap();
+    let expected = ["", "a", "a/b", "a/b/c"].map(|made| dir.path().join(made));
+    let synced = || {
+        let mut synced = std::mem::take(&mut *disk.synced.lock().unwrap());
+        synced.sort();
+        synced
+    };
+    assert_eq!(synced(), expected);
+    // Somebody removes all of it while the run goes on.
+    fs::remove_dir_all(dir.path().join("a")).unwrap();
+    writer.append(&event(1, 10)).unwrap();
+    assert_eq!(synced(), expected);
+    writer.close().unwrap();
+    assert_eq!(read_all(&dir.path().join("a/b/c")), [event(1, 10)]);
 }
 
 proptest! {
