@@ -176,13 +176,7 @@ fn exit_codes_say_how_it_ended() {
 
     // A second signal leaves at once.
     let config = configuration(dir.path(), "", "", "");
-    let mut child = Command::new(EVBD)
-        .args(["run", "--quiet", "--role", "supervisor", "--role", "builder:1", "--role", "source:1"])
-        .arg(config)
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(600));
+    let mut child = launched(&["supervisor", "builder:1", "source:1"], &config);
     // Both are taken before the drain is over, or the drain was quick.
     signal(&child, "INT");
     signal(&child, "INT");
@@ -190,18 +184,21 @@ fn exit_codes_say_how_it_ended() {
     assert!(left == Some(130) || left == Some(0), "{left:?}");
 }
 
+/// A process with these roles, which had time to begin.
+fn launched(roles: &[&str], config: &Path) -> Child {
+    let mut command = Command::new(EVBD);
+    command.args(["run", "--quiet"]).args(roles.iter().flat_map(|role| ["--role", role])).arg(config);
+    let child = command.stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(600));
+    child
+}
+
 #[test]
 fn who_is_interrupted_before_there_is_a_run_leaves_at_once_and_well() {
     let dir = tempfile::tempdir().unwrap();
     for role in ["source:1", "builder:1"] {
         let config = configuration(dir.path(), "", "", "");
-        let mut child = Command::new(EVBD)
-            .args(["run", "--role", role])
-            .arg(config)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(600));
+        let mut child = launched(&[role], &config);
         signal(&child, "INT");
         assert_eq!(code(&mut child), Some(0), "{role}: nothing was under way");
     }

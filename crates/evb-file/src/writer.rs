@@ -279,7 +279,7 @@ impl EventFileWriter {
         std::fs::create_dir_all(&self.dir).map_err(FileError::of("create the directory", &self.dir))?;
         for made in missing.into_iter().filter(|_| self.options.fsync == FsyncPolicy::Commit) {
             let parent = made.parent().filter(|parent| !parent.as_os_str().is_empty());
-            let parent = parent.unwrap_or(Path::new("."));
+            let parent = parent.unwrap_or_else(|| Path::new("."));
             self.disk.sync_dir(parent).map_err(FileError::of("sync the directory", parent))?;
         }
         Ok(())

@@ -1,23 +1,27 @@
 use std::time::Duration;
 
-use evb_core::{id::SourceId, trigger::announcement::Announcement, units::Bytes};
-use tokio::{net::UdpSocket, sync::mpsc, time::timeout};
+use evb_core::{fragment::Fragment, id::SourceId, trigger::announcement::Announcement, units::Bytes};
+use tokio::{net::UdpSocket, sync::mpsc, task::JoinHandle, time::timeout};
 
 use super::*;
 use crate::input::{FragmentSize, Generator, taker::tests::Channel};
 
-#[tokio::test]
-async fn each_announced_event_gets_one_fragment_whatever_the_network_does() {
+/// A source that follows announced triggers from `first` on: where to announce them, what it gives, and its task.
+async fn following(first: EventId) -> (UdpSocket, mpsc::Receiver<Fragment>, JoinHandle<()>) {
     let mut triggers = TriggerListener::bind(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     socket.connect(triggers.address().unwrap()).await.unwrap();
     let size = FragmentSize::Fixed(Bytes::new(100));
     let mut generator = Generator::new(SourceId::new(1), size, Bytes::new(100), 1);
-    let (sender, mut fragments) = mpsc::channel(100);
-    let following =
-        tokio::spawn(
-            async move { follow(&mut triggers, &mut generator, Channel(sender), EventId::FIRST).await },
-        );
+    let (sender, fragments) = mpsc::channel(100);
+    let task =
+        tokio::spawn(async move { follow(&mut triggers, &mut generator, Channel(sender), first).await });
+    (socket, fragments, task)
+}
+
+#[tokio::test]
+async fn each_announced_event_gets_one_fragment_whatever_the_network_does() {
+    let (socket, mut fragments, following) = following(EventId::FIRST).await;
     // In order, doubled, overtaken, after a loss, without a number, malformed, far ahead, and the next.
     for number in [1, 2, 2, 1, 5] {
         socket.send(&Announcement { number, sent_ns: 0 }.encode()).await.unwrap();
@@ -39,15 +43,7 @@ async fn each_announced_event_gets_one_fragment_whatever_the_network_does() {
 /// A source that is started anew in a run.
 #[tokio::test]
 async fn who_comes_late_follows_from_there() {
-    let mut triggers = TriggerListener::bind(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
-    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    socket.connect(triggers.address().unwrap()).await.unwrap();
-    let size = FragmentSize::Fixed(Bytes::new(100));
-    let mut generator = Generator::new(SourceId::new(1), size, Bytes::new(100), 1);
-    let (sender, mut fragments) = mpsc::channel(100);
-    let first = EventId::new(5_000_001);
-    let following =
-        tokio::spawn(async move { follow(&mut triggers, &mut generator, Channel(sender), first).await });
+    let (socket, mut fragments, following) = following(EventId::new(5_000_001)).await;
     for number in [4_999_999, 5_000_002] {
         socket.send(&Announcement { number, sent_ns: 0 }.encode()).await.unwrap();
     }

@@ -123,7 +123,8 @@ impl SupervisorCore {
             let lost = self.take_outstanding(index);
             if lost > 0 {
                 let id = self.builders[index].id;
-                let cause = format!("builder {id} settled nothing for {waited} s after the last trigger");
+                let cause =
+                    format!("builder {id} settled nothing for the last {waited} s after the end of triggers");
                 let events = differences(events.iter().map(|place| place.event));
                 self.journal(What::Lost(Lost { events, cause: cause.clone() }), now);
                 self.findings.loss(cause, lost);

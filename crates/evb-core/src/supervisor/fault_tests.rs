@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{
     ChangeError, Recipients, RunPlan, RunState, SourceLoss,
-    tests::{Stage, both, builder, complete, events_of, hello, plan, source, to},
+    tests::{EVERYBODY, Stage, both, builder, complete, events_of, hello, plan, source, to},
 };
 use crate::{
     id::{BuilderId, SourceId},
@@ -58,11 +58,8 @@ impl Stage {
     }
 }
 
-const OTHERS: [crate::id::Peer; 3] = [
-    crate::id::Peer::Source(SourceId::new(3)),
-    crate::id::Peer::Source(SourceId::new(5)),
-    crate::id::Peer::Builder(BuilderId::new(1)),
-];
+/// All but builder 2.
+const OTHERS: [crate::id::Peer; 3] = [source(3), source(5), builder(1)];
 
 /// docs/protocol.md RUN-22.
 #[test]
@@ -219,10 +216,7 @@ fn builders_join_and_leave_a_run_that_goes_on() {
     stage.sent.clear();
     stage.completes(builder(2), &[2, 4]);
     assert_eq!(stage.sent, [(Recipients::Builder(second), Message::Finish(crate::wire::control::Finish {}))]);
-    let own = crate::wire::control::Report {
-        report: Some(crate::wire::control::report::Report::Builder(complete(2))),
-    };
-    stage.says(builder(2), Message::Report(own));
+    stage.builder_reports(2, complete(2));
     assert_eq!(stage.core.progress().builders_up, 2);
     let homes = stage.holdings();
     assert_eq!(homes, [(both(), 7, vec![(1, vec![1, 3]), (9, vec![6, 7])])]);
@@ -307,9 +301,6 @@ fn a_source_hears_of_those_events_alone_that_expect_it() {
     assert_eq!(stage.verdicts().last().unwrap(), &(both(), vec![(3, 1, to(1))]));
 }
 
-const EVERYBODY: [crate::id::Peer; 4] =
-    [OTHERS[0], OTHERS[1], OTHERS[2], crate::id::Peer::Builder(BuilderId::new(2))];
-
 #[test]
 fn a_sink_that_is_slow_at_the_end_costs_time_and_no_event() {
     let plan = plan(TriggerKind::External);
@@ -344,15 +335,9 @@ fn the_last_builder_that_lives_does_not_leave_and_if_it_has_left_the_run_ends() 
     stage.trigger(2);
     stage.core.remove_builder(BuilderId::new(2), stage.now).unwrap();
     stage.core.handle_disconnect(builder(1), "killed", stage.now);
-    stage.pass(
-        Duration::from_secs(10),
-        &EVERYBODY[..2].iter().copied().chain([builder(2)]).collect::<Vec<_>>(),
-    );
+    stage.pass(Duration::from_secs(10), &[source(3), source(5), builder(2)]);
     stage.completes(builder(2), &[2]);
-    let own = crate::wire::control::Report {
-        report: Some(crate::wire::control::report::Report::Builder(complete(1))),
-    };
-    stage.says(builder(2), Message::Report(own));
+    stage.builder_reports(2, complete(1));
     stage.pass(Duration::from_secs(100), &[source(3), source(5)]);
     stage.reports(&[]);
     let report = stage.report.expect("nobody is there to build anything: it ends");

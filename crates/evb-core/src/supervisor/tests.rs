@@ -23,11 +23,11 @@ use crate::{
 
 pub(super) const SUPERVISOR: Peer = Peer::Supervisor;
 
-pub(super) fn source(id: u16) -> Peer {
+pub(super) const fn source(id: u16) -> Peer {
     Peer::Source(SourceId::new(id))
 }
 
-pub(super) fn builder(id: u16) -> Peer {
+pub(super) const fn builder(id: u16) -> Peer {
     Peer::Builder(BuilderId::new(id))
 }
 
@@ -246,9 +246,13 @@ impl Stage {
             );
         }
         for (id, own) in of_builders {
-            let report = Report { report: Some(report::Report::Builder(own.clone())) };
-            self.says(builder(*id), Message::Report(report));
+            self.builder_reports(*id, own.clone());
         }
+    }
+
+    pub(super) fn builder_reports(&mut self, id: u16, own: BuilderReport) {
+        let report = Report { report: Some(report::Report::Builder(own)) };
+        self.says(builder(id), Message::Report(report));
     }
 }
 
@@ -259,6 +263,9 @@ pub(super) fn events_of(batch: &Assignments) -> Vec<u64> {
 pub(super) fn complete(count: u64) -> BuilderReport {
     BuilderReport { complete: count, written: count, ..BuilderReport::default() }
 }
+
+/// Who takes part in [`Stage::running`].
+pub(super) const EVERYBODY: [Peer; 4] = [source(3), source(5), builder(1), builder(2)];
 
 const BOTH: [usize; 2] = [0, 1];
 
@@ -477,15 +484,14 @@ fn what_a_builder_does_not_have_it_cannot_settle() {
 #[test]
 fn a_drain_ends_in_time_and_names_the_culprit() {
     let mut stage = Stage::running(plan(TriggerKind::External));
-    let everyone = [source(3), source(5), builder(1), builder(2)];
     stage.trigger(2);
     stage.completes(builder(1), &[1]);
     stage.says(source(3), Message::Stop(Stop { cause: "end\nof shift".to_owned() }));
-    stage.pass(Duration::from_secs(6), &everyone);
+    stage.pass(Duration::from_secs(6), &EVERYBODY);
     assert_eq!(stage.core.progress().outstanding, 1);
-    stage.pass(Duration::from_secs(2), &everyone);
+    stage.pass(Duration::from_secs(2), &EVERYBODY);
     assert_eq!((stage.core.progress().outstanding, stage.core.progress().events.lost), (0, 1));
-    stage.pass(Duration::from_secs(6), &everyone);
+    stage.pass(Duration::from_secs(6), &EVERYBODY);
     let said = stage.report.unwrap().problems.join("\n");
     assert!(said.contains("1 events lost: builder 2 settled nothing for"), "{said}");
     assert!(said.contains("source 3 gave no final report"), "{said}");
