@@ -13,7 +13,7 @@ use evb_core::{
     lane::Request,
     set::SourceSet,
     source::{PushError, SourceConfig, SourceCore},
-    supervisor::{PlanError, RunPlan},
+    supervisor::{ChangeError, PlanError, RunPlan, SupervisorCore},
     time::Instant,
     units::Bytes,
     wire::control::{
@@ -73,6 +73,14 @@ fn a_plan_keeps_to_what_peers_accept() {
     assert_eq!(plan(MAX_BUILDERS + 1).check(), Err(PlanError::TooManyBuilders { count: MAX_BUILDERS + 1 }));
     let slots = MAX_SLOTS + 1;
     assert_eq!(RunPlan { slots, ..plan(1) }.check(), Err(PlanError::TooManySlots { slots }));
+    // What the slots of all builders hold is what a source is told of at once.
+    assert_eq!(RunPlan { slots: MAX_SLOTS, ..plan(16) }.check(), Ok(()));
+    let too_many = PlanError::TooManyOutstanding { slots: MAX_SLOTS, builders: 17 };
+    assert_eq!(RunPlan { slots: MAX_SLOTS, ..plan(17) }.check(), Err(too_many));
+    let full = RunPlan { slots: MAX_SLOTS, ..plan(16) };
+    let mut core = SupervisorCore::new(full, 1, Instant::ZERO).unwrap();
+    let added = core.add_builder(BuilderId::new(17), Instant::ZERO);
+    assert_eq!(added, Err(ChangeError::TooManyOutstanding(MAX_SLOTS)));
 }
 
 #[test]

@@ -5,7 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::PushError;
 use crate::{
-    fragment::Fragment, id::EventId, lane::Parked, time::Instant, units::Bytes, wire::control::Verdict,
+    fragment::Fragment,
+    id::EventId,
+    lane::Parked,
+    time::Instant,
+    units::Bytes,
+    wire::control::{MAX_OUTSTANDING, Verdict},
 };
 
 /// How far a fragment's event id may be ahead of the first event that is not over.
@@ -14,9 +19,6 @@ pub const MAX_AHEAD: u64 = 1 << 20;
 /// How many decisions are remembered for which no fragment came, so that a late fragment is dropped by its cause. On demand, nobody makes
 /// one that is not wanted.
 const REMEMBERED: usize = 1 << 16;
-
-/// How many assignments are kept that wait for their fragment, however many events were inhibited since.
-const OWED: usize = 1 << 16;
 
 /// What became of a fragment, or of a decision.
 #[derive(Debug, PartialEq, Eq)]
@@ -304,7 +306,7 @@ impl Backlog {
             }
             if let Some(Entry::Assigned(lane)) = self.entries.pop_front() {
                 self.owed.insert(self.first, lane);
-                if self.owed.len() > OWED {
+                if self.owed.len() > MAX_OUTSTANDING {
                     self.owed.pop_first();
                 }
             }

@@ -1,11 +1,11 @@
 //! Builders that come and go, and what becomes of the fragments that were theirs.
 
-use super::{MAX_AHEAD, SourceCore, backlog::Recalled};
+use super::{SourceCore, backlog::Recalled};
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, Incarnation},
     lane::{OutgoingLane, Parked},
-    wire::control::{Holdings, MalformedMessage},
+    wire::control::{Holdings, MAX_OUTSTANDING, MalformedMessage},
 };
 
 impl SourceCore {
@@ -100,8 +100,8 @@ impl SourceCore {
         for (builder, events) in holdings.homes()? {
             let lane = builder.map(|builder| self.lane_of(builder)).transpose()?;
             let lane = lane.filter(|lane| self.seats.is_listed(*lane));
-            homes.extend(events.take(MAX_AHEAD as usize + 1).map(|event| (event, lane)));
-            if homes.len() as u64 > MAX_AHEAD {
+            homes.extend(events.take(MAX_OUTSTANDING + 1).map(|event| (event, lane)));
+            if homes.len() > MAX_OUTSTANDING {
                 let problem = "more events are outstanding than builders could have slots";
                 return Err(MalformedMessage { message: "Holdings", problem });
             }

@@ -33,6 +33,9 @@ impl SupervisorCore {
             Some(index) if self.builders[index].is_member() => return Err(ChangeError::KnownBuilder(id)),
             Some(index) => self.builders[index].leaving = Leaving::No,
             None if self.builders.len() >= MAX_BUILDERS => return Err(ChangeError::TooManyBuilders),
+            None if !self.plan.fits(self.builders.len() + 1) => {
+                return Err(ChangeError::TooManyOutstanding(self.plan.slots));
+            }
             None => self.seat_builder(id),
         }
         self.journal_membership(id, Change::Added, now);

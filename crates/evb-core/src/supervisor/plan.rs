@@ -7,7 +7,7 @@ use crate::{
     set::MAX_SOURCES,
     trigger::TriggerKind,
     units::Frequency,
-    wire::control::{MAX_BUILDERS, MAX_SLOTS},
+    wire::control::{MAX_BUILDERS, MAX_OUTSTANDING, MAX_SLOTS},
 };
 
 /// Which builder gets the next event.
@@ -111,6 +111,16 @@ pub enum PlanError {
         /// How many were configured.
         slots: u32,
     },
+    /// Sources are told of all outstanding events when one of their builders is lost.
+    #[error(
+        "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events; use fewer `slots` or builders"
+    )]
+    TooManyOutstanding {
+        /// How many slots were configured.
+        slots: u32,
+        /// And how many builders.
+        builders: usize,
+    },
     /// Ids identify.
     #[error("the ids of the {role}s must be ascending and different; {id} is not")]
     Order {
@@ -178,6 +188,10 @@ impl RunPlan {
         if self.slots > MAX_SLOTS {
             return Err(PlanError::TooManySlots { slots: self.slots });
         }
+        let (slots, builders) = (self.slots, self.builders.len());
+        if !self.fits(builders) {
+            return Err(PlanError::TooManyOutstanding { slots, builders });
+        }
         if let Some([_, id]) = self.sources.array_windows().find(|[a, b]| a >= b) {
             return Err(PlanError::Order { role: "source", id: id.number() });
         }
@@ -199,6 +213,11 @@ impl RunPlan {
 const BATCHES_IN_SLOTS: u32 = 2;
 
 impl RunPlan {
+    /// Whether the slots of so many builders hold no more events than sources can be told of.
+    pub(super) const fn fits(&self, builders: usize) -> bool {
+        builders.saturating_mul(self.slots as usize) <= MAX_OUTSTANDING
+    }
+
     /// How many slots of a builder become free at once. Where it is free slots that trigger, nobody waits for one: so
     /// decisions, announcements and all that they wake up come once for a batch of events, not once for each.
     pub(super) fn slots_at_a_time(&self) -> u32 {

@@ -6,7 +6,7 @@ use crate::{
     time::Instant,
     trigger::{Trigger, TriggerKind},
     units::Frequency,
-    wire::control::MAX_BUILDERS,
+    wire::control::{MAX_BUILDERS, MAX_OUTSTANDING},
 };
 
 /// Why the run is not changed: it stays as it is.
@@ -38,6 +38,11 @@ pub enum ChangeError {
     /// Sources hold a lane to each, in sets of a fixed size.
     #[error("a run has at most {MAX_BUILDERS} builders")]
     TooManyBuilders,
+    /// Sources are told of all outstanding events when one of their builders is lost.
+    #[error(
+        "{0} slots of one more builder may hold too many events: a run has at most {MAX_OUTSTANDING} under construction"
+    )]
+    TooManyOutstanding(u32),
 }
 
 impl SupervisorCore {

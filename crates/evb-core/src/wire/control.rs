@@ -29,6 +29,10 @@ pub const MAX_CAUSE: usize = 200;
 /// The most slots that a supervisor may ask of a builder: bounds what a builder sets up (docs/protocol.md CONN-12).
 pub const MAX_SLOTS: u32 = 1 << 16;
 
+/// The most events of a run under construction, in the slots of all its builders: what a source can be told of at once, and
+/// keeps in mind (docs/protocol.md RUN-21).
+pub const MAX_OUTSTANDING: usize = 1 << 20;
+
 /// The most builders of a run (docs/protocol.md RUN-3).
 pub const MAX_BUILDERS: usize = crate::set::MAX_SOURCES;
 

@@ -1,6 +1,9 @@
 //! What must hold so that nothing is dropped and nothing grows without end.
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::{
+    units::{Bytes, Rate},
+    wire::control::MAX_OUTSTANDING,
+};
 
 use super::sums::{PortSum, Sums, UplinkSum};
 use crate::config::{Config, ShapingMode, nine_tenths};
@@ -53,6 +56,7 @@ pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
     }
     findings.extend(lane_pace(config, sums));
     findings.extend(memory(config, sums));
+    findings.extend(outstanding(config));
     findings
 }
 
@@ -239,4 +243,16 @@ fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
     );
     let remedy = "give the sources a smaller max_fragment, lower slots, or state the builder's memory";
     Some(Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) })
+}
+
+/// Slots × builders: sources are told of all outstanding events at once when a builder is lost.
+fn outstanding(config: &Config) -> Option<Finding> {
+    let (slots, builders) = (config.slots() as usize, config.builders.len().max(1));
+    (slots.saturating_mul(builders) > MAX_OUTSTANDING).then(|| {
+        let reason = format!(
+            "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events"
+        );
+        let remedy = format!("ask for at most {} slots", MAX_OUTSTANDING / builders);
+        Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) }
+    })
 }

@@ -118,6 +118,23 @@ fn a_lane_slower_than_its_trigger_is_refused() {
 }
 
 #[test]
+fn no_more_events_are_under_way_than_a_source_can_be_told_of() {
+    let system = |builders: u16, slots: u32| {
+        let text = format!(
+            "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.0.3.1:7000\"\ntrigger = \"as-fast-as-possible\"\nslots = {slots}\n\
+             [[source]]\nid = 1\nmax_fragment = \"1 B\"\ninput = {{ kind = \"generator\", size = \"1 B\" }}\n\
+             [[builder]]\nids = \"1-{builders}\"\nlisten = \"10.0.2.{{id}}:7101\"\nsink = \"null\"\n"
+        );
+        admit(&read(&text, "test.toml").expect("valid"), Some(Bytes::mib(16 * 1024))).1
+    };
+    assert!(!system(16, 65_535).are_fatal(), "{}", system(16, 65_535));
+    let shown = system(17, 65_535).to_string();
+    assert!(shown.contains("more than 1048576 events") && shown.contains("at most 61680 slots"), "{shown}");
+    assert!(shown.contains("--> test.toml:6:"), "{shown}");
+    assert!(!system(17, 61_680).are_fatal());
+}
+
+#[test]
 fn memory_is_never_overcommitted() {
     let text = "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = \"as-fast-as-possible\"\n[network]\nadmission = \"warn\"\n\
                 [[source]]\nids = \"1-10\"\ninput = { kind = \"tcp\", listen = \"127.0.0.1:{7200+id}\" }\n\
