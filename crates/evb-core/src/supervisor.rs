@@ -353,7 +353,9 @@ impl SupervisorCore {
                 self.problem(format!("stopped before it began: {cause}"), now);
                 self.begin_draining(cause, now);
             }
-            Phase::Running { .. } | Phase::Recovering { .. } => self.begin_draining(cause, now),
+            Phase::Running { .. } => self.begin_draining(cause, now),
+            // First those that do not come back are replaced, which may take longer than a drain.
+            Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
             Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
         }
     }

@@ -130,7 +130,8 @@ impl SupervisorCore {
 
     /// Whether a trigger that comes from elsewhere is an event, or at least an inhibited one.
     fn counts_triggers(&self) -> bool {
-        matches!(self.phase, Phase::Running { .. } | Phase::Recovering { .. })
+        let goes_on = matches!(self.phase, Phase::Running { .. } | Phase::Recovering { .. });
+        goes_on && self.tally.last_trigger_possible.is_none()
     }
 
     pub(super) fn take_pending(&mut self, now: Instant) {

@@ -381,6 +381,32 @@ fn before_the_run_nobody_is_busy() {
     assert_eq!((report.busy_fraction, report.builders[0].busy_fraction), (0.0, 0.0));
 }
 
+/// docs/protocol.md RUN-23.
+#[test]
+fn a_run_that_is_stopped_while_peers_come_back_loses_nothing_that_others_can_build() {
+    // Longer than the drain may take by itself.
+    let plan = RunPlan { journal: true, lease: Duration::from_secs(10), ..plan(TriggerKind::External) };
+    let mut stage = Stage::running(plan.clone());
+    stage.trigger(2);
+    let mut next = stage.followed_by(&plan, stage.journal.clone());
+    for peer in OTHERS {
+        next.comes_back(peer, 1);
+    }
+    for peer in [source(3), source(5)] {
+        next.says(peer, Message::Ready(Ready {}));
+    }
+    next.says(builder(1), Message::Accepted(Accepted { answer: 1 }));
+    next.core.stop("test", next.now);
+    next.core.stop("once more", next.now);
+    assert_eq!(next.core.trigger(1, next.now), 0, "it takes no triggers");
+    next.pass(Duration::from_secs(24), &OTHERS);
+    assert_eq!(next.core.progress().events.lost, 0);
+    next.completes(builder(1), &[1, 2]);
+    next.reports(&[(1, complete(2))]);
+    let report = next.report.unwrap();
+    assert_eq!((report.events.complete, report.events.lost), (2, 0), "{:?}", report.problems);
+}
+
 #[test]
 fn a_new_supervisor_waits_for_sources_no_longer_than_the_old_one() {
     let plan = RunPlan { journal: true, ..plan(TriggerKind::External) };

@@ -225,6 +225,16 @@ impl SupervisorCore {
         self.restart_trigger(now);
     }
 
+    /// No more triggers; the drain begins when the run goes on.
+    pub(super) fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
+        if self.tally.last_trigger_possible.is_none() {
+            tracing::info!(run = %self.plan.run, cause, "stops when peers are back");
+            self.journal(What::Stopping(cause.to_owned()), now);
+            self.tally.last_trigger_possible = Some(now);
+            self.pending = 0;
+        }
+    }
+
     /// Goes on as soon as everybody is back.
     pub(super) fn check_recovered(&mut self, now: Instant) {
         if !matches!(self.phase, Phase::Recovering { .. }) {
