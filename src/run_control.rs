@@ -111,6 +111,11 @@ pub trait System: Send + 'static {
         Vec::new()
     }
 
+    /// A builder that was added to the run that goes on, if it is to be started in this process.
+    fn join_builder(&mut self, _supervisor: SocketAddr, _id: BuilderId) -> Option<Joining> {
+        None
+    }
+
     /// A run is over, and its ledger is closed.
     fn ended(&mut self, _report: &RunReport) {}
 }

@@ -252,6 +252,7 @@ impl<S: System> Leader<S> {
             }
             News::NotJoined(error) => self.fail(error.to_string()).await,
             News::RoleEnded(peer, error) => self.lament(peer, &error),
+            News::RoleLeft(peer) => self.bring_back(peer),
             News::Broken(reason) => {
                 self.run = None;
                 self.fail(format!("the supervisor could not go on: {reason}")).await;

@@ -1,6 +1,11 @@
 //! A run that is open to peers, from its first registration until everything of it is closed.
 
-use std::{future::pending, net::TcpListener, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    future::pending,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+};
 
 use evb_core::{
     id::{Peer, RunNumber},
@@ -21,6 +26,8 @@ use crate::{
 pub(super) struct OpenRun {
     pub(super) number: RunNumber,
     pub(super) handle: SupervisorHandle,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
     pub(super) plan: RunPlan,
     progress: watch::Receiver<Progress>,
     /// Until it has ended.
@@ -28,6 +35,8 @@ pub(super) struct OpenRun {
     report: Option<RunReport>,
     joining: JoinSet<Result<Role, SystemError>>,
     roles: JoinSet<(Peer, Result<RunOutcome, Arc<RoleError>>)>,
+    /// Whose roles these are.
+    hosted: BTreeSet<Peer>,
 }
 
 /// What comes about in a run.
@@ -40,6 +49,8 @@ pub(super) enum News {
     Hosting,
     /// A source or builder of this process could not go on.
     RoleEnded(Peer, Arc<RoleError>),
+    /// A source or builder of this process is done.
+    RoleLeft(Peer),
     /// The ledger is closed, and everybody of this process is done.
     Over(Box<RunReport>),
     /// The supervisor could not go on.
@@ -51,26 +62,38 @@ impl OpenRun {
     pub(super) async fn open(
         listener: &TcpListener,
         config: SupervisorConfig,
-        join: impl FnOnce(std::net::SocketAddr, &RunPlan) -> Vec<Joining>,
+        join: impl FnOnce(SocketAddr, &RunPlan) -> Vec<Joining>,
     ) -> Result<Self, SupervisorError> {
         let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
         let plan = config.plan.clone();
         let supervisor = Supervisor::on(listener, config).await?;
-        let handle = supervisor.handle();
+        let (handle, address) = (supervisor.handle(), supervisor.addr());
         let mut joining = JoinSet::new();
-        for role in join(supervisor.addr(), &plan) {
+        for role in join(address, &plan) {
             joining.spawn(role);
         }
         Ok(Self {
             number: plan.run,
             progress: handle.progress(),
             handle,
+            address,
             plan,
             supervisor: Some(tokio::spawn(supervisor.run())),
             report: None,
             joining,
             roles: JoinSet::new(),
+            hosted: BTreeSet::new(),
         })
+    }
+
+    /// Whether this process hosts that source or builder still.
+    pub(super) fn hosts(&self, peer: Peer) -> bool {
+        self.hosted.contains(&peer)
+    }
+
+    /// One more is to join it.
+    pub(super) fn join(&mut self, role: Joining) {
+        self.joining.spawn(role);
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -104,6 +127,7 @@ impl OpenRun {
                 }
                 Some(joined) = self.joining.join_next() => match joined {
                     Ok(Ok(role)) => {
+                        self.hosted.insert(role.peer());
                         self.roles.spawn(async move { (role.peer(), role.finished().await) });
                         if self.joining.is_empty() {
                             return News::Hosting;
@@ -114,8 +138,10 @@ impl OpenRun {
                     Err(error) => return News::Broken(error.to_string()),
                 },
                 Some(finished) = self.roles.join_next() => match finished {
-                    Ok((_, Ok(_))) => {}
-                    Ok((peer, Err(error))) => return News::RoleEnded(peer, error),
+                    Ok((peer, ended)) => {
+                        self.hosted.remove(&peer);
+                        return ended.map_or_else(|error| News::RoleEnded(peer, error), |_| News::RoleLeft(peer));
+                    }
                     Err(error) => return News::Broken(error.to_string()),
                 },
                 Ok(()) = self.progress.changed(), if self.supervisor.is_some() => {

@@ -16,7 +16,7 @@ use evb_core::{
     id::{BuilderId, EventId, RunNumber, SourceId},
     ledger::RunReport,
     run_control::{Command, State},
-    supervisor::Survey,
+    supervisor::{Presence, Survey},
     trigger::TriggerKind,
     units::Frequency,
 };
@@ -73,6 +73,26 @@ impl Small {
             reports: Arc::default(),
         }
     }
+
+    fn builder(&self, supervisor: SocketAddr, id: BuilderId) -> Joining {
+        let (built, is_held) = (Arc::clone(&self.built), Arc::clone(&self.is_held));
+        let sink = FnSink(move |event: &Event| {
+            while is_held.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            *built.lock().unwrap().entry(event.run.number()).or_default() += 1;
+            Ok(())
+        });
+        let config = BuilderConfig::new(id, supervisor.to_string());
+        Box::pin(async move {
+            let builder = Builder::connect(config, sink).await;
+            builder.map(|builder| Role::Builder(id, builder)).map_err(not_joined)
+        })
+    }
+}
+
+fn not_joined(error: crate::role::RoleError) -> SystemError {
+    SystemError::new("a role", error.to_string(), "-")
 }
 
 impl System for Small {
@@ -98,25 +118,11 @@ impl System for Small {
     }
 
     fn join(&mut self, supervisor: SocketAddr, plan: &RunPlan) -> Vec<Joining> {
-        let error = |error: crate::role::RoleError| SystemError::new("a role", error.to_string(), "-");
         let mut joining: Vec<Joining> = Vec::new();
         if let Some(error) = self.barred.lock().unwrap().clone() {
             joining.push(Box::pin(async { Err(error) }));
         }
-        for id in plan.builders.iter().copied() {
-            let (built, is_held) = (Arc::clone(&self.built), Arc::clone(&self.is_held));
-            let sink = FnSink(move |event: &Event| {
-                while is_held.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                *built.lock().unwrap().entry(event.run.number()).or_default() += 1;
-                Ok(())
-            });
-            let config = BuilderConfig::new(id, supervisor.to_string());
-            joining.push(Box::pin(async move {
-                Builder::connect(config, sink).await.map(|builder| Role::Builder(id, builder)).map_err(error)
-            }));
-        }
+        joining.extend(plan.builders.iter().map(|id| self.builder(supervisor, *id)));
         for id in [1, 2].map(SourceId::new) {
             if self.absent == Some(id) {
                 continue;
@@ -124,10 +130,14 @@ impl System for Small {
             let config = SourceConfig::new(id, supervisor.to_string());
             joining.push(Box::pin(async move {
                 let source = Source::on_demand(config, Letters).await;
-                source.map(|source| Role::Source(id, source)).map_err(error)
+                source.map(|source| Role::Source(id, source)).map_err(not_joined)
             }));
         }
         joining
+    }
+
+    fn join_builder(&mut self, supervisor: SocketAddr, id: BuilderId) -> Option<Joining> {
+        Some(self.builder(supervisor, id))
     }
 
     fn ended(&mut self, report: &RunReport) {
@@ -356,6 +366,34 @@ async fn rate_and_builders_stay_changed_over_runs() {
         control.stop().await.unwrap();
         control.settled().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_builder_of_this_process_that_was_removed_builds_again_when_it_is_added() {
+    let control = RunControl::new(Small::new(khz(2.0), None), false);
+    control.configure().await.unwrap();
+    control.start().await.unwrap();
+    let second = BuilderId::new(2);
+    let of_second = |survey: &Survey| survey.builders.iter().find(|builder| builder.id == 2).cloned();
+    for leaves_first in [true, false] {
+        let before = surveyed(&control, |survey| of_second(survey).is_some_and(|it| it.complete > 50)).await;
+        control.remove_builder(second).await.unwrap();
+        if leaves_first {
+            let is_gone =
+                |survey: &Survey| of_second(survey).is_none_or(|it| it.presence == Presence::Absent);
+            surveyed(&control, is_gone).await;
+        }
+        while let Err(refusal) = control.add_builder(second).await {
+            assert!(refusal.reason.contains("is leaving the run"), "{refusal}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let before = of_second(&before).map_or(0, |it| it.complete);
+        let builds_on = |survey: &Survey| of_second(survey).is_some_and(|it| it.complete > before + 500);
+        surveyed(&control, builds_on).await;
+    }
+    control.stop().await.unwrap();
+    let report = control.settled().await.unwrap();
+    assert_eq!((report.events.lost, report.events.incomplete), (0, 0), "{:?}", report.problems);
 }
 
 /// Who leads is killed, and another process goes on: rate and pause are as people have set them.

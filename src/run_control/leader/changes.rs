@@ -3,6 +3,7 @@
 use evb_core::{
     id::{BuilderId, Peer},
     run_control::{Refusal, State},
+    supervisor::RunState,
     units::Frequency,
 };
 
@@ -75,7 +76,28 @@ impl<S: System> Leader<S> {
         changed.map_err(|error| refusal(request, refused(error)))?;
         run.plan.builders.clone_from(&builders);
         self.changes.builders = Some(builders);
+        if place.is_err() {
+            self.bring(id);
+        }
         Ok(())
+    }
+
+    /// Starts a builder that was added to the run, if that is for this process to do. One that has not left yet stays.
+    fn bring(&mut self, id: BuilderId) {
+        let Some(run) = self.run.as_mut().filter(|run| !run.hosts(Peer::Builder(id))) else { return };
+        if let Some(joining) = self.system.join_builder(run.address, id) {
+            run.join(joining);
+        }
+    }
+
+    /// Whoever has left a run that goes on is brought again, if it was added while it was leaving.
+    pub(super) fn bring_back(&mut self, peer: Peer) {
+        let Some(run) = self.run.as_ref().filter(|_| self.is_open()) else { return };
+        let goes_on = matches!(run.progress().state, RunState::Running | RunState::Paused);
+        match peer {
+            Peer::Builder(id) if goes_on && run.plan.builders.contains(&id) => self.bring(id),
+            _ => {}
+        }
     }
 
     fn is_open(&self) -> bool {

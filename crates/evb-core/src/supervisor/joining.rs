@@ -30,8 +30,11 @@ impl SupervisorCore {
             return Err(ChangeError::NotRunning);
         }
         match self.builder_index(id) {
-            Some(index) if self.builders[index].is_member() => return Err(ChangeError::KnownBuilder(id)),
-            Some(index) => self.builders[index].leaving = Leaving::No,
+            Some(index) => match self.builders[index].leaving {
+                Leaving::No => return Err(ChangeError::KnownBuilder(id)),
+                Leaving::Asked | Leaving::Finishing => return Err(ChangeError::LeavingBuilder(id)),
+                Leaving::Gone => self.builders[index].leaving = Leaving::No,
+            },
             None if self.builders.len() >= MAX_BUILDERS => return Err(ChangeError::TooManyBuilders),
             None if !self.plan.fits(self.builders.len() + 1) => {
                 return Err(ChangeError::TooManyOutstanding(self.plan.slots));

@@ -29,6 +29,9 @@ pub enum ChangeError {
     /// It may register already.
     #[error("builder {0} is part of the run already")]
     KnownBuilder(BuilderId),
+    /// It was removed, and is not done yet.
+    #[error("builder {0} is leaving the run; add it when it has left, which the status shows")]
+    LeavingBuilder(BuilderId),
     /// There is none of that number.
     #[error("the run has no builder {0}, or it is leaving already")]
     UnknownBuilder(BuilderId),

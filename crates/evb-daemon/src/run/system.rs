@@ -15,7 +15,7 @@ use evb::{
     supervisor::{RunPlan, SupervisorConfig},
 };
 use evb_core::{
-    id::{Peer, RunNumber},
+    id::{BuilderId, Peer, RunNumber},
     ledger::RunReport,
 };
 
@@ -55,6 +55,17 @@ impl FromFile {
         }
         Ok(Arc::new(admitted.config))
     }
+
+    /// A source or builder of this process on its way into a run.
+    fn joining(&self, peer: Peer) -> Joining {
+        let (config, shared) = (Arc::clone(&self.config), self.shared.clone());
+        Box::pin(async move {
+            let joined = build::join(&config, &shared, peer).await;
+            joined.map_err(|error| {
+                SystemError::new(peer.to_string(), error.to_string(), "mend it, then reset and configure")
+            })
+        })
+    }
 }
 
 /// Who refuses what the file says.
@@ -92,18 +103,12 @@ impl System for FromFile {
             Peer::Source(id) => plan.sources.contains(id),
             Peer::Builder(id) => plan.builders.contains(id),
         };
-        let here = self.hosted.iter().copied().filter(takes_part);
-        here.map(|peer| {
-            let (config, shared) = (Arc::clone(&self.config), self.shared.clone());
-            let join = async move {
-                let joined = build::join(&config, &shared, peer).await;
-                joined.map_err(|error| {
-                    SystemError::new(peer.to_string(), error.to_string(), "mend it, then reset and configure")
-                })
-            };
-            Box::pin(join) as Joining
-        })
-        .collect()
+        self.hosted.iter().copied().filter(takes_part).map(|peer| self.joining(peer)).collect()
+    }
+
+    fn join_builder(&mut self, _supervisor: SocketAddr, id: BuilderId) -> Option<Joining> {
+        let builder = Peer::Builder(id);
+        self.hosted.contains(&builder).then(|| self.joining(builder))
     }
 
     fn ended(&mut self, report: &RunReport) {
