@@ -1,5 +1,8 @@
 //! External triggers by network: lines over TCP, datagrams, or the announcements of a multicast group (docs/triggers.md).
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     net::SocketAddr,
     pin::Pin,
@@ -93,7 +96,11 @@ impl TriggerPort {
                 while index < clients.len() {
                     match clients[index].poll_line(cx) {
                         Poll::Pending => index += 1,
-                        Poll::Ready(Ok(count)) => return Poll::Ready(Asked::Count(count)),
+                        Poll::Ready(Ok(count)) => {
+                            // The others have their turn before it is asked again.
+                            clients.rotate_left(index + 1);
+                            return Poll::Ready(Asked::Count(count));
+                        }
                         Poll::Ready(Err(reason)) => {
                             let client = clients.swap_remove(index);
                             if let Some(reason) = reason {

@@ -11,7 +11,7 @@ use crate::{
     time::Instant,
     trigger::TriggerKind,
     wire::{
-        control::{Completions, Verdict, exception::Outcome},
+        control::{Completions, MAX_EXCEPTIONS, Verdict, exception::Outcome},
         journal::Accounted,
     },
 };
@@ -61,9 +61,15 @@ impl SupervisorCore {
         }
     }
 
-    /// Requirements: docs/protocol.md RUN-12, RUN-20.
+    /// Requirements: docs/protocol.md RUN-12, RUN-13, RUN-20.
     pub(super) fn handle_completions(&mut self, id: BuilderId, completions: Completions, now: Instant) {
         let Some(index) = self.builder_index(id) else { return };
+        let exceptions = completions.exceptions.len();
+        if exceptions > MAX_EXCEPTIONS {
+            let reason =
+                format!("{exceptions} exceptions in one message; at most {MAX_EXCEPTIONS} are allowed");
+            return self.expel(Peer::Builder(id), &reason, now);
+        }
         let known = match self.known_completions(index, &completions) {
             Ok(known) => known,
             Err(gap) => return self.expel(Peer::Builder(id), &gap.to_string(), now),

@@ -265,9 +265,10 @@ fn builder_summary(seat: &BuilderSeat, busy: Duration, triggering: Duration) -> 
 
 fn mismatch(seat: &BuilderSeat, report: &BuilderReport) -> Option<String> {
     let tally = seat.tally;
-    let ours = [tally.complete, tally.incomplete, tally.rejected, tally.lost];
-    let theirs = [report.complete, report.incomplete, report.rejected, report.lost];
-    let names = ["complete", "incomplete", "rejected", "lost"];
+    let accepted = tally.complete + tally.incomplete;
+    let ours = [tally.complete, tally.incomplete, tally.rejected, tally.lost, accepted];
+    let theirs = [report.complete, report.incomplete, report.rejected, report.lost, report.written];
+    let names = ["complete", "incomplete", "rejected", "lost", "written"];
     let differences: Vec<String> = names
         .iter()
         .zip(ours.iter().zip(theirs))

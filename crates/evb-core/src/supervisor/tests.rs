@@ -13,9 +13,9 @@ use crate::{
     units::Frequency,
     wire::{
         control::{
-            Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, Hello, Ready, Report,
-            Roster, SourceReport, Stop, Triggers, Verdict, Welcome, control::Message, exception::Outcome,
-            refusal::Reason, report,
+            Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, Hello, MAX_EXCEPTIONS,
+            Ready, Report, Roster, SourceReport, Stop, Triggers, Verdict, Welcome, control::Message,
+            exception::Outcome, refusal::Reason, report,
         },
         journal::Entry,
     },
@@ -479,6 +479,32 @@ fn what_a_builder_does_not_have_it_cannot_settle() {
     let said = stage.report.unwrap().problems.join("\n");
     assert!(said.contains("builder 1 settled 3 events that it did not have"), "{said}");
     assert!(said.contains("builder 1 reports 4 complete where the supervisor counted 1"), "{said}");
+}
+
+#[test]
+fn a_builder_that_has_not_written_what_it_built_is_told_of() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(2);
+    stage.completes(builder(1), &[1]);
+    stage.completes(builder(2), &[2]);
+    stage.core.stop("test", stage.now);
+    stage.poll();
+    stage.reports(&[(1, complete(1)), (2, BuilderReport { written: 0, ..complete(1) })]);
+    let report = stage.report.unwrap();
+    let said = report.problems.join("\n");
+    assert!(said.contains("builder 2 reports 0 written where the supervisor counted 1"), "{said}");
+    assert_eq!(report.exit_code, 1);
+}
+
+#[test]
+fn more_exceptions_than_a_message_may_have_close_the_connection() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.trigger(2);
+    for (count, dropped) in [(MAX_EXCEPTIONS, 0), (MAX_EXCEPTIONS + 1, 1)] {
+        let exceptions = vec![Exception { event: 77, ..Exception::default() }; count];
+        stage.says(builder(1), Message::Completions(Completions { exceptions, ..Completions::default() }));
+        assert_eq!(stage.dropped.len(), dropped, "{count}");
+    }
 }
 
 #[test]
