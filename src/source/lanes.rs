@@ -159,7 +159,7 @@ impl Dialing {
                 );
             }
             socket.prepare(&*executor, rate).map_err(unreachable)?;
-            let end = SourceDatagrams::new(stream, socket, path).tagged(tags);
+            let end = SourceDatagrams::new(stream, socket, path).tagged(tags).in_trains_of(options.train);
             Ok((End::Datagrams(Box::new(end), association), welcome))
         })
     }

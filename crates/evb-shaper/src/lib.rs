@@ -50,6 +50,7 @@ mod clusters;
 mod link;
 mod budget;
 mod pacing;
+mod train;
 mod tree;
 mod paced;
 mod policy;
@@ -66,6 +67,7 @@ pub use pace::Pace;
 pub use paced::{Departure, PacedSource, PacingCounters};
 pub use pacing::Pacing;
 pub use policy::{Policy, Shaping};
+pub use train::longest_train;
 pub use tree::{ClassTree, Permit};
 pub use window::Window;
 

@@ -17,6 +17,7 @@ use evb::{
 };
 use evb_core::id::{Peer, RunNumber};
 use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
+use evb_shaper::longest_train;
 
 pub(super) use pacing::executor;
 pub(crate) use pacing::lane_frames;
@@ -147,6 +148,7 @@ fn lane_options(config: &Config) -> LaneOptions {
         receive_buffer: network.receive_buffer,
         dscp: network.dscp.or_else(|| config.shaping.classes.as_ref()?.data.dscp),
         priority: config.shaping.classes.as_ref().and_then(|classes| classes.data.socket_priority),
+        train: network.link_rate.map(longest_train),
     }
 }
 

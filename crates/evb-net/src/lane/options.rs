@@ -25,6 +25,8 @@ pub struct LaneOptions {
     pub dscp: Option<u8>,
     /// `SO_PRIORITY`, by which this host's queueing disciplines classify.
     pub priority: Option<u32>,
+    /// How many bytes of a lane's datagrams, headers of IP and UDP aside, go to the kernel as one; as many as it takes if `None`.
+    pub train: Option<Bytes>,
 }
 
 /// The kernel's usual congestion control (RFC 9438).
@@ -40,6 +42,7 @@ impl Default for LaneOptions {
             receive_buffer: None,
             dscp: None,
             priority: None,
+            train: None,
         }
     }
 }

@@ -13,6 +13,7 @@ use evb_core::{
     lane::{DatagramFault, MAX_RESENDS, Request},
     source::SourceCore,
     time::Instant,
+    units::Bytes,
     wire::{
         control::TrainReport,
         datagram::{DATAGRAM_HEADER, DatagramHeader},
@@ -49,6 +50,8 @@ pub struct SourceDatagrams {
     stream: TcpStream,
     socket: DatagramSocket,
     path: Path,
+    /// How many datagrams go at once.
+    pub(super) most: usize,
     /// What departs, and is not sent yet.
     queue: VecDeque<Departing>,
     /// One datagram of records that is not sent yet.
@@ -73,10 +76,12 @@ struct Departing {
 impl SourceDatagrams {
     /// For a connection after its handshake, and a socket that has reached the builder by `path`.
     pub fn new(stream: TcpStream, socket: DatagramSocket, path: Path) -> Self {
+        let most = (MAX_TRAIN / path.datagram).clamp(1, MAX_DATAGRAMS);
         Self {
             stream,
             socket,
             path,
+            most,
             queue: VecDeque::new(),
             records: BytesMut::new(),
             tags: None,
@@ -90,6 +95,12 @@ impl SourceDatagrams {
     /// The same where datagrams carry tags: with those that the path was found with.
     pub fn tagged(self, tags: Option<DatagramTags>) -> Self {
         Self { tags, ..self }
+    }
+
+    /// The same with trains of so many bytes at most, but a datagram at least.
+    pub fn in_trains_of(self, bytes: Option<Bytes>) -> Self {
+        let most = bytes.map_or(self.most, |bytes| bytes.as_usize() / self.path.datagram);
+        Self { most: most.clamp(1, self.most), ..self }
     }
 
     /// What a datagram takes beside its header and body.
@@ -253,8 +264,7 @@ impl SourceDatagrams {
         let frame = DATAGRAM_HEADER + self.tag_length();
         let Some(departing) = self.queue.front_mut() else { return Ok(()) };
         let segment = self.path.datagram - frame;
-        let segments = (MAX_TRAIN / self.path.datagram).clamp(1, MAX_DATAGRAMS);
-        let end = departing.range.end.min(departing.range.start + (segments * segment) as u64);
+        let end = departing.range.end.min(departing.range.start + (self.most * segment) as u64);
         let range = departing.range.start..end;
         let is_part = departing.request != 0 && end < departing.range.end;
         core.set_answering(lane, is_part || others_answer);

@@ -1,5 +1,7 @@
 //! The connection of the handshake: its end is the lane's.
 
+use evb_core::units::Bytes;
+
 use super::*;
 
 /// A lane that has carried an event, and the ends of another connection for it: the source's, the builder's.
@@ -45,6 +47,18 @@ async fn a_connection_that_speaks_is_no_more_trusted() {
         rig.run(|rig| !rig.ended.is_empty()).await;
         let at = if source_speaks { 0 } else { usize::MAX };
         assert!(matches!(rig.ended[0], (end, LaneEnd::NotSilent) if end == at), "{:?}", rig.ended[0]);
+    }
+}
+
+#[tokio::test]
+async fn trains_are_as_long_as_they_are_asked_for() {
+    for (asked, most) in [(Some(8192), 5), (Some(100), 1), (Some(1 << 30), 44), (None, 44)] {
+        let mut rig = Rig::new("127.0.0.1").await;
+        rig.end = rig.end.in_trains_of(asked.map(Bytes::new));
+        assert_eq!(rig.end.most, most, "{asked:?}");
+        rig.push(&[100_000]);
+        rig.run(|rig| rig.events.len() == 1).await;
+        assert!(rig.ended.is_empty());
     }
 }
 
