@@ -324,6 +324,7 @@ impl SupervisorCore {
             Phase::Gathering { until } | Phase::Draining { until } | Phase::Reporting { until } => {
                 Some(until)
             }
+            Phase::Recovering { until } if self.paused || !self.counts_triggers() => Some(until),
             Phase::Recovering { until } => earlier(Some(until), self.trigger.next_due()),
             Phase::Running { until } if !self.takes_triggers() => until,
             Phase::Running { until } => earlier(until, self.trigger.next_due()),

@@ -12,7 +12,7 @@ use evb_core::{
 
 use crate::{
     format::{Fields, FileTag, INDEX_MAGIC, MAX_RECORDS, Record, TRAILER_MAGIC},
-    reader::Window,
+    window::Window,
 };
 
 const HEAD: u64 = 16;

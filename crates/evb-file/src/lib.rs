@@ -41,6 +41,7 @@
 pub mod format;
 mod error;
 mod naming;
+mod window;
 mod index;
 mod reader;
 mod writer;

@@ -1,6 +1,5 @@
 //! [`EventFile`]: reads one file: events in file order, single events by id, and whatever damage left of it.
 
-mod window;
 mod scan;
 mod lookup;
 #[cfg(test)]
@@ -19,9 +18,9 @@ use crate::{
     error::{FileError, ReadError},
     format::{FileHeader, FileTag, Flaw, HeaderFlaw, Record},
     index::{Footer, IndexEntry, IndexState},
+    window::Window,
 };
 pub use scan::{Events, Records};
-pub(crate) use window::Window;
 
 /// An open event file. Reading takes `&self`, so several walks may go on at once.
 #[derive(Debug)]

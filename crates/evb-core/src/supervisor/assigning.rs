@@ -135,7 +135,7 @@ impl SupervisorCore {
     }
 
     /// Whether a trigger that comes from elsewhere is an event, or at least an inhibited one.
-    fn counts_triggers(&self) -> bool {
+    pub(super) fn counts_triggers(&self) -> bool {
         let goes_on = matches!(self.phase, Phase::Running { .. } | Phase::Recovering { .. });
         goes_on && self.tally.last_trigger_possible.is_none()
     }

@@ -127,6 +127,29 @@ fn a_run_that_was_paused_is_paused_until_it_is_resumed() {
     }
 }
 
+/// While a run waits for its peers to come back: whoever drives it would not sleep.
+#[test]
+fn a_clock_that_is_not_heeded_wakes_nobody() {
+    let plan = journaled(TriggerKind::Periodic { rate: hertz(100.0) });
+    for pause in [true, false] {
+        let mut stage = Stage::running(plan.clone());
+        stage.pass(Duration::from_secs(1), &everybody());
+        if pause {
+            stage.core.pause(stage.now).unwrap();
+            stage.poll();
+        }
+        let mut next = stage.followed_by(&plan, stage.journal.clone());
+        if !pause {
+            next.core.stop("test", next.now);
+        }
+        assert_eq!(next.core.progress().state, RunState::Recovering);
+        next.now += Duration::from_millis(600);
+        next.core.handle_timeout(next.now);
+        next.poll();
+        assert!(next.core.next_timeout().unwrap() > next.now, "paused: {pause}");
+    }
+}
+
 /// It is held back before it begins, and not once more.
 #[test]
 fn a_run_that_has_begun_is_ended_by_the_stop_of_a_peer() {
