@@ -302,7 +302,7 @@ impl SupervisorCore {
             Phase::Running { until } => {
                 self.take_due_triggers(now, until);
                 // Triggers that came in time are all taken first, however late we are.
-                let due = self.trigger.next_due().filter(|_| self.takes_triggers());
+                let due = self.own_trigger_due();
                 let over = |until| now >= until && due.is_none_or(|due| due > until);
                 if until.is_some_and(over) && self.is_running() {
                     self.begin_draining("its duration is over", now);
@@ -324,10 +324,8 @@ impl SupervisorCore {
             Phase::Gathering { until } | Phase::Draining { until } | Phase::Reporting { until } => {
                 Some(until)
             }
-            Phase::Recovering { until } if self.paused || !self.counts_triggers() => Some(until),
-            Phase::Recovering { until } => earlier(Some(until), self.trigger.next_due()),
-            Phase::Running { until } if !self.takes_triggers() => until,
-            Phase::Running { until } => earlier(until, self.trigger.next_due()),
+            Phase::Recovering { until } => earlier(Some(until), self.own_trigger_due()),
+            Phase::Running { until } => earlier(until, self.own_trigger_due()),
             Phase::Ended => return None,
         };
         earlier(phase, Some(self.pulse.next()))

@@ -193,8 +193,7 @@ pub(crate) fn may_begin_torn_index(bytes: &[u8], left: u64) -> bool {
     let (magic, entry, records) = (fields.array(), fields.u32(), fields.u64());
     magic == Some(INDEX_MAGIC)
         && entry.is_none_or(|entry| entry == ENTRY as u32)
-        && records
-            .is_none_or(|records| records <= MAX_RECORDS as u64 && left <= HEAD + ENTRY * records + TRAILER)
+        && records.is_none_or(|records| records <= MAX_RECORDS as u64 && left <= index_size(records as usize))
 }
 
 /// Whether the file from `offset` on is what stays of the index of just these records if its writer is stopped: the

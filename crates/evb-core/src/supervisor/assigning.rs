@@ -38,7 +38,7 @@ impl SupervisorCore {
 
     pub(super) fn take_due_triggers(&mut self, now: Instant, until: Option<Instant>) {
         self.take_pending(now);
-        if self.paused || !self.counts_triggers() {
+        if !self.heeds_clock() {
             return;
         }
         let last = until.map_or(now, |until| until.min(now));
@@ -135,9 +135,19 @@ impl SupervisorCore {
     }
 
     /// Whether a trigger that comes from elsewhere is an event, or at least an inhibited one.
-    pub(super) fn counts_triggers(&self) -> bool {
+    fn counts_triggers(&self) -> bool {
         let goes_on = matches!(self.phase, Phase::Running { .. } | Phase::Recovering { .. });
         goes_on && self.tally.last_trigger_possible.is_none()
+    }
+
+    /// The same of triggers of the run's own clock.
+    fn heeds_clock(&self) -> bool {
+        self.counts_triggers() && !self.paused
+    }
+
+    /// When the run's own clock is to be looked at next: whoever waits for what is not taken then would not sleep.
+    pub(super) fn own_trigger_due(&self) -> Option<Instant> {
+        self.trigger.next_due().filter(|_| self.heeds_clock())
     }
 
     pub(super) fn take_pending(&mut self, now: Instant) {

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::{
     Output, Recipients, RunPlan, SourceLoss, SupervisorCore,
-    tests::{builder, control, hello, plan, recovered, source},
+    tests::{EVERYBODY, control, hello, plan, recovered},
 };
 use crate::{
     id::{EventId, Peer},
@@ -63,7 +63,7 @@ fn step(source_faults: bool) -> impl Strategy<Value = Step> {
 }
 
 fn peer(index: usize) -> Peer {
-    [source(3), source(5), builder(1), builder(2)][index]
+    EVERYBODY[index]
 }
 
 struct World {

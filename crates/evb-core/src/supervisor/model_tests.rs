@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{
     AssignmentPolicy, Output, Phase, Recipients, RunPlan, RunState, SupervisorCore,
-    tests::{builder, control, hello, plan, recovered, source},
+    tests::{EVERYBODY, control, hello, plan, recovered},
 };
 use crate::{
     id::{EventId, Peer},
@@ -59,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn peer(index: usize) -> Peer {
-    [source(3), source(5), builder(1), builder(2)][index]
+    EVERYBODY[index]
 }
 
 /// What the outside knows, from the outputs alone.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Phase, Recipients, SupervisorCore,
+    Recipients, SupervisorCore,
     journal::{What, differences},
     outstanding::{BuilderIndex, HOMELESS, Place},
 };
@@ -51,9 +51,7 @@ impl SupervisorCore {
             self.journal(What::Reassigned(what), now);
             self.send_again(usize::from(builder), self.answer);
         }
-        if let Phase::Draining { until } = &mut self.phase {
-            *until = (*until).max(now + self.plan.deadline + self.plan.drain_grace);
-        }
+        self.prolong_drain(now);
     }
 
     /// Sends a builder its outstanding events that are to be answered by at least `from`; 0: all of them.

@@ -101,7 +101,7 @@ impl Stage {
     /// Everybody registered and ready; what was sent on the way is forgotten.
     pub(super) fn running(plan: RunPlan) -> Self {
         let mut stage = Self::new(plan);
-        for peer in [source(3), source(5), builder(1), builder(2)] {
+        for peer in EVERYBODY {
             stage.register(peer);
         }
         for peer in [source(3), source(5)] {
@@ -128,7 +128,7 @@ impl Stage {
 
     /// Everybody has come back to the supervisor.
     pub(super) fn with_everybody(mut self) -> Self {
-        for peer in [source(3), source(5), builder(1), builder(2)] {
+        for peer in EVERYBODY {
             self.core.register(&Hello { incarnation: 1, ..hello(peer) }, self.now).unwrap();
             self.poll();
         }
@@ -707,7 +707,7 @@ fn a_paused_run_takes_no_triggers_and_says_so() {
 #[test]
 fn a_paused_clock_stands_still_and_runs_at_the_rate_it_is_given() {
     let hertz = |rate| Frequency::from_hertz(rate).unwrap();
-    let peers = [source(3), source(5), builder(1), builder(2)];
+    let peers = EVERYBODY;
     let mut stage =
         Stage::running(RunPlan { slots: 10_000, ..plan(TriggerKind::Periodic { rate: hertz(1000.0) }) });
     stage.pass(Duration::from_secs(1), &peers);

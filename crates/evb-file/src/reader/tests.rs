@@ -42,15 +42,12 @@ fn poke(path: &Path, offset: u64, bytes: &[u8]) {
     OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
 }
 
-/// Bytes with something done to them.
-trait Tap: Sized {
-    fn tap(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
-    }
+/// These bytes with another one at that place.
+fn with(bytes: &[u8], place: usize, byte: u8) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[place] = byte;
+    bytes
 }
-
-impl Tap for Vec<u8> {}
 
 fn without_index(path: &Path) -> PathBuf {
     let footer = EventFile::open(path).unwrap().footer;
@@ -207,9 +204,9 @@ fn nothing_behind_the_records_passes_for_an_index_that_is_not_theirs() {
         ("zeros", whole(&[0; 64]), 2),
         ("a mark and garbage", records(b"EVBI and something"), 2),
         ("a mark and zeros", records(&[b"EVBI".as_slice(), &[0; 60]].concat()), 2),
-        ("a shorter index", records(&bytes[index..index + 16 + 24]).tap(|bytes| bytes[index + 8] = 1), 2),
-        ("a flipped entry", bytes[..bytes.len() - 1].to_vec().tap(|bytes| bytes[index + 20] ^= 1), 2),
-        ("a mark over a record", bytes[..index].to_vec().tap(|bytes| bytes[last + 3] = b'I'), 1),
+        ("a shorter index", with(&bytes[..index + 16 + 24], index + 8, 1), 2),
+        ("a flipped entry", with(&bytes[..bytes.len() - 1], index + 20, bytes[index + 20] ^ 1), 2),
+        ("a mark over a record", with(&bytes[..index], last + 3, b'I'), 1),
     ] {
         fs::write(&path, content).unwrap();
         let (read, errors) = all(&path);

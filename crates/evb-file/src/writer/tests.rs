@@ -90,6 +90,15 @@ fn writer_on(disk: &FullDisk, dir: &Path, options: WriterOptions) -> Result<Even
     EventFileWriter::begin(dir.to_owned(), identity(BUILDER), false, options, Box::new(disk.clone()))
 }
 
+/// A writer whose commits survive a power cut, on a disk with room.
+fn syncing(dir: &Path) -> (FullDisk, EventFileWriter) {
+    let disk = FullDisk::default();
+    disk.left.store(1 << 20, Relaxed);
+    let options = WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::Commit };
+    let writer = writer_on(&disk, dir, options).unwrap();
+    (disk, writer)
+}
+
 fn read_all(dir: &Path) -> Vec<Event> {
     let files = existing_files(dir, RUN).unwrap();
     let events = files.iter().flat_map(|path| {
@@ -270,10 +279,7 @@ fn a_file_that_cannot_be_begun_is_not_left_behind() {
 #[test]
 fn fsync_reaches_file_and_directory_before_commit_returns() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = FullDisk::default();
-    disk.left.store(1 << 20, Relaxed);
-    let fsync = WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::Commit };
-    let mut writer = writer_on(&disk, dir.path(), fsync).unwrap();
+    let (disk, mut writer) = syncing(dir.path());
     assert_eq!(disk.syncs.load(Relaxed), 2, "header and directory");
     writer.append(&event(1, 10)).unwrap();
     assert_eq!(disk.syncs.load(Relaxed), 2);
@@ -297,10 +303,7 @@ fn fsync_reaches_file_and_directory_before_commit_returns() {
 #[test]
 fn all_new_directories_survive_a_power_cut() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = FullDisk::default();
-    disk.left.store(1 << 20, Relaxed);
-    let fsync = WriterOptions { rotate_at: Bytes::MAX, fsync: FsyncPolicy::Commit };
-    let mut writer = writer_on(&disk, &dir.path().join("a/b/c"), fsync).unwrap();
+    let (disk, mut writer) = syncing(&dir.path().join("a/b/c"));
     let expected = ["", "a", "a/b", "a/b/c"].map(|made| dir.path().join(made));
     let synced = || {
         let mut synced = std::mem::take(&mut *disk.synced.lock().unwrap());

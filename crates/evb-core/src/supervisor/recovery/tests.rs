@@ -5,12 +5,12 @@ use core::time::Duration;
 use super::{
     super::{
         Recipients, RunPlan, RunState,
-        tests::{Stage, builder, plan, recovered, source},
+        tests::{EVERYBODY, Stage, plan, recovered, source},
     },
     RecoverError, unfinished,
 };
 use crate::{
-    id::{Peer, RunNumber, SourceId},
+    id::{RunNumber, SourceId},
     time::Instant,
     trigger::TriggerKind,
     units::Frequency,
@@ -28,12 +28,8 @@ fn journaled(trigger: TriggerKind) -> RunPlan {
     RunPlan { journal: true, slots: 10_000, ..plan(trigger) }
 }
 
-fn everybody() -> [Peer; 4] {
-    [source(3), source(5), builder(1), builder(2)]
-}
-
 fn register_all(stage: &mut Stage) {
-    for peer in everybody() {
+    for peer in EVERYBODY {
         stage.register(peer);
     }
 }
@@ -41,7 +37,7 @@ fn register_all(stage: &mut Stage) {
 /// Triggers within the next second.
 fn speed(stage: &mut Stage) -> u64 {
     let before = stage.core.progress().events.triggered;
-    stage.pass(Duration::from_secs(1), &everybody());
+    stage.pass(Duration::from_secs(1), &EVERYBODY);
     stage.core.progress().events.triggered - before
 }
 
@@ -70,7 +66,7 @@ fn what_is_of_no_run_or_of_one_that_is_over_is_told_apart() {
 fn the_rate_that_people_have_set_stays() {
     let slow = || journaled(TriggerKind::Periodic { rate: hertz(100.0) });
     let mut first = Stage::running(slow());
-    first.pass(Duration::from_secs(1), &everybody());
+    first.pass(Duration::from_secs(1), &EVERYBODY);
     assert_eq!(first.core.progress().events.triggered, 100);
     first.core.set_rate(hertz(1000.0), first.now).unwrap();
     first.poll();
@@ -133,7 +129,7 @@ fn a_clock_that_is_not_heeded_wakes_nobody() {
     let plan = journaled(TriggerKind::Periodic { rate: hertz(100.0) });
     for pause in [true, false] {
         let mut stage = Stage::running(plan.clone());
-        stage.pass(Duration::from_secs(1), &everybody());
+        stage.pass(Duration::from_secs(1), &EVERYBODY);
         if pause {
             stage.core.pause(stage.now).unwrap();
             stage.poll();
@@ -182,7 +178,7 @@ fn times_go_on_over_boots_and_supervisors() {
     let mut first = first.with_everybody();
     let mut running = vec![first.core.survey(first.now).running_s];
     first.trigger(1);
-    first.pass(Duration::from_secs(10), &everybody());
+    first.pass(Duration::from_secs(10), &EVERYBODY);
     first.trigger(1);
     running.push(first.core.survey(first.now).running_s);
     // The second boot's clock is behind that of the first, the third one's ahead of both.
@@ -190,7 +186,7 @@ fn times_go_on_over_boots_and_supervisors() {
     for (boot, clock, more) in [("two", 50, 5), ("two", 55, 2), ("three", 9000, 1), ("three", 9001, 1)] {
         stage.now = Instant::from_nanos(clock * 1_000_000_000);
         stage = stage.followed_by(&on(boot), stage.journal.clone()).with_everybody();
-        stage.pass(Duration::from_secs(more), &everybody());
+        stage.pass(Duration::from_secs(more), &EVERYBODY);
         stage.trigger(1);
         running.push(stage.core.survey(stage.now).running_s);
     }
@@ -212,7 +208,7 @@ fn a_run_that_is_older_than_the_boot_goes_on() {
     first.now = Instant::from_nanos(1_000_000_000_000);
     register_all(&mut first);
     let mut first = first.with_everybody();
-    first.pass(Duration::from_secs(10), &everybody());
+    first.pass(Duration::from_secs(10), &EVERYBODY);
     first.trigger(1);
     first.now = Instant::from_nanos(3_000_000_000);
     let second = first.followed_by(&on("two"), first.journal.clone()).with_everybody();
