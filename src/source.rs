@@ -111,7 +111,13 @@ pub trait Readout: Send + 'static {
         None
     }
 
-    /// A payload whose event is safe: its memory may be used again, if nobody shares it.
+    /// Whether [`Self::fragment`] gives the same bytes for an event as often as it is called. Then what was promised is not kept
+    /// once it has left over TCP, but made again in case that it did not arrive; one piece of memory serves all fragments.
+    fn makes_again(&self) -> bool {
+        false
+    }
+
+    /// A payload whose event is safe, or that can be made again: its memory may be used again, if nobody shares it.
     fn recycle(&mut self, _payload: bytes::Bytes) {}
 }
 

@@ -271,7 +271,7 @@ fn begin(
 pub async fn listen(address: &str) -> Result<TcpListener, SupervisorError> {
     let addresses = resolve(address).await?;
     let fault = |reason| SupervisorError::Listen { address: address.to_owned(), reason };
-    TcpListener::bind(&addresses[..]).await.map_err(fault)
+    evb_net::control::listen(&addresses).await.map_err(fault)
 }
 
 impl SupervisorHandle {

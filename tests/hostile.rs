@@ -1,6 +1,8 @@
 //! Wrong peers at a running system: each is turned away with a reason, and the others go on.
 
 mod support;
+#[path = "support/by_hand.rs"]
+mod by_hand;
 #[path = "hostile/log.rs"]
 mod log;
 #[path = "hostile/strangers.rs"]

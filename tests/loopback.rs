@@ -1,6 +1,10 @@
 //! Whole systems over loopback, in one process: every event once, byte for byte, and a ledger that closes.
 
 mod support;
+#[path = "support/by_hand.rs"]
+mod by_hand;
+#[path = "loopback/promises.rs"]
+mod promises;
 
 use std::time::Duration;
 
@@ -188,37 +192,4 @@ async fn an_event_alone_does_not_wait_for_the_next() {
     assert_eq!(built.len(), 10);
     // A wake-up that is lost costs the 100 ms to the next trigger; a busy machine costs less than half of that.
     assert!(report.build_latency_us.p50 < 50_000, "{:?}", report.build_latency_us);
-}
-
-/// Promises more than it makes, for every fifth event.
-struct Boaster;
-
-impl evb::source::Readout for Boaster {
-    fn fragment(&mut self, event: EventId) -> Option<Fragment> {
-        let made = Fragment::new(event, Timestamp::default(), content(SourceId::new(1), event, 50_000));
-        (!event.number().is_multiple_of(5)).then_some(made)
-    }
-
-    fn promise(&mut self, _event: EventId) -> Option<(Timestamp, u32)> {
-        Some((Timestamp::default(), 50_000))
-    }
-}
-
-#[tokio::test]
-async fn promised_fragments_are_made_when_they_leave_and_a_broken_promise_is_named() {
-    let mut system = begin(plan(1, 2, 50)).await;
-    let config = SourceConfig::new(SourceId::new(1), &system.address);
-    system.sources.push(Source::on_demand(config, Boaster).await.expect("the source joins"));
-    let (built, report) = system.finish().await;
-    for event in &built {
-        match event.fragment(SourceId::new(1)) {
-            Some(made) => {
-                assert!(made.payload == content(made.source, event.id, 50_000), "event {}", event.id)
-            }
-            None => assert_eq!((event.id.number() % 5, &event.missing[..]), (0, &[SourceId::new(1)][..])),
-        }
-    }
-    assert_eq!((report.events.complete, report.events.incomplete), (40, 10));
-    assert_eq!(report.sources[0].crc_errors, 10);
-    assert_eq!(report.events.open(), Some(0));
 }

@@ -61,7 +61,7 @@ const POOL_PIECES: usize = 8192;
 /// Makes up fragments on demand, with content that [`CheckContent`](super::CheckContent) recognizes.
 ///
 /// The size depends on seed, source and event alone, the content on source, event and size. Every fragment is freshly
-/// written, into the memory of a committed one where there is any. Its timestamp is the event's number.
+/// written, into the memory of one that is done with where there is any. Its timestamp is the event's number.
 #[derive(Debug)]
 pub struct Generator {
     source: SourceId,
@@ -112,6 +112,10 @@ impl Readout for Generator {
     fn promise(&mut self, event: EventId) -> Option<(Timestamp, u32)> {
         let length = self.size(event);
         (length >= WORTH_A_PROMISE).then(|| (timestamp(event), length.count() as u32))
+    }
+
+    fn makes_again(&self) -> bool {
+        true
     }
 
     fn recycle(&mut self, payload: Payload) {

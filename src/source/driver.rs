@@ -335,6 +335,15 @@ impl Driver {
             self.lanes[lane].send(departure);
             // At once: what was just made is still in the cache.
             self.lanes[lane].poll_flush(cx, &mut self.core);
+            self.unmake_sent(lane);
+        }
+    }
+
+    /// Takes back from a lane what it need not keep, once all has left.
+    fn unmake_sent(&mut self, lane: usize) {
+        let Some(readout) = self.readout.as_mut().filter(|readout| readout.makes_again()) else { return };
+        if self.lanes[lane].has_left_over_tcp() {
+            self.core.unmake_sent(lane, |payload| readout.recycle(payload));
         }
     }
 

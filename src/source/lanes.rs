@@ -121,7 +121,8 @@ impl Dialing {
         let security = self.security.clone();
         Box::pin(async move {
             let unreachable = |reason| ConnectError::Unreachable { address: address.clone(), reason };
-            let opening = tokio::time::timeout(OPENING, open(&address, bind)).await;
+            let opening = open(&address, bind, options.congestion_control.as_deref());
+            let opening = tokio::time::timeout(OPENING, opening).await;
             let stream = opening.unwrap_or_else(|_| Err(unreachable(ErrorKind::TimedOut.into())))?;
             options.apply(&stream).map_err(unreachable)?;
             if rate.is_some() && !datagrams {
@@ -283,6 +284,12 @@ impl Lane {
         {
             self.fail(core, &error);
         }
+    }
+
+    /// Whether the kernel has all that was to be sent, and repeats it by itself.
+    pub(super) fn has_left_over_tcp(&self) -> bool {
+        let State::Up(end, _) = &self.state else { return false };
+        matches!(&**end, End::Stream(end) if end.is_flushed())
     }
 
     /// When a lane that waits, or the kernel behind it, wants to be polled.

@@ -4,29 +4,21 @@ use std::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 use evb::{
-    id::{BuilderId, SourceId},
+    id::SourceId,
     source::{Source, SourceConfig},
     supervisor::{Supervisor, SupervisorConfig},
 };
-use evb_core::{
-    id::Peer,
-    wire::{
-        control::{Control, Heartbeat, Hello, LaneState, Welcome, control::Message},
-        preamble::ConnectionKind,
-        record::{RecordHeader, encode_commit},
-    },
-};
-use evb_net::{
-    control::connect,
-    handshake::{accept_handshake, reply, welcomed},
+use evb_core::wire::{
+    control::{LaneState, Welcome},
+    record::{RecordHeader, encode_commit},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-    time::{Instant, interval, timeout},
+    time::{Instant, timeout},
 };
 
 use crate::{
+    by_hand::ByHand,
     log,
     support::{Numbers, plan},
 };
@@ -67,14 +59,6 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
     ]
 }
 
-/// Lets the source in with that welcome.
-async fn let_in(listener: &TcpListener, welcome: &Welcome) -> TcpStream {
-    let (mut stream, _) = listener.accept().await.expect("the source comes");
-    accept_handshake(&mut stream, ConnectionKind::Lane).await.expect("the source says hello");
-    reply(&mut stream, ConnectionKind::Lane, &welcomed(*welcome)).await.expect("it is told");
-    stream
-}
-
 #[tokio::test]
 async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
     log::keep();
@@ -83,30 +67,14 @@ async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
     let supervisor = Supervisor::bind(bound).await.expect("loopback has a port");
     let (address, handle) = (supervisor.addr().to_string(), supervisor.handle());
     let run = tokio::spawn(supervisor.run());
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
-    let listen = listener.local_addr().expect("it is bound").to_string();
-    let hello = Hello { listen, ..Hello::new(Peer::Builder(BuilderId::new(1)), Peer::Supervisor) };
-    let (mut link, welcome) = connect(&address, None, &hello).await.expect("it is in the plan");
+    let builder = ByHand::register(&address).await;
     let source = SourceId::new(1);
     let readout = Numbers { source, length: 100 };
     let source = Source::on_demand(SourceConfig::new(source, &address), readout).await.expect("it joins");
-    tokio::spawn(async move {
-        let mut beat = interval(Duration::from_millis(100));
-        loop {
-            tokio::select! {
-                _ = beat.tick() => {
-                    let heartbeat = Message::Heartbeat(Heartbeat { sent_ns: 1, ..Heartbeat::default() });
-                    if link.send(&Control { message: Some(heartbeat) }).is_err() { return }
-                }
-                message = link.recv() => if message.is_err() { return }
-            }
-        }
-    });
 
-    let truth = Welcome { lane: Some(LaneState::default()), parameters: None, ..welcome };
     let began = Instant::now();
-    for Lie { words, welcome, records } in lies(&truth) {
-        let mut stream = let_in(&listener, &welcome).await;
+    for Lie { words, welcome, records } in lies(&builder.truth) {
+        let mut stream = builder.let_in(&welcome).await;
         // Something is announced, so that there is a lane to lie about.
         if !records.is_empty() {
             timeout(Duration::from_secs(5), stream.read_exact(&mut [0; 40]))

@@ -8,6 +8,7 @@
 //! ```
 
 mod backlog;
+mod promises;
 mod parking;
 mod seats;
 mod datagrams;
@@ -34,12 +35,9 @@ use crate::{
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
-    wire::{
-        control::{
-            Control, Decisions, Heartbeat, MalformedMessage, Report, SourceReport, TrainReport, Verdict,
-            control, report,
-        },
-        record::Announcement,
+    wire::control::{
+        Control, Decisions, Heartbeat, MalformedMessage, Report, SourceReport, TrainReport, Verdict, control,
+        report,
     },
 };
 
@@ -208,37 +206,6 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Readout promises the fragment of a wanted event: it is announced, and made when it is to be sent ([`Self::unmade`]).
-    /// So large fragments are written just before they leave, while they are in the cache.
-    pub fn promise(&mut self, promise: Announcement) -> Result<(), PushError> {
-        let (event, size) = (promise.event, Bytes::new(promise.length.into()));
-        if size > self.config.max_fragment {
-            return Err(PushError::Oversize { event, size, limit: self.config.max_fragment });
-        }
-        self.counters.pushed += 1;
-        self.counters.pushed_bytes += size.count();
-        let home = self.parking.take_home(event);
-        match home.or_else(|| self.backlog.take_assigned(event).map(Some)) {
-            Some(Some(lane)) if self.seats.is_listed(lane) => {
-                self.lanes[lane].promise(promise);
-                self.announce.insert(lane);
-            }
-            Some(_) => self.parking.park(Parked::Promise(promise)),
-            None => self.counters.duplicate += 1,
-        }
-        Ok(())
-    }
-
-    /// The first fragment in a range of a lane that was promised and is not made: make it and call [`Self::fulfil`].
-    pub fn unmade(&self, lane: usize, range: &Range<u64>) -> Option<(u64, EventId)> {
-        self.lanes[lane].unmade(range)
-    }
-
-    /// Readout made a promised fragment, or failed to: see [`OutgoingLane::fulfil`].
-    pub fn fulfil(&mut self, lane: usize, offset: u64, fragment: Option<Fragment>) {
-        self.lanes[lane].fulfil(offset, fragment);
-    }
-
     /// The supervisor decided.
     pub fn handle_decisions(&mut self, decisions: &Decisions) -> Result<(), MalformedMessage> {
         self.check_wanted(0)?;
@@ -400,6 +367,11 @@ impl SourceCore {
     /// Bytes that a lane may send now; none while it is not connected.
     pub fn sendable(&self, lane: usize) -> u64 {
         if self.connected.contains(lane) { self.lanes[lane].sendable() } else { 0 }
+    }
+
+    /// As [`Self::sendable`], about so many and rather whole fragments: see [`OutgoingLane::sendable_whole`].
+    pub fn sendable_whole(&self, lane: usize, about: u64) -> u64 {
+        if self.connected.contains(lane) { self.lanes[lane].sendable_whole(about) } else { 0 }
     }
 
     /// Hands out at most `limit` permitted bytes of a lane.

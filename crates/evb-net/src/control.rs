@@ -27,7 +27,7 @@ use crate::{
     security::{Forged, Security, Session},
 };
 
-pub use connect::{ConnectError, connect, connect_any, connect_secured, open, set_control_options};
+pub use connect::{ConnectError, connect, connect_secured, listen, open, set_control_options};
 
 /// How many bytes may wait for a slow peer before it is dropped (docs/protocol.md CTRL-7).
 pub const OUTGOING_LIMIT: usize = 4 << 20;

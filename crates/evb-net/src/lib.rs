@@ -15,6 +15,7 @@ pub mod clock;
 pub mod timer;
 pub mod host;
 pub mod class;
+mod congestion;
 pub mod resolve;
 pub mod security;
 pub mod handshake;

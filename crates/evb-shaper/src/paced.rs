@@ -69,8 +69,8 @@ pub struct PacedSource {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
-    /// The most lane bytes of one train.
-    train: u64,
+    /// The most lane bytes of one train; `None`: unpaced.
+    train: Option<u64>,
     /// Stream bytes of announcements that nobody has paid for.
     announced: u64,
 }
@@ -90,7 +90,7 @@ impl PacedSource {
     pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
         let (core, lanes, cost) = (&self.core, &self.lanes, &self.pacing.cost);
         let demand = |lane: usize| {
-            let length = lanes[lane].next(core.sendable(lane), cost);
+            let length = lanes[lane].next(lane, core, cost);
             (length > 0).then(|| lanes[lane].wire(length, cost))
         };
         let permit = match self.tree.poll(now, self.pacing.lead, demand) {
@@ -103,7 +103,7 @@ impl PacedSource {
         };
         self.held_until = None;
         let lane = &mut self.lanes[permit.lane];
-        let length = lane.next(self.core.sendable(permit.lane), &self.pacing.cost);
+        let length = lane.next(permit.lane, &self.core, &self.pacing.cost);
         let Taken { range, request } = self.core.take(permit.lane, length)?;
         self.counters.count(lane.wire(length, &self.pacing.cost));
         lane.announced = 0;
@@ -207,13 +207,17 @@ impl PacedSource {
 /// The class of the lanes: the link's first.
 const DATA: usize = 0;
 
+/// Unpaced, about how many lane bytes one lane is handed at a time, before the next lane has its turn.
+const TURN: u64 = 1 << 20;
+
 impl Lane {
-    /// Lane bytes of its next train, of those that it may send. What is announced goes in front, in a stream in the same
-    /// packets.
-    fn next(&self, sendable: u64, cost: &PacketCost) -> u64 {
+    /// Lane bytes of its next train, of those that it may send; it is that lane of `core`. What is announced goes in front,
+    /// in a stream in the same packets.
+    fn next(&self, index: usize, core: &SourceCore, cost: &PacketCost) -> u64 {
+        let Some(train) = self.train else { return core.sendable_whole(index, TURN) };
         let in_front = if cost.announcements_join() { self.announced } else { 0 };
-        let train = self.train.checked_sub(in_front).filter(|rest| *rest > 0);
-        sendable.min(train.unwrap_or(self.train))
+        let rest = train.checked_sub(in_front).filter(|rest| *rest > 0);
+        core.sendable(index).min(rest.unwrap_or(train))
     }
 
     /// A train of so many lane bytes, with what is announced.

@@ -43,20 +43,15 @@ impl Pacing {
     }
 
     /// The most lane bytes of one train of a lane: a cluster of the pace ([`Clusters`]), in full packets; at most half
-    /// a burst, so that a late train can be followed by another, and what one segmented send takes ([`PacketCost::longest_train`]).
-    pub(crate) fn train(&self, lane: Option<&Pace>) -> u64 {
+    /// a burst, so that a late train can be followed by another, and what one segmented send takes
+    /// ([`PacketCost::longest_train`]). `None`: unpaced, there are no trains.
+    pub(crate) fn train(&self, lane: Option<&Pace>) -> Option<u64> {
         let of_pace = |pace: &Pace| {
             let clusters = Clusters::of(pace, self.precision, &self.cost);
             clusters.lane.min(self.cost.train(pace.burst / 2, pace.measure))
         };
         let longest = self.cost.longest_train();
-        match (lane, self.link.link()) {
-            (None, None) => TURN,
-            (None, Some(link)) => of_pace(link).min(longest).count(),
-            (Some(lane), _) => of_pace(lane).min(longest).count(),
-        }
+        let pace = lane.or_else(|| self.link.link());
+        pace.map(|pace| of_pace(pace).min(longest).count())
     }
 }
-
-/// Unpaced, the most that one lane is handed at a time, before the next lane has its turn.
-const TURN: u64 = 1 << 20;

@@ -1,5 +1,7 @@
 //! The source's end of a lane.
 
+mod promises;
+
 use core::ops::Range;
 use std::{collections::VecDeque, io::IoSlice};
 
@@ -7,7 +9,7 @@ use bytes::BytesMut;
 
 use super::LaneError;
 use crate::{
-    fragment::{Checksum, Fragment},
+    fragment::Fragment,
     id::EventId,
     units::Bytes,
     wire::{
@@ -34,11 +36,13 @@ pub struct OutgoingLane {
     /// By how much the last grant went further.
     turn: u64,
     sent: u64,
+    /// Below this, what was made is let go ([`Self::unmake_sent`]).
+    unmade_below: u64,
     committed: u64,
     /// What the builder asked for again, and is not handed out.
     resends: VecDeque<(Range<u64>, Request)>,
     held_bytes: u64,
-    /// How many of `held` have their payload.
+    /// How many of `held` are not committed.
     held_payloads: usize,
 }
 
@@ -79,10 +83,19 @@ struct Held {
     start: u64,
     announcement: Announcement,
     header: [u8; FRAGMENT_HEADER as usize],
-    /// `None` while only promised, and once committed out of order: nobody will ask for the bytes again.
+    /// `None` while still to be made, and once committed out of order: nobody will ask for the bytes again.
     payload: Option<bytes::Bytes>,
-    /// Announced, and still to be made.
-    promised: bool,
+    origin: Origin,
+}
+
+/// How a fragment came, or comes, to be here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Pushed,
+    /// Promised, and to be made when it is to be sent, for the first time or once more.
+    ToBeMade,
+    /// Promised and made.
+    Made,
 }
 
 impl OutgoingLane {
@@ -96,52 +109,12 @@ impl OutgoingLane {
         self.held_bytes += u64::from(length);
         self.held_payloads += 1;
         let payload = Some(fragment.payload);
-        self.held.push_back(Held { start, announcement, header, payload, promised: false });
-    }
-
-    /// Appends a fragment that will be made when it is to be sent: see [`Self::unmade`].
-    pub fn promise(&mut self, announcement: Announcement) {
-        let start = self.ready;
-        self.ready += announcement.lane_length();
-        self.held_bytes += u64::from(announcement.length);
-        self.held_payloads += 1;
-        let header = [0; FRAGMENT_HEADER as usize];
-        self.held.push_back(Held { start, announcement, header, payload: None, promised: true });
-    }
-
-    /// The first fragment within a range that was promised and is not made: its lane offset and event.
-    pub fn unmade(&self, range: &Range<u64>) -> Option<(u64, EventId)> {
-        let first = self.held.partition_point(|held| held.end() <= range.start);
-        let mut within = self.held.range(first..).take_while(|held| held.start < range.end);
-        let held = within.find(|held| held.promised)?;
-        Some((held.start, held.announcement.event))
-    }
-
-    /// A promised fragment is made. What is not as it was promised, or does not come, is replaced by bytes that the builder
-    /// will find damaged: the announcement cannot be taken back, and the event will name its source.
-    pub fn fulfil(&mut self, offset: u64, fragment: Option<Fragment>) {
-        let index = self.held.partition_point(|held| held.start < offset);
-        let Some(held) = self.held.get_mut(index).filter(|held| held.start == offset && held.promised) else {
-            return;
-        };
-        let Announcement { event, length, .. } = held.announcement;
-        let as_promised = |made: &Fragment| made.event == event && made.payload.len() == length as usize;
-        let (payload, checksum) = match fragment.filter(as_promised) {
-            Some(made) => (made.payload, made.checksum),
-            None => {
-                let payload = bytes::Bytes::from(vec![0; length as usize]);
-                let wrong = !Checksum::of(&payload).number();
-                (payload, Checksum::from_number(wrong))
-            }
-        };
-        held.header = encode_fragment_header(event, checksum);
-        held.payload = Some(payload);
-        held.promised = false;
+        self.held.push_back(Held { start, announcement, header, payload, origin: Origin::Pushed });
     }
 
     /// The events whose fragments are here.
     pub(crate) fn held_events(&self) -> impl Iterator<Item = EventId> {
-        let is_here = |held: &&Held| held.payload.is_some() || held.promised;
+        let is_here = |held: &&Held| held.payload.is_some() || held.is_to_be_made();
         self.held.iter().filter(is_here).map(|held| held.announcement.event)
     }
 
@@ -149,7 +122,7 @@ impl OutgoingLane {
     pub(crate) fn into_uncommitted(self) -> impl Iterator<Item = Parked> {
         self.held.into_iter().filter_map(|held| {
             let Announcement { event, timestamp, .. } = held.announcement;
-            if held.promised {
+            if held.is_to_be_made() {
                 return Some(Parked::Promise(held.announcement));
             }
             let (_, checksum) = decode_fragment_header(&held.header);
@@ -258,6 +231,18 @@ impl OutgoingLane {
             Some((range, _)) => range.end - range.start,
             None => self.granted.saturating_sub(self.sent),
         }
+    }
+
+    /// As [`Self::sendable`], about `about` bytes: to the first end of a fragment beyond half of that, if it is not beyond the
+    /// double, else just so many. So a fragment leaves in one piece, while what readout wrote is in the cache.
+    pub fn sendable_whole(&self, about: u64) -> u64 {
+        let sendable = self.sendable();
+        if sendable <= about / 2 || !self.resends.is_empty() {
+            return sendable.min(about);
+        }
+        let first = self.held.partition_point(|held| held.end() < self.sent + about / 2);
+        let whole = self.held.get(first).map(|held| held.end() - self.sent);
+        whole.filter(|whole| *whole <= sendable.min(2 * about)).unwrap_or_else(|| sendable.min(about))
     }
 
     /// Hands out at most `limit` permitted bytes for sending, first those that were asked for again
@@ -385,7 +370,8 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// The builder accepted all below `offset`, and `ranges` above it; hands every payload let go, with its event, to `released`.
+    /// The builder accepted all below `offset`, and `ranges` above it; hands every payload let go, with its event, to `released`,
+    /// but those that were let go before ([`Self::unmake_sent`]).
     /// Requirements: docs/protocol.md LANE-17.
     pub fn handle_commit(
         &mut self,
@@ -398,9 +384,13 @@ impl OutgoingLane {
             return Err(self.outside("commit", offset.max(highest), self.committed));
         }
         let mut let_go = |held: &mut Held| {
-            if let Some(payload) = held.payload.take() {
-                self.held_bytes -= payload.len() as u64;
+            let payload = held.payload.take();
+            if payload.is_some() || held.is_to_be_made() {
+                self.held_bytes -= u64::from(held.announcement.length);
                 self.held_payloads -= 1;
+                held.origin = Origin::Made;
+            }
+            if let Some(payload) = payload {
                 released(held.announcement.event, payload);
             }
         };
@@ -424,7 +414,7 @@ impl OutgoingLane {
     /// Requirements: docs/protocol.md LANE-20, LANE-21.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
-        let is_gone = |held: &Held| held.payload.is_none() && !held.promised && held.end() > received;
+        let is_gone = |held: &Held| held.payload.is_none() && !held.is_to_be_made() && held.end() > received;
         if received < self.committed || received > announced || self.held.iter().any(is_gone) {
             return Err(self.outside("received", received, self.committed));
         }
@@ -437,6 +427,7 @@ impl OutgoingLane {
         }
         self.next_announcement = self.first + position as u64;
         self.sent = received;
+        self.unmade_below = received;
         self.granted = received;
         self.announced = announced;
         self.resends.clear();
@@ -458,6 +449,10 @@ impl OutgoingLane {
 }
 
 impl Held {
+    fn is_to_be_made(&self) -> bool {
+        self.origin == Origin::ToBeMade
+    }
+
     fn end(&self) -> u64 {
         self.start + self.announcement.lane_length()
     }

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use super::{IncomingLane, LaneError, OutgoingLane, Taken};
 use crate::{
-    fragment::{Checksum, Fragment, Timestamp},
+    fragment::{Fragment, Timestamp},
     id::EventId,
-    wire::record::{Announcement, decode_fragment_header},
+    wire::record::Announcement,
 };
 
 fn range_of(taken: Option<Taken>) -> Option<Range<u64>> {
@@ -280,32 +280,24 @@ proptest! {
     }
 }
 
+/// About 500 bytes, of fragments of 100: whole ones, of which the last begins before the half.
 #[test]
-fn a_promise_is_announced_and_kept_or_found_damaged() {
-    let mut outgoing = OutgoingLane::default();
-    let kept = fragment(1, 84);
-    for event in 1..=3 {
-        let Fragment { timestamp, .. } = kept;
-        outgoing.promise(Announcement { event: EventId::new(event), timestamp, length: 84 });
-    }
-    assert_eq!((outgoing.ready(), outgoing.held_bytes().count(), outgoing.held_fragments()), (300, 252, 3));
-    assert_eq!(outgoing.announce(&mut BytesMut::new()), 3);
-    outgoing.handle_reconnect(0, 300).expect("a promise can still be kept after a reconnect");
-    outgoing.handle_grant(300).unwrap();
-    let range = outgoing.take(300).unwrap().range;
-    assert_eq!(outgoing.unmade(&(0..100)), Some((0, EventId::new(1))));
-    outgoing.fulfil(0, Some(kept.clone()));
-    assert_eq!(outgoing.unmade(&(0..100)), None);
-    assert_eq!(outgoing.unmade(&range), Some((100, EventId::new(2))));
-    outgoing.fulfil(100, None);
-    outgoing.fulfil(200, Some(fragment(3, 83)));
-    assert_eq!(outgoing.unmade(&range), None);
-    let mut slices = Vec::with_capacity(16);
-    assert_eq!(outgoing.gather(range, &mut slices), 300);
-    let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
-    for (lane, is_right) in bytes.chunks(100).zip([true, false, false]) {
-        let (_, checksum) = decode_fragment_header(lane.first_chunk().unwrap());
-        assert_eq!(Checksum::of(&lane[16..]) == checksum, is_right);
-    }
-    assert_eq!(&bytes[16..100], &kept.payload[..]);
+fn lanes_take_turns_where_fragments_end() {
+    let of = |length: usize, granted: u64, sent: u64| {
+        let mut lane = OutgoingLane::default();
+        (1..=30).for_each(|event| lane.append(fragment(event, length - 16)));
+        lane.announce(&mut BytesMut::new());
+        lane.handle_grant(granted).unwrap();
+        lane.take(sent);
+        lane.sendable_whole(500)
+    };
+    assert_eq!(of(100, 3000, 0), 300, "the first end from 250 on");
+    assert_eq!(of(100, 3000, 70), 400 - 70);
+    assert_eq!(of(700, 3000, 0), 700, "one that is not much larger leaves in one piece");
+    assert_eq!(of(700, 3000, 600), 800, "with what is left of the one before, if that is little");
+    assert_eq!(of(700, 3000, 400), 300);
+    assert_eq!(of(1001, 3000, 0), 500, "a huge one does not");
+    assert_eq!(of(700, 650, 0), 500, "nor one that is not granted whole");
+    assert_eq!(of(100, 249, 0), 249);
+    assert_eq!(of(100, 100, 100), 0);
 }

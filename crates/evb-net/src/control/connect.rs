@@ -11,10 +11,11 @@ use evb_core::wire::{
     preamble::ConnectionKind,
 };
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::ControlLink;
 use crate::{
+    congestion,
     handshake::{self, Channel, HandshakeError},
     lane::datagrams::PathError,
     resolve::{ResolveError, resolve},
@@ -87,23 +88,39 @@ pub fn set_control_options(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a TCP connection to `host:port`, from the local address `bind` if given; tries all addresses of the name.
+/// Listens for control connections at the first of these addresses that can be had.
 ///
 /// # Errors
-/// [`ConnectError`], of the address tried last.
-pub async fn open(address: &str, bind: Option<IpAddr>) -> Result<TcpStream, ConnectError> {
-    connect_any(&resolve(address).await?, bind).await
+/// The system's: the address is taken, or not ours.
+pub async fn listen(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(addresses).await?;
+    congestion::choose(SockRef::from(&listener), None);
+    Ok(listener)
 }
 
-/// Opens a TCP connection to the first of these addresses that answers.
+/// Opens a TCP connection to `host:port`, from the local address `bind` if given; tries all addresses of the name. Its
+/// congestion control is that of this name, or cubic.
 ///
 /// # Errors
 /// [`ConnectError`], of the address tried last.
-pub async fn connect_any(addresses: &[SocketAddr], bind: Option<IpAddr>) -> Result<TcpStream, ConnectError> {
+pub async fn open(
+    address: &str,
+    bind: Option<IpAddr>,
+    congestion_control: Option<&str>,
+) -> Result<TcpStream, ConnectError> {
+    connect_any(&resolve(address).await?, bind, congestion_control).await
+}
+
+/// The first of these addresses that answers.
+async fn connect_any(
+    addresses: &[SocketAddr],
+    bind: Option<IpAddr>,
+    congestion_control: Option<&str>,
+) -> Result<TcpStream, ConnectError> {
     let mut last = None;
     let usable = |address: &&SocketAddr| bind.is_none_or(|bind| bind.is_ipv4() == address.is_ipv4());
     for address in addresses.iter().filter(usable) {
-        match connect_one(*address, bind).await {
+        match connect_one(*address, bind, congestion_control).await {
             Ok(stream) => return Ok(stream),
             Err(error) => last = Some(error),
         }
@@ -117,11 +134,16 @@ pub async fn connect_any(addresses: &[SocketAddr], bind: Option<IpAddr>) -> Resu
     }))
 }
 
-async fn connect_one(address: SocketAddr, bind: Option<IpAddr>) -> Result<TcpStream, ConnectError> {
+async fn connect_one(
+    address: SocketAddr,
+    bind: Option<IpAddr>,
+    congestion_control: Option<&str>,
+) -> Result<TcpStream, ConnectError> {
     let unreachable = |reason| ConnectError::Unreachable { address: address.to_string(), reason };
     let socket =
         Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(unreachable)?;
     socket.set_nonblocking(true).map_err(unreachable)?;
+    congestion::choose(SockRef::from(&socket), congestion_control);
     if let Some(bind) = bind {
         let fault = |reason| ConnectError::Bind { bind, reason };
         socket.bind(&SocketAddr::new(bind, 0).into()).map_err(fault)?;
@@ -153,7 +175,7 @@ pub async fn connect_secured(
     hello: &Hello,
     security: &Security,
 ) -> Result<(ControlLink, Welcome), ConnectError> {
-    let stream = open(address, bind).await?;
+    let stream = open(address, bind, None).await?;
     let unreachable = |reason| ConnectError::Unreachable { address: address.to_owned(), reason };
     set_control_options(&stream).map_err(unreachable)?;
     let peer = stream.peer_addr().map_err(unreachable)?;

@@ -6,7 +6,7 @@ use evb_core::units::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{class::TrafficClass, udp::UdpOptions};
+use crate::{class::TrafficClass, congestion, udp::UdpOptions};
 
 /// Options of a lane's socket; what is `None` is left to the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +28,6 @@ pub struct LaneOptions {
     /// How many bytes of a lane's datagrams, headers of IP and UDP aside, go to the kernel as one; as many as it takes if `None`.
     pub train: Option<Bytes>,
 }
-
-/// The kernel's usual congestion control (RFC 9438).
-#[cfg(target_os = "linux")]
-const CUBIC: &str = "cubic";
 
 impl Default for LaneOptions {
     fn default() -> Self {
@@ -61,7 +57,8 @@ impl LaneOptions {
         }
     }
 
-    /// Sets the options on a connected socket. What the system does not allow is reported, once per call, and left.
+    /// Sets the options on a connected socket: all but those that must come before ([`listen`], and
+    /// [`crate::control::open`]). What the system does not allow is reported, once per call, and left.
     ///
     /// # Errors
     /// The system's, on a socket that is broken already.
@@ -74,26 +71,9 @@ impl LaneOptions {
             socket.set_send_buffer_size(size.as_usize())?;
         }
         #[cfg(target_os = "linux")]
-        {
-            socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
-            let name = self.congestion_control.as_deref().unwrap_or(CUBIC);
-            if let Err(error) = socket.set_tcp_congestion(name.as_bytes()) {
-                report_refusal(name, &error, self.congestion_control.is_some());
-            }
-        }
+        socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
         TrafficClass { dscp: self.dscp, priority: self.priority }.apply(stream.as_fd())
     }
-}
-
-/// Once per process, for every lane of it meets the same; and loudly only what somebody asked for.
-#[cfg(target_os = "linux")]
-fn report_refusal(name: &str, error: &io::Error, was_asked: bool) {
-    static REPORTED: std::sync::Once = std::sync::Once::new();
-    let remedy = "the system's default stays; /proc/sys/net/ipv4/tcp_allowed_congestion_control has the names this process may use";
-    REPORTED.call_once(|| match was_asked {
-        true => tracing::warn!(congestion_control = name, %error, "{remedy}"),
-        false => tracing::info!(congestion_control = name, %error, "{remedy}"),
-    });
 }
 
 /// Listens for lanes, ready to be restarted on the same port at once.
@@ -104,6 +84,7 @@ pub fn listen(address: SocketAddr, options: &LaneOptions) -> io::Result<TcpListe
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
+    congestion::choose(SockRef::from(&socket), options.congestion_control.as_deref());
     if let Some(size) = options.receive_buffer {
         socket.set_recv_buffer_size(size.as_usize())?;
     }

@@ -1,0 +1,38 @@
+#![cfg(target_os = "linux")]
+
+use socket2::SockRef;
+use tokio::net::TcpStream;
+
+use crate::{
+    control,
+    host::sockets::congestion_control,
+    lane::{LaneOptions, listen},
+};
+
+/// What the kernel says of a connection, which nobody has set options on since it came about.
+fn of(stream: &TcpStream) -> String {
+    let name = SockRef::from(stream).tcp_congestion().unwrap();
+    String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
+}
+
+#[tokio::test]
+async fn both_ends_of_a_lane_begin_with_what_was_asked_for() {
+    // Always there and always allowed, and no system's default.
+    let asked = "reno";
+    let options = LaneOptions { congestion_control: Some(asked.to_owned()), ..LaneOptions::default() };
+    let listener = listen("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (opened, accepted) = tokio::join!(control::open(&address, None, Some(asked)), listener.accept());
+    assert_eq!(of(&opened.unwrap()), asked);
+    assert_eq!(of(&accepted.unwrap().0), asked);
+}
+
+#[tokio::test]
+async fn both_ends_of_a_control_connection_begin_with_cubic() {
+    let got = congestion_control(Some("cubic")).unwrap();
+    let listener = control::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (opened, accepted) = tokio::join!(control::open(&address, None, None), listener.accept());
+    assert_eq!(of(&opened.unwrap()), got);
+    assert_eq!(of(&accepted.unwrap().0), got);
+}

@@ -1,0 +1,59 @@
+//! A builder of which only the registration is real: what its lanes say is the test's.
+
+use std::time::Duration;
+
+use evb::id::BuilderId;
+use evb_core::{
+    id::Peer,
+    wire::{
+        control::{Control, Heartbeat, Hello, LaneState, Welcome, control::Message},
+        preamble::ConnectionKind,
+    },
+};
+use evb_net::{
+    control::connect,
+    handshake::{accept_handshake, reply, welcomed},
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::interval,
+};
+
+/// Builder 1, registered and alive.
+pub(crate) struct ByHand {
+    listener: TcpListener,
+    /// What a source that comes for the first time is rightly told.
+    pub(crate) truth: Welcome,
+}
+
+impl ByHand {
+    /// Registers at that supervisor, and says from time to time that it lives.
+    pub(crate) async fn register(supervisor: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
+        let listen = listener.local_addr().expect("it is bound").to_string();
+        let hello = Hello { listen, ..Hello::new(Peer::Builder(BuilderId::new(1)), Peer::Supervisor) };
+        let (mut link, welcome) = connect(supervisor, None, &hello).await.expect("it is in the plan");
+        tokio::spawn(async move {
+            let mut beat = interval(Duration::from_millis(100));
+            loop {
+                tokio::select! {
+                    _ = beat.tick() => {
+                        let heartbeat = Message::Heartbeat(Heartbeat { sent_ns: 1, ..Heartbeat::default() });
+                        if link.send(&Control { message: Some(heartbeat) }).is_err() { return }
+                    }
+                    message = link.recv() => if message.is_err() { return }
+                }
+            }
+        });
+        let truth = Welcome { lane: Some(LaneState::default()), parameters: None, ..welcome };
+        Self { listener, truth }
+    }
+
+    /// Lets the source in with that welcome.
+    pub(crate) async fn let_in(&self, welcome: &Welcome) -> TcpStream {
+        let (mut stream, _) = self.listener.accept().await.expect("the source comes");
+        accept_handshake(&mut stream, ConnectionKind::Lane).await.expect("the source says hello");
+        reply(&mut stream, ConnectionKind::Lane, &welcomed(*welcome)).await.expect("it is told");
+        stream
+    }
+}
