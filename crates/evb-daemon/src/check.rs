@@ -20,7 +20,7 @@ pub use text::text;
 
 use crate::{
     admission::{self, ROUND_TRIPS, Sums},
-    config::{self, Config, ConfigError, Problems},
+    config::{self, Config, ConfigError, Origin, Problems},
     memory::machine_memory,
 };
 
@@ -83,6 +83,8 @@ pub struct Admitted {
     pub sums: Sums,
     /// What the user should know; none of it is an error.
     pub warnings: Problems,
+    /// Finds a key's line.
+    pub origin: Origin,
 }
 
 /// Reads a configuration and applies admission control: what every command that takes one does first.
@@ -93,5 +95,5 @@ pub fn admit(path: &Path, machine_memory: Option<Bytes>) -> Result<Admitted, Con
     if problems.are_fatal() {
         return Err(problems.into());
     }
-    Ok(Admitted { config: loaded.config, sums, warnings: problems })
+    Ok(Admitted { config: loaded.config, sums, warnings: problems, origin: loaded.origin })
 }

@@ -2,6 +2,7 @@
 
 mod build;
 mod doors;
+mod needs;
 mod progress;
 mod roles;
 mod signals;
@@ -32,7 +33,7 @@ use summary::Publisher;
 
 use crate::{
     check::{self, Admitted, BAD_CONFIGURATION},
-    config::ControlConfig,
+    config::{ControlConfig, Problems},
     memory::machine_memory,
     service::Service,
 };
@@ -63,6 +64,9 @@ pub enum RunError {
     /// The operator's: nothing was started.
     #[error("error: {0}")]
     Operator(String),
+    /// The operator's: nothing was started, for files that roles need are not there.
+    #[error(transparent)]
+    Needs(Problems),
     /// A role could not go on.
     #[error("{peer}: {error}")]
     Role {
@@ -109,7 +113,7 @@ pub fn main(arguments: &RunArguments) -> ExitCode {
     }
     match run(arguments, admitted) {
         Ok(code) => code.into(),
-        Err(error @ RunError::Operator(_)) => {
+        Err(error @ (RunError::Operator(_) | RunError::Needs(_))) => {
             say(&error);
             BAD_CONFIGURATION.into()
         }
@@ -132,8 +136,12 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     }
     let config = Arc::new(config);
     let hosted = roles::hosted(&arguments.roles, &config)?;
-    // Before anything is asked of the system: a key that cannot be read is the operator's to mend.
-    build::security(&config)?;
+    // Run control takes what passes by itself for that, such as a disk that is not mounted yet, and the key as the operator's to mend.
+    let needed = if config.control.is_some() { &[][..] } else { &hosted[..] };
+    let missing = needs::missing(&config, &admitted.origin, needed);
+    if missing.are_fatal() {
+        return Err(RunError::Needs(missing));
+    }
     doors::open_doors(&config).iter().for_each(|door| tracing::warn!("{door}"));
     let publisher = Publisher::new(arguments.summary.clone(), arguments.quiet)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

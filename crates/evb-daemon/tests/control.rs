@@ -319,6 +319,8 @@ fn strangers_are_turned_away() {
         ("POST /v1/builders", JSON, "{\"id\": 70000}", 400),
         ("DELETE /v1/builders/x", "", "", 404),
         ("GET /v1/start", "", "", 405),
+        ("POST /v1/status", JSON, "{}", 405),
+        ("DELETE /v1/trigger", "", "", 405),
         ("GET /v2/status", "", "", 404),
         ("GET /", "", "", 404),
     ];

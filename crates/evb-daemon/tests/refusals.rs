@@ -35,6 +35,42 @@ fn system(builders: &str, extra: &str) -> String {
     )
 }
 
+/// Each is said before anything listens, with its line: the third of three sources, and all that is wrong at once.
+#[test]
+fn files_that_roles_need_and_do_not_have_are_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let here = directory.path().display();
+    std::fs::write(directory.path().join("plain"), "").expect("written");
+    let source = |id, path| {
+        format!(
+            "[[source]]\nid = {id}\ninput = {{ kind = \"replay\", format = \"evb\", path = \"{here}/{path}\" }}\n"
+        )
+    };
+    let text = format!(
+        "[run]\nevents = 1\n[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal = \"{here}/none/journal\"\n\
+         trigger = {{ kind = \"as-fast-as-possible\" }}\n{}{}{}\
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = {{ kind = \"file\", path = \"{here}/plain/out\" }}\n\
+         [security]\nmode = \"psk\"\nkey_file = \"{here}/key\"\n",
+        source(1, "plain"),
+        source(2, "plain"),
+        source(3, "absent"),
+    );
+    let (code, said) = run(&text);
+    assert_eq!(code, Some(2), "{said}");
+    for (line, key, path) in [
+        (5, "supervisor.journal", "none/journal"),
+        (15, "source.input.path", "absent"),
+        (19, "builder.sink.path", "plain/out"),
+        (22, "security.key_file", "key"),
+    ] {
+        let told = said.split("\n\n").find(|told| told.contains(&format!("= key: {key}\n")));
+        let told = told.unwrap_or_else(|| panic!("nothing of {key}: {said}"));
+        assert!(told.contains(&format!(":{line}:")), "line {line}: {told}");
+        assert!(told.contains(&format!("{here}/{path}")) && told.contains("= help: "), "{told}");
+    }
+    assert!(said.ends_with("4 error(s), 0 warning(s)\n"), "{said}");
+}
+
 #[test]
 fn a_bad_configuration_names_key_line_and_remedy() {
     let builder = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";

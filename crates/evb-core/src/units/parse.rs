@@ -25,7 +25,7 @@ pub enum UnitError {
         /// The units that would be read.
         units: String,
     },
-    /// No number in front, or one that is negative, not finite or too large.
+    /// No number in front, or one that is negative, not finite, too large, or a part of a byte.
     #[error("`{given}` is not a {quantity}; write for example {example}")]
     NotANumber {
         /// The text as given.
@@ -137,7 +137,12 @@ impl FromStr for Bytes {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        BYTES.read(text).map(|bytes| Self(bytes.round() as u64))
+        let bytes = BYTES.read(text)?;
+        // A part of a byte is a slip of the pen; of many bytes it is what a unit leaves.
+        if bytes < 1000.0 && (bytes - bytes.round()).abs() > 1e-9 {
+            return Err(BYTES.not_a_number(text));
+        }
+        Ok(Self(bytes.round() as u64))
     }
 }
 

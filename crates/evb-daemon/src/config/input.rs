@@ -168,7 +168,7 @@ fn socket_path(section: &mut Section<'_>) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Reads a path that must be there.
+/// Reads a path that must be given.
 pub(super) fn path(section: &mut Section<'_>) -> Option<PathBuf> {
     let text = section.text("path", "a path");
     let text = section.need("path", text, "the path")?;
@@ -180,6 +180,7 @@ pub(super) fn path(section: &mut Section<'_>) -> Option<PathBuf> {
         );
         return None;
     }
+    section.keep_place("path");
     Some(text.into())
 }
 

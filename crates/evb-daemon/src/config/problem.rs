@@ -37,6 +37,11 @@ pub struct Origin {
     keys: BTreeMap<String, Range<usize>>,
 }
 
+/// Under what name the place of one entry's key is kept.
+pub(super) fn place_of(key: &str, id: u16) -> String {
+    format!("{key}#{id}")
+}
+
 impl Origin {
     pub(super) fn new(file: &str, text: &str, keys: BTreeMap<String, Range<usize>>) -> Self {
         Self { file: file.into(), text: text.into(), keys }
@@ -59,6 +64,12 @@ impl Origin {
                 None => return 0..0,
             }
         }
+    }
+
+    /// The same for an entry of which there are many, by its id, where reading kept the place ([`place_of`]).
+    pub fn span_of(&self, key: &str, id: Option<u16>) -> Range<usize> {
+        let placed = id.and_then(|id| self.keys.get(&place_of(key, id)));
+        placed.cloned().unwrap_or_else(|| self.span(key))
     }
 
     /// The line (from 1) and column (in characters, from 1) of an offset.

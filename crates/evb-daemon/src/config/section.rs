@@ -16,7 +16,7 @@ use toml::{
 
 use super::{
     endpoint::{self, Endpoint},
-    problem::{Problem, Severity},
+    problem::{Problem, Severity, place_of},
     similar::nearest,
     template,
 };
@@ -111,6 +111,16 @@ impl<'t> Section<'t> {
         let given = given.or_else(|| self.kind.filter(|_| key == "kind"))?;
         self.notes.keys.borrow_mut().entry(self.key_path(key)).or_insert_with(|| given.span());
         Some(given)
+    }
+
+    /// Keeps where the value at `key` of this very entry stands, for those who find it wrong later: [`Origin::span_of`].
+    ///
+    /// [`Origin::span_of`]: super::Origin::span_of
+    pub(super) fn keep_place(&self, key: &str) {
+        let given = self.entries.and_then(|entries| entries.get(key));
+        if let (Some(given), Some(id)) = (given, self.id) {
+            self.notes.keys.borrow_mut().insert(place_of(&self.key_path(key), id), given.span());
+        }
     }
 
     /// Notes that the value at `key`, or for want of one the section, is wrong.

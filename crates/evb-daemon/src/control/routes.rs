@@ -73,6 +73,12 @@ impl Answer {
 /// Does what is asked.
 pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body: &[u8]) -> Answer {
     let Some(what) = path.strip_prefix("/v1/") else { return unknown(path) };
+    if method == Method::POST
+        && let Ok(command) = what.parse::<Command>()
+    {
+        let done = lead.command(command).await.map(|state| Answer::done(json!({ "state": state })));
+        return done.unwrap_or_else(|refusal| Answer::refused(&refusal));
+    }
     let outcome = match (method, what) {
         (&Method::GET, "status") => lead.status().await.map(Answer::done),
         (&Method::POST, "builders") => match parse::<NewBuilder>(body, "{\"id\": 5}") {
@@ -91,10 +97,6 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             let removed = lead.remove_builder(BuilderId::new(id)).await;
             removed.map(|()| Answer::done(json!({ "builder": id })))
         }
-        (&Method::POST, what) => match what.parse::<Command>() {
-            Ok(command) => lead.command(command).await.map(|state| Answer::done(json!({ "state": state }))),
-            Err(_) => return unknown(path),
-        },
         _ if is_known(what) => {
             return Answer::turned_away(
                 StatusCode::METHOD_NOT_ALLOWED,

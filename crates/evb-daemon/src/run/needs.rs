@@ -1,0 +1,98 @@
+//! Whether the files are there that the roles of this process need: said before anything starts, each with its line.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
+
+use evb_core::id::Peer;
+
+use crate::config::{Config, Input, Origin, Problem, Problems, Severity, SinkEntry};
+
+/// Files and directories that these roles need and do not have. Directories of sinks are made.
+pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Problems {
+    let mut look = Look { origin, list: Vec::new() };
+    if let Err(error) = config.security.load() {
+        let remedy =
+            "`evbd keygen FILE` makes a key file; all peers have the same, and only their users can read it";
+        look.refuse("security.key_file", None, error.to_string(), remedy);
+    }
+    for peer in hosted {
+        match peer {
+            Peer::Supervisor => look.at_journal(config.supervisor.journal.as_deref()),
+            Peer::Source(id) => {
+                let entry = config.sources.iter().find(|entry| entry.id == *id);
+                if let Some(Input::Replay { path, .. }) = entry.map(|entry| &entry.input) {
+                    look.at_replay(path, id.number());
+                }
+            }
+            Peer::Builder(id) => {
+                let entry = config.builders.iter().find(|entry| entry.id == *id);
+                if let Some(SinkEntry::File { path, .. }) = entry.map(|entry| &entry.sink) {
+                    look.at_sink(path, id.number());
+                }
+            }
+        }
+    }
+    Problems::new(origin.clone(), look.list)
+}
+
+struct Look<'a> {
+    origin: &'a Origin,
+    list: Vec<Problem>,
+}
+
+impl Look<'_> {
+    fn at_replay(&mut self, path: &Path, id: u16) {
+        if let Err(error) = File::open(path) {
+            let reason = format!("cannot read {}: {error}", path.display());
+            let remedy =
+                "give a file that this user can read; a relative path starts at the current directory";
+            self.refuse("source.input.path", Some(id), reason, remedy);
+        }
+    }
+
+    fn at_sink(&mut self, path: &Path, id: u16) {
+        if let Err(error) = fs::create_dir_all(path).and_then(|()| try_to_write(path)) {
+            let reason = format!("cannot write event files to {}: {error}", path.display());
+            let remedy = "give a directory that this user can make or write to";
+            self.refuse("builder.sink.path", Some(id), reason, remedy);
+        }
+    }
+
+    fn at_journal(&mut self, path: Option<&Path>) {
+        let Some(path) = path else { return };
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let usable = if path.exists() {
+            File::options().append(true).read(true).open(path).map(drop)
+        } else {
+            try_to_write(directory.unwrap_or_else(|| Path::new(".")))
+        };
+        if let Err(error) = usable {
+            let reason = format!("cannot keep the journal {}: {error}", path.display());
+            let remedy = "give a file in a directory that is there, and that this user can write to";
+            self.refuse("supervisor.journal", None, reason, remedy);
+        }
+    }
+
+    fn refuse(&mut self, key: &str, id: Option<u16>, reason: String, remedy: &str) {
+        self.list.push(Problem {
+            severity: Severity::Error,
+            key: key.to_owned(),
+            span: self.origin.span_of(key, id),
+            reason,
+            remedy: remedy.to_owned(),
+        });
+    }
+}
+
+/// Makes a file there, and removes it. Permission bits alone do not tell: root, read-only mounts, quotas.
+fn try_to_write(directory: &Path) -> io::Result<()> {
+    let trial = directory.join(format!(".evbd-{}", std::process::id()));
+    File::options().write(true).create_new(true).open(&trial)?;
+    fs::remove_file(&trial)
+}
