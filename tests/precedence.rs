@@ -12,7 +12,7 @@ use evb::{
     source::{Source, SourceConfig},
     supervisor::SupervisorConfig,
 };
-use evb_net::host::{PRECEDENCE, take_precedence};
+use evb_net::host::{PRECEDENCE, Precedence, take_precedence};
 use support::{Numbers, System, plan};
 
 #[tokio::test]
@@ -34,10 +34,14 @@ async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_
     for events in &mut system.events {
         events.recv().await.expect("an event: the builder is at work, and has more than its sink takes");
     }
-    let nice = nice_by_thread();
-    let of = |name: &str| nice.get(name).copied().expect("it is at work");
+    let standing = standing_by_thread();
+    let of = |name: &str| standing.get(name).copied().expect("it is at work");
     let own = of_this_thread();
-    let urgent = if permitted.is_ok() { PRECEDENCE } else { own };
+    let urgent = match &permitted {
+        Ok(Precedence::RealTime) => Standing { real_time: 1, ..own },
+        Ok(Precedence::Nice) => Standing { nice: PRECEDENCE, ..own },
+        Err(_) => own,
+    };
     assert_eq!([1, 2, 3, 4, 5].map(|id| of(&format!("builder {id}"))), [urgent, own, own, own, urgent]);
     assert_eq!([1, 2, 3, 4, 5].map(|id| of(&format!("sink {id}"))), [own; 5]);
     if let Err(error) = permitted {
@@ -46,21 +50,31 @@ async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_
     system.finish().await;
 }
 
-/// What `nice` each thread of this process has, by its name.
-fn nice_by_thread() -> BTreeMap<String, i32> {
+/// How the scheduler ranks a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    nice: i32,
+    /// 0: not real-time.
+    real_time: u32,
+}
+
+/// Each thread of this process, by its name.
+fn standing_by_thread() -> BTreeMap<String, Standing> {
     let threads = fs::read_dir("/proc/self/task").expect("Linux has it");
     let stats = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
-    stats.filter_map(|stat| nice(&stat)).collect()
+    stats.filter_map(|stat| standing(&stat)).collect()
 }
 
-fn of_this_thread() -> i32 {
+fn of_this_thread() -> Standing {
     let stat = fs::read_to_string("/proc/thread-self/stat").expect("Linux has it");
-    nice(&stat).expect("as proc(5) has it").1
+    standing(&stat).expect("as proc(5) has it").1
 }
 
-/// Name and `nice` of a line as proc(5) describes it: the 19th field, of which the second is the name in brackets.
-fn nice(stat: &str) -> Option<(String, i32)> {
+/// Of a line as proc(5) describes it: the second field is the name in brackets, the 19th `nice`, the 40th the real-time priority.
+fn standing(stat: &str) -> Option<(String, Standing)> {
     let (head, tail) = stat.rsplit_once(") ")?;
     let name = head.split_once(" (")?.1.to_owned();
-    Some((name, tail.split(' ').nth(19 - 3)?.parse().ok()?))
+    let fields: Vec<&str> = tail.split(' ').collect();
+    let (nice, real_time) = (fields.get(19 - 3)?.parse().ok()?, fields.get(40 - 3)?.parse().ok()?);
+    Some((name, Standing { nice, real_time }))
 }

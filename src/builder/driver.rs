@@ -78,10 +78,13 @@ pub(super) async fn run<S: Sink>(
     let mut driver = Driver::new(&config, blueprint, listener, registration, stage, stop)?;
     driver.handle_roster(&roster)?;
     // Not before the sink's thread runs, which would inherit it.
-    if config.is_urgent()
-        && let Err(error) = host::take_precedence()
-    {
-        tracing::info!(builder = %config.id, %error, "no precedence over other programs: allow nice {}", host::PRECEDENCE);
+    if config.is_urgent() {
+        match host::take_precedence() {
+            Ok(how) => tracing::debug!(builder = %config.id, ?how, "goes before other programs"),
+            Err(error) => {
+                tracing::info!(builder = %config.id, %error, "no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
+            }
+        }
     }
     let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
     let lost = open_here(&driver.core, driver.at_sink);

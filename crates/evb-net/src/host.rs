@@ -34,17 +34,31 @@ pub fn pin_to_core(core: usize) -> std::io::Result<()> {
     crate::sys_cpu::pin_to_core(core)
 }
 
-/// The `nice` value of threads that go before others, and still leave them a tenth of the core: the kernel weighs -10 as nine
-/// times 0 (`sched_prio_to_weight`, kernel/sched/core.c).
+/// The `nice` value of threads that go before others where real time is not permitted: the kernel weighs -10 as nine times 0
+/// (`sched_prio_to_weight`, kernel/sched/core.c).
 pub const PRECEDENCE: i32 = -10;
 
-/// Lets the scheduler put the calling thread before the others of its core that have no precedence themselves; threads that it
-/// starts afterwards, too. Needs `CAP_SYS_NICE`, or a limit that allows [`PRECEDENCE`] (`LimitNICE=` of a unit, `ulimit -e 30`).
+/// How a thread goes before others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precedence {
+    /// It is woken at once (`SCHED_FIFO`, the lowest of its priorities). The kernel keeps a twentieth of each core for others
+    /// (`sched_rt_runtime_us`, and the fair server of kernel/sched/deadline.c).
+    RealTime,
+    /// It is given more of the core, and is woken when the scheduler thinks fit ([`PRECEDENCE`]).
+    Nice,
+}
+
+/// Lets the scheduler put the calling thread before the others of its core that have no precedence themselves, in real time if that
+/// is permitted: `CAP_SYS_NICE`, or a limit (`LimitRTPRIO=1` of a unit, `ulimit -r 1`); else by [`PRECEDENCE`] (`LimitNICE=-10`,
+/// `ulimit -e 30`).
 ///
 /// # Errors
-/// The system's: mostly that it is not permitted.
-pub fn take_precedence() -> std::io::Result<()> {
-    crate::sys_cpu::set_nice(PRECEDENCE)
+/// The system's: mostly that neither is permitted.
+pub fn take_precedence() -> std::io::Result<Precedence> {
+    match crate::sys_cpu::schedule_real_time(1) {
+        Ok(()) => Ok(Precedence::RealTime),
+        Err(_) => crate::sys_cpu::set_nice(PRECEDENCE).map(|()| Precedence::Nice),
+    }
 }
 
 /// Puts the calling thread before all that are not real-time themselves (`SCHED_FIFO`, in the middle of its priorities): the

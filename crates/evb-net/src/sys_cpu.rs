@@ -23,13 +23,14 @@ pub(crate) fn pin_to_core(_core: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Puts the calling thread before all that are not real-time themselves.
+/// Puts the calling thread before all that are not real-time themselves; threads that it starts are as others.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn schedule_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the parameters live through the call, and 0 means this thread.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -32,7 +32,7 @@ impl SourceCore {
         self.lanes[lane].unmade(range)
     }
 
-    /// Readout made a promised fragment, or failed to: see [`OutgoingLane::fulfil`].
+    /// Readout made a promised fragment, or failed to: see [`OutgoingLane::fulfil`](crate::lane::OutgoingLane::fulfil).
     pub fn fulfil(&mut self, lane: usize, offset: u64, fragment: Option<Fragment>) {
         self.lanes[lane].fulfil(offset, fragment);
     }
