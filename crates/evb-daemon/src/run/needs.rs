@@ -13,7 +13,8 @@ use evb_core::id::Peer;
 
 use crate::config::{Config, Input, Origin, Problem, Problems, Severity, SinkEntry};
 
-/// Files and directories that these roles need and do not have. Directories of sinks are made.
+/// Files and directories that these roles need and do not have. Nothing is made: who makes a sink's directory sees to it that it
+/// survives a power cut.
 pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Problems {
     let mut look = Look { origin, list: Vec::new() };
     if let Err(error) = config.security.load() {
@@ -57,7 +58,9 @@ impl Look<'_> {
     }
 
     fn at_sink(&mut self, path: &Path, id: u16) {
-        if let Err(error) = fs::create_dir_all(path).and_then(|()| try_to_write(path)) {
+        let named = |ancestor: &&Path| !ancestor.as_os_str().is_empty();
+        let there = path.ancestors().filter(named).find(|ancestor| ancestor.exists());
+        if let Err(error) = try_to_write(there.unwrap_or_else(|| Path::new("."))) {
             let reason = format!("cannot write event files to {}: {error}", path.display());
             let remedy = "give a directory that this user can make or write to";
             self.refuse("builder.sink.path", Some(id), reason, remedy);

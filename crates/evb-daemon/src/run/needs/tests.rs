@@ -19,8 +19,7 @@ fn only_what_is_hosted_is_looked_for_and_nothing_is_left_behind() {
     assert!(missing(&[Peer::Supervisor, Peer::Builder(BuilderId::new(1))]).is_empty());
     let left: Vec<_> =
         fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["deep"]);
-    assert_eq!(fs::read_dir(directory.path().join("deep/out")).unwrap().count(), 0);
+    assert!(left.is_empty(), "{left:?}");
     fs::write(directory.path().join("journal"), "what was").unwrap();
     assert!(missing(&[Peer::Supervisor]).is_empty());
     assert_eq!(fs::read_to_string(directory.path().join("journal")).unwrap(), "what was");
