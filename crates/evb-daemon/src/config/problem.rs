@@ -66,7 +66,7 @@ impl Origin {
         }
     }
 
-    /// The same for an entry of which there are many, by its id, where reading kept the place ([`place_of`]).
+    /// The same for an entry of which there are many, by its id, where reading kept its place.
     pub fn span_of(&self, key: &str, id: Option<u16>) -> Range<usize> {
         let placed = id.and_then(|id| self.keys.get(&place_of(key, id)));
         placed.cloned().unwrap_or_else(|| self.span(key))
