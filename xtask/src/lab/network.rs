@@ -4,6 +4,8 @@
 //! Hosts: `sup` 10.77.3.1, `s<i>` 10.77.1.i, `b<j>` 10.77.2.j. Segmentation offloads are off, so that packets are as
 //! large as on a wire; congestion control is pinned per route, because the machine's default may pace by itself.
 
+mod claim;
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -14,6 +16,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
+use self::claim::{Claim, Found};
 use super::interrupt;
 
 const PREFIX: &str = "evb-";
@@ -49,20 +52,17 @@ pub(crate) struct PortCount {
 /// A network that is up; dropping it takes it down.
 pub(crate) struct Network {
     shape: Shape,
+    claim: Claim,
     /// Which hosts, by the beginnings of their names, take which file for `/etc/hosts`.
     names: Vec<(&'static str, PathBuf)>,
 }
 
 impl Network {
     pub(crate) fn up(shape: Shape) -> Result<Self> {
-        if run("ip", &["netns", "list"])?.split_whitespace().any(|name| name.starts_with(PREFIX)) {
-            bail!(
-                "a lab is already up on this machine (namespace {PREFIX}…); if nobody uses it: cargo xtask lab down"
-            );
-        }
+        let claim = claim()?;
         run("ip", &["netns", "add", SWITCH])?;
         // From here on the guard takes down whatever has been made.
-        let network = Self { shape, names: Vec::new() };
+        let network = Self { shape, claim, names: Vec::new() };
         run("ip", &["-n", SWITCH, "link", "add", "br0", "type", "bridge"])?;
         run("ip", &["-n", SWITCH, "link", "set", "br0", "up"])?;
         // A switch has no firewall; where the system's is put in front of bridges, it takes a part of the cores that hosts share.
@@ -206,17 +206,62 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        if let Err(error) = remove_all() {
+        if let Err(error) = remove_spaces().and_then(|()| self.claim.give_up()) {
             eprintln!("the lab could not be taken down whole: {error:#}");
         }
     }
 }
 
-/// Removes every namespace of the lab, whoever made it.
+/// The right to bring a lab up. What one has left whose process is no more is removed first.
+fn claim() -> Result<Claim> {
+    let claim = match Claim::try_take()? {
+        Found::Free(claim) => claim,
+        Found::Left(claim) => {
+            println!("removing what a lab has left that was killed");
+            end_programs()?;
+            remove_spaces()?;
+            claim
+        }
+        Found::Taken => bail!("a lab is up on this machine; only one can be"),
+    };
+    if let Some(name) = spaces()?.first() {
+        claim.give_up()?;
+        bail!(
+            "there is a namespace {name} that no lab of ours has left; if nobody uses it: cargo xtask lab down"
+        );
+    }
+    Ok(claim)
+}
+
+/// Removes every namespace of the lab, whoever made it, and ends what runs there.
 pub(crate) fn remove_all() -> Result<()> {
-    for name in run("ip", &["netns", "list"])?.lines().filter_map(|line| line.split_whitespace().next()) {
-        if name.starts_with(PREFIX) {
-            run("ip", &["netns", "del", name])?;
+    let (Found::Free(claim) | Found::Left(claim)) = Claim::try_take()? else {
+        bail!("a lab is up on this machine, and whoever runs it takes it down; ask that to end");
+    };
+    end_programs()?;
+    remove_spaces()?;
+    claim.give_up()
+}
+
+/// The lab's namespaces.
+fn spaces() -> Result<Vec<String>> {
+    let listed = run("ip", &["netns", "list"])?;
+    let names = listed.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(names.filter(|name| name.starts_with(PREFIX)).map(str::to_owned).collect())
+}
+
+fn remove_spaces() -> Result<()> {
+    spaces()?.iter().try_for_each(|name| run("ip", &["netns", "del", name]).map(drop))
+}
+
+/// Ends what runs in the lab's namespaces: without their names nobody would find it.
+fn end_programs() -> Result<()> {
+    for name in spaces()? {
+        // A name that has outlived the kernel that knew it holds no process.
+        let Ok(pids) = run("ip", &["netns", "pids", &name]) else { continue };
+        for pid in pids.split_whitespace() {
+            // It may have ended meanwhile.
+            let _ = run("kill", &["-KILL", pid]);
         }
     }
     Ok(())
