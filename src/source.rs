@@ -128,6 +128,7 @@ pub trait Readout: Send + 'static {
 #[derive(Clone, Debug)]
 pub struct Source {
     intake: Intake,
+    first: EventId,
     ending: Ending,
     stop: StopRequest,
 }
@@ -169,8 +170,9 @@ impl Source {
             match reached {
                 Ok((link, welcome, greeted)) => {
                     let decided = welcome.parameters.as_ref().map_or(0, |parameters| parameters.decided);
-                    outlet.begin(EventId::new(decided.saturating_add(1)));
-                    role::hand_over(joined, ()).await?;
+                    let first = EventId::new(decided.saturating_add(1));
+                    outlet.begin(first);
+                    role::hand_over(joined, first).await?;
                     let access = Access {
                         supervisor: config.supervisor.clone(),
                         bind: config.bind,
@@ -185,10 +187,10 @@ impl Source {
             }
         })?;
         match has_joined.await {
-            Ok(((), taken)) => {
+            Ok((first, taken)) => {
                 // Its end is in `ending`, should it have come already.
                 let _ = taken.send(());
-                Ok(Self { intake, ending, stop })
+                Ok(Self { intake, first, ending, stop })
             }
             Err(_) => Err(role::ended_early(ending).await),
         }
@@ -203,9 +205,10 @@ impl Source {
         self.intake.push(fragment).await
     }
 
-    /// The first event that is not decided, as far as this source has heard: who comes to a run that goes on begins there.
-    pub fn undecided(&self) -> EventId {
-        self.intake.undecided()
+    /// The first event that this source has a part in: 1, or in a run that goes on the one after those that were decided when it
+    /// came. Events from there on miss it if it does not push their fragments, however late it begins to.
+    pub fn first_event(&self) -> EventId {
+        self.first
     }
 
     /// A handle for readout threads that are not async.

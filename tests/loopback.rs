@@ -5,6 +5,8 @@ mod support;
 mod by_hand;
 #[path = "loopback/promises.rs"]
 mod promises;
+#[path = "loopback/announced.rs"]
+mod announced;
 
 use std::time::Duration;
 

@@ -57,10 +57,6 @@ fn cost(size: Bytes) -> u32 {
 }
 
 impl Intake {
-    pub(super) fn undecided(&self) -> EventId {
-        *self.undecided.borrow()
-    }
-
     pub(super) async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
         let (event, size) = (fragment.event, fragment.size());
         if event.number() == 0 {

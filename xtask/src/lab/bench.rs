@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::{
+    disk,
     fleet::{Fleet, machine_ticks},
     network::{Network, PortCount},
     outcome::Outcome,
@@ -48,6 +49,7 @@ impl Bench {
     /// An empty folder for a case.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = self.out.join(name.replace(" %", "").replace(' ', "-"));
+        disk::unmount_below(&folder)?;
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }

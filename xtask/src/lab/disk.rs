@@ -88,14 +88,33 @@ pub(crate) fn stick(folder: &Path, is_stuck: bool) -> Result<()> {
     run("fsfreeze", &[how, &folder.to_string_lossy()]).map(drop)
 }
 
+/// Takes away the file systems that a killed lab has left in a run's folder.
+pub(crate) fn unmount_below(run: &Path) -> Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mounts").context("reading the mounts")?;
+    mounted_below(&mounts, run).iter().try_for_each(|folder| unmount(folder))
+}
+
+/// In the form of `/proc/self/mounts`; folders with blanks, which it escapes, are not found.
+fn mounted_below(mounts: &str, run: &Path) -> Vec<PathBuf> {
+    let targets = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from);
+    targets.filter(|target| target.starts_with(run)).collect()
+}
+
+fn unmount(folder: &Path) -> Result<()> {
+    // Thawed already, mostly.
+    let _ = stick(folder, false);
+    run("umount", &["-l", &folder.to_string_lossy()]).map(drop)
+}
+
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Thawed already, mostly.
-        let _ = stick(&self.folder, false);
-        if let Err(error) = run("umount", &["-l", &self.folder.to_string_lossy()]) {
+        if let Err(error) = unmount(&self.folder) {
             eprintln!("{error:#}");
         }
         // A tmpfs has none.
         let _ = fs::remove_file(&self.image);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,11 +113,7 @@ impl Security {
 
 /// Payload per second of one source to one builder, a process each.
 fn evb(bench: &Bench, transport: Transport, security: Security, round: usize) -> Result<f64> {
-    let folder = bench.out.join(format!("speed-{}-{}-{round}", transport.name(), security.mode()));
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
+    let folder = bench.folder(&format!("speed-{}-{}-{round}", transport.name(), security.mode()))?;
     let config = folder.join("config.toml");
     let seconds = bench.seconds.min(SECONDS);
     let mut section = format!("mode = \"{}\"\n", security.mode());

@@ -1,0 +1,40 @@
+//! Sources that make fragments when triggers are announced.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use evb::{
+    id::SourceId,
+    input::push_at_triggers,
+    source::{Source, SourceConfig},
+    trigger_feed::{TriggerFeed, TriggerListener},
+};
+
+use crate::support::{Numbers, assert_exact, begin, plan};
+
+/// On a busy machine events are decided before the one who is to make their fragments gets to run.
+#[tokio::test]
+async fn who_begins_late_makes_the_fragments_of_all_events_that_expect_them() {
+    const EVENTS: u64 = 40;
+    let system = begin(plan(1, 1, EVENTS)).await;
+    let id = SourceId::new(1);
+    let source = Source::connect(SourceConfig::new(id, &system.address)).await.expect("the source joins");
+    let mut progress = system.supervisor.progress();
+    let decided = progress.wait_for(|now| now.events.assigned > 0).await;
+    decided.expect("the supervisor assigns what has slots");
+    // The source has heard of it by then.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let triggers = TriggerListener::bind(&[any]).await.expect("loopback has a port");
+    let mut feed =
+        TriggerFeed::datagrams(triggers.address().expect("it has one"), None).await.expect("a feed");
+    feed.tell(EVENTS).await.expect("told");
+    let making = tokio::spawn(push_at_triggers(triggers, Numbers { source: id, length: 100 }, source));
+    let (built, report) = system.finish().await;
+    assert_eq!(built.len() as u64, EVENTS, "{:?}", report.problems);
+    assert_exact(&built, 1, 100);
+    assert_eq!(report.exit_code, 0, "{}", report.verdict);
+    making.await.expect("it ends with the run");
+}
