@@ -12,7 +12,7 @@ use evb::{
     source::{Source, SourceConfig},
     supervisor::SupervisorConfig,
 };
-use evb_net::host::{PRECEDENCE, Precedence, take_precedence};
+use evb_net::host::{PRECEDENCE, Precedence, run_in_real_time, take_precedence};
 use support::{Numbers, System, plan};
 
 #[tokio::test]
@@ -48,6 +48,21 @@ async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_
         println!("skipped that they have it: {error}");
     }
     system.finish().await;
+}
+
+/// As by `CPUSchedulingPolicy=fifo` of a unit.
+#[test]
+fn who_has_more_already_keeps_it() {
+    let thread = || {
+        run_in_real_time()?;
+        let before = of_this_thread();
+        take_precedence()?;
+        Ok::<_, std::io::Error>((before, of_this_thread()))
+    };
+    match std::thread::spawn(thread).join().expect("it does not panic") {
+        Ok((before, after)) => assert_eq!(before, after),
+        Err(error) => println!("skipped: {error}"),
+    }
 }
 
 /// How the scheduler ranks a thread.

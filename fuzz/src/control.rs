@@ -21,7 +21,7 @@ use prost::Message as _;
 /// # Panics
 /// It does not, or a reading exceeds its limit.
 pub fn check(data: &[u8]) {
-    if let Ok(control) = Control::decode(data) {
+    if let Ok(control) = Control::read(data) {
         look_at(&control);
     }
     if let Ok(hello) = Hello::decode(data) {
@@ -42,7 +42,7 @@ pub fn check(data: &[u8]) {
 }
 
 fn look_at(control: &Control) {
-    assert_eq!(Control::decode(&*control.encode_to_vec()).as_ref(), Ok(control));
+    assert_eq!(Control::read(&control.encode_to_vec()).as_ref(), Ok(control));
     match &control.message {
         Some(Message::Decisions(decisions)) => look_at_decisions(decisions),
         Some(Message::Assignments(assignments)) => {

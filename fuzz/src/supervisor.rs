@@ -74,7 +74,7 @@ pub fn drive<'a>(mut core: SupervisorCore, steps: impl Iterator<Item = Piece<'a>
                 }
             }
             SAY => {
-                if let Ok(message) = Control::decode(bytes) {
+                if let Ok(message) = Control::read(bytes) {
                     core.handle_message(peer, message, now);
                 }
             }

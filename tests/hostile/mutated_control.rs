@@ -152,7 +152,7 @@ proptest! {
         let mut stage = Stage::new();
         for (is_source, mutation) in said {
             let peer = if is_source { Peer::Source(SourceId::new(2)) } else { Peer::Builder(BuilderId::new(2)) };
-            if let Ok(message) = Control::decode(&mutated(mutation)[..]) {
+            if let Ok(message) = Control::read(&mutated(mutation)) {
                 stage.core.handle_message(peer, message, stage.now);
             } else {
                 stage.core.handle_disconnect(peer, "no control message", stage.now);
@@ -188,7 +188,7 @@ async fn babble(supervisor: &str, seed: usize) -> usize {
             let mutation = (noise >> 8) % 7;
             let mut bytes = mutated((mutation, (noise >> 16) as u8 % 8, noise >> 24, (noise >> 40) as u8));
             // To ask for the end of the run is every peer's right.
-            if let Ok(Control { message: Some(Message::Stop(_)) }) = Control::decode(&bytes[..]) {
+            if let Ok(Control { message: Some(Message::Stop(_)) }) = Control::read(&bytes) {
                 bytes.clear();
             }
             let length = if n % 7 == 6 { noise as u32 } else { bytes.len() as u32 };

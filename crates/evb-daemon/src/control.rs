@@ -28,7 +28,7 @@ pub(crate) enum ServerError {
     Token(#[from] TokenError),
     /// The address.
     #[error(
-        "error: run control cannot listen on {address}: {reason}; is another evbd running there? `control.listen` chooses another one"
+        "run control cannot listen on {address}: {reason}; is another evbd running there? `control.listen` chooses another one"
     )]
     Listen {
         /// As configured.

@@ -385,3 +385,14 @@ fn a_token_is_required_where_there_is_one() {
     let without = Command::new(EVBD).args(["ctl", "--url", &url, "status"]).output().unwrap();
     assert_eq!(without.status.code(), Some(2), "{}", String::from_utf8_lossy(&without.stderr));
 }
+
+/// Who starts evbd may try again: whoever has the port may let go of it.
+#[test]
+fn an_address_of_run_control_that_is_taken_is_no_fault_of_the_configuration() {
+    let system = System::new("autostart = false");
+    let _held = std::net::TcpListener::bind(("127.0.0.1", system.control)).unwrap();
+    let output = Command::new(EVBD).args(["run", "--quiet"]).arg(system.config()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("error: run control cannot listen on 127.0.0.1:"), "{said}");
+}

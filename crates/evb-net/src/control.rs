@@ -14,7 +14,7 @@ use std::{
 
 use bytes::{Buf as _, BytesMut};
 use evb_core::wire::{
-    control::{Control, Hello, HelloReply, MAX_MESSAGE, Refusal, Welcome},
+    control::{Control, Hello, HelloReply, MAX_MESSAGE, Refusal, UnreadableMessage, Welcome},
     preamble::ConnectionKind,
 };
 use prost::Message as _;
@@ -50,9 +50,9 @@ pub enum LinkError {
         /// The announced length.
         length: u32,
     },
-    /// The bytes are no message (docs/protocol.md CTRL-3).
-    #[error("the peer sent bytes that are no control message: {0}")]
-    Malformed(#[from] prost::DecodeError),
+    /// The bytes are no message, or one that would take too much memory.
+    #[error(transparent)]
+    Malformed(#[from] UnreadableMessage),
     /// The bytes are not those of a peer with the key.
     #[error(transparent)]
     Forged(#[from] Forged),
@@ -114,7 +114,7 @@ pub fn decode_from(bytes: &mut BytesMut) -> Result<Option<Control>, LinkError> {
         return Err(LinkError::TooLong { length });
     }
     let Some(message) = rest.get(..length as usize) else { return Ok(None) };
-    let message = Control::decode(message)?;
+    let message = Control::read(message)?;
     bytes.advance(4 + length as usize);
     Ok(Some(message))
 }

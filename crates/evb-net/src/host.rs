@@ -41,24 +41,31 @@ pub const PRECEDENCE: i32 = -10;
 /// How a thread goes before others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precedence {
-    /// It is woken at once (`SCHED_FIFO`, the lowest of its priorities). The kernel keeps a twentieth of each core for others
-    /// (`sched_rt_runtime_us`, and the fair server of kernel/sched/deadline.c).
+    /// It is woken at once (`SCHED_FIFO`, the lowest of its priorities, or what it has already). The kernel gives others who wait a
+    /// twentieth of the core (the fair server of kernel/sched/deadline.c).
     RealTime,
     /// It is given more of the core, and is woken when the scheduler thinks fit ([`PRECEDENCE`]).
     Nice,
 }
 
 /// Lets the scheduler put the calling thread before the others of its core that have no precedence themselves, in real time if that
-/// is permitted: `CAP_SYS_NICE`, or a limit (`LimitRTPRIO=1` of a unit, `ulimit -r 1`); else by [`PRECEDENCE`] (`LimitNICE=-10`,
-/// `ulimit -e 30`).
+/// is permitted (`CAP_SYS_NICE`, or a limit: `LimitRTPRIO=1` of a unit, `ulimit -r 1`) and the kernel has what it takes
+/// ([`is_real_time_smooth`](kernel::is_real_time_smooth)); else by [`PRECEDENCE`] (`LimitNICE=-10`, `ulimit -e 30`). A thread that
+/// has more already keeps it.
 ///
 /// # Errors
 /// The system's: mostly that neither is permitted.
 pub fn take_precedence() -> std::io::Result<Precedence> {
-    match crate::sys_cpu::schedule_real_time(1) {
-        Ok(()) => Ok(Precedence::RealTime),
-        Err(_) => crate::sys_cpu::set_nice(PRECEDENCE).map(|()| Precedence::Nice),
+    if crate::sys_cpu::is_real_time() {
+        return Ok(Precedence::RealTime);
     }
+    if kernel::is_real_time_smooth() && crate::sys_cpu::schedule_real_time(1).is_ok() {
+        return Ok(Precedence::RealTime);
+    }
+    if crate::sys_cpu::nice() > PRECEDENCE {
+        crate::sys_cpu::set_nice(PRECEDENCE)?;
+    }
+    Ok(Precedence::Nice)
 }
 
 /// Puts the calling thread before all that are not real-time themselves (`SCHED_FIFO`, in the middle of its priorities): the

@@ -39,6 +39,33 @@ pub(crate) fn schedule_real_time(_priority: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Whether the calling thread is real-time.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(crate) fn is_real_time() -> bool {
+    // SAFETY: takes a number alone; 0 is this thread.
+    let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+    matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_real_time() -> bool {
+    false
+}
+
+/// How the calling thread is weighed against others, -20 (most) to 19.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+pub(crate) fn nice() -> i32 {
+    // SAFETY: takes numbers alone; 0 is this thread. It fails for threads that do not exist, and so not here.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn nice() -> i32 {
+    0
+}
+
 /// Weighs the calling thread against others, -20 (most) to 19.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]

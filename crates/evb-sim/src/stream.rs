@@ -28,7 +28,7 @@ pub(crate) fn read_control(from: &mut BytesMut) -> Result<Option<Message>, Strin
         return Ok(None);
     }
     from.advance(4);
-    let message = Control::decode(from.split_to(length)).map_err(|error| error.to_string())?;
+    let message = Control::read(&from.split_to(length)).map_err(|error| error.to_string())?;
     message.message.map(Some).ok_or_else(|| "a control message without content".to_owned())
 }
 

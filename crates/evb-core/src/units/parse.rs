@@ -138,8 +138,10 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let bytes = BYTES.read(text)?;
-        // A part of a byte is a slip of the pen; of many bytes it is what a unit leaves.
-        if bytes < 1000.0 && (bytes - bytes.round()).abs() > 1e-9 {
+        // A part of a byte is a slip of the pen, unless it is what a larger unit leaves.
+        let number = text.trim_end().strip_suffix('B').map(str::trim_end);
+        let is_in_bytes = number.is_some_and(|number| number.ends_with(|c: char| !c.is_alphabetic()));
+        if bytes.fract() != 0.0 && (is_in_bytes || bytes < 1.0) {
             return Err(BYTES.not_a_number(text));
         }
         Ok(Self(bytes.round() as u64))

@@ -24,10 +24,12 @@ fn refuses_bare_numbers_and_foreign_units() {
     assert!(matches!(parse_duration("-1 s"), Err(UnitError::NotANumber { .. })));
     assert!(matches!("0 Hz".parse::<Frequency>(), Err(UnitError::NotANumber { .. })));
     assert!(matches!("fast".parse::<Rate>(), Err(UnitError::NotANumber { .. })));
-    for part in ["0.3 B", "1.5 B", "0.0001 kB"] {
+    for part in ["0.3 B", "1.5 B", "1000.5B", "0.0001 kB"] {
         assert!(matches!(part.parse::<Bytes>(), Err(UnitError::NotANumber { .. })), "{part}");
     }
-    assert_eq!("0.1 MiB".parse(), Ok(Bytes::new(104_858)));
+    for (text, bytes) in [("0.1 MiB", 104_858), ("0.9 KiB", 922), ("0.0015 kB", 2), ("2.0 B", 2)] {
+        assert_eq!(text.parse(), Ok(Bytes::new(bytes)), "{text}");
+    }
     assert!(matches!("99999999 TiB".parse::<Bytes>(), Err(UnitError::NotANumber { .. })));
 }
 

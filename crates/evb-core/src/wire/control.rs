@@ -1,6 +1,8 @@
 //! Handshakes and control messages, as generated from `proto/control.proto`, and the checked way from their numbers to
 //! our types. A message on the wire is its length (u32, little-endian, at most [`MAX_MESSAGE`]) and its protobuf bytes.
 
+mod parts;
+
 use crate::id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId};
 
 #[allow(missing_docs, clippy::use_self, unreachable_pub, unused_qualifications)]
@@ -9,6 +11,7 @@ mod generated {
 }
 
 pub use generated::*;
+pub use parts::UnreadableMessage;
 
 /// The longest control message that is read; a longer length closes the connection unread (docs/protocol.md CTRL-2).
 pub const MAX_MESSAGE: usize = 4 << 20;

@@ -20,7 +20,7 @@ pub(crate) struct Token(String);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
     /// It cannot be read.
-    #[error("error: cannot read the token file {path}: {reason}")]
+    #[error("cannot read the token file {path}: {reason}")]
     Unreadable {
         /// Which.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) enum TokenError {
         reason: io::Error,
     },
     /// Others may read or change it.
-    #[error("error: the token file {path} has mode {mode:04o}, so others may read it: `chmod 600 {path}`")]
+    #[error("the token file {path} has mode {mode:04o}, so others may read it: `chmod 600 {path}`")]
     Open {
         /// Which.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) enum TokenError {
     },
     /// Not a token.
     #[error(
-        "error: the token file {path} must hold one line of 16 to 512 printable characters without blanks: `openssl rand -hex 24 > {path}` makes one"
+        "the token file {path} must hold one line of 16 to 512 printable characters without blanks: `openssl rand -hex 24 > {path}` makes one"
     )]
     Malformed {
         /// Which.

@@ -75,9 +75,7 @@ pub(super) fn address(url: &str) -> Result<Endpoint, AskError> {
 
 impl Client {
     pub(super) fn new(address: Endpoint, token_file: Option<&Path>) -> Result<Self, AskError> {
-        let operator = |error: &dyn std::fmt::Display| {
-            AskError::Operator(error.to_string().trim_start_matches("error: ").to_owned())
-        };
+        let operator = |error: &dyn std::fmt::Display| AskError::Operator(error.to_string());
         let token = token_file.map(Token::read).transpose().map_err(|error| operator(&error))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

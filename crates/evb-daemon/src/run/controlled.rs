@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     config::{Config, ControlConfig},
-    control::Server,
+    control::{Server, ServerError},
     service::Service,
 };
 
@@ -31,8 +31,11 @@ pub(super) async fn run(
     let system =
         FromFile::new(arguments.config.clone(), arguments.roles.clone(), config, service.beats(), publisher);
     let lead = RunControl::new(system, control.autostart);
-    let server =
-        Server::start(lead.clone(), control).map_err(|error| RunError::Operator(error.to_string()))?;
+    let server = Server::start(lead.clone(), control).map_err(|error| match error {
+        ServerError::Token(error) => RunError::Operator(error.to_string()),
+        // It may be free when somebody tries again.
+        ServerError::Listen { .. } => RunError::Supervisor(error.to_string()),
+    })?;
     if !arguments.quiet {
         let reach = if arguments.control { "" } else { " --config CONFIG" };
         eprintln!("run control at http://{}/v1; try: evbd ctl{reach} status", server.address());

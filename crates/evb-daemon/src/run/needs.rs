@@ -10,8 +10,9 @@ use std::{
 };
 
 use evb_core::id::Peer;
+use rustix::fs::Access;
 
-use crate::config::{Config, Input, Origin, Problem, Problems, Severity, SinkEntry};
+use crate::config::{Config, Input, Origin, Problem, Problems, ReplayFormat, Severity, SinkEntry};
 
 /// Files and directories that these roles need and do not have. Nothing is made: who makes a sink's directory sees to it that it
 /// survives a power cut.
@@ -27,8 +28,8 @@ pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
             Peer::Supervisor => look.at_journal(config.supervisor.journal.as_deref()),
             Peer::Source(id) => {
                 let entry = config.sources.iter().find(|entry| entry.id == *id);
-                if let Some(Input::Replay { path, .. }) = entry.map(|entry| &entry.input) {
-                    look.at_replay(path, id.number());
+                if let Some(Input::Replay { path, format, .. }) = entry.map(|entry| &entry.input) {
+                    look.at_replay(path, *format, id.number());
                 }
             }
             Peer::Builder(id) => {
@@ -48,8 +49,14 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn at_replay(&mut self, path: &Path, id: u16) {
-        if let Err(error) = File::open(path) {
+    fn at_replay(&mut self, path: &Path, format: ReplayFormat, id: u16) {
+        // A pipe is left alone: who writes to it would see its reader go.
+        let readable = fs::metadata(path).and_then(|what| match format {
+            ReplayFormat::Km3net { .. } if what.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            _ if what.is_file() || what.is_dir() => File::open(path).map(drop),
+            _ => Ok(()),
+        });
+        if let Err(error) = readable {
             let reason = format!("cannot read {}: {error}", path.display());
             let remedy =
                 "give a file that this user can read; a relative path starts at the current directory";
@@ -59,8 +66,8 @@ impl Look<'_> {
 
     fn at_sink(&mut self, path: &Path, id: u16) {
         let named = |ancestor: &&Path| !ancestor.as_os_str().is_empty();
-        let there = path.ancestors().filter(named).find(|ancestor| ancestor.exists());
-        if let Err(error) = try_to_write(there.unwrap_or_else(|| Path::new("."))) {
+        let there = path.ancestors().filter(named).find(|ancestor| fs::symlink_metadata(ancestor).is_ok());
+        if let Err(error) = writable(there.unwrap_or_else(|| Path::new("."))) {
             let reason = format!("cannot write event files to {}: {error}", path.display());
             let remedy = "give a directory that this user can make or write to";
             self.refuse("builder.sink.path", Some(id), reason, remedy);
@@ -69,11 +76,14 @@ impl Look<'_> {
 
     fn at_journal(&mut self, path: Option<&Path>) {
         let Some(path) = path else { return };
+        // A link's file is made where it leads.
+        let led = fs::read_link(path).ok().and_then(|to| Some(path.parent()?.join(to)));
+        let path = led.as_deref().unwrap_or(path);
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let usable = if path.exists() {
             File::options().append(true).read(true).open(path).map(drop)
         } else {
-            try_to_write(directory.unwrap_or_else(|| Path::new(".")))
+            writable(directory.unwrap_or_else(|| Path::new(".")))
         };
         if let Err(error) = usable {
             let reason = format!("cannot keep the journal {}: {error}", path.display());
@@ -93,9 +103,10 @@ impl Look<'_> {
     }
 }
 
-/// Makes a file there, and removes it. Permission bits alone do not tell: root, read-only mounts, quotas.
-fn try_to_write(directory: &Path) -> io::Result<()> {
-    let trial = directory.join(format!(".evbd-{}", std::process::id()));
-    File::options().write(true).create_new(true).open(&trial)?;
-    fs::remove_file(&trial)
+/// Whether files can be made there, as the kernel sees it: permissions, their exceptions, and whether it is mounted read-only.
+fn writable(directory: &Path) -> io::Result<()> {
+    if !fs::metadata(directory)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
 }

@@ -27,6 +27,22 @@ async fn both_ends_of_a_lane_begin_with_what_was_asked_for() {
     assert_eq!(of(&accepted.unwrap().0), asked);
 }
 
+/// As a route's own congestion control does it, which takes root to set up.
+#[tokio::test]
+async fn a_connection_that_came_about_with_another_is_set_right() {
+    let listener = control::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (opened, accepted) = tokio::join!(control::open(&address, None, None), listener.accept());
+    for stream in [opened.unwrap(), accepted.unwrap().0] {
+        let before = of(&stream);
+        LaneOptions::default().apply(&stream).unwrap();
+        assert_eq!(of(&stream), before, "nobody asked");
+        let options = LaneOptions { congestion_control: Some("reno".to_owned()), ..LaneOptions::default() };
+        options.apply(&stream).unwrap();
+        assert_eq!(of(&stream), "reno");
+    }
+}
+
 #[tokio::test]
 async fn both_ends_of_a_control_connection_begin_with_cubic() {
     let got = congestion_control(Some("cubic")).unwrap();

@@ -65,6 +65,7 @@ impl LaneOptions {
     pub fn apply(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(self.nodelay)?;
         let socket = SockRef::from(stream);
+        congestion::keep(SockRef::from(stream), self.congestion_control.as_deref());
         let second = Duration::from_secs(1);
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(second).with_interval(second))?;
         if let Some(size) = self.send_buffer {

@@ -1,9 +1,9 @@
-use std::fs;
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use evb_core::id::{BuilderId, Peer, SourceId};
 
 use super::missing;
-use crate::config::read;
+use crate::config::{Problems, read};
 
 #[test]
 fn only_what_is_hosted_is_looked_for_and_nothing_is_left_behind() {
@@ -26,4 +26,50 @@ fn only_what_is_hosted_is_looked_for_and_nothing_is_left_behind() {
     let sources = missing(&[Peer::Source(SourceId::new(1)), Peer::Source(SourceId::new(2))]);
     assert_eq!(sources.iter().count(), 1, "one line, said once: {sources}");
     assert!(sources.iter().all(|problem| sources.line_of(problem) == 7), "{sources}");
+}
+
+/// What is missing for a supervisor, source 1 and builder 1 with these files.
+fn missing_of(journal: &Path, replayed: &Path, sink: &Path) -> Problems {
+    let (journal, replayed, sink) = (journal.display(), replayed.display(), sink.display());
+    let text = format!(
+        "[supervisor]\nlisten = \"127.0.0.1:7000\"\njournal = \"{journal}\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\n\
+         [[source]]\nid = 1\ninput = {{ kind = \"replay\", format = \"km3net\", path = \"{replayed}\" }}\n\
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = {{ kind = \"file\", path = \"{sink}\" }}\n"
+    );
+    let loaded = read(&text, "system.toml").unwrap();
+    let hosted = [Peer::Supervisor, Peer::Source(SourceId::new(1)), Peer::Builder(BuilderId::new(1))];
+    missing(&loaded.config, &loaded.origin, &hosted)
+}
+
+#[test]
+fn links_are_followed_to_where_files_will_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let slices = at("slices");
+    fs::write(&slices, "").unwrap();
+    fs::create_dir(at("there")).unwrap();
+    symlink("there", at("out")).unwrap();
+    symlink("there/journal", at("journal")).unwrap();
+    assert!(missing_of(&at("journal"), &slices, &at("out/of/it")).is_empty());
+    // A disk that is not mounted.
+    symlink("absent/deeper", at("nowhere")).unwrap();
+    let keys = |problems: &Problems| problems.iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(&missing_of(&at("journal"), &slices, &at("nowhere"))), ["builder.sink.path"]);
+    assert_eq!(keys(&missing_of(&at("nowhere"), &slices, &at("out"))), ["supervisor.journal"]);
+    assert_eq!(
+        keys(&missing_of(&at("slices/journal"), &slices, &at("slices/out"))),
+        ["supervisor.journal", "builder.sink.path"]
+    );
+}
+
+#[test]
+fn timeslices_are_a_file_and_a_pipe_is_not_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let problems = missing_of(&at("journal"), directory.path(), &at("out"));
+    assert_eq!(problems.iter().count(), 1, "{problems}");
+    let made = Command::new("mkfifo").arg(at("pipe")).status().unwrap();
+    assert!(made.success());
+    // Would wait for whoever writes.
+    assert!(missing_of(&at("journal"), &at("pipe"), &at("out")).is_empty());
 }

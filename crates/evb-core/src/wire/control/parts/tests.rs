@@ -1,0 +1,53 @@
+use super::{
+    super::{
+        BuilderAddress, BuilderReport, Completions, Exception, Holding, Holdings, LaneReport, Report, Roster,
+        control::Message, report,
+    },
+    *,
+};
+
+/// Each message that repeats others, with that many of them.
+fn repeating(count: usize) -> [(Message, usize); 4] {
+    let roster = Roster { builders: vec![BuilderAddress::default(); count], ..Roster::default() };
+    let completions = Completions { exceptions: vec![Exception::default(); count], ..Completions::default() };
+    let lanes = vec![LaneReport::default(); count];
+    let report =
+        Report { report: Some(report::Report::Builder(BuilderReport { lanes, ..BuilderReport::default() })) };
+    let holdings = Holdings { held: vec![Holding::default(); count], ..Holdings::default() };
+    [
+        (Message::Roster(roster), MAX_BUILDERS),
+        (Message::Completions(completions), MAX_EXCEPTIONS),
+        (Message::Report(report), MAX_SOURCES),
+        (Message::Holdings(holdings), MAX_BUILDERS + 1),
+    ]
+}
+
+#[test]
+fn messages_of_countless_empty_parts_are_refused_before_they_take_memory() {
+    for kind in 0..4 {
+        let of = |count| {
+            let (message, most) = repeating(count).into_iter().nth(kind).unwrap();
+            (Control { message: Some(message) }, most)
+        };
+        let most = of(0).1;
+        let fits = of(most).0;
+        assert_eq!(Control::read(&fits.encode_to_vec()).as_ref(), Ok(&fits));
+        for count in [most + 1, 2_000_000] {
+            let refused = Control::read(&of(count).0.encode_to_vec());
+            assert!(matches!(refused, Err(UnreadableMessage::Parts(_))), "{count} of {most}: {refused:?}");
+        }
+        // In two halves, which the reader would merge.
+        let halves = [of(most).0.encode_to_vec(), of(1).0.encode_to_vec()].concat();
+        assert!(matches!(Control::read(&halves), Err(UnreadableMessage::Parts(_))), "{most}");
+    }
+}
+
+#[test]
+fn what_is_cut_short_is_no_message() {
+    for (message, most) in repeating(10) {
+        let bytes = Control { message: Some(message) }.encode_to_vec();
+        for end in 1..bytes.len() {
+            assert!(matches!(Control::read(&bytes[..end]), Err(UnreadableMessage::Form(_))), "{end}, {most}");
+        }
+    }
+}
