@@ -112,7 +112,8 @@ pub trait Readout: Send + 'static {
     }
 
     /// Whether [`Self::fragment`] gives the same bytes for an event as often as it is called. Then what was promised is not kept
-    /// once it has left over TCP, but made again in case that it did not arrive; one piece of memory serves all fragments.
+    /// once it has left over TCP, but made again in case that it did not arrive; one piece of memory serves all fragments. It must be able
+    /// to as long as the run lasts: nobody says when an event is safe, and [`Self::recycle`] does not mean it.
     fn makes_again(&self) -> bool {
         false
     }

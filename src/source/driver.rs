@@ -173,8 +173,9 @@ impl Driver {
                 self.drain(cx, now);
             }
             more |= !self.wanted.is_empty();
-            for lane in &mut self.lanes {
-                lane.poll_flush(cx, &mut self.core);
+            for lane in 0..self.lanes.len() {
+                self.lanes[lane].poll_flush(cx, &mut self.core);
+                self.unmake_sent(lane);
             }
             self.announce_ready();
             self.report_when_done(now);

@@ -13,11 +13,13 @@ use evb::{
     id::{EventId, SourceId},
     source::{Readout, Source, SourceConfig},
     supervisor::{Supervisor, SupervisorConfig},
+    units::Bytes,
 };
 use evb_core::wire::{
     control::{LaneState, Welcome},
     record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
 };
+use evb_net::lane::LaneOptions;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -92,6 +94,14 @@ async fn read_lane(stream: &mut TcpStream, received: u64, mut announced: u64, en
 /// docs/protocol.md LANE-20: over a new connection the source repeats what did not arrive, though it kept none of it.
 #[tokio::test]
 async fn what_can_be_made_again_is_not_kept_and_comes_again() {
+    // The system's, which may take it all at once, and one that does not.
+    for send_buffer in [None, Some(Bytes::kib(16))] {
+        let lane = LaneOptions { send_buffer, ..LaneOptions::default() };
+        timeout(Duration::from_secs(20), made_again(lane)).await.expect("in time");
+    }
+}
+
+async fn made_again(lane: LaneOptions) {
     const WHOLE: u64 = LENGTH as u64 + 16;
     let bound = SupervisorConfig::new("127.0.0.1:0", plan(1, 1, u64::MAX));
     let supervisor = Supervisor::bind(bound).await.expect("loopback has a port");
@@ -100,30 +110,27 @@ async fn what_can_be_made_again_is_not_kept_and_comes_again() {
     let builder = ByHand::register(&address).await;
     let (made, let_go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let readout = Maker { made: Arc::clone(&made), let_go: Arc::clone(&let_go) };
-    let config = SourceConfig::new(SourceId::new(1), &address);
+    let config = SourceConfig { lane, ..SourceConfig::new(SourceId::new(1), &address) };
     let _source = Source::on_demand(config, readout).await.expect("it joins");
-    let test = async {
-        let mut stream = builder.let_in(&builder.truth).await;
-        let (announced, first) = read_lane(&mut stream, 0, 0, 3 * WHOLE).await;
-        assert_eq!(made.load(Ordering::Relaxed), 3, "only what leaves is made");
-        while let_go.load(Ordering::Relaxed) < 3 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        drop(stream);
-        // It has the first fragment and half of the second.
-        let received = WHOLE + WHOLE / 2;
-        let lane = Some(LaneState { received, announced, committed: 0 });
-        let mut stream = builder.let_in(&Welcome { lane, ..builder.truth }).await;
-        let (_, again) = read_lane(&mut stream, received, announced, 3 * WHOLE).await;
-        assert!(again == first[received as usize..], "other bytes than the first time");
-        assert_eq!(made.load(Ordering::Relaxed), 5, "what had arrived is not made again");
-        for event in 1..=3 {
-            let from = (event - 1) * WHOLE as usize + 16;
-            let expected = content(SourceId::new(1), EventId::new(event as u64), LENGTH);
-            assert!(first[from..from + LENGTH] == expected, "event {event}");
-        }
-    };
-    timeout(Duration::from_secs(20), test).await.expect("in time");
+    let mut stream = builder.let_in(&builder.truth).await;
+    let (announced, first) = read_lane(&mut stream, 0, 0, 3 * WHOLE).await;
+    assert_eq!(made.load(Ordering::Relaxed), 3, "only what leaves is made");
+    while let_go.load(Ordering::Relaxed) < 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(stream);
+    // It has the first fragment and half of the second.
+    let received = WHOLE + WHOLE / 2;
+    let lane = Some(LaneState { received, announced, committed: 0 });
+    let mut stream = builder.let_in(&Welcome { lane, ..builder.truth }).await;
+    let (_, again) = read_lane(&mut stream, received, announced, 3 * WHOLE).await;
+    assert!(again == first[received as usize..], "other bytes than the first time");
+    assert_eq!(made.load(Ordering::Relaxed), 5, "what had arrived is not made again");
+    for event in 1..=3 {
+        let from = (event - 1) * WHOLE as usize + 16;
+        let expected = content(SourceId::new(1), EventId::new(event as u64), LENGTH);
+        assert!(first[from..from + LENGTH] == expected, "event {event}");
+    }
     run.abort();
 }
 

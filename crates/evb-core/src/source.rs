@@ -300,11 +300,11 @@ impl SourceCore {
         ranges: &[Range<u64>],
         mut released: impl FnMut(bytes::Bytes),
     ) -> Result<(), LaneError> {
-        let committed = &mut self.counters.committed;
-        self.lanes[lane].handle_commit(offset, ranges, |_, payload| {
-            *committed += 1;
-            released(payload);
-        })
+        let lane = &mut self.lanes[lane];
+        let before = lane.held_fragments();
+        lane.handle_commit(offset, ranges, |_, payload| released(payload))?;
+        self.counters.committed += (before - lane.held_fragments()) as u64;
+        Ok(())
     }
 
     /// Time passed: fragments that nobody decided about.

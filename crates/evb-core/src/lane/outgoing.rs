@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What one source sends to one builder, kept until committed.
+/// What one source sends to one builder, kept until committed, or ready to be made again.
 #[derive(Debug, Default)]
 pub struct OutgoingLane {
     held: VecDeque<Held>,
@@ -43,7 +43,7 @@ pub struct OutgoingLane {
     resends: VecDeque<(Range<u64>, Request)>,
     held_bytes: u64,
     /// How many of `held` are not committed.
-    held_payloads: usize,
+    uncommitted: usize,
 }
 
 /// Permitted bytes that are to be sent now.
@@ -107,7 +107,7 @@ impl OutgoingLane {
         let start = self.ready;
         self.ready += announcement.lane_length();
         self.held_bytes += u64::from(length);
-        self.held_payloads += 1;
+        self.uncommitted += 1;
         let payload = Some(fragment.payload);
         self.held.push_back(Held { start, announcement, header, payload, origin: Origin::Pushed });
     }
@@ -145,14 +145,14 @@ impl OutgoingLane {
         self.committed
     }
 
-    /// Payload bytes that are kept for a resend.
+    /// Payload bytes that are not committed, whether they are here or can be made again.
     pub fn held_bytes(&self) -> Bytes {
         Bytes::new(self.held_bytes)
     }
 
-    /// Fragments that are kept for a resend.
+    /// Fragments that are not committed.
     pub fn held_fragments(&self) -> usize {
-        self.held_payloads
+        self.uncommitted
     }
 
     /// Whether fragments wait to be announced.
@@ -233,16 +233,19 @@ impl OutgoingLane {
         }
     }
 
-    /// As [`Self::sendable`], about `about` bytes: to the first end of a fragment beyond half of that, if it is not beyond the
-    /// double, else just so many. So a fragment leaves in one piece, while what readout wrote is in the cache.
+    /// As [`Self::sendable`], about `about` bytes: to the last end of a fragment between half of that and all of it, or to the first one
+    /// beyond, if it is not beyond the double; else just so many. So a fragment leaves in one piece, while what readout wrote is in the cache.
     pub fn sendable_whole(&self, about: u64) -> u64 {
         let sendable = self.sendable();
         if sendable <= about / 2 || !self.resends.is_empty() {
             return sendable.min(about);
         }
-        let first = self.held.partition_point(|held| held.end() < self.sent + about / 2);
-        let whole = self.held.get(first).map(|held| held.end() - self.sent);
-        whole.filter(|whole| *whole <= sendable.min(2 * about)).unwrap_or_else(|| sendable.min(about))
+        let limit = sendable.min(about);
+        let beyond = self.held.partition_point(|held| held.end() <= self.sent + limit);
+        let whole = |index: usize| self.held.get(index).and_then(|held| held.end().checked_sub(self.sent));
+        let within = beyond.checked_sub(1).and_then(whole).filter(|whole| *whole >= about / 2);
+        let next = || whole(beyond).filter(|whole| *whole <= sendable.min(2 * about));
+        within.or_else(next).unwrap_or(limit)
     }
 
     /// Hands out at most `limit` permitted bytes for sending, first those that were asked for again
@@ -387,7 +390,7 @@ impl OutgoingLane {
             let payload = held.payload.take();
             if payload.is_some() || held.is_to_be_made() {
                 self.held_bytes -= u64::from(held.announcement.length);
-                self.held_payloads -= 1;
+                self.uncommitted -= 1;
                 held.origin = Origin::Made;
             }
             if let Some(payload) = payload {
@@ -427,7 +430,7 @@ impl OutgoingLane {
         }
         self.next_announcement = self.first + position as u64;
         self.sent = received;
-        self.unmade_below = received;
+        self.unmade_below = self.unmade_below.min(received);
         self.granted = received;
         self.announced = announced;
         self.resends.clear();

@@ -280,7 +280,7 @@ proptest! {
     }
 }
 
-/// About 500 bytes, of fragments of 100: whole ones, of which the last begins before the half.
+/// About 500 bytes.
 #[test]
 fn lanes_take_turns_where_fragments_end() {
     let of = |length: usize, granted: u64, sent: u64| {
@@ -291,8 +291,9 @@ fn lanes_take_turns_where_fragments_end() {
         lane.take(sent);
         lane.sendable_whole(500)
     };
-    assert_eq!(of(100, 3000, 0), 300, "the first end from 250 on");
-    assert_eq!(of(100, 3000, 70), 400 - 70);
+    assert_eq!(of(100, 3000, 0), 500, "as many as fit");
+    assert_eq!(of(100, 3000, 70), 500 - 70);
+    assert_eq!(of(100, 449, 0), 400, "and are granted whole");
     assert_eq!(of(700, 3000, 0), 700, "one that is not much larger leaves in one piece");
     assert_eq!(of(700, 3000, 600), 800, "with what is left of the one before, if that is little");
     assert_eq!(of(700, 3000, 400), 300);

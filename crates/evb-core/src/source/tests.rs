@@ -12,7 +12,10 @@ use crate::{
     lane::Taken,
     time::Instant,
     units::Bytes,
-    wire::control::{Decisions, Heartbeat, SourceReport, Verdict, control, report},
+    wire::{
+        control::{Decisions, Heartbeat, SourceReport, Verdict, control, report},
+        record::Announcement,
+    },
 };
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -227,6 +230,37 @@ proptest! {
         let dropped = counted.inhibited + counted.closed + counted.unexpected + counted.duplicate;
         prop_assert_eq!(accepted, dropped + counted.committed + counted.uncommitted);
     }
+}
+
+/// As a generator's over TCP: their payloads are gone before they are committed.
+#[test]
+fn what_would_be_made_again_counts_as_committed_too() {
+    let mut source = source(true);
+    source.handle_decisions(&decisions(1, &[FOUR, FOUR, FOUR])).unwrap();
+    for event in 1..=3 {
+        let event = EventId::new(event);
+        source.promise(Announcement { event, timestamp: Timestamp::default(), length: 50 }).unwrap();
+    }
+    source.handle_lane_connected(0, 0, 0).unwrap();
+    source.announce(0, at(0), &mut BytesMut::new());
+    let whole = 50 + 16;
+    source.handle_grant(0, 3 * whole).unwrap();
+    let taken = source.take(0, 2 * whole).unwrap();
+    while let Some((offset, event)) = source.unmade(0, &taken.range) {
+        source.fulfil(0, offset, Some(fragment(event.number())));
+    }
+    let mut released = 0;
+    source.unmake_sent(0, |_| released += 1);
+    assert_eq!((released, source.uncommitted()), (2, 3));
+    // In order, out of order, and once more.
+    source.handle_commit(0, whole, &[], drop).unwrap();
+    let second = whole..2 * whole;
+    source.handle_commit(0, whole, core::slice::from_ref(&second), drop).unwrap();
+    source.handle_commit(0, 2 * whole, &[], drop).unwrap();
+    let counted = report(&source);
+    assert_eq!((counted.pushed, counted.committed, counted.uncommitted), (3, 2, 1));
+    assert!(source.handle_commit(0, 3 * whole, &[], drop).is_err(), "not sent yet");
+    assert_eq!(report(&source).committed, 2);
 }
 
 /// A burst that inhibits all but its first triggers, before any fragment is there.

@@ -18,7 +18,7 @@ impl OutgoingLane {
         let start = self.ready;
         self.ready += announcement.lane_length();
         self.held_bytes += u64::from(announcement.length);
-        self.held_payloads += 1;
+        self.uncommitted += 1;
         let header = [0; FRAGMENT_HEADER as usize];
         self.held.push_back(Held { start, announcement, header, payload: None, origin: Origin::ToBeMade });
     }

@@ -90,6 +90,15 @@ fn what_left_whole_is_made_again_only_if_it_must_leave_again() {
     assert_eq!(unmake(&mut lane), [2, 3]);
 }
 
+/// The connection broke before it was seen that all had left.
+#[test]
+fn what_was_not_let_go_is_let_go_over_the_next_connection() {
+    let mut lane = promised(2);
+    send(&mut lane, 200);
+    lane.handle_reconnect(200, 200).unwrap();
+    assert_eq!(unmake(&mut lane), [1, 2]);
+}
+
 #[test]
 fn what_was_let_go_is_committed_once_and_moves_to_another_builder_as_a_promise() {
     let mut lane = promised(3);
