@@ -104,8 +104,8 @@ impl BuilderConfig {
         }
     }
 
-    /// Whether its thread is to go before others.
-    fn is_urgent(&self) -> bool {
+    /// Whether its thread is to go before others: [`Self::precedence`], or what follows from its port.
+    pub fn is_urgent(&self) -> bool {
         self.precedence.unwrap_or(self.queue > Duration::ZERO && self.queue < URGENT)
     }
 }

@@ -22,7 +22,7 @@ use evb_shaper::longest_train;
 pub(super) use pacing::executor;
 pub(crate) use pacing::lane_frames;
 pub(super) use sink::{next_number, run_number};
-pub(super) use supervisor::supervisor;
+pub(super) use supervisor::{is_urgent, supervisor};
 
 use super::RunError;
 use crate::{

@@ -16,6 +16,7 @@ use evb_core::{
     ledger::RunReport,
     supervisor::RunState,
 };
+use evb_net::host;
 use tokio::task::JoinSet;
 
 use super::{
@@ -41,6 +42,16 @@ pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     match ended {
         Ended::Closed(report) => Ok(*report),
         Ended::Part(_) => Err(RunError::Supervisor("it was not hosted".to_owned())),
+    }
+}
+
+/// Lets this thread, which is the supervisor's, go before others of its core.
+fn take_precedence() {
+    match host::take_precedence() {
+        Ok(how) => tracing::debug!(?how, "the supervisor goes before other programs"),
+        Err(error) => {
+            tracing::info!(%error, "no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
+        }
     }
 }
 
@@ -77,6 +88,10 @@ impl Host {
             })
             .await
             .map_err(|error| fault(&error))?;
+            // Whoever shares the process would inherit it, and does not decide for anyone.
+            if *hosted == [Peer::Supervisor] && build::is_urgent(&config) {
+                take_precedence();
+            }
             let handle = bound.handle();
             let run =
                 async move { bound.run().await.map_err(|error| RunError::Supervisor(error.to_string())) };

@@ -7,7 +7,7 @@ use evb_core::{
     trigger::TriggerKind,
 };
 
-use super::{FIRST_RUN, RunError, control_class, security, supervisor_address};
+use super::{FIRST_RUN, RunError, builder_config, control_class, security, supervisor_address};
 use crate::config::{self, Config, SinkEntry, TriggerConfig, TriggerProtocol};
 
 /// What the supervisor is to do, and where it listens.
@@ -55,6 +55,11 @@ pub(in crate::run) fn supervisor(
         security: security(config)?,
         ..SupervisorConfig::new(supervisor_address(config), plan)
     })
+}
+
+/// Whether the decisions of this run are for builders that go before others: late ones would keep their ports waiting.
+pub(in crate::run) fn is_urgent(config: &Config) -> bool {
+    config.builders.iter().any(|entry| builder_config(config, entry).is_urgent())
 }
 
 fn journal(config: &Config) -> Option<JournalConfig> {
