@@ -4,6 +4,7 @@ mod ancillary;
 mod progress;
 mod sys_time;
 mod sys_tcp;
+mod sys_read;
 mod sys_cpu;
 mod sys_ethtool;
 mod sys_path;

@@ -6,6 +6,7 @@ mod tests;
 use std::{
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
@@ -15,6 +16,7 @@ use evb_core::{
     time::Instant,
     wire::record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
 };
+use socket2::SockRef;
 use tokio::{io::AsyncWrite as _, net::TcpStream};
 use tokio_util::io::poll_read_buf;
 
@@ -23,6 +25,7 @@ use crate::{
     handshake::Channel,
     progress::Progress,
     security::{Opener, Sealer},
+    sys_read,
 };
 
 /// How much is read at once into the read buffer; large fragments bypass it.
@@ -97,6 +100,12 @@ impl BuilderEnd {
         Ok(Progress::More)
     }
 
+    /// Closes the connection at once: the source's next write fails, and nothing more of it comes (RFC 9293 §3.10.5).
+    pub fn abort(self) {
+        // If it cannot be reset, it is closed.
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+    }
+
     /// Writes what waits for the source, as far as the socket takes it.
     ///
     /// # Errors
@@ -139,11 +148,19 @@ impl BuilderEnd {
             && self.incoming.is_empty()
             && let Some((memory, room)) = core.spare_memory(lane)
         {
-            let mut memory = memory.limit(room.min(self.data));
-            let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut memory))?;
-            core.handle_filled(lane, read, now)?;
-            self.data -= read;
-            return Poll::Ready(Ok(read));
+            // What follows this fragment, or this record, comes with the same call.
+            self.incoming.reserve(HEADER_READ);
+            let (stream, most) = (&self.stream, room.min(self.data));
+            let read = sys_read::poll_read_both(stream, cx, memory, most, &mut self.incoming);
+            let (filled, behind) = ready!(read)?;
+            if filled > 0 {
+                core.handle_filled(lane, filled, now)?;
+                self.data -= filled;
+            }
+            if behind > 0 {
+                self.parse(core, lane, now)?;
+            }
+            return Poll::Ready(Ok(filled + behind));
         }
         let size = if self.bulk && self.data == 0 { HEADER_READ } else { READ_SIZE };
         self.incoming.reserve(size);
