@@ -347,6 +347,9 @@ impl Driver {
             self.core.handle_timeout(now);
             self.ended.extend(self.core.silent_lanes(now).map(|lane| (lane, LaneEnd::Silent)));
             self.drop_ended();
+            while let Some(lane) = self.core.withholding_lane() {
+                self.drop_lane(lane, &LaneEnd::Stalled);
+            }
         }
         Ok(())
     }

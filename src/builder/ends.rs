@@ -88,9 +88,14 @@ impl Ends {
         }
     }
 
+    /// Closes a lane, so that its source can send nothing more by what it was granted.
     pub(super) fn close(&mut self, lane: usize) {
         match self {
-            Self::Stream(ends) => ends[lane] = None,
+            Self::Stream(ends) => {
+                if let Some(end) = ends[lane].take() {
+                    end.abort();
+                }
+            }
             Self::Datagrams(ends) => ends.close(lane),
         }
     }

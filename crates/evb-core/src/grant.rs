@@ -103,6 +103,12 @@ pub trait GrantPolicy {
     /// Time passed.
     fn handle_timeout(&mut self, now: Instant);
 
+    /// A lane that brings nothing and holds what the others wait for: its connection is to be closed, so that its grants are void
+    /// and the others go on. Asked after `handle_timeout`.
+    fn withholding(&self, _lanes: &[LaneDemand]) -> Option<usize> {
+        None
+    }
+
     /// When `handle_timeout` is due.
     fn next_timeout(&self) -> Option<Instant>;
 

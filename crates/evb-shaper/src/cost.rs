@@ -3,7 +3,7 @@
 //! Two measures, never mixed. **Buffer bytes** are what a port holds: whole L2 frames, each at least a buffer cell.
 //! **Line bytes** are what a link is busy with: L2 frames, check sequence, preamble and gap.
 
-use core::ops::Add;
+use core::{ops::Add, time::Duration};
 
 use evb_core::{
     units::{Bytes, Rate},
@@ -51,6 +51,10 @@ const ANNOUNCED: u64 = ANNOUNCEMENT as u64 * 3;
 
 /// Up to this part of what is granted, announcements are what a port's margin of a tenth is for.
 const MARGIN: u64 = 16;
+
+/// What a fast link carries in a turn of credit: a few times what it costs a host to wake up for one, so that this cost is hidden
+/// behind the turn before.
+const TURN_TIME: Duration = Duration::from_micros(50);
 
 /// Which bytes a rate counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -259,12 +263,24 @@ impl PacketCost {
         self.full_packets((wire.count() / packet.count()).max(1))
     }
 
-    /// The usual turn of credit within a budget: full packets, at most eleven (15 912 B at an MTU of 1500; half as many
-    /// grants as with 8 kB, and few of the packets that TCP sends again for their order), and two of them in the quarter of the
-    /// budget that one lane may hold, so that a lane alone is not stopped by each round trip.
-    pub fn chunk(&self, budget: Bytes) -> Bytes {
-        let packets = budget.count() / 8 / self.packet_buffer().count();
-        self.full_packets(packets.clamp(1, 11))
+    /// The usual turn of credit within a budget, towards a port of that rate, if it is known: full packets.
+    ///
+    /// Each turn costs both ends a wake-up, so a fast link wants larger turns than a slow one. An eighth of the budget, at most
+    /// eleven packets, leaves two turns in the quarter of the budget that one lane may hold. Where the link carries more than that
+    /// in [`TURN_TIME`], a turn is as much as it carries then, up to one train of segmentation offload or an eighth of the budget,
+    /// whichever is larger, and never more than half of the budget: one turn arrives while the other is asked for. Turns
+    /// that leave much of the budget over are made smaller, so that one more fits.
+    pub fn chunk(&self, budget: Bytes, link: Option<Rate>) -> Bytes {
+        let fit = (budget.count() / self.packet_buffer().count()).max(1);
+        let usual = (fit / 8).clamp(1, 11);
+        let carried = link.map_or(0, |link| (link * TURN_TIME).count() / self.packet_line().count());
+        let train = self.longest_train().count() / self.payload;
+        let fast = carried.min(train.max(fit / 8)).min(fit / 2);
+        if fast <= usual {
+            return self.full_packets(usual);
+        }
+        let is_spare_large = fit % fast > fit / 8;
+        self.full_packets(if is_spare_large { fit / (fit / fast + 1) } else { fast })
     }
 
     /// The usual window within a lane's share of a port's buffer: as many full packets as fit, at least one.

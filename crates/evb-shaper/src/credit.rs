@@ -30,12 +30,18 @@ pub struct CreditConfig {
 /// The credit policy.
 ///
 /// Invariant: the outstanding charge never exceeds the budget. Lanes are served by the oldest event that they hold, ties by
-/// rotation, and nobody overtakes; a turn is one chunk, which may reach beyond that event. One lane holds at most max(chunk, budget / 4), and a
-/// stalled lane gets nothing new, so that no single source can hold the budget.
+/// rotation, and none overtakes; a turn is one chunk, which may reach beyond that event. A lane holds at most
+/// max(chunk, budget / 4), or two chunks while no other lane wants to send: a lane that is alone does not stop and wait. A
+/// stalled lane gets nothing new, and the builder closes it where it keeps the others waiting.
 #[derive(Debug)]
 pub struct Credit {
     config: CreditConfig,
+    /// The most that a chunk may be charged, with what announces its fragments.
+    chunk_limit: Bytes,
+    /// What a lane may hold while others want to send.
     lane_limit: Bytes,
+    /// What it may hold while none does.
+    lone_limit: Bytes,
     next: usize,
     /// With `sources_at_once`: the lanes whose turn it is, and the lane offset that ends it.
     turns: Vec<(usize, u64)>,
@@ -48,9 +54,20 @@ impl Credit {
         let most = config.cost.affordable(config.budget);
         config.chunk = config.chunk.min(most).max(Bytes::new(1));
         config.budget = config.budget.max(config.cost.buffer(config.chunk));
-        let lane_limit = config.cost.buffer(config.chunk).max(config.budget / 4);
+        let chunk = config.cost.buffer(config.chunk);
+        let lane_limit = chunk.max(config.budget / 4);
+        let lone_limit = (chunk * 2).max(lane_limit);
+        let chunk_limit = chunk.max(config.budget / 2);
         let next = config.offset % lanes.max(1);
-        Self { config, lane_limit, next, turns: Vec::new(), received: vec![0; lanes] }
+        Self {
+            config,
+            chunk_limit,
+            lane_limit,
+            lone_limit,
+            next,
+            turns: Vec::new(),
+            received: vec![0; lanes],
+        }
     }
 
     /// The lane with the oldest event among those that may be served, in rotation order. Whether the budget carries its chunk
@@ -59,42 +76,65 @@ impl Credit {
     fn pick(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<usize> {
         let count = lanes.len();
         let mut best: Option<(EventId, usize)> = None;
+        let mut alone = None;
         for step in 0..count {
             let lane = if self.next + step < count { self.next + step } else { self.next + step - count };
             let demand = &lanes[lane];
-            let wants = demand.ready > demand.granted && demand.connected && !charges.is_stalled(lane);
-            if wants
-                && best.is_none_or(|(oldest, _)| demand.oldest < oldest)
-                && self.within_lane_limit(charges, lane, self.next_chunk(demand).1)
-            {
-                best = Some((demand.oldest, lane));
+            if demand.ready <= demand.granted || !demand.connected || charges.is_stalled(lane) {
+                continue;
+            }
+            let cost = self.next_chunk(demand).1;
+            if within(self.lane_limit, charges, lane, cost) {
+                if best.is_none_or(|(oldest, _)| demand.oldest < oldest) {
+                    best = Some((demand.oldest, lane));
+                }
+            } else {
+                alone = Some((lane, cost)).filter(|_| alone.is_none());
             }
         }
-        best.map(|(_, lane)| lane)
+        let alone = alone.filter(|(lane, cost)| within(self.lone_limit, charges, *lane, *cost));
+        best.map(|(_, lane)| lane).or(alone.map(|(lane, _)| lane))
     }
 
     /// The end of the lane's next chunk, and its charge.
     fn next_chunk(&self, demand: &LaneDemand) -> (u64, Bytes) {
-        let length = self.config.chunk.count().min(demand.ready - demand.granted);
-        let cost = self.config.cost.grant(Bytes::new(length), demand.fragment);
-        // Tiny fragments may cost more to announce than to send: a chunk goes nevertheless.
-        (demand.granted + length, cost.min(self.config.budget))
+        let CreditConfig { cost, budget, chunk, .. } = &self.config;
+        let length = chunk.count().min(demand.ready - demand.granted);
+        let charge = cost.grant(Bytes::new(length), demand.fragment);
+        if charge <= self.chunk_limit {
+            return (demand.granted + length, charge);
+        }
+        // Tiny fragments may cost more to announce than to send: as much goes as the limit has room for, at least a packet.
+        let part = u128::from(length) * u128::from(self.chunk_limit.count()) / u128::from(charge.count());
+        let packets = (part as u64 + cost.record_header().count()) / cost.packet_payload().count();
+        let length = cost.full_packets(packets.max(1)).count().min(length);
+        let charge = cost.grant(Bytes::new(length), demand.fragment);
+        (demand.granted + length, charge.min(*budget))
     }
 
-    fn within_lane_limit(&self, charges: &Charges, lane: usize, cost: Bytes) -> bool {
-        let held = charges.of_lane(lane);
-        held == Bytes::ZERO || held + cost <= self.lane_limit
-    }
-
-    /// The end of the lane's next chunk and its charge, if the budget carries them.
-    fn affordable(&self, charges: &Charges, lane: usize, demand: &LaneDemand) -> Option<(u64, Bytes)> {
-        let (end, cost) = self.next_chunk(demand);
-        (self.room(charges, lane, cost) == Room::Free).then_some((end, cost))
+    /// The stalled lane that holds the most, where stalled lanes together hold more than a quarter of the budget and another lane
+    /// finds no room in it.
+    pub(crate) fn withholding(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<usize> {
+        let stalled = || (0..lanes.len()).filter(|lane| charges.is_stalled(*lane));
+        let held: Bytes = stalled().map(|lane| charges.of_lane(lane)).sum();
+        let is_short = |demand: &LaneDemand| {
+            demand.connected
+                && demand.ready > demand.granted
+                && charges.outstanding() + self.next_chunk(demand).1 > self.config.budget
+        };
+        let waits = || (0..lanes.len()).any(|lane| !charges.is_stalled(lane) && is_short(&lanes[lane]));
+        if held <= self.config.budget / 4 || !waits() {
+            return None;
+        }
+        stalled().max_by_key(|lane| charges.of_lane(*lane))
     }
 
     fn poll_all(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         let lane = self.pick(charges, lanes)?;
-        let (end, cost) = self.affordable(charges, lane, &lanes[lane])?;
+        let (end, cost) = self.next_chunk(&lanes[lane]);
+        if charges.outstanding() + cost > self.config.budget {
+            return None;
+        }
         self.next = (lane + 1) % lanes.len();
         Some(charges.give_next(lane, &lanes[lane], end, cost, now))
     }
@@ -121,11 +161,15 @@ impl Credit {
             self.turns.push((lane, lanes[lane].oldest_end));
             self.next = (lane + 1) % lanes.len();
         }
+        let limit = if self.turns.len() == 1 { self.lone_limit } else { self.lane_limit };
         for (lane, turn_end) in &self.turns {
             let demand = LaneDemand { ready: lanes[*lane].ready.min(*turn_end), ..lanes[*lane] };
-            if demand.ready > demand.granted
-                && let Some((end, cost)) = self.affordable(charges, *lane, &demand)
-            {
+            if demand.ready <= demand.granted {
+                continue;
+            }
+            let (end, cost) = self.next_chunk(&demand);
+            let has_room = charges.outstanding() + cost <= self.config.budget;
+            if has_room && within(limit, charges, *lane, cost) {
                 return Some(charges.give_next(*lane, &demand, end, cost, now));
             }
         }
@@ -146,7 +190,7 @@ impl Rule for Credit {
     fn room(&self, charges: &Charges, lane: usize, cost: Bytes) -> Room {
         if charges.outstanding() + cost > self.config.budget {
             Room::PortFull
-        } else if self.within_lane_limit(charges, lane, cost) {
+        } else if within(self.lane_limit, charges, lane, cost) {
             Room::Free
         } else {
             Room::LaneFull
@@ -164,6 +208,12 @@ impl Rule for Credit {
     fn handle_reset(&mut self, lane: usize) {
         self.turns.retain(|(turn, _)| *turn != lane);
     }
+}
+
+/// Whether a lane may hold so much more.
+fn within(limit: Bytes, charges: &Charges, lane: usize, cost: Bytes) -> bool {
+    let held = charges.of_lane(lane);
+    held == Bytes::ZERO || held + cost <= limit
 }
 
 #[cfg(test)]

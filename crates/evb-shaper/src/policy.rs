@@ -46,11 +46,11 @@ impl Shaping {
     pub const LOOPBACK: Self =
         Self::Credit { budget: Bytes::mib(8), chunk: Bytes::kib(256), sources_at_once: None };
 
-    /// Credit for a switch port with that buffer: nine tenths of it, because acknowledgements and announcements that enter
-    /// the port are not charged; in chunks of [`PacketCost::chunk`].
-    pub fn credit_for(port_buffer: Bytes, cost: &PacketCost) -> Self {
+    /// Credit for a switch port with that buffer and, if it is known, that rate: nine tenths of the buffer, because
+    /// acknowledgements and announcements that enter the port are not charged; in chunks of [`PacketCost::chunk`].
+    pub fn credit_for(port_buffer: Bytes, link: Option<Rate>, cost: &PacketCost) -> Self {
         let budget = port_buffer * 9 / 10;
-        Self::Credit { budget, chunk: cost.chunk(budget), sources_at_once: None }
+        Self::Credit { budget, chunk: cost.chunk(budget, link), sources_at_once: None }
     }
 
     /// The builder's half: who may send when. `offset` differs per builder.
@@ -206,6 +206,13 @@ impl GrantPolicy for Policy {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.charges.handle_timeout(now);
+    }
+
+    fn withholding(&self, lanes: &[LaneDemand]) -> Option<usize> {
+        match &self.rule {
+            AnyRule::Credit(credit) => credit.withholding(&self.charges, lanes),
+            AnyRule::Window(_) | AnyRule::Open(_) => None,
+        }
     }
 
     fn next_timeout(&self) -> Option<Instant> {

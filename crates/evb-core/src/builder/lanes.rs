@@ -201,6 +201,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.grants_due = true;
     }
 
+    /// A lane to be closed because it holds what the others wait for ([`GrantPolicy::withholding`]).
+    pub fn withholding_lane(&self) -> Option<usize> {
+        self.policy.withholding(self.lanes.demands())
+    }
+
     /// Whether a source has a live connection.
     pub fn is_lane_connected(&self, lane: usize) -> bool {
         self.lanes.lanes[lane].lane.is_connected()

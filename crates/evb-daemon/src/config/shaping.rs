@@ -200,7 +200,7 @@ impl Given {
         let share = budgets.into_iter().min().unwrap_or(budget);
         let cost = packet_cost(network, self.cell, is_protected);
         let usual = || match network.port_buffer {
-            Some(_) => cost.chunk(share),
+            Some(_) => cost.chunk(share, network.link_rate),
             // Four of them in the quarter of the budget that one lane may hold: else it waits for each round trip.
             None => FREE_CHUNK.min(share / 16).max(Bytes::new(1)),
         };

@@ -20,9 +20,9 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         ShapingMode::Window => Some(windows_buffer(sources, shaping.window, &config.cost())),
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };
-    // What a builder lets one lane hold of its budget.
+    // What a builder lets one lane hold of its budget, where the lane is alone.
     let lane_share = match shaping.mode {
-        ShapingMode::Credit => Some(shaping.chunk.max(budget / 4)),
+        ShapingMode::Credit => Some((shaping.chunk * 2).max(budget / 4).min(budget)),
         ShapingMode::Window => Some(shaping.window),
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };

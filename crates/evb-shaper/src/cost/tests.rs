@@ -20,11 +20,46 @@ fn eight_kilobytes_are_six_packets() {
 #[test]
 fn a_chunk_is_full_packets_and_two_fit_what_a_lane_may_hold() {
     let cost = PacketCost::tcp(1500, CELL);
-    assert_eq!(cost.chunk(Bytes::mib(1)), Bytes::new(11 * 1448 - 16));
-    assert_eq!(cost.chunk(Bytes::new(117_964)), Bytes::new(9 * 1448 - 16));
-    assert_eq!(cost.chunk(Bytes::ZERO), Bytes::new(1448 - 16));
+    assert_eq!(cost.chunk(Bytes::mib(1), None), Bytes::new(11 * 1448 - 16));
+    assert_eq!(cost.chunk(Bytes::new(117_964), None), Bytes::new(9 * 1448 - 16));
+    assert_eq!(cost.chunk(Bytes::ZERO, None), Bytes::new(1448 - 16));
     for budget in (30..1000).map(Bytes::kib) {
-        assert!(cost.buffer(cost.chunk(budget)) * 2 <= budget / 4, "{budget}");
+        assert!(cost.buffer(cost.chunk(budget, None)) * 2 <= budget / 4, "{budget}");
+    }
+}
+
+/// Packets of a chunk, for a port of so many KiB and Gbit/s.
+fn packets(cost: PacketCost, kib: u64, gbit: u64) -> u64 {
+    let link = Rate::from_bits_per_second(gbit * 1_000_000_000);
+    let chunk = cost.chunk(Bytes::kib(kib) * 9 / 10, Some(link));
+    let packets = (chunk.count() + cost.record_header().count()) / cost.packet_payload().count();
+    assert_eq!(chunk, cost.full_packets(packets), "whole packets");
+    packets
+}
+
+#[test]
+fn a_fast_link_has_larger_chunks_that_divide_the_budget() {
+    let ordinary = |kib, gbit| packets(cost(1500, false), kib, gbit);
+    assert_eq!([ordinary(128, 1), ordinary(512, 1)], [9, 11], "as without a stated rate");
+    // Two in the budget, seven, four and eight.
+    assert_eq!(
+        [ordinary(128, 10), ordinary(512, 10), ordinary(256, 25), ordinary(2048, 100)],
+        [38, 40, 38, 155]
+    );
+    assert_eq!(ordinary(128, 100), 38, "never more than half of the budget");
+    assert_eq!(packets(cost(1500, true), 128, 10), 38, "datagrams as well");
+    assert_eq!(packets(cost(9000, false), 128, 10), 6, "of thirteen");
+}
+
+proptest! {
+    #[test]
+    fn chunks_leave_little_of_the_budget_over(kib in 64u64..4096, gbit in 10u64..401, udp: bool) {
+        let cost = cost(1500, udp);
+        let chunk = cost.full_packets(packets(cost, kib, gbit));
+        let (budget, charge) = (Bytes::kib(kib) * 9 / 10, cost.buffer(chunk));
+        let turns = budget.count() / charge.count();
+        prop_assert!(turns >= 2);
+        prop_assert!(charge * turns >= budget * 3 / 4, "{turns} of {charge} in {budget}");
     }
 }
 

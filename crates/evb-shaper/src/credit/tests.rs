@@ -4,7 +4,7 @@ use evb_core::{
     grant::{Grant, GrantPolicy, LaneDemand},
     id::EventId,
     time::Instant,
-    units::Bytes,
+    units::{Bytes, Rate},
 };
 use proptest::prelude::*;
 
@@ -223,6 +223,104 @@ fn a_budget_below_a_packet_still_moves() {
     let mut port = Port::new(2, 1, 8192, None);
     port.announce(0, 1, 3);
     assert_eq!(port.grants(at(0)), [(0, 1)]);
+}
+
+/// 128 KiB at 10 Gbit/s: nine tenths of it, in chunks of 38 packets.
+fn fast_port(lanes: usize) -> Port {
+    let budget = Bytes::kib(128) * 9 / 10;
+    let chunk = cost().chunk(budget, Some(Rate::from_bits_per_second(10_000_000_000)));
+    assert_eq!(chunk, Bytes::new(38 * 1448 - 16));
+    Port::new(lanes, budget.count(), chunk.count(), None)
+}
+
+#[test]
+fn a_lone_lane_has_two_chunks_under_way_and_shares_as_soon_as_another_wants() {
+    let mut port = fast_port(3);
+    let chunk = 38 * 1448 - 16;
+    port.announce(0, 1, 10 * chunk);
+    assert_eq!(port.grants(at(0)), [(0, chunk), (0, 2 * chunk)], "not one, which would stop and wait");
+    port.announce(1, 2, 10 * chunk);
+    assert!(port.grants(at(0)).is_empty(), "the budget is given out");
+    port.receive(0, chunk, at(1));
+    assert_eq!(port.grants(at(1)), [(1, chunk)], "younger, but the other lane has a chunk under way");
+    port.receive(0, 2 * chunk, at(2));
+    assert_eq!(port.grants(at(2)), [(0, 3 * chunk)]);
+}
+
+#[test]
+fn one_source_at_a_time_does_not_stop_and_wait_either() {
+    let mut port = fast_port(2);
+    port.credit = Policy::credit(
+        CreditConfig {
+            budget: Bytes::kib(128) * 9 / 10,
+            chunk: Bytes::new(38 * 1448 - 16),
+            sources_at_once: Some(1),
+            offset: 0,
+            cost: cost(),
+        },
+        2,
+    );
+    port.announce(0, 1, 1_000_000);
+    assert_eq!(port.grants(at(0)).len(), 2);
+}
+
+/// 48 B of lane for each fragment of 32 B: announcing them costs more than they do.
+#[test]
+fn two_chunks_of_tiny_fragments_fit_as_well() {
+    let mut port = fast_port(2);
+    for lane in 0..2 {
+        port.lanes[lane].fragment = 48;
+        port.announce(lane, 1, 1_000_000);
+    }
+    let grants = port.grants(at(0));
+    assert_eq!(grants.iter().map(|(lane, _)| *lane).collect::<Vec<_>>(), [0, 1], "one each");
+    assert_eq!((grants[0].1 + 16) % 1448, 0, "of whole packets");
+    assert!(port.credit.outstanding() > port_budget() * 9 / 10, "{}", port.credit.outstanding());
+}
+
+fn port_budget() -> Bytes {
+    Bytes::kib(128) * 9 / 10
+}
+
+#[test]
+fn lanes_that_bring_nothing_give_way_to_those_that_wait() {
+    let mut port = fast_port(3);
+    for lane in 0..3 {
+        port.announce(lane, 1, 1_000_000);
+    }
+    assert_eq!(port.grants(at(0)).len(), 2, "which is all of the budget");
+    assert_eq!(port.credit.withholding(&port.lanes), None);
+    port.credit.handle_timeout(at(50));
+    let first = port.credit.withholding(&port.lanes).expect("two lanes that hold everything");
+    port.credit.handle_gone(first, at(50));
+    port.lanes[first].connected = false;
+    let second = port.credit.withholding(&port.lanes).expect("what the first held may lie in the port");
+    assert_ne!(first, second);
+    port.credit.handle_gone(second, at(50));
+    port.lanes[second].connected = false;
+    assert_eq!(port.credit.withholding(&port.lanes), None);
+    let drained = port.credit.next_timeout().unwrap();
+    port.credit.handle_timeout(drained);
+    assert_eq!(port.grants(drained).first().map(|(lane, _)| *lane), Some(2), "the third goes on");
+}
+
+#[test]
+fn a_lane_that_brings_nothing_stays_while_no_other_waits() {
+    // A quarter of the budget may be kept: the others go on with the rest.
+    let mut port = Port::new(2, 100_000, 8192, None);
+    port.announce(0, 1, 16_384);
+    assert_eq!(port.grants(at(0)).len(), 2);
+    port.announce(1, 1, 1_000_000);
+    port.credit.handle_timeout(at(50));
+    port.grants(at(50));
+    assert_eq!(port.credit.counters().stalls, [1, 0]);
+    assert_eq!(port.credit.withholding(&port.lanes), None);
+    // More may be kept where no other lane wants it.
+    let mut port = fast_port(2);
+    port.announce(0, 1, 1_000_000);
+    port.grants(at(0));
+    port.credit.handle_timeout(at(50));
+    assert_eq!(port.credit.withholding(&port.lanes), None);
 }
 
 proptest! {
