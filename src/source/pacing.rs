@@ -41,7 +41,7 @@ impl PacingConfig {
             lanes: builders.iter().map(|id| self.own(*id, usual)).collect(),
             link: self.link.clone(),
             lead: self.executor.lead(),
-            precision: self.executor.precision(),
+            spacing: self.executor.spacing(),
             ..Pacing::none(cost)
         }
     }

@@ -63,7 +63,7 @@ pub struct PacedSource {
     tree: ClassTree,
     lanes: Vec<Lane>,
     counters: PacingCounters,
-    /// When the earliest lane that was held back may go.
+    /// When the earliest lane that was held back may go, and those that go with it.
     held_until: Option<Instant>,
 }
 
@@ -96,7 +96,7 @@ impl PacedSource {
         let permit = match self.tree.poll(now, self.pacing.lead, demand) {
             Ok(permit) => permit,
             Err(until) => {
-                self.held_until = until;
+                self.held_until = until.map(|until| self.tree.joined(until, self.pacing.join()));
                 self.charge_announcements(now);
                 return None;
             }

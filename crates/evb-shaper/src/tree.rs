@@ -168,6 +168,21 @@ impl ClassTree {
         Ok(self.permit(&best, at))
     }
 
+    /// When to ask again instead of at `until`, which [`poll`](Self::poll) said, so that lanes whose times follow shortly go by
+    /// the same wake-up: the time of the last such lane. No train waits longer than `most`, nor longer than half its time on
+    /// the line or half of what its burst pays for beside it, so no rate is lost. A lane alone is never late for this.
+    pub fn joined(&self, until: Instant, most: Duration) -> Instant {
+        let paced =
+            || self.lanes.iter().filter_map(|leaf| Some((leaf.due, leaf.train?, leaf.bucket.as_ref()?)));
+        // Where link or class hold the first train, the others wait for them as well.
+        if paced().map(|(due, ..)| due).min() != Some(until) {
+            return until;
+        }
+        let latest = |(due, train, gate): (Instant, WireBytes, &Gate)| due + gate.slack(train).min(most);
+        let by = paced().map(latest).min().unwrap_or(until);
+        paced().map(|(due, ..)| due).filter(|due| *due <= by).max().unwrap_or(until)
+    }
+
     /// Bytes of a lane's that go now, asked or not: what is announced. They are paid for by what comes after.
     pub fn charge_lane(&mut self, lane: usize, wire: WireBytes, now: Instant) {
         let Some(leaf) = self.lanes.get_mut(lane) else { return };
@@ -308,6 +323,12 @@ impl Gate {
 
     fn due(&self, wire: WireBytes) -> Instant {
         self.bucket.due(wire.by(self.measure))
+    }
+
+    /// How long a train may wait beyond its time for the sake of others.
+    fn slack(&self, train: WireBytes) -> Duration {
+        let on_the_line = train.by(self.measure) / self.bucket.rate();
+        on_the_line.min(self.bucket.tolerance().saturating_sub(on_the_line)) / 2
     }
 
     /// Those bytes depart at `at`; before `first` there was nothing to send.

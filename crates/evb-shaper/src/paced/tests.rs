@@ -166,8 +166,9 @@ fn trains_are_short_at_low_rates_and_long_at_high_ones() {
         pacing.train(pacing.lanes[0].as_ref()).unwrap()
     };
     assert_eq!(train(10 * MEGABIT, 1_000_000), 1448 - 16);
-    assert_eq!(train(300 * MEGABIT, 1_000_000), 3 * 1448 - 16);
-    assert_eq!(train(950 * MEGABIT, 1_000_000), 8 * 1448 - 16);
+    assert_eq!(train(30 * MEGABIT, 1_000_000), 3 * 1448 - 16, "a millisecond of the rate");
+    assert_eq!(train(300 * MEGABIT, 1_000_000), 25 * 1448 - 16);
+    assert_eq!(train(300 * MEGABIT, 20 * 1538), 10 * 1448 - 16, "half a burst");
     assert_eq!(train(950 * MEGABIT, 3 * 1538), 1448 - 16, "half a burst");
     assert_eq!(train(100_000 * MEGABIT, 10_000_000), 64_000);
     let pace = pace(100_000 * MEGABIT, 10_000_000, ByteMeasure::Line);
@@ -201,7 +202,8 @@ fn three_destinations_share_a_full_link() {
 fn an_executor_that_holds_trains_gets_them_ahead() {
     let lead = Duration::from_micros(500);
     let paced = Some(pace(100 * MEGABIT, 20_000, ByteMeasure::Line));
-    let pacing = Pacing { lead, ..Pacing::uniform(paced, 1, cost()) };
+    let spacing = Duration::from_micros(100);
+    let pacing = Pacing { lead, spacing, ..Pacing::uniform(paced, 1, cost()) };
     let mut source = source(pacing, 1, 10, 10_000);
     let departed = drive(&mut source, &[0, 100_000]);
     assert!(departed.iter().all(|(now, gone)| *now <= gone.at && gone.at <= *now + lead));
@@ -229,6 +231,35 @@ fn lateness_is_counted() {
     fill(&mut source, 11, 5, 14_320);
     drive(&mut source, &[3_000_000]);
     assert!(source.counters().forfeited > Duration::from_millis(8));
+}
+
+/// Lanes of sixteen rates, so that their times drift through each other: the driver wakes at most twice in the spacing, for all
+/// of them, and each has its rate.
+#[test]
+fn lanes_share_wake_ups() {
+    let rates: Vec<u64> = (0..16).map(|lane| (40 + lane) * MEGABIT).collect();
+    let paces = rates.iter().map(|rate| Some(pace(*rate, rate / 800, ByteMeasure::Line)));
+    let pacing = Pacing { lanes: paces.collect(), ..Pacing::none(cost()) };
+    let spacing = pacing.spacing;
+    let mut source = source(pacing, 16, 40, 64_000);
+    let departed = drive(&mut source, &[0, 30_000]);
+    let mut wakes: Vec<Instant> = departed.iter().map(|(now, _)| *now).collect();
+    wakes.dedup();
+    let time = wakes.last().unwrap().since(START);
+    let most = 2 * (time.as_nanos() / spacing.as_nanos()) as usize;
+    assert!(departed.len() > 4 * wakes.len(), "{} trains by {} wake-ups", departed.len(), wakes.len());
+    assert!(wakes.len() <= most, "{} wake-ups in {time:?}", wakes.len());
+    for (lane, rate) in rates.iter().enumerate() {
+        let error = rate_of(&departed, lane, ByteMeasure::Line) / *rate as f64 - 1.0;
+        assert!(error.abs() < 2e-3, "{rate}: {error:e}");
+    }
+    let counters = source.counters();
+    assert_eq!(counters.forfeited, Duration::ZERO);
+    assert!(
+        counters.lateness.max() <= spacing / 2 + Duration::from_micros(30),
+        "{:?}",
+        counters.lateness.max()
+    );
 }
 
 #[test]

@@ -256,6 +256,38 @@ fn asked(drawn: &Drawn, class: usize) -> f64 {
     sum.min(drawn.ceilings[class].map_or(f64::INFINITY, |ceiling| ceiling as f64))
 }
 
+/// Lanes of 100 Mbit/s with trains of 12 500 bytes, a millisecond of their rate; each begins so many microseconds after the
+/// one before, and its first train has left.
+fn staggered(burst: u64, begins: &[u64]) -> (ClassTree, Instant) {
+    let paces = begins.iter().map(|_| (0, Some(pace(100, burst))));
+    let mut tree = ClassTree::new(&LinkPlan::unlimited(), paces);
+    let train = WireBytes { line: Bytes::new(12_500), buffer: Bytes::new(12_500) };
+    for (lane, begin) in begins.iter().enumerate() {
+        let now = START + Duration::from_micros(*begin);
+        let permit = tree.poll(now, Duration::ZERO, |of| (of <= lane).then_some(train)).unwrap();
+        assert_eq!((permit.lane, permit.at), (lane, now));
+    }
+    let last = START + Duration::from_micros(*begins.last().unwrap());
+    let until = tree.poll(last, Duration::ZERO, |_| Some(train)).unwrap_err().unwrap();
+    assert_eq!(until, START + Duration::from_millis(1));
+    (tree, until)
+}
+
+#[test]
+fn lanes_whose_times_follow_shortly_go_together() {
+    let joined = |burst, begins: &[u64], most| {
+        let (tree, until) = staggered(burst, begins);
+        tree.joined(until, Duration::from_micros(most)).since(until).as_micros()
+    };
+    assert_eq!(joined(125_000, &[0], 500), 0, "a lane alone is on time");
+    assert_eq!(joined(125_000, &[0, 100, 400, 600], 500), 400);
+    assert_eq!(joined(125_000, &[0, 100, 400, 600], 300), 100);
+    assert_eq!(joined(125_000, &[0, 100, 400, 600], 0), 0);
+    assert_eq!(joined(125_000, &[0, 600], 5000), 0, "half a train's time is as much as any waits");
+    assert_eq!(joined(16_500, &[0, 100, 200], 500), 100, "half of what the burst pays for: 160 µs");
+    assert_eq!(joined(12_500, &[0, 100], 500), 0, "a burst that pays for no lateness");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 

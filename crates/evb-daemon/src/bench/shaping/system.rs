@@ -194,6 +194,6 @@ pub(super) fn buffer_bits(payload: f64, fragment: Bytes, rate: Option<Rate>) -> 
 /// The lane bytes that leave together at that rate.
 fn train(rate: Rate, cost: &PacketCost) -> Bytes {
     let pace = Pace::usual(rate, ByteMeasure::Buffer, cost, None);
-    let cluster = Clusters::of(&pace, Pacing::TIMER_PRECISION, cost).lane;
+    let cluster = Clusters::of(&pace, Pacing::TIMER_SPACING, cost).lane;
     cluster.min(cost.train(pace.burst / 2, pace.measure)).min(LONGEST_TRAIN)
 }

@@ -26,6 +26,15 @@ fn each_says_which_offload_it_is() {
 }
 
 #[test]
+fn only_timers_space_trains_further_than_they_are_precise() {
+    let (coarse, fine) = (Duration::from_micros(250), Duration::from_micros(5));
+    assert_eq!(Software::timer().with_precision(coarse).spacing(), Duration::from_millis(1));
+    assert_eq!(Software::timer().with_precision(coarse * 10).spacing(), coarse * 10);
+    assert_eq!(Software::spinning().with_precision(fine).spacing(), fine);
+    assert_eq!(Txtime.spacing(), Txtime.precision());
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_pacing_rate_is_set_beyond_four_bytes_and_read_back() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
