@@ -9,14 +9,15 @@ use crate::{cost::PacketCost, pace::Pace};
 /// Clustered packet spacing.
 ///
 /// At a rate of r, packets of P bytes are Δ = P / r apart. An executor that is exact to T cannot keep intervals shorter than
-/// T; it sends k = ⌈T / Δ⌉ packets together every k·Δ ≥ T instead. The rate is the same: departure times come from an
-/// [`EdtBucket`](crate::EdtBucket), to which a cluster is one train, and never from the rounded interval. What it costs is
-/// buffer: where N lanes' clusters coincide at a port, N·k packets meet there.
+/// T, and one that is woken for each departure should not, as wake-ups cost more than packets. It sends k = ⌈T / Δ⌉ packets
+/// together every k·Δ ≥ T instead. The rate is the same: departure times come from an [`EdtBucket`](crate::EdtBucket), to
+/// which a cluster is one train, and never from the rounded interval. What it costs is buffer: where N lanes' clusters
+/// coincide at a port, N·k packets meet there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clusters {
     /// Δ, rounded up.
     pub packet_interval: Duration,
-    /// k: 1 where the executor is exact enough.
+    /// k: 1 where packets alone are far enough apart.
     pub packets: u64,
     /// k·Δ, rounded up.
     pub interval: Duration,
@@ -27,11 +28,11 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Full packets at that pace, by an executor that is exact to `precision`.
-    pub fn of(pace: &Pace, precision: Duration, cost: &PacketCost) -> Self {
+    /// Full packets at that pace, in clusters that are at least `spacing` apart.
+    pub fn of(pace: &Pace, spacing: Duration, cost: &PacketCost) -> Self {
         let packet = cost.packet(pace.measure);
         // ⌈T·r / P⌉ without rounding Δ first.
-        let carried = precision.as_nanos().saturating_mul(pace.rate.bits_per_second().into());
+        let carried = spacing.as_nanos().saturating_mul(pace.rate.bits_per_second().into());
         let packets = carried.div_ceil(u128::from(packet.count()) * 8_000_000_000);
         Self::with(u64::try_from(packets).unwrap_or(u64::MAX).max(1), packet, pace.rate, cost)
     }

@@ -23,8 +23,8 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// The spacing by a timer. Each departure wakes source and builder, which takes 50 to 80 µs of a virtual machine's
-    /// processors: 10 000 departures per second took 0.8 of a core, 1000 take less than 0.1.
+    /// The spacing by a timer. Each departure wakes source and builder, which takes tens of microseconds of processor time on
+    /// a virtual machine: 10 000 departures per second took up to 0.8 of a core (docs/benchmarks.md).
     pub const TIMER_SPACING: Duration = Duration::from_millis(1);
 
     /// No pace: lanes take turns.

@@ -61,7 +61,7 @@ pub struct Software {
 impl Software {
     /// The 99th percentile of a `timerfd`'s lateness on a loaded host; [`prove`](super::prove) measures that of this one.
     const TIMER_PRECISION: Duration = Duration::from_micros(100);
-    /// Each departure by a timer wakes the sender and the receiver, which takes 50 to 80 µs of a virtual machine's processors.
+    /// Each departure by a timer wakes the sender and the receiver, which costs more than the packets of a millisecond.
     const TIMER_SPACING: Duration = Duration::from_millis(1);
     /// The 99th percentile of a spinning thread's lateness.
     const SPIN_PRECISION: Duration = Duration::from_micros(5);

@@ -42,9 +42,8 @@ pub(super) fn point(shape: Shape, keeper: Keeper, rate: Rate, shaped: &Ran, unsh
         report.sources.iter().map(|source| source.payload_bytes).collect()
     };
     let asked = rate.bits_per_second() as f64;
-    let of_rate = matches!(shaped.load, Load::Shaped { .. }).then_some(rate);
-    let bits =
-        |payload: &u64| buffer_bits(*payload as f64, shaped.load.fragment(), of_rate) / report.duration_s;
+    let kept = matches!(shaped.load, Load::Shaped { .. }).then_some((rate, keeper));
+    let bits = |payload: &u64| buffer_bits(*payload as f64, shaped.load.fragment(), kept) / report.duration_s;
     let got: Vec<f64> = payloads.iter().map(bits).collect();
     let off = got.iter().map(|got| got / asked - 1.0).max_by(|a, b| a.abs().total_cmp(&b.abs()));
     let cores = |ran: &Ran| ran.cpu.map(|cpu| cpu.as_secs_f64() / ran.report.duration_s);
@@ -146,7 +145,7 @@ impl ShapingTable {
             .collect();
         format!(
             "{:.1} s a point, median of {}; rates count buffer bytes (L2 frames of an MTU of 1500, as the shaper reckons them: loopback \
-             cuts no such packets); all roles in one thread, which spinning blocks; unshaped this host carries {}; `cores` is processor time over time, \
+             cuts no such packets); each role on a thread of its own; spinning takes cores from the others; unshaped this host carries {}; `cores` is processor time over time, \
              `unshaped` the same with the same events and no rate",
             self.duration_s,
             self.runs,

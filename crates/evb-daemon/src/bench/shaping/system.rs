@@ -7,8 +7,9 @@ use evb_core::{
     units::{Bytes, Rate},
     wire::record::{ANNOUNCEMENT, FRAGMENT_HEADER, RECORD_HEADER},
 };
+use evb_net::pacing::{Executor as _, Software};
 use evb_shaper::{
-    ByteMeasure, Clusters, Pace, Pacing,
+    ByteMeasure, Clusters, Pace,
     cost::{CELL, PacketCost},
 };
 
@@ -181,9 +182,9 @@ pub(super) fn configuration(shape: Shape, load: Load, duration: Duration) -> Res
 /// Payload that came in fragments of that size, as the bits of L2 frames that the shaper reckons it in: lane and record headers,
 /// packets of an MTU of 1500, and the announcement, which leaves in a packet of its own when a lane waits for its time. Loopback
 /// itself cuts no such packets.
-pub(super) fn buffer_bits(payload: f64, fragment: Bytes, rate: Option<Rate>) -> f64 {
+pub(super) fn buffer_bits(payload: f64, fragment: Bytes, kept: Option<(Rate, Keeper)>) -> f64 {
     let cost = PacketCost::tcp(MTU, CELL);
-    let train = rate.map_or(LONGEST_TRAIN, |rate| train(rate, &cost)).count() as f64;
+    let train = kept.map_or(LONGEST_TRAIN, |(rate, keeper)| train(rate, keeper, &cost)).count() as f64;
     let lane = (fragment.count() + FRAGMENT_HEADER) as f64;
     let stream = lane + lane / train * RECORD_HEADER as f64;
     let frames = stream * cost.packet_buffer().count() as f64 / cost.packet_payload().count() as f64;
@@ -192,8 +193,12 @@ pub(super) fn buffer_bits(payload: f64, fragment: Bytes, rate: Option<Rate>) -> 
 }
 
 /// The lane bytes that leave together at that rate.
-fn train(rate: Rate, cost: &PacketCost) -> Bytes {
+fn train(rate: Rate, keeper: Keeper, cost: &PacketCost) -> Bytes {
     let pace = Pace::usual(rate, ByteMeasure::Buffer, cost, None);
-    let cluster = Clusters::of(&pace, Pacing::TIMER_SPACING, cost).lane;
+    let spacing = match keeper {
+        Keeper::Spin => Software::spinning().spacing(),
+        Keeper::Timer | Keeper::PacingRate | Keeper::Tbf => Software::timer().spacing(),
+    };
+    let cluster = Clusters::of(&pace, spacing, cost).lane;
     cluster.min(cost.train(pace.burst / 2, pace.measure)).min(LONGEST_TRAIN)
 }

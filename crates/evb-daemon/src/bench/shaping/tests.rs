@@ -45,11 +45,17 @@ fn a_fragment_takes_five_milliseconds_and_its_frames_are_reckoned() {
     assert_eq!(fragment(rate), Bytes::new(62_500));
     assert_eq!(fragment(Rate::from_bits_per_second(1_000)), Bytes::new(1000));
     // 62 500 B in packets of 1448 are 43.16 packets of 1514: 522 800 bits and a few headers of ours more.
-    let bits = buffer_bits(62_500.0, Bytes::new(62_500), Some(rate));
+    let bits = buffer_bits(62_500.0, Bytes::new(62_500), Some((rate, Keeper::Timer)));
     let bare = 62_500.0 * 1514.0 / 1448.0 * 8.0;
     assert!(bits > bare && bits < bare * 1.015, "{bits} for {bare}");
     // More fragments, more bits, in proportion.
-    assert!((buffer_bits(625_000.0, Bytes::new(62_500), Some(rate)) / bits - 10.0).abs() < 1e-9);
+    assert!(
+        (buffer_bits(625_000.0, Bytes::new(62_500), Some((rate, Keeper::Timer))) / bits - 10.0).abs() < 1e-9
+    );
+    // A spinning executor sends packets alone, each with its record header; a timer nine at a time.
+    let alone = buffer_bits(62_500.0, Bytes::new(62_500), Some((rate, Keeper::Spin)));
+    let headers = 62_500.0 / 1448.0 * 16.0 * 8.0;
+    assert!((alone / bits - 1.0 - headers * 8.0 / 9.0 / bare).abs() < 1e-3, "{alone} for {bits}");
 }
 
 #[test]
