@@ -6,6 +6,7 @@ mod statistics;
 mod tests;
 
 use crate::launch;
+use crate::place::Place;
 use crate::report::Report;
 use crate::role::Work;
 use anyhow::{Context, Result, ensure};
@@ -34,6 +35,16 @@ pub struct Comparison {
     /// evbd: lines of TOML for a section, such as `shaping: budget = "8 MB"`; several are allowed.
     #[arg(long, value_name = "SECTION: LINE")]
     set: Vec<String>,
+    /// evbd: the rate of every link, such as `10 Gbit/s`; its `network.link_rate`.
+    #[arg(long)]
+    link_rate: Option<String>,
+    /// evbd: the buffer of a switch port towards a builder, such as `128 KiB`; its `network.port_buffer`.
+    #[arg(long)]
+    port_buffer: Option<String>,
+    /// Every process on a host of the network lab that is up, so that traffic crosses its switch; needs root. Take the
+    /// `--link-rate` and `--port-buffer` of the lab's ports. Also counts packets that the ports drop.
+    #[arg(long)]
+    netns: bool,
     /// SOURCESxBUILDERSxBYTES; several are allowed.
     #[arg(long, default_values_t = WORKLOADS.map(str::to_owned))]
     workload: Vec<String>,
@@ -81,21 +92,51 @@ struct Outcome {
     rows: Vec<Row>,
 }
 
+impl Comparison {
+    fn place(&self) -> Place {
+        if self.netns { Place::Lab } else { Place::Loopback }
+    }
+
+    /// The lines of evbd's configuration that were asked for.
+    fn lines(&self) -> Vec<String> {
+        let stated = [("link_rate", &self.link_rate), ("port_buffer", &self.port_buffer)];
+        let stated = stated
+            .into_iter()
+            .filter_map(|(key, value)| value.as_ref().map(|value| format!("network: {key} = \"{value}\"")));
+        stated.chain(self.set.iter().cloned()).collect()
+    }
+
+    /// Refuses what cannot be run, before anything is.
+    fn check(&self, workloads: &[Workload]) -> Result<()> {
+        ensure!(self.repeats > 0, "--repeats must be at least 1");
+        // Without a stated port evbd asks for megabytes at once, as loopback wants it.
+        let states = |key: &str| self.lines().iter().any(|line| line.contains(key));
+        let is_stated = states("port_buffer") || states("budget");
+        ensure!(
+            !self.netns || self.evbd.is_none() || is_stated,
+            "--netns needs --port-buffer, and --link-rate, for evbd: those of the lab's ports"
+        );
+        let most = |count: fn(&Workload) -> u32| workloads.iter().map(count).max().unwrap_or_default();
+        self.place().check(most(|one| one.sources), most(|one| one.builders))
+    }
+}
+
 /// Runs the programs in turns, so that whatever else the machine does falls on all alike.
 pub fn compare(comparison: &Comparison) -> Result<()> {
-    ensure!(comparison.repeats > 0, "--repeats must be at least 1");
     let workloads = comparison.workload.iter().map(|text| text.parse()).collect::<Result<Vec<Workload>>>()?;
+    comparison.check(&workloads)?;
+    let (place, lines) = (comparison.place(), comparison.lines());
     let mut runs = Vec::new();
     for workload in &workloads {
         for _ in 0..comparison.repeats {
             let mut turn = Vec::new();
             if let Some(program) = &comparison.evbd {
-                let settings = evbd::Settings { slots: comparison.slots, lines: &comparison.set };
-                turn.push(evbd::run(program, *workload, comparison.seconds, settings)?);
+                let settings = evbd::Settings { slots: comparison.slots, lines: &lines };
+                turn.push(evbd::run(place, program, *workload, comparison.seconds, settings)?);
             }
             for program in ["plain", "zeromq"] {
                 let work = Work::of(workload.size, comparison.seconds);
-                turn.push(launch::run(program, workload.sources, workload.builders, &work)?);
+                turn.push(launch::run(place, program, workload.sources, workload.builders, &work)?);
             }
             turn.iter().for_each(|report| eprintln!("{report}"));
             runs.extend(turn);

@@ -3,11 +3,11 @@
 use crate::barrier::unix_ns;
 use crate::children::{Role, Usage};
 use crate::latency::Latencies;
+use crate::place::{Host, Place};
 use crate::report::Report;
 use crate::role::{BuilderReport, SourceReport, Work};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
-use std::process::Command;
 use std::time::Duration;
 
 /// From the last `ready` to the start, so that everybody hears of it before.
@@ -16,30 +16,38 @@ const HEAD_START: Duration = Duration::from_millis(50);
 /// What a run may take beyond its window: connecting before it, draining after it.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Runs `program` over loopback.
-pub fn run(program: &str, sources: u32, builders: u32, work: &Work) -> Result<Report> {
+/// Runs `program` at that place.
+pub fn run(place: Place, program: &str, sources: u32, builders: u32, work: &Work) -> Result<Report> {
     ensure!(sources > 0 && builders > 0, "at least one source and one builder");
     work.check()?;
     let limit = Duration::from_secs_f64(work.warmup + work.seconds) + GRACE;
-    let start = |role: &str, arguments: &[String]| {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args([program, role]).args(arguments).args(work.arguments()).arg("--launched");
-        let name = format!("{program} {role} {}", arguments.get(1).map_or("", String::as_str));
+    let drops = place.drops()?;
+    let start = |host: Host, arguments: &[String]| {
+        let (role, id) = match host {
+            Host::Source(id) => ("source", id),
+            Host::Builder(id) => ("builder", id),
+            Host::Supervisor => bail!("{program} has no supervisor"),
+        };
+        let mut command = place.command(host, std::env::current_exe()?);
+        command.args([program, role, "--id", &id.to_string()]);
+        command.args(arguments).args(work.arguments()).arg("--launched");
+        let name = format!("{program} {role} {id}");
         Role::start(&name, &mut command, true, limit)
     };
     let mut building = (1..=builders)
         .map(|id| {
-            let counts = [("--id", id), ("--sources", sources), ("--builders", builders)];
+            let counts = [("--sources", sources), ("--builders", builders)];
             let mut arguments: Vec<_> =
                 counts.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]).collect();
-            arguments.extend(["--bind".to_owned(), "127.0.0.1:0".to_owned()]);
-            start("builder", &arguments)
+            let host = Host::Builder(id);
+            arguments.extend(["--bind".to_owned(), format!("{}:0", place.address(host))]);
+            start(host, &arguments)
         })
         .collect::<Result<Vec<_>>>()?;
     let addresses =
         building.iter_mut().map(|role| role.hear("listening")).collect::<Result<Vec<_>>>()?.join(",");
     let mut sending = (1..=sources)
-        .map(|id| start("source", &["--id".into(), id.to_string(), "--connect".into(), addresses.clone()]))
+        .map(|id| start(Host::Source(id), &["--connect".into(), addresses.clone()]))
         .collect::<Result<Vec<_>>>()?;
     let start_ns = drive(&mut building, &mut sending)?;
 
@@ -47,7 +55,8 @@ pub fn run(program: &str, sources: u32, builders: u32, work: &Work) -> Result<Re
     let built: Vec<BuilderReport> = reports(&mut building)?;
     let mut usage = Usage::default();
     building.into_iter().chain(sending).try_for_each(|role| role.wait(&mut usage))?;
-    Ok(Report { program: program.to_owned(), ..summarise(start_ns, &sent, &built, work, usage)? })
+    let drops = place.drops()?.zip(drops).map(|(after, before)| after.saturating_sub(before));
+    Ok(Report { program: program.to_owned(), drops, ..summarise(start_ns, &sent, &built, work, usage)? })
 }
 
 /// Start together, end at the same event; returns the start in Unix nanoseconds.
@@ -113,6 +122,7 @@ fn summarise(
         incomplete: events - complete,
         peak_rss_bytes_max: usage.peak_rss_bytes_max,
         cpu_seconds: usage.cpu_seconds,
+        drops: None,
         max_open_events: max_open.filter(|_| latency_us.is_some()),
         latency_us,
     })

@@ -6,6 +6,7 @@ mod compare;
 mod latency;
 mod launch;
 mod payload;
+mod place;
 mod plain;
 mod report;
 mod role;
@@ -13,6 +14,7 @@ mod zeromq;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use place::Place;
 use role::{BuilderArguments, SourceArguments, Work};
 use std::io::Write;
 use std::process::ExitCode;
@@ -89,7 +91,7 @@ fn run(program: Program) -> Result<()> {
 }
 
 fn launch(program: &str, run: &Run) -> Result<()> {
-    let report = launch::run(program, run.sources, run.builders, &run.work)?;
+    let report = launch::run(Place::Loopback, program, run.sources, run.builders, &run.work)?;
     let mut stdout = std::io::stdout().lock();
     if !run.json {
         writeln!(stdout, "{report}")?;

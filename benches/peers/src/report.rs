@@ -32,6 +32,9 @@ pub struct Report {
     pub peak_rss_bytes_max: u64,
     /// Processor time of all processes, user and system.
     pub cpu_seconds: f64,
+    /// Packets that the ports of the lab's switch dropped meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drops: Option<u64>,
     /// The most open events in any builder, where the program has a table of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_open_events: Option<u64>,
@@ -55,6 +58,9 @@ impl fmt::Display for Report {
             self.peak_rss_bytes_max as f64 / 1e6,
             self.cpu_seconds,
         )?;
+        if let Some(drops) = self.drops {
+            write!(f, ", {drops} drops")?;
+        }
         if let Some(latency) = self.latency_us {
             let open = self.max_open_events.unwrap_or_default();
             write!(

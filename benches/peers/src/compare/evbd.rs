@@ -2,6 +2,7 @@
 
 use super::Workload;
 use crate::children::{Role, Usage};
+use crate::place::{Host, Place};
 use crate::report::Report;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -10,7 +11,6 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 /// What a run may take beyond its duration.
@@ -25,29 +25,62 @@ pub struct Settings<'a> {
     pub lines: &'a [String],
 }
 
+/// Ports of the supervisor and of each builder in the lab, below those that the kernel gives out by itself.
+const LAB_PORT: u16 = 7000;
+
+/// Where the listeners of a run are.
+#[derive(Clone, Debug)]
+pub struct Sites {
+    /// On which hosts.
+    pub place: Place,
+    /// The supervisor's port, and then the builders'.
+    pub ports: Vec<u16>,
+}
+
+impl Sites {
+    /// Ports that are free: on loopback a moment ago, in the lab because a host has nothing else.
+    fn new(place: Place, builders: u32) -> Result<Self> {
+        let ports = match place {
+            Place::Loopback => free_ports(builders + 1)?,
+            Place::Lab => (0..=builders).map(|_| LAB_PORT).collect(),
+        };
+        Ok(Self { place, ports })
+    }
+}
+
 /// One run of `program`, an evbd.
-pub fn run(program: &Path, workload: Workload, seconds: f64, settings: Settings<'_>) -> Result<Report> {
+pub fn run(
+    place: Place,
+    program: &Path,
+    workload: Workload,
+    seconds: f64,
+    settings: Settings<'_>,
+) -> Result<Report> {
     let directory = tempfile::Builder::new().prefix("evb-peers-").tempdir()?;
     let file = directory.path().join("compare.toml");
     let summary = directory.path().join("summary.json");
-    fs::write(&file, configuration(workload, seconds, settings, &free_ports(workload.builders + 1)?)?)?;
+    let sites = Sites::new(place, workload.builders)?;
+    fs::write(&file, configuration(workload, seconds, settings, &sites)?)?;
     let limit = Duration::from_secs_f64(seconds) + GRACE;
-    let start = |role: &str, with_summary: bool| -> Result<Role> {
-        let mut command = Command::new(program);
+    let drops = place.drops()?;
+    let start = |host: Host| -> Result<Role> {
+        let mut command = place.command(host, program);
+        let role = &match host {
+            Host::Supervisor => "supervisor".to_owned(),
+            Host::Builder(id) => format!("builder:{id}"),
+            Host::Source(id) => format!("source:{id}"),
+        };
         command.arg("run").arg(&file).args(["--role", role]);
-        if with_summary {
+        if host == Host::Supervisor {
             command.arg("--summary").arg(&summary);
         }
         command.stderr(File::create(directory.path().join(role.replace(':', "-")))?);
         Role::start(&format!("evbd {role}"), &mut command, false, limit)
     };
-    let mut roles = vec![start("supervisor", true)?];
-    for id in 1..=workload.builders {
-        roles.push(start(&format!("builder:{id}"), false)?);
-    }
-    for id in 1..=workload.sources {
-        roles.push(start(&format!("source:{id}"), false)?);
-    }
+    let builders = (1..=workload.builders).map(Host::Builder);
+    let sources = (1..=workload.sources).map(Host::Source);
+    let hosts = [Host::Supervisor].into_iter().chain(builders).chain(sources);
+    let roles = hosts.map(start).collect::<Result<Vec<_>>>()?;
     let mut usage = Usage::default();
     for role in roles {
         let log = directory.path().join(role.name.trim_start_matches("evbd ").replace(':', "-"));
@@ -55,7 +88,8 @@ pub fn run(program: &Path, workload: Workload, seconds: f64, settings: Settings<
         outcome.with_context(|| format!("it said:\n{}", fs::read_to_string(log).unwrap_or_default()))?;
     }
     let text = fs::read_to_string(&summary).context("evbd wrote no summary")?;
-    report(&serde_json::from_str(&text)?, workload, usage)
+    let drops = place.drops()?.zip(drops).map(|(after, before)| after.saturating_sub(before));
+    Ok(Report { drops, ..report(&serde_json::from_str(&text)?, workload, usage)? })
 }
 
 /// Ports that were free a moment ago.
@@ -67,12 +101,12 @@ fn free_ports(count: u32) -> Result<Vec<u16>> {
         .collect::<Result<_, _>>()?)
 }
 
-/// The whole system as evbd reads it; `ports` are the supervisor's and then the builders'.
+/// The whole system as evbd reads it.
 pub fn configuration(
     workload: Workload,
     seconds: f64,
     settings: Settings<'_>,
-    ports: &[u16],
+    sites: &Sites,
 ) -> Result<String> {
     let mut more: BTreeMap<&str, String> = BTreeMap::new();
     for line in settings.lines {
@@ -84,19 +118,23 @@ pub fn configuration(
         writeln!(more.entry(section.trim()).or_default(), "{}", line.trim())?;
     }
     let more = |section: &str| more.get(section).cloned().unwrap_or_default();
-    let (supervisor, builders) = ports.split_first().context("no port for the supervisor")?;
+    let at = |host| sites.place.address(host);
+    let (supervisor, builders) = sites.ports.split_first().context("no port for the supervisor")?;
     ensure!(builders.len() == workload.builders as usize, "a port for each builder");
     let mut text =
         format!("[run]\nduration = \"{} ms\"\nseed = 1\n{}\n", (seconds * 1e3).round(), more("run"));
-    write!(text, "[supervisor]\nlisten = \"127.0.0.1:{supervisor}\"\n")?;
+    write!(text, "[supervisor]\nlisten = \"{}:{supervisor}\"\n", at(Host::Supervisor))?;
     text.push_str("trigger = { kind = \"as-fast-as-possible\" }\n");
     if let Some(slots) = settings.slots {
         writeln!(text, "slots = {slots}")?;
     }
     write!(text, "{}\n[network]\ntransport = \"tcp\"\n{}\n", more("supervisor"), more("network"))?;
     write!(text, "[shaping]\nmode = \"credit\"\n{}\n", more("shaping"))?;
+    if sites.place == Place::Lab {
+        text.push_str("[security]\nmode = \"none\"\n");
+    }
     for id in 1..=workload.sources {
-        write!(text, "[[source]]\nid = {id}\nbind = \"127.0.0.1\"\n")?;
+        write!(text, "[[source]]\nid = {id}\nbind = \"{}\"\n", at(Host::Source(id)))?;
         write!(
             text,
             "input = {{ kind = \"generator\", size = \"{} B\" }}\n{}\n",
@@ -105,7 +143,7 @@ pub fn configuration(
         )?;
     }
     for (id, port) in (1..).zip(builders) {
-        write!(text, "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\n")?;
+        write!(text, "[[builder]]\nid = {id}\nlisten = \"{}:{port}\"\n", at(Host::Builder(id)))?;
         write!(text, "sink = {{ kind = \"null\" }}\n{}\n", more("builder"))?;
     }
     Ok(text)
@@ -131,6 +169,7 @@ pub fn report(summary: &Value, workload: Workload, usage: Usage) -> Result<Repor
         incomplete: lost as u64,
         peak_rss_bytes_max: usage.peak_rss_bytes_max,
         cpu_seconds: usage.cpu_seconds,
+        drops: None,
         max_open_events: None,
         latency_us: None,
     })

@@ -35,6 +35,9 @@ pub struct Summary {
     pub peak_rss_bytes_max: u64,
     /// Events that did not become complete, of all runs.
     pub incomplete: u64,
+    /// Packets that the lab's ports dropped, of all runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drops: Option<u64>,
 }
 
 /// One row per workload.
@@ -69,6 +72,7 @@ fn summary(program: &str, runs: &[&Report]) -> Summary {
         events_per_s_max: rates.iter().copied().fold(0.0, f64::max),
         peak_rss_bytes_max: runs.iter().map(|run| run.peak_rss_bytes_max).max().unwrap_or(0),
         incomplete: runs.iter().map(|run| run.incomplete).sum(),
+        drops: runs.iter().map(|run| run.drops).sum(),
     }
 }
 
@@ -86,7 +90,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 /// For people.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<18} {:<8} {:>12} {:>25} {:>9} {:>9} {:>10} {:>10} {:>10}\n",
+        "{:<18} {:<8} {:>12} {:>25} {:>9} {:>9} {:>10} {:>8} {:>10} {:>10}\n",
         "workload",
         "program",
         "events/s",
@@ -94,6 +98,7 @@ pub fn table(rows: &[Row]) -> String {
         "Gbit/s",
         "RSS MB",
         "incomplete",
+        "drops",
         "evb/plain",
         "evb/zeromq"
     );
@@ -106,13 +111,14 @@ pub fn table(rows: &[Row]) -> String {
             };
             let _ = writeln!(
                 text,
-                "{:<18} {:<8} {:>12.0} {range:>25} {:>9.2} {:>9.0} {:>10} {:>10} {:>10}",
+                "{:<18} {:<8} {:>12.0} {range:>25} {:>9.2} {:>9.0} {:>10} {:>8} {:>10} {:>10}",
                 format!("{sources}x{builders} {size} B"),
                 one.program,
                 one.events_per_s,
                 one.payload_bytes_per_s * 8e-9,
                 one.peak_rss_bytes_max as f64 / 1e6,
                 one.incomplete,
+                one.drops.map_or_else(|| "–".to_owned(), |drops| drops.to_string()),
                 ratio(row.evb_to_plain),
                 ratio(row.evb_to_zeromq),
             );

@@ -1,4 +1,4 @@
-use super::evbd::{Settings, configuration, report};
+use super::evbd::{Settings, Sites, configuration, report};
 use super::statistics::{median, rows, table};
 use super::*;
 use crate::children::Usage;
@@ -17,6 +17,7 @@ fn run(program: &str, size: usize, events_per_s: f64) -> Report {
         incomplete: 0,
         peak_rss_bytes_max: 1,
         cpu_seconds: 1.0,
+        drops: None,
         max_open_events: None,
         latency_us: None,
     }
@@ -52,11 +53,20 @@ fn workloads_are_read() {
     }
 }
 
+fn loopback(ports: &[u16]) -> Sites {
+    Sites { place: Place::Loopback, ports: ports.to_vec() }
+}
+
 #[test]
 fn the_configuration_names_every_role_and_setting() {
     let lines = ["shaping: budget = \"8 MB\"".to_owned(), "builder: port = \"p\"".to_owned()];
     let workload = Workload { sources: 2, builders: 2, size: 1000 };
-    let text = configuration(workload, 0.5, Settings { slots: Some(7), lines: &lines }, &[7000, 7101, 7102]);
+    let text = configuration(
+        workload,
+        0.5,
+        Settings { slots: Some(7), lines: &lines },
+        &loopback(&[7000, 7101, 7102]),
+    );
     let text = text.expect("good settings");
     for due in
         ["duration = \"500 ms\"", "slots = 7", "size = \"1000 B\"", "budget = \"8 MB\"", "127.0.0.1:7102"]
@@ -66,7 +76,65 @@ fn the_configuration_names_every_role_and_setting() {
     assert_eq!(text.matches("[[source]]").count(), 2);
     assert_eq!(text.matches("port = \"p\"").count(), 2);
     let wrong = ["shape: x = 1".to_owned()];
-    assert!(configuration(workload, 1.0, Settings { slots: Some(1), lines: &wrong }, &[1, 2, 3]).is_err());
+    assert!(
+        configuration(workload, 1.0, Settings { slots: Some(1), lines: &wrong }, &loopback(&[1, 2, 3]))
+            .is_err()
+    );
+}
+
+#[test]
+fn in_the_lab_every_role_has_the_address_of_its_host() {
+    let workload = Workload { sources: 2, builders: 2, size: 1000 };
+    let sites = Sites { place: Place::Lab, ports: vec![7000; 3] };
+    let text =
+        configuration(workload, 1.0, Settings { slots: None, lines: &[] }, &sites).expect("good settings");
+    for due in [
+        "listen = \"10.77.3.1:7000\"",
+        "bind = \"10.77.1.1\"",
+        "bind = \"10.77.1.2\"",
+        "listen = \"10.77.2.1:7000\"",
+        "listen = \"10.77.2.2:7000\"",
+        "[security]\nmode = \"none\"",
+    ] {
+        assert!(text.contains(due), "{due} in\n{text}");
+    }
+    assert!(!text.contains("127.0.0.1"), "{text}");
+}
+
+fn comparison(arguments: &str) -> Comparison {
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        comparison: Comparison,
+    }
+    let words = arguments.split(' ').map(|word| word.replace('_', " "));
+    <Command as clap::Parser>::parse_from(words).comparison
+}
+
+#[test]
+fn a_stated_port_goes_to_the_network_before_other_settings() {
+    let given = comparison("compare --link-rate 10_Gbit/s --port-buffer 128_KiB --set shaping:_budget_=_1");
+    let lines =
+        ["network: link_rate = \"10 Gbit/s\"", "network: port_buffer = \"128 KiB\"", "shaping: budget = 1"];
+    assert_eq!(given.lines(), lines);
+}
+
+#[test]
+fn evbd_is_not_run_in_the_lab_without_a_stated_port() {
+    let error = comparison("compare --netns --evbd evbd").check(&[]).expect_err("no port");
+    assert!(error.to_string().contains("--port-buffer"), "{error:#}");
+    assert!(comparison("compare --evbd evbd").check(&[]).is_ok());
+    assert!(comparison("compare --repeats 0").check(&[]).is_err());
+}
+
+#[test]
+fn drops_are_added_up_and_shown_where_there_are_ports() {
+    let workloads = [Workload { sources: 4, builders: 4, size: 1000 }];
+    let with = |drops| Report { drops, ..run("zeromq", 1000, 5.0) };
+    let both = rows(&workloads, &[with(Some(3)), with(Some(4))]);
+    assert_eq!(both[0].programs[0].drops, Some(7));
+    assert_eq!(table(&both).split_whitespace().last(), Some("7"));
+    assert_eq!(rows(&workloads, &[with(None)])[0].programs[0].drops, None);
 }
 
 #[test]
