@@ -1,24 +1,36 @@
-//! What a shaping decision costs: a departure time of one bucket, a train of a link with classes, a source's departure.
+//! What a shaping decision costs: a departure time of one bucket, a train of a link with classes, a source's departure. Also why
+//! bytes have departure times and messages have GCRA: how exactly each keeps its rate, and what each decision costs
+//! (docs/pacing.md).
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
+#![allow(unreachable_pub, reason = "a module of a program")]
 
-use core::time::Duration;
-use std::hint::black_box;
+#[path = "shaper/pacers.rs"]
+mod pacers;
+
+use core::{num::NonZeroU32, time::Duration};
+use std::{hint::black_box, net::IpAddr};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use evb_core::{
     time::Instant,
     units::{Bytes, Rate},
 };
+use evb_net::clock;
 use evb_shaper::{
     ByteMeasure, Class, ClassTree, EdtBucket, Lateness, LinkPlan, Pace,
     cost::{CELL, PacketCost},
 };
+use governor::{Quota, RateLimiter};
+
+use pacers::{Gcra, Pacer, after_pause, rate_error};
 
 const START: Instant = Instant::from_nanos(1_000_000_000);
 /// Decisions in one turn of a measurement, so that reading the clock costs nothing.
 const DECISIONS: u64 = 1000;
 const SIZES: [u64; 4] = [1538, 90, 590, 9018];
+/// For both: some trains of all sizes.
+const BURST: Bytes = Bytes::new(20_000);
 
 fn gigabits(rate: u64) -> Rate {
     Rate::from_bits_per_second(rate * 1_000_000_000)
@@ -103,5 +115,117 @@ fn tree(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, bucket, tree);
+/// Prints how far bytes and messages are from their rates, and fails where docs/pacing.md would be wrong.
+fn exactness(_: &mut Criterion) {
+    let percent = |error: Option<f64>| {
+        error.map_or_else(|| "none".to_owned(), |error| format!("{:+.6} %", error * 1e2))
+    };
+    println!("bytes, {SIZES:?} in turn: error of the rate");
+    println!("{:>14} {:>16} {:>16} {:>16}", "rate", "EdtBucket", "GCRA, 1 B", "GCRA, 64 B");
+    for rate in [1, 30, 300, 1000, 3000, 10_000, 100_000, 400_000] {
+        let rate = Rate::from_bits_per_second(rate * 1_000_000);
+        let edt = rate_error(&mut EdtBucket::new(rate, BURST), &SIZES, rate, Duration::ZERO);
+        let [bytes, cells] = [1, 64].map(|cell| {
+            let gcra = Gcra::new(rate, BURST, Bytes::new(cell));
+            gcra.map(|mut gcra| rate_error(&mut gcra, &SIZES, rate, Duration::ZERO))
+        });
+        println!(
+            "{:>14} {:>16} {:>16} {:>16}",
+            rate.to_string(),
+            percent(Some(edt)),
+            percent(bytes),
+            percent(cells)
+        );
+        assert!(edt.abs() < 1e-6, "departure times at {rate}: {edt}");
+        assert!(
+            rate < gigabits(3) || bytes.is_none_or(|error| error.abs() > 0.1),
+            "GCRA at {rate}: {bytes:?}"
+        );
+        assert!(cells.is_none_or(|error| error.abs() > 0.005), "GCRA in cells at {rate}: {cells:?}");
+    }
+    late_and_idle();
+    println!("messages: error of the rate");
+    println!("{:>14} {:>16} {:>16}", "messages/s", "GCRA", "EdtBucket");
+    for frequency in [0.1_f64, 8.0, 50_000.0, 30_000.0, 160_000.0, 1e6] {
+        // A message counts as a byte, so that the same simulation serves.
+        let message = Bytes::new(1);
+        let rate = Rate::from_bits_per_second((frequency * 8.0).round() as u64);
+        let off = |error: f64| (1.0 + error) * rate.bits_per_second() as f64 / 8.0 / frequency - 1.0;
+        let quota = Quota::with_period(Duration::from_secs_f64(1.0 / frequency)).unwrap();
+        let quota = quota.allow_burst(NonZeroU32::new(5).unwrap());
+        let gcra = off(rate_error(&mut Gcra::of(quota, message), &[1], rate, Duration::ZERO));
+        let edt = off(rate_error(&mut EdtBucket::new(rate, message * 5), &[1], rate, Duration::ZERO));
+        println!("{frequency:>14} {:>16} {:>16}", percent(Some(gcra)), percent(Some(edt)));
+        assert!(gcra.abs() <= frequency * 1e-9 + 1e-9, "GCRA at {frequency} messages/s: {gcra}");
+    }
+}
+
+/// Prints what late timers cost of a rate, and what leaves after a pause.
+fn late_and_idle() {
+    let (rate, late, largest) = (gigabits(1), Duration::from_micros(50), Bytes::new(9018));
+    println!(
+        "bytes at {rate}, every timer {late:?} late: error of the rate, and bytes at once after a pause"
+    );
+    let line = |name: &str, error: f64, burst: Bytes| {
+        println!("{name:>30} {:>13.4} % {:>8} B", error * 1e2, burst.count());
+        (error, burst)
+    };
+    let bucket = || EdtBucket::new(rate, BURST);
+    let gcra = |burst| Gcra::new(rate, burst, Bytes::new(1)).unwrap();
+    let error = rate_error(&mut bucket(), &SIZES, rate, late);
+    let (edt, first) = line("EdtBucket, burst 20 000 B", error, after_pause(&mut bucket(), &SIZES));
+    let error = rate_error(&mut gcra(BURST), &SIZES, rate, late);
+    let (_, at_once) = line("GCRA, burst 20 000 B", error, after_pause(&mut gcra(BURST), &SIZES));
+    let error = rate_error(&mut gcra(largest), &SIZES, rate, late);
+    let (slow, _) = line("GCRA, burst 9018 B", error, after_pause(&mut gcra(largest), &SIZES));
+    assert!(edt.abs() < 1e-4 && first.count() == SIZES[0], "departure times: {edt}, {first}");
+    assert!(at_once > largest, "GCRA sends {at_once} after a pause");
+    assert!(slow < -0.05, "GCRA with a small burst: {slow}");
+}
+
+/// What a train or a message costs until it may go: asked too early, each train is asked for twice.
+fn decisions(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("decision");
+    group.throughput(Throughput::Elements(DECISIONS));
+    let rate = gigabits(1);
+    group.bench_function("train/EdtBucket", |bench| {
+        let mut bucket = EdtBucket::new(black_box(rate), BURST);
+        let mut now = START;
+        bucket.wake(now);
+        bench.iter(|| trains(|size| now = pass(&mut bucket, size, now)));
+    });
+    group.bench_function("train/GCRA", |bench| {
+        let mut gcra = Gcra::new(black_box(rate), BURST, Bytes::new(1)).unwrap();
+        let mut now = START;
+        bench.iter(|| trains(|size| now = pass(&mut gcra, size, now)));
+    });
+    // As in production, which reads the clock for each message; no message has to wait.
+    let quota = Quota::per_second(NonZeroU32::MAX);
+    group.bench_function("message/GCRA", |bench| {
+        let limiter = RateLimiter::direct(black_box(quota));
+        bench.iter(|| trains(|_| assert!(limiter.check().is_ok())));
+    });
+    group.bench_function("message/GCRA of its address", |bench| {
+        let limiter = RateLimiter::keyed(black_box(quota));
+        let addresses: Vec<IpAddr> = (0..100).map(|last| IpAddr::from([10, 77, 1, last])).collect();
+        let mut next = addresses.iter().cycle();
+        bench.iter(|| trains(|_| assert!(limiter.check_key(next.next().unwrap()).is_ok())));
+    });
+    group.bench_function("message/EdtBucket", |bench| {
+        let mut bucket = EdtBucket::new(black_box(gigabits(400)), Bytes::mib(1));
+        bench.iter(|| trains(|_| assert!(bucket.try_depart(Bytes::new(1), clock::now()).is_ok())));
+    });
+    group.finish();
+}
+
+/// When the train leaves.
+fn pass(pacer: &mut impl Pacer, size: Bytes, now: Instant) -> Instant {
+    let mut now = now;
+    while let Err(at) = pacer.try_depart(size, now) {
+        now = at;
+    }
+    now
+}
+
+criterion_group!(benches, exactness, decisions, bucket, tree);
 criterion_main!(benches);
