@@ -307,8 +307,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         for (index, lane) in counters.lanes.iter_mut().enumerate() {
             self.datagram_counters(index).report(lane);
         }
-        let mean_delay = granted.grant_delay.as_micros() as u64 / granted.grants.max(1);
-        counters.grant_delay_us = vec![mean_delay, granted.grants];
+        counters.grant_delay_us = granted.last_byte.pairs();
+        counters.grant_first_byte_us = granted.first_byte.pairs();
         counters.memory_peak_bytes = self.memory_peak as u64;
         counters.clock_error_ns = u64::try_from(self.clock.error().as_nanos()).unwrap_or(u64::MAX);
         let report = Report { report: Some(report::Report::Builder(counters)) };

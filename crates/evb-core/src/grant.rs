@@ -1,8 +1,8 @@
 //! [`GrantPolicy`]: when a builder lets which source send how much. Core says what a policy is; evb-shaper has them.
 
-use core::{ops::Range, time::Duration};
+use core::ops::Range;
 
-use crate::{id::EventId, time::Instant, units::Bytes, wire::datagram::Request};
+use crate::{id::EventId, lane::Times, time::Instant, units::Bytes, wire::datagram::Request};
 
 /// What a policy sees of a lane: the cumulative counters (lane offsets in bytes) and the event that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +58,15 @@ pub enum Fate {
     Lost,
 }
 
-/// How long a grant took until its last byte was there, and other facts that a policy counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What a policy counts, and how long its grants took.
+#[derive(Clone, Debug, Default)]
 pub struct GrantCounters {
     /// Grants given.
     pub grants: u64,
-    /// Σ of the times from grant to last byte.
-    pub grant_delay: Duration,
+    /// From a grant to its first byte, of grants whose bytes arrived.
+    pub first_byte: Times,
+    /// From a grant to its last byte.
+    pub last_byte: Times,
     /// Most bytes that were outstanding at once, in buffer bytes.
     pub outstanding_peak: Bytes,
     /// How often each lane stalled with a grant outstanding.

@@ -33,6 +33,7 @@ pub use incoming::{Arrival, IncomingFragment, IncomingLane};
 pub use outgoing::{MAX_RESENDS, OutgoingLane, Taken};
 pub use outgoing_datagrams::Sealing;
 pub use recovery::RecoveryCounters;
+pub use times::Times;
 
 pub use crate::wire::datagram::Request;
 pub use round_trip::RoundTrip;

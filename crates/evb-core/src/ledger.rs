@@ -6,7 +6,7 @@ mod tests;
 
 use serde::Serialize;
 
-use crate::wire::control::{RefusalReport, SourceReport};
+use crate::wire::control::{BuilderReport, RefusalReport, SourceReport};
 
 pub use percentiles::{Latency, Percentiles, Spread};
 
@@ -273,12 +273,35 @@ pub struct BuilderSummary {
     pub memory_peak_bytes: u64,
     /// Trigger to last fragment.
     pub build_latency_us: Latency,
-    /// Grant to first data.
+    /// Grant to last byte.
     pub grant_delay_us: Latency,
+    /// The same by stage.
+    pub grant_path_us: GrantPath,
     /// Bound on the error of its latencies where clocks differ, µs.
     pub clock_error_us: f64,
     /// Completions of events that it did not have.
     pub protocol_faults: u64,
+}
+
+/// How long a builder's grants took, µs: what its port drains meanwhile must fit into the budget (C·R ≤ L).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct GrantPath {
+    /// From the grant to its first byte: both hosts' wake-ups, the network, and what was ahead in the port.
+    pub first_byte: Latency,
+    /// From the grant to its last byte, when the next one may take its place.
+    pub last_byte: Latency,
+}
+
+impl GrantPath {
+    /// By a builder's final report.
+    pub fn of(report: &BuilderReport) -> Self {
+        let latency = |pairs: &[u64]| {
+            let mut times = Percentiles::default();
+            times.add(pairs, 0);
+            times.latency()
+        };
+        Self { first_byte: latency(&report.grant_first_byte_us), last_byte: latency(&report.grant_delay_us) }
+    }
 }
 
 /// By which clock latencies were measured.

@@ -79,6 +79,8 @@ struct Charge {
     left: u64,
     cost: Bytes,
     given: Instant,
+    /// Whether its first byte is here.
+    has_begun: bool,
 }
 
 impl Charges {
@@ -110,7 +112,15 @@ impl Charges {
             charges.last_byte = now;
         }
         let Grant { start, end, request, .. } = grant;
-        charges.grants.push_back(Charge { start, end, request, left: end - start, cost, given: now });
+        charges.grants.push_back(Charge {
+            start,
+            end,
+            request,
+            left: end - start,
+            cost,
+            given: now,
+            has_begun: false,
+        });
         charges.outstanding += cost;
         self.outstanding += cost;
         self.counters.grants += 1;
@@ -134,12 +144,18 @@ impl Charges {
         let charges = &mut self.lanes[lane];
         charges.last_byte = now;
         charges.stalled = false;
+        for charge in charges.grants.iter_mut().take_while(|charge| charge.start < received) {
+            if !charge.has_begun && charge.request == 0 {
+                charge.has_begun = true;
+                self.counters.first_byte.record(now.since(charge.given));
+            }
+        }
         // Repetitions end by `handle_accounted` alone.
         let is_here = |charge: &mut Charge| charge.request == 0 && charge.end <= received;
         while let Some(charge) = charges.grants.pop_front_if(is_here) {
             charges.outstanding -= charge.cost;
             self.outstanding -= charge.cost;
-            self.counters.grant_delay += now.since(charge.given);
+            self.counters.last_byte.record(now.since(charge.given));
         }
     }
 
@@ -177,7 +193,7 @@ impl Charges {
             charges.outstanding -= charge.cost;
             self.outstanding -= charge.cost;
             if fate == Fate::Arrived {
-                self.counters.grant_delay += now.since(charge.given);
+                self.counters.last_byte.record(now.since(charge.given));
             }
             charges.grants.remove(index);
         }

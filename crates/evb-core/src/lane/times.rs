@@ -9,7 +9,7 @@ const LIMIT: u64 = 3_600_000_000;
 
 /// Durations, to a hundredth of each, in µs.
 #[derive(Clone, Debug)]
-pub(crate) struct Times {
+pub struct Times {
     /// `None`: nothing was recorded.
     histogram: Option<Histogram<u32>>,
     max: u64,
@@ -17,19 +17,19 @@ pub(crate) struct Times {
 
 impl Times {
     /// None yet.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { histogram: None, max: 0 }
     }
 
     /// Another one.
-    pub(crate) fn record(&mut self, took: Duration) {
+    pub fn record(&mut self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(LIMIT).min(LIMIT);
         self.max = self.max.max(micros);
         self.histogram().saturating_record(micros);
     }
 
     /// Those of another account too.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.max = self.max.max(other.max);
         for bin in other.histogram.iter().flat_map(Histogram::iter_recorded) {
             let count = bin.count_at_value();
@@ -39,13 +39,13 @@ impl Times {
     }
 
     /// As reports have it: pairs of a value in µs and how often there was one.
-    pub(crate) fn pairs(&self) -> Vec<u64> {
+    pub fn pairs(&self) -> Vec<u64> {
         let bins = self.histogram.iter().flat_map(Histogram::iter_recorded);
         bins.flat_map(|bin| [bin.value_iterated_to(), bin.count_at_value().into()]).collect()
     }
 
     /// The largest, in µs.
-    pub(crate) fn max(&self) -> u64 {
+    pub fn max(&self) -> u64 {
         self.max
     }
 

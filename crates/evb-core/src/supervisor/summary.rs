@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     ledger::{
-        BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, NetworkCounts, PacingSummary, Percentiles,
-        Rates, RefusalCounts, RunReport, SourceSummary, fraction,
+        BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, NetworkCounts, PacingSummary,
+        Percentiles, Rates, RefusalCounts, RunReport, SourceSummary, fraction,
     },
     time::Instant,
     wire::control::{BuilderReport, DatagramReport, LaneReport},
@@ -235,11 +235,11 @@ fn was_down(source: &SourceSummary) -> String {
 fn builder_summary(seat: &BuilderSeat, busy: Duration, triggering: Duration) -> BuilderSummary {
     let own = seat.report.as_ref();
     let tally = seat.total();
-    let (mut latency, mut grant_delay) = (Percentiles::default(), Percentiles::default());
+    let mut latency = Percentiles::default();
     if let Some(report) = own {
         latency.add(&report.latency_us, report.latency_max_us);
-        grant_delay.add(&report.grant_delay_us, 0);
     }
+    let grant_path = own.map(GrantPath::of).unwrap_or_default();
     // Who leaves no report has written what the ledger has of it.
     let accepted = seat.tally.complete + seat.tally.incomplete;
     let written = own.map_or(accepted, |report| report.written);
@@ -257,7 +257,8 @@ fn builder_summary(seat: &BuilderSeat, busy: Duration, triggering: Duration) -> 
         busy_fraction: fraction(busy.as_secs_f64(), triggering.as_secs_f64()),
         memory_peak_bytes: own.map_or(0, |report| report.memory_peak_bytes),
         build_latency_us: latency.latency(),
-        grant_delay_us: grant_delay.latency(),
+        grant_delay_us: grant_path.last_byte,
+        grant_path_us: grant_path,
         clock_error_us: own.map_or(0.0, |report| report.clock_error_ns as f64 / 1e3),
         protocol_faults: tally.faults,
     }

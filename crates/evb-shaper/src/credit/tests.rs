@@ -278,6 +278,20 @@ fn two_chunks_of_tiny_fragments_fit_as_well() {
     assert!(port.credit.outstanding() > port_budget() * 9 / 10, "{}", port.credit.outstanding());
 }
 
+#[test]
+fn how_long_grants_take_is_counted_to_their_first_and_last_byte() {
+    let mut port = Port::new(1, 100_000, 1000, None);
+    port.announce(0, 1, 1000);
+    assert_eq!(port.grants(at(0)), [(0, 1000)]);
+    port.receive(0, 10, at(1));
+    port.receive(0, 500, at(2));
+    port.receive(0, 1000, at(4));
+    let counters = port.credit.counters();
+    let counted = |times: &evb_core::lane::Times| (times.pairs()[1], times.max());
+    assert_eq!(counted(&counters.first_byte), (1, 1000), "once, after a millisecond");
+    assert_eq!(counted(&counters.last_byte), (1, 4000));
+}
+
 fn port_budget() -> Bytes {
     Bytes::kib(128) * 9 / 10
 }

@@ -3,7 +3,7 @@
 use evb::role::RunOutcome;
 use evb_core::{
     id::Peer,
-    ledger::{BuilderSummary, PacingSummary, Percentiles, RunReport, SourceSummary},
+    ledger::{BuilderSummary, GrantPath, PacingSummary, Percentiles, RunReport, SourceSummary},
     wire::control::{BuilderReport, SourceReport, report},
 };
 
@@ -72,9 +72,9 @@ fn source(id: u16, own: &SourceReport) -> SourceSummary {
 }
 
 fn builder(id: u16, own: &BuilderReport) -> BuilderSummary {
-    let (mut latency, mut grant_delay) = (Percentiles::default(), Percentiles::default());
+    let mut latency = Percentiles::default();
     latency.add(&own.latency_us, own.latency_max_us);
-    grant_delay.add(&own.grant_delay_us, 0);
+    let grant_path = GrantPath::of(own);
     BuilderSummary {
         id,
         reported: true,
@@ -87,7 +87,8 @@ fn builder(id: u16, own: &BuilderReport) -> BuilderSummary {
         payload_bytes: own.payload_bytes,
         memory_peak_bytes: own.memory_peak_bytes,
         build_latency_us: latency.latency(),
-        grant_delay_us: grant_delay.latency(),
+        grant_delay_us: grant_path.last_byte,
+        grant_path_us: grant_path,
         clock_error_us: own.clock_error_ns as f64 / 1e3,
         ..BuilderSummary::default()
     }
