@@ -22,6 +22,7 @@
 //! ```
 
 mod world;
+mod hosts;
 mod link;
 mod switch;
 mod transport;
@@ -34,6 +35,7 @@ mod report;
 mod host;
 mod run;
 
+pub use hosts::{Delays, HostModel, ProcessorTime, Program};
 pub use network::{DatagramFates, NetworkModel};
 pub use report::{DatagramSummary, SimReport};
 pub use run::SimError;

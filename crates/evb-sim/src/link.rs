@@ -11,24 +11,33 @@ use evb_shaper::cost::LINE_OVERHEAD;
 /// Shorter frames are padded: 64 bytes (IEEE 802.3 §4A.2.3.2.4) without the check sequence, which [`LINE_OVERHEAD`] has.
 const MINIMAL_FRAME: u64 = 60;
 
-/// A first-in, first-out interface at line rate; what it sends arrives one latency after its last bit has left.
+/// A first-in, first-out interface; what it sends arrives one latency after its last bit has left. It sends at line rate, or
+/// what is in its bucket at once: a token bucket that the line rate fills, as a lab without wires has.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     rate: Rate,
     latency: Duration,
+    /// How long the line takes for a full bucket.
+    bucket: Duration,
     free_at: Instant,
 }
 
 impl Link {
     /// An idle link.
     pub(crate) fn new(rate: Rate, latency: Duration) -> Self {
-        Self { rate, latency, free_at: Instant::ZERO }
+        Self { rate, latency, bucket: Duration::ZERO, free_at: Instant::ZERO }
+    }
+
+    /// The same with a bucket of so many line bytes.
+    pub(crate) fn with_bucket(self, bucket: Bytes) -> Self {
+        Self { bucket: bucket / self.rate, ..self }
     }
 
     /// Queues an L2 frame: when its last bit leaves, and when it arrives.
     pub(crate) fn send(&mut self, frame: Bytes, now: Instant) -> (Instant, Instant) {
         let line = Bytes::new(frame.count().max(MINIMAL_FRAME) + LINE_OVERHEAD);
         self.free_at = self.free_at.max(now) + line / self.rate;
-        (self.free_at, self.free_at + self.latency)
+        let left = now.max(self.free_at.shifted(-(self.bucket.as_nanos() as i64)));
+        (left, left + self.latency)
     }
 }

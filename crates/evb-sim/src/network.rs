@@ -1,6 +1,7 @@
 //! [`Network`]: hosts around one switch, streams and datagrams between them, and when a host is to run.
 
 mod datagrams;
+mod programs;
 
 use core::time::Duration;
 
@@ -12,6 +13,7 @@ use evb_core::{
 };
 
 use crate::{
+    hosts::{HostModel, Program},
     link::Link,
     switch::Switch,
     transport::{Endpoint, TcpSegment},
@@ -21,6 +23,7 @@ use crate::{
 pub use datagrams::DatagramFates;
 use datagrams::Datagrams;
 pub(crate) use datagrams::SocketIndex;
+use programs::Programs;
 
 /// A host's place at the switch: its port.
 pub(crate) type HostIndex = usize;
@@ -47,6 +50,9 @@ pub struct NetworkModel {
     pub latency: Duration,
     /// What each output port of the switch can queue, in L2 bytes.
     pub port_buffer: Bytes,
+    /// How many of them an idle port, or an idle host's interface, sends at once. A wire has no such bucket; the token buckets
+    /// of a lab have.
+    pub bucket: Bytes,
     /// The longest IP datagram.
     pub mtu: u32,
     /// Probability that the switch loses a frame.
@@ -61,20 +67,19 @@ pub struct NetworkModel {
     pub reordering_delay: Duration,
     /// Probability that a bit of a datagram is wrong when it arrives, as if UDP had no checksum.
     pub corruption: f64,
-    /// From data or a timer to the program that runs because of it, at least.
-    pub host_delay: Duration,
-    /// … and up to so much more, uniformly.
-    pub host_jitter: Duration,
+    /// How long hosts take to run their programs.
+    pub hosts: HostModel,
 }
 
 impl Default for NetworkModel {
-    /// Gigabit Ethernet, a shallow port, programs that wait on `epoll` and timerfd.
+    /// Gigabit Ethernet, a shallow port, the usual hosts.
     fn default() -> Self {
         Self {
             link_rate: Rate::from_bits_per_second(1_000_000_000),
             host_rate: Rate::from_bits_per_second(1_000_000_000),
             latency: Duration::from_micros(2),
             port_buffer: Bytes::kib(128),
+            bucket: Bytes::ZERO,
             mtu: 1500,
             loss: 0.0,
             spare_supervisor: false,
@@ -82,8 +87,7 @@ impl Default for NetworkModel {
             reordering: 0.0,
             reordering_delay: Duration::ZERO,
             corruption: 0.0,
-            host_delay: Duration::from_micros(15),
-            host_jitter: Duration::from_micros(15),
+            hosts: HostModel::default(),
         }
     }
 }
@@ -100,8 +104,10 @@ enum Happening {
     DatagramAtHost(SocketIndex, Payload),
     /// That end's retransmission timer may be due.
     Timer(EndIndex),
-    /// That host's program runs.
+    /// That host's program wakes up.
     Wake(HostIndex),
+    /// That host's program has run for so long, and leaves its core.
+    Done(HostIndex, Duration),
 }
 
 /// All hosts' interfaces and kernels.
@@ -114,34 +120,39 @@ pub(crate) struct Network {
     switch: Switch,
     ends: Vec<End>,
     datagrams: Datagrams,
-    wakes: Vec<Option<Instant>>,
+    programs: Programs,
     model: NetworkModel,
-    rng: Rng,
 }
 
 #[derive(Debug)]
 struct End {
     host: HostIndex,
     endpoint: Endpoint,
+    /// Bytes that its program has not read yet.
+    unread: usize,
+    /// Stream offset up to which its program has written.
+    written: u64,
     /// The earliest scheduled look at the timer.
     timer: Option<Instant>,
 }
 
 impl Network {
-    /// `hosts` hosts and no streams yet.
-    pub(crate) fn new(model: NetworkModel, hosts: usize, seed: u64) -> Self {
+    /// One host for each program, and no streams yet.
+    pub(crate) fn new(model: NetworkModel, programs: Vec<Program>, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let (rate, latency, limit) = (model.link_rate, model.latency, model.port_buffer);
+        let hosts = programs.len();
+        let link = |rate| Link::new(rate, model.latency).with_bucket(model.bucket);
+        let queue = model.port_buffer - model.bucket;
+        let switch = Switch::new(hosts, &link(model.link_rate), queue, model.loss, rng.next_u64());
         Self {
             world: World::new(),
-            uplinks: vec![Link::new(model.host_rate, latency); hosts],
+            uplinks: vec![link(model.host_rate); hosts],
             sent: vec![Bytes::ZERO; hosts],
-            switch: Switch::new(hosts, rate, latency, limit, model.loss, rng.next_u64()),
+            switch,
             ends: Vec::new(),
             datagrams: Datagrams::new(&model, seed),
-            wakes: vec![None; hosts],
+            programs: Programs::new(programs, model.hosts.cores, rng),
             model,
-            rng,
         }
     }
 
@@ -149,7 +160,8 @@ impl Network {
     pub(crate) fn connect(&mut self, from: HostIndex, to: HostIndex) -> (EndIndex, EndIndex) {
         let end = self.ends.len();
         for host in [from, to] {
-            self.ends.push(End { host, endpoint: Endpoint::new(self.model.mtu), timer: None });
+            let endpoint = Endpoint::new(self.model.mtu);
+            self.ends.push(End { host, endpoint, unread: 0, written: 0, timer: None });
         }
         (end, peer_of(end))
     }
@@ -196,7 +208,11 @@ impl Network {
 
     /// What the host has to read from that end.
     pub(crate) fn incoming(&mut self, end: EndIndex) -> &mut BytesMut {
-        self.ends[end].endpoint.incoming()
+        let End { endpoint, unread, .. } = &mut self.ends[end];
+        if *unread > 0 {
+            self.programs.spend(1, Bytes::new(core::mem::take(unread) as u64));
+        }
+        endpoint.incoming()
     }
 
     /// Where the host appends what it writes to that end; [`Self::flush`] sends it.
@@ -206,7 +222,10 @@ impl Network {
 
     /// One `writev` is over.
     pub(crate) fn flush(&mut self, end: EndIndex) {
-        self.transmit(end);
+        let End { endpoint, written, .. } = &mut self.ends[end];
+        let news = endpoint.queued_up_to() - core::mem::replace(written, endpoint.queued_up_to());
+        let spent = self.programs.spend(u32::from(news > 0), Bytes::new(news));
+        self.transmit(end, self.now() + spent);
     }
 
     /// The host sends a datagram.
@@ -216,13 +235,16 @@ impl Network {
         if datagrams::has_body(&datagram) {
             self.sent[host] += frame;
         }
-        let (_, arrives) = self.uplinks[host].send(frame, self.world.now());
+        let spent = self.programs.spend_on_datagram(socket, frame);
+        let (_, arrives) = self.uplinks[host].send(frame, self.world.now() + spent);
         self.world.schedule(arrives, Happening::DatagramAtSwitch(peer_of(socket), datagram));
     }
 
     /// The next datagram that the host has to read.
     pub(crate) fn receive(&mut self, socket: SocketIndex) -> Option<Payload> {
-        self.datagrams.receive(socket)
+        let datagram = self.datagrams.receive(socket)?;
+        self.programs.spend_on_datagram(socket, datagrams::frame(&datagram));
+        Some(datagram)
     }
 
     /// What became of all datagrams.
@@ -237,16 +259,37 @@ impl Network {
 
     /// The host's program is to run at `at`, or some delay later: hosts are not exact.
     pub(crate) fn wake_at(&mut self, host: HostIndex, at: Instant) {
-        let at = at.max(self.now()) + self.delay();
-        if self.wakes[host].is_none_or(|wake| at < wake) {
-            self.wakes[host] = Some(at);
+        let wakes_up = self.programs.wake_at(host, at, self.now());
+        self.schedule_wake(host, wakes_up);
+    }
+
+    fn schedule_wake(&mut self, host: HostIndex, at: Option<Instant>) {
+        if let Some(at) = at {
             self.world.schedule(at, Happening::Wake(host));
         }
     }
 
+    /// The run that [`Self::advance`] gave out is over; its program keeps its core for as long as it takes.
+    fn finish(&mut self) {
+        match self.programs.finish() {
+            Some((host, Duration::ZERO)) => self.handle_done(host, Duration::ZERO),
+            Some((host, took)) => self.world.schedule(self.now() + took, Happening::Done(host, took)),
+            None => {}
+        }
+    }
+
+    fn handle_done(&mut self, host: HostIndex, took: Duration) {
+        let wakes_up = self.programs.handle_done(host, took, self.now());
+        self.schedule_wake(host, wakes_up);
+    }
+
     /// Moves time on until a host's program runs; `None` when nothing will ever happen again.
     pub(crate) fn advance(&mut self) -> Option<HostIndex> {
+        self.finish();
         loop {
+            if let Some(host) = self.programs.start() {
+                return Some(host);
+            }
             match self.world.advance()? {
                 Happening::AtSwitch(to, segment) => {
                     let (port, now) = (self.ends[to].host, self.now());
@@ -262,10 +305,12 @@ impl Network {
                 }
                 Happening::AtHost(end, segment) => {
                     let now = self.now();
-                    let news = self.ends[end].endpoint.handle_segment(&segment, now);
-                    self.transmit(end);
-                    if news {
-                        self.wake_at(self.ends[end].host, now);
+                    let End { host, endpoint, unread, .. } = &mut self.ends[end];
+                    let (host, news) = (*host, endpoint.handle_segment(&segment, now));
+                    *unread += news;
+                    self.transmit(end, now);
+                    if news > 0 {
+                        self.wake_at(host, now);
                     }
                 }
                 Happening::DatagramAtSwitch(to, datagram) => self.forward(to, &datagram),
@@ -278,14 +323,10 @@ impl Network {
                     let now = self.now();
                     self.ends[end].timer = None;
                     self.ends[end].endpoint.handle_timeout(now);
-                    self.transmit(end);
+                    self.transmit(end, now);
                 }
-                Happening::Wake(host) => {
-                    if self.wakes[host] == Some(self.now()) {
-                        self.wakes[host] = None;
-                        return Some(host);
-                    }
-                }
+                Happening::Wake(host) => self.programs.handle_wake(host, self.now()),
+                Happening::Done(host, took) => self.handle_done(host, took),
             }
         }
     }
@@ -305,11 +346,12 @@ impl Network {
         }
     }
 
-    fn transmit(&mut self, end: EndIndex) {
+    /// What the end may send goes to its host's interface at `leaves`.
+    fn transmit(&mut self, end: EndIndex, leaves: Instant) {
         let now = self.now();
-        let End { host, endpoint, timer } = &mut self.ends[end];
+        let End { host, endpoint, timer, .. } = &mut self.ends[end];
         while let Some(segment) = endpoint.poll(now) {
-            let (_, arrives) = self.uplinks[*host].send(segment.frame(), now);
+            let (_, arrives) = self.uplinks[*host].send(segment.frame(), leaves);
             if !segment.payload.is_empty() {
                 self.sent[*host] += segment.frame();
             }
@@ -322,11 +364,6 @@ impl Network {
             *timer = Some(due);
             self.world.schedule(due, Happening::Timer(end));
         }
-    }
-
-    fn delay(&mut self) -> Duration {
-        let jitter = u64::try_from(self.model.host_jitter.as_nanos()).unwrap_or(u64::MAX);
-        self.model.host_delay + Duration::from_nanos(self.rng.below(jitter.saturating_add(1)))
     }
 }
 

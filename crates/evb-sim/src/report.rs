@@ -76,6 +76,8 @@ pub struct SimReport {
     pub datagrams: DatagramSummary,
     /// The most buffer bytes that were permitted and not received at one builder.
     pub outstanding_peak: Bytes,
+    /// From a grant to its last byte, as the builders' policies count it: the mean.
+    pub grant_delay: Duration,
     /// The most payload memory that one builder took.
     pub memory_peak: Bytes,
     /// … and the bound that it promises.
@@ -152,6 +154,7 @@ impl fmt::Display for SimReport {
             ("sent again", format!("{} ({} timeouts)", self.retransmits, self.timeouts)),
             ("datagrams", self.datagrams.to_string()),
             ("outstanding at most", self.outstanding_peak.to_string()),
+            ("grant to last byte", ms(self.grant_delay)),
             ("builder memory at most", format!("{} of {}", self.memory_peak, self.memory_bound)),
             ("virtual time", format!("{:.6} s", self.duration.as_secs_f64())),
         ];

@@ -21,6 +21,7 @@ use evb_shaper::{PacedSource, Pacing, ShapedBuilder, Shaping, sums::windows_buff
 
 use crate::{
     host::{BuilderHost, LaneEnd, SourceHost, SupervisorHost, hello},
+    hosts::HostModel,
     ledger::Ledger,
     network::{HostIndex, Network, SUPERVISOR},
     report::SimReport,
@@ -113,7 +114,10 @@ impl<'a> Simulation<'a> {
         let plan = scenario.plan();
         let (sources, builders) = (plan.sources.clone(), plan.builders.clone());
         let hosts = 1 + sources.len() + builders.len();
-        let mut network = Network::new(scenario.network.clone(), hosts, scenario.seed);
+        let HostModel { source, builder, .. } = &scenario.network.hosts;
+        let mut programs = vec![source.clone(); hosts];
+        programs[1 + sources.len()..].fill(builder.clone());
+        let mut network = Network::new(scenario.network.clone(), programs, scenario.seed);
         let mut supervisor = SupervisorCore::new(plan.clone(), scenario.seed, Instant::ZERO)?;
         let workload = Workload::new(scenario.readout, scenario.seed);
         let peers =

@@ -143,7 +143,14 @@ impl Scenario {
 
     /// A round trip through the idle network, of the smallest packets and the fastest programs: what a handshake measures.
     pub fn round_trip(&self) -> Duration {
-        (self.network.latency * 2 + self.network.host_delay) * 2
+        let NetworkModel { latency, hosts, .. } = &self.network;
+        *latency * 4 + hosts.source.wake_up.least() + hosts.builder.wake_up.least()
+    }
+
+    /// From a grant to its first data through the idle network, in the mean: R, where a port of rate C needs a buffer of C·R to
+    /// be full.
+    pub fn grant_path(&self) -> Duration {
+        self.network.latency * 4 + self.network.hosts.grant_path()
     }
 
     pub(crate) fn plan(&self) -> RunPlan {

@@ -1,13 +1,8 @@
 //! [`Switch`]: output queues of limited size, and chance.
 
-use core::time::Duration;
 use std::collections::VecDeque;
 
-use evb_core::{
-    rng::Rng,
-    time::Instant,
-    units::{Bytes, Rate},
-};
+use evb_core::{rng::Rng, time::Instant, units::Bytes};
 
 use crate::link::Link;
 
@@ -34,15 +29,8 @@ pub(crate) struct OutputPort {
 
 impl Switch {
     /// A switch with `ports` equal ports that loses each frame with probability `loss`.
-    pub(crate) fn new(
-        ports: usize,
-        rate: Rate,
-        latency: Duration,
-        limit: Bytes,
-        loss: f64,
-        seed: u64,
-    ) -> Self {
-        let port = || OutputPort::new(Link::new(rate, latency), limit);
+    pub(crate) fn new(ports: usize, link: &Link, limit: Bytes, loss: f64, seed: u64) -> Self {
+        let port = || OutputPort::new(link.clone(), limit);
         Self { ports: (0..ports).map(|_| port()).collect(), loss, rng: Rng::new(seed), lost: 0 }
     }
 

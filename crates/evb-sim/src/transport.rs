@@ -80,8 +80,13 @@ impl Endpoint {
         self.receiver.ready()
     }
 
-    /// A segment arrived. Returns whether there are new bytes to read.
-    pub(crate) fn handle_segment(&mut self, segment: &TcpSegment, now: Instant) -> bool {
+    /// Stream offset behind the last byte that was appended.
+    pub(crate) fn queued_up_to(&self) -> u64 {
+        self.sender.queued_up_to()
+    }
+
+    /// A segment arrived. Returns how many new bytes there are to read.
+    pub(crate) fn handle_segment(&mut self, segment: &TcpSegment, now: Instant) -> usize {
         self.sender.handle_acknowledgement(segment, now);
         self.receiver.handle_data(segment, now)
     }

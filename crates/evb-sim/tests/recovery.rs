@@ -46,8 +46,8 @@ const HEADER: &str = "      loss  goodput Mbit/s    p50 ms    p99 ms    max ms  
 
 /// A round trip through the idle network, with a full packet and a program that takes its time.
 fn round_trip() -> Duration {
-    let NetworkModel { host_delay, host_jitter, latency, link_rate, .. } = NetworkModel::default();
-    (latency * 2 + Bytes::new(1538) / link_rate * 2 + host_delay + host_jitter) * 2
+    let NetworkModel { hosts, latency, link_rate, .. } = NetworkModel::default();
+    (latency * 2 + Bytes::new(1538) / link_rate * 2 + hosts.source.wake_up.most()) * 2
 }
 
 /// Goodput under 0.1, 1 and 5 % of loss, of what there is without.

@@ -13,7 +13,9 @@ use evb_core::{
     units::{Bytes, Frequency, Rate},
 };
 use evb_shaper::{ByteMeasure, LinkPlan, Pace, Shaping};
-use evb_sim::{FragmentSize, NetworkModel, Readout, Scenario, SimReport, Transport};
+use evb_sim::{
+    Delays, FragmentSize, HostModel, NetworkModel, ProcessorTime, Readout, Scenario, SimReport, Transport,
+};
 
 /// What a run may hold of one kind, at random.
 struct Dice(Rng);
@@ -80,6 +82,11 @@ fn trigger(dice: &mut Dice) -> TriggerKind {
     }
 }
 
+fn delays(dice: &mut Dice) -> Delays {
+    let (least, jitter) = (dice.micros(0, 50), dice.micros(0, 100));
+    Delays::uniform(least, least + jitter)
+}
+
 fn scenario(seed: u64, transport: Transport) -> Scenario {
     let mut dice = Dice(Rng::new(seed));
     let gigabit = 1_000_000_000;
@@ -91,8 +98,7 @@ fn scenario(seed: u64, transport: Transport) -> Scenario {
         port_buffer: Bytes::kib(dice.pick(&[64, 100, 128, 256])),
         mtu: dice.pick(&[1500, 1500, 9000]),
         loss: dice.pick(&[0.0, 0.0, 0.001, 0.01]) * dice.0.uniform(),
-        host_delay: dice.micros(0, 50),
-        host_jitter: dice.micros(0, 100),
+        hosts: HostModel::alike(delays(&mut dice), ProcessorTime::default()),
         ..NetworkModel::default()
     };
     let (sources, builders) = (dice.between(1, 12) as u16, dice.between(1, 4) as u16);

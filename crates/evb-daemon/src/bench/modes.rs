@@ -81,7 +81,8 @@ fn measure(arguments: &ModesArguments) -> Result<ModeTable, BenchError> {
         }
     }
     bar.finish_and_clear();
-    let NetworkModel { host_delay, host_jitter, latency, .. } = NetworkModel::default();
+    let NetworkModel { hosts, latency, .. } = NetworkModel::default();
+    let wake_up = &hosts.source.wake_up;
     let setting = format!(
         "{} builder(s), {} fragments, {} links, port buffer {}, {} slots, {} events a run, seed {}; programs run {:?} to {:?} after \
          their data, links take {latency:?}",
@@ -92,8 +93,8 @@ fn measure(arguments: &ModesArguments) -> Result<ModeTable, BenchError> {
         arguments.slots,
         arguments.events,
         arguments.seed,
-        host_delay,
-        host_delay + host_jitter,
+        wake_up.least(),
+        wake_up.most(),
     );
     Ok(ModeTable { world: "simulated switch".to_owned(), setting, load: arguments.load, points })
 }

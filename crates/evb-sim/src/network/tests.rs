@@ -2,9 +2,14 @@ use evb_core::{rng::Rng, time::Instant};
 
 use super::{Network, NetworkModel};
 
+pub(super) fn two_hosts(model: NetworkModel, seed: u64) -> Network {
+    let programs = vec![model.hosts.source.clone(); 2];
+    Network::new(model, programs, seed)
+}
+
 /// Bytes from host 0 to host 1; when the last one was there, and segments sent again.
 fn transfer(loss: f64, bytes: &[u8], seed: u64) -> (Instant, u64) {
-    let mut network = Network::new(NetworkModel { loss, ..NetworkModel::default() }, 2, seed);
+    let mut network = two_hosts(NetworkModel { loss, ..NetworkModel::default() }, seed);
     let (from, to) = network.connect(0, 1);
     network.outgoing(from).extend_from_slice(bytes);
     network.flush(from);

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use evb_core::{
+    grant::GrantPolicy as _,
     lane::RecoveryCounters,
     ledger::RunReport,
     time::Instant,
@@ -60,6 +61,7 @@ impl Simulation<'_> {
                 .map(BuilderHost::outstanding_peak)
                 .max()
                 .unwrap_or_default(),
+            grant_delay: self.grant_delay(),
             memory_peak: run
                 .builders
                 .iter()
@@ -71,6 +73,17 @@ impl Simulation<'_> {
             happenings: self.network.happenings(),
             run,
         })
+    }
+
+    /// From a grant to its last byte, the mean over all builders.
+    fn grant_delay(&mut self) -> Duration {
+        let (mut grants, mut sum) = (0, Duration::ZERO);
+        for builder in &mut self.builders {
+            let counters = builder.core().policy().counters();
+            grants += counters.grants;
+            sum += counters.grant_delay;
+        }
+        sum.checked_div(u32::try_from(grants).unwrap_or(u32::MAX)).unwrap_or_default()
     }
 
     /// What became of the lanes' datagrams.

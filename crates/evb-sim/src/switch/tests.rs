@@ -6,13 +6,14 @@ use evb_core::{
 };
 
 use super::Switch;
+use crate::link::Link;
 
 const GIGABIT: Rate = Rate::from_bits_per_second(1_000_000_000);
 const FULL: Bytes = Bytes::new(1514);
 
 #[test]
 fn a_port_drops_what_does_not_fit_and_drains_at_line_rate() {
-    let mut switch = Switch::new(1, GIGABIT, Duration::ZERO, Bytes::new(3 * 1514 + 100), 0.0, 1);
+    let mut switch = Switch::new(1, &Link::new(GIGABIT, Duration::ZERO), Bytes::new(3 * 1514 + 100), 0.0, 1);
     let at = Instant::from_nanos;
     let arrivals: Vec<_> = (0..4).map(|_| switch.forward(0, FULL, at(0))).collect();
     // 1538 bytes on the line are 12.304 µs.
@@ -25,9 +26,20 @@ fn a_port_drops_what_does_not_fit_and_drains_at_line_rate() {
 
 #[test]
 fn loss_is_as_frequent_as_asked() {
-    let mut switch = Switch::new(1, GIGABIT, Duration::ZERO, Bytes::MAX, 0.01, 7);
+    let mut switch = Switch::new(1, &Link::new(GIGABIT, Duration::ZERO), Bytes::MAX, 0.01, 7);
     let lost = (0..100_000).filter(|_| switch.forward(0, FULL, Instant::ZERO).is_none()).count();
     // Binomial: 1000 ± 31.5; five sigma.
     assert!((843..1158).contains(&lost), "{lost} of 100000");
     assert_eq!(switch.lost(), lost as u64);
+}
+
+/// An idle port with a bucket sends at once what fills it, then goes on at line rate.
+#[test]
+fn a_bucket_is_sent_at_once() {
+    let link = Link::new(GIGABIT, Duration::ZERO).with_bucket(Bytes::new(2 * 1538));
+    let mut switch = Switch::new(1, &link, Bytes::MAX, 0.0, 1);
+    let now = Instant::ZERO + Duration::from_millis(1);
+    let frame = Bytes::new(1538) / GIGABIT;
+    let left: Vec<_> = (0..5).map(|_| switch.enqueue(0, FULL, now).unwrap().since(now)).collect();
+    assert_eq!(left, [Duration::ZERO, Duration::ZERO, frame, frame * 2, frame * 3]);
 }

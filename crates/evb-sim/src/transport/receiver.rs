@@ -37,9 +37,9 @@ impl Receiver {
         (self.next, self.echo.take())
     }
 
-    pub(super) fn handle_data(&mut self, segment: &TcpSegment, now: Instant) -> bool {
+    pub(super) fn handle_data(&mut self, segment: &TcpSegment, now: Instant) -> usize {
         if segment.payload.is_empty() {
-            return false;
+            return 0;
         }
         // RFC 7323 §4.3: the echo is of the earliest segment that is not yet acknowledged.
         self.echo = self.echo.or(Some(segment.sent_at));
@@ -48,7 +48,7 @@ impl Receiver {
         self.due = Some(if in_order && self.due.is_none() { now + DELAY } else { now });
         if segment.offset > self.next {
             self.beyond.entry(segment.offset).or_insert_with(|| segment.payload.clone());
-            return false;
+            return 0;
         }
         let before = self.next;
         self.take(segment.offset, &segment.payload);
@@ -56,7 +56,7 @@ impl Receiver {
             let (offset, payload) = entry.remove_entry();
             self.take(offset, &payload);
         }
-        self.next > before
+        (self.next - before) as usize
     }
 
     /// Bytes that begin at or below `next`.

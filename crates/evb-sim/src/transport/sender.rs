@@ -61,6 +61,10 @@ impl Sender {
         &mut self.queue
     }
 
+    pub(super) fn queued_up_to(&self) -> u64 {
+        self.acknowledged + self.queue.len() as u64
+    }
+
     pub(super) fn next_offset(&self) -> u64 {
         self.next
     }

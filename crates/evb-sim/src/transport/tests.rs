@@ -77,7 +77,7 @@ fn the_timer_waits_200_ms_at_least_and_doubles() {
 fn every_second_segment_is_acknowledged_at_once_and_a_single_one_after_40_ms() {
     let (mut from, mut to) = (sender(3), Endpoint::new(1500));
     let segments: Vec<_> = core::iter::from_fn(|| from.poll(at(0))).collect();
-    assert!(to.handle_segment(&segments[0], at(10)));
+    assert_eq!(to.handle_segment(&segments[0], at(10)), segments[0].payload.len());
     assert_eq!(to.poll(at(10)), None);
     assert_eq!(to.next_timeout(), Some(at(40_010)));
     to.handle_segment(&segments[1], at(20));

@@ -2,11 +2,11 @@ use core::time::Duration;
 
 use bytes::{Bytes as Datagram, BytesMut};
 
-use super::super::{Network, NetworkModel};
+use super::super::{Network, NetworkModel, tests::two_hosts};
 
 /// Datagrams of lane bytes, each with its number as its offset, from host 0 to host 1: what arrived, in order.
 fn arrivals(model: NetworkModel, count: u64) -> (Network, Vec<Datagram>) {
-    let mut network = Network::new(model, 2, 1);
+    let mut network = two_hosts(model, 1);
     let (from, to) = network.connect_sockets(0, 1);
     for number in 0..count {
         let mut datagram = BytesMut::zeroed(140);
@@ -71,7 +71,7 @@ fn what_is_asked_happens_to_datagrams() {
 
 #[test]
 fn losses_are_timed_until_their_bytes_arrive() {
-    let mut network = Network::new(NetworkModel { loss: 1.0, ..NetworkModel::default() }, 2, 1);
+    let mut network = two_hosts(NetworkModel { loss: 1.0, ..NetworkModel::default() }, 1);
     let (from, to) = network.connect_sockets(0, 1);
     let mut datagram = BytesMut::zeroed(140);
     datagram[1] = 0x11;

@@ -1,0 +1,169 @@
+//! [`HostModel`]: how long hosts take to run their programs: wake-ups as they were recorded, and processor time.
+//!
+//! A program sleeps until bytes have come or a time has come. It runs one wake-up delay later, reads all that is there, and
+//! writes what it has to say. That takes processor time; each write leaves when the time up to it is spent. What comes
+//! meanwhile is read by the next run, which follows at once. Where hosts share cores, a program waits for one.
+
+use core::time::Duration;
+
+use evb_core::{rng::Rng, units::Bytes};
+
+/// What [`Delays`] count parts in.
+const WHOLE: u16 = 1000;
+
+/// From a grant to its last byte in the lab at 10 Gbit/s, as a builder recorded it: of 1, 8 and 32 sources. Chunks of 13 kB, a
+/// port whose token bucket passes each of them at once, so that nearly all of it is the hosts'; all hosts on two cores.
+const RECORDED: [&[(u16, u64)]; 3] = [
+    &[(0, 19_000), (100, 48_000), (500, 58_000), (900, 72_000), (990, 114_000)],
+    &[(0, 8000), (100, 51_000), (500, 93_000), (900, 188_000), (990, 658_000)],
+    &[(0, 8000), (500, 90_000), (900, 391_000), (990, 1_221_000)],
+];
+
+/// A distribution of delays by its quantiles, with straight lines between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delays {
+    /// So many in a thousand are shorter; rising, from zero.
+    points: Vec<(u16, Duration)>,
+}
+
+impl Delays {
+    /// Always at once.
+    pub const NONE: Self = Self { points: Vec::new() };
+
+    /// Uniform between two delays, both included.
+    pub fn uniform(least: Duration, most: Duration) -> Self {
+        Self { points: vec![(0, least), (WHOLE, most)] }
+    }
+
+    /// As recorded: rising quantiles in parts per thousand, each with its nanoseconds; the first is the minimum. No delay is
+    /// longer than the last one, because nothing is known of longer ones.
+    pub fn recorded(quantiles: &[(u16, u64)]) -> Self {
+        Self { points: quantiles.iter().map(|(part, nanos)| (*part, Duration::from_nanos(*nanos))).collect() }
+    }
+
+    /// The same with every delay so many times as long.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self { points: self.points.iter().map(|(part, delay)| (*part, delay.mul_f64(factor))).collect() }
+    }
+
+    /// The shortest delay.
+    pub fn least(&self) -> Duration {
+        self.points.first().map_or(Duration::ZERO, |(_, delay)| *delay)
+    }
+
+    /// The longest delay.
+    pub fn most(&self) -> Duration {
+        self.points.last().map_or(Duration::ZERO, |(_, delay)| *delay)
+    }
+
+    /// The mean delay.
+    pub fn mean(&self) -> Duration {
+        let pairs = self.points.iter().zip(self.points.iter().skip(1));
+        let lines: Duration = pairs.map(|(from, to)| (from.1 + to.1) / 2 * u32::from(to.0 - from.0)).sum();
+        let rest = self.points.last().map_or(0, |(part, _)| WHOLE - part);
+        (lines + self.most() * u32::from(rest)) / u32::from(WHOLE)
+    }
+
+    /// One delay, by the inverse of the distribution.
+    pub(crate) fn draw(&self, rng: &mut Rng) -> Duration {
+        let place = u128::from(rng.next_u64()) * u128::from(WHOLE);
+        let whole = (place >> 64) as u16;
+        let above = self.points.partition_point(|(part, _)| *part <= whole);
+        let Some((from, low)) = above.checked_sub(1).map(|index| self.points[index]) else {
+            return self.least();
+        };
+        let Some((to, high)) = self.points.get(above).copied() else { return low };
+        let fraction = (place - (u128::from(from) << 64)) / u128::from(to - from);
+        let span = high.saturating_sub(low).as_nanos() + 1;
+        low + Duration::from_nanos(((fraction * span) >> 64) as u64)
+    }
+}
+
+/// What a program takes of a core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// For a wake-up out of sleep.
+    pub wake_up: Duration,
+    /// For each call of the kernel: a wait, a read, a write.
+    pub call: Duration,
+    /// For each mebibyte that it reads or writes.
+    pub mebibyte: Duration,
+}
+
+impl ProcessorTime {
+    /// For so many calls with so many bytes in all.
+    pub(crate) fn of(&self, calls: u32, bytes: Bytes) -> Duration {
+        let nanos = self.mebibyte.as_nanos() * u128::from(bytes.count()) >> 20;
+        self.call * calls + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// How a program is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// From bytes or a time to the run, where the program slept and a core is free.
+    pub wake_up: Delays,
+    /// What it takes of the core.
+    pub processor: ProcessorTime,
+}
+
+/// The hosts' part of a path through the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostModel {
+    /// The program of a source, and of the supervisor.
+    pub source: Program,
+    /// The program of a builder.
+    pub builder: Program,
+    /// How many cores all hosts share, as in a lab on one machine; `None`: each program has one of its own.
+    pub cores: Option<usize>,
+}
+
+impl Default for HostModel {
+    /// Programs that wait on `epoll` and timerfd, on hosts with cores to spare.
+    fn default() -> Self {
+        let wake_up = Delays::uniform(Duration::from_micros(15), Duration::from_micros(30));
+        Self::alike(wake_up, ProcessorTime::default())
+    }
+}
+
+impl HostModel {
+    /// All programs alike, each with a core of its own.
+    pub fn alike(wake_up: Delays, processor: ProcessorTime) -> Self {
+        let program = Program { wake_up, processor };
+        Self { source: program.clone(), builder: program, cores: None }
+    }
+
+    /// Hosts with cores of their own whose wake-ups together take what the lab recorded from a grant to its last byte, with as
+    /// many sources as there (1, 8, 32) or the next number below. Source and builder have half of it each, as independent draws,
+    /// so both halves are rarely long at once.
+    pub fn recorded(sources: u16) -> Self {
+        let table = RECORDED[usize::from(sources >= 8) + usize::from(sources >= 32)];
+        Self::alike(Delays::recorded(table).scaled(0.5), ProcessorTime::default())
+    }
+
+    /// The lab itself: all programs on two cores. Its processor times are fitted to the lab's goodput with 1 to 32 sources, 9 and
+    /// 38 packets a chunk; its wake-ups are what then remains of the recorded path of one source.
+    pub fn lab() -> Self {
+        let processor = ProcessorTime {
+            wake_up: Duration::from_micros(2),
+            call: Duration::from_micros(3),
+            mebibyte: Duration::from_micros(630),
+        };
+        let wake_up = [(0, 500), (100, 500), (500, 4500), (900, 14_400), (990, 44_100)];
+        Self { cores: Some(2), ..Self::alike(Delays::recorded(&wake_up), processor) }
+    }
+
+    /// The fixed part of the time from a grant to its data, in the mean: the grant's write, the source's wake-up and its
+    /// calls, the builder's wake-up and its read.
+    pub(crate) fn grant_path(&self) -> Duration {
+        let one_way = |program: &Program, calls: u32| {
+            program.wake_up.mean() + program.processor.wake_up + program.processor.call * calls
+        };
+        // The source waits, reads and writes; the builder writes, waits and reads.
+        one_way(&self.source, 3) + one_way(&self.builder, 3)
+    }
+}
+
+#[cfg(test)]
+mod tests;
