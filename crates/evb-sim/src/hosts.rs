@@ -24,27 +24,32 @@ const RECORDED: [&[(u16, u64)]; 3] = [
 pub struct Delays {
     /// So many in a thousand are shorter; rising, from zero.
     points: Vec<(u16, Duration)>,
+    /// Whether all that comes while a program wakes up has a delay of its own, so that the shortest counts.
+    each: bool,
 }
 
 impl Delays {
     /// Always at once.
-    pub const NONE: Self = Self { points: Vec::new() };
+    pub const NONE: Self = Self { points: Vec::new(), each: false };
 
-    /// Uniform between two delays, both included.
+    /// Uniform between two delays, both included. All that comes while a program wakes up has a delay of its own, and the shortest
+    /// counts: with many packets, wake-ups are nearly always the shortest.
     pub fn uniform(least: Duration, most: Duration) -> Self {
-        Self { points: vec![(0, least), (WHOLE, most)] }
+        Self { points: vec![(0, least), (WHOLE, most)], each: true }
     }
 
     /// As recorded: rising quantiles in parts per thousand, each with its nanoseconds; the first is the minimum. No delay is
-    /// longer than the last one, because nothing is known of longer ones.
+    /// longer than the last one, because nothing is known of longer ones. A sleep has one delay, whatever comes meanwhile.
     pub fn recorded(quantiles: &[(u16, u64)]) -> Self {
-        Self { points: quantiles.iter().map(|(part, nanos)| (*part, Duration::from_nanos(*nanos))).collect() }
+        let points = quantiles.iter().map(|(part, nanos)| (*part, Duration::from_nanos(*nanos)));
+        Self { points: points.collect(), each: false }
     }
 
     /// The same with every delay so many times as long.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
-        Self { points: self.points.iter().map(|(part, delay)| (*part, delay.mul_f64(factor))).collect() }
+        let points = self.points.iter().map(|(part, delay)| (*part, delay.mul_f64(factor)));
+        Self { points: points.collect(), each: self.each }
     }
 
     /// The shortest delay.
@@ -63,6 +68,11 @@ impl Delays {
         let lines: Duration = pairs.map(|(from, to)| (from.1 + to.1) / 2 * u32::from(to.0 - from.0)).sum();
         let rest = self.points.last().map_or(0, |(part, _)| WHOLE - part);
         (lines + self.most() * u32::from(rest)) / u32::from(WHOLE)
+    }
+
+    /// Whether all that comes while a program wakes up has a delay of its own.
+    pub(crate) fn is_of_each(&self) -> bool {
+        self.each
     }
 
     /// One delay, by the inverse of the distribution.
@@ -94,7 +104,7 @@ pub struct ProcessorTime {
 impl ProcessorTime {
     /// For so many calls with so many bytes in all.
     pub(crate) fn of(&self, calls: u32, bytes: Bytes) -> Duration {
-        let nanos = self.mebibyte.as_nanos() * u128::from(bytes.count()) >> 20;
+        let nanos = (self.mebibyte.as_nanos() * u128::from(bytes.count())) >> 20;
         self.call * calls + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }

@@ -21,7 +21,7 @@ use evb_shaper::{PacedSource, Pacing, ShapedBuilder, Shaping, sums::windows_buff
 
 use crate::{
     host::{BuilderHost, LaneEnd, SourceHost, SupervisorHost, hello},
-    hosts::HostModel,
+    hosts::{HostModel, Program},
     ledger::Ledger,
     network::{HostIndex, Network, SUPERVISOR},
     report::SimReport,
@@ -91,6 +91,14 @@ impl Scenario {
         }
     }
 
+    /// Of all hosts, in the order of [`Self::host_of`].
+    fn programs(&self) -> Vec<Program> {
+        let HostModel { source, builder, .. } = &self.network.hosts;
+        let mut programs = vec![source.clone(); 1 + usize::from(self.sources)];
+        programs.resize(programs.len() + usize::from(self.builders), builder.clone());
+        programs
+    }
+
     /// How many lane bytes a builder keeps out of order, per lane: as many as may be under way, and at least a mebibyte.
     fn reassembly(&self) -> Bytes {
         match self.budget() {
@@ -114,10 +122,7 @@ impl<'a> Simulation<'a> {
         let plan = scenario.plan();
         let (sources, builders) = (plan.sources.clone(), plan.builders.clone());
         let hosts = 1 + sources.len() + builders.len();
-        let HostModel { source, builder, .. } = &scenario.network.hosts;
-        let mut programs = vec![source.clone(); hosts];
-        programs[1 + sources.len()..].fill(builder.clone());
-        let mut network = Network::new(scenario.network.clone(), programs, scenario.seed);
+        let mut network = Network::new(scenario.network.clone(), scenario.programs(), scenario.seed);
         let mut supervisor = SupervisorCore::new(plan.clone(), scenario.seed, Instant::ZERO)?;
         let workload = Workload::new(scenario.readout, scenario.seed);
         let peers =

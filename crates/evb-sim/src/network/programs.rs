@@ -28,8 +28,10 @@ pub(super) struct Programs {
 struct Host {
     program: Program,
     state: State,
-    /// Asleep: when it wakes up. On a core: since when there is something to do again.
+    /// On a core: since when there is something to do again. Asleep: since when there is, or will be.
     next: Option<Instant>,
+    /// Asleep: when it wakes up for that.
+    wakes: Instant,
 }
 
 /// The run of now, in virtual time.
@@ -53,7 +55,7 @@ enum State {
 
 impl Programs {
     pub(super) fn new(programs: Vec<Program>, cores: Option<usize>, rng: Rng) -> Self {
-        let host = |program| Host { program, state: State::Asleep, next: None };
+        let host = |program| Host { program, state: State::Asleep, next: None, wakes: Instant::ZERO };
         Self {
             hosts: programs.into_iter().map(host).collect(),
             idle: cores.unwrap_or(usize::MAX).max(1),
@@ -65,7 +67,7 @@ impl Programs {
 
     /// There is something to do for the host at `at`. Returns when it wakes up for it, if that has to be scheduled.
     pub(super) fn wake_at(&mut self, host: HostIndex, at: Instant, now: Instant) -> Option<Instant> {
-        let Host { program, state, next } = &mut self.hosts[host];
+        let Host { program, state, next, wakes } = &mut self.hosts[host];
         match state {
             // It will see all that is there.
             State::Waiting { .. } => None,
@@ -74,9 +76,19 @@ impl Programs {
                 None
             }
             State::Asleep => {
-                let at = at.max(now) + program.wake_up.draw(&mut self.rng);
-                let is_first = next.is_none_or(|wake| at < wake);
-                is_first.then(|| *next.insert(at))
+                let at = at.max(now);
+                // A recorded wake-up is no shorter for what comes meanwhile.
+                if !program.wake_up.is_of_each() && next.is_some_and(|since| since <= at) {
+                    return None;
+                }
+                let wakes_up = at + program.wake_up.draw(&mut self.rng);
+                let is_first = next.is_none() || wakes_up < *wakes;
+                *next = Some(next.map_or(at, |since| since.min(at)));
+                if !is_first {
+                    return None;
+                }
+                *wakes = wakes_up;
+                Some(wakes_up)
             }
         }
     }
@@ -84,7 +96,7 @@ impl Programs {
     /// That time has come.
     pub(super) fn handle_wake(&mut self, host: HostIndex, now: Instant) {
         let own = &mut self.hosts[host];
-        if own.state == State::Asleep && own.next == Some(now) {
+        if own.state == State::Asleep && own.next.is_some() && own.wakes == now {
             own.next = None;
             own.state = State::Waiting { slept: true };
             self.waiting.push_back(host);

@@ -64,3 +64,20 @@ fn programs_share_cores_in_the_order_in_which_they_come() {
         programs.handle_done(host, us(5), at(ends));
     }
 }
+
+/// With recorded delays, many packets do not wake a program up any faster than one; with a draw for each they do.
+#[test]
+fn a_recorded_wake_up_is_drawn_once() {
+    let mean = |wake_up: &Delays| {
+        let sleeps = (0..2000).map(|seed| {
+            let program = Program { wake_up: wake_up.clone(), processor: ProcessorTime::default() };
+            let mut programs = Programs::new(vec![program], None, Rng::new(seed));
+            (0..20).filter_map(|_| programs.wake_at(0, at(0), at(0))).min().expect("a wake-up")
+        });
+        sleeps.map(|at| at.as_nanos()).sum::<u64>() / 2000
+    };
+    let recorded = mean(&Delays::recorded(&[(0, 10_000), (1000, 30_000)]));
+    let uniform = mean(&Delays::uniform(us(10), us(30)));
+    assert!(recorded.abs_diff(20_000) < 500, "{recorded} ns");
+    assert!(uniform < 11_500, "{uniform} ns");
+}
