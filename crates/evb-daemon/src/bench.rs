@@ -4,6 +4,7 @@ mod output;
 mod cpu;
 mod builder;
 pub mod modes;
+pub mod fill;
 pub mod regularity;
 pub mod shaping;
 
@@ -21,6 +22,9 @@ pub enum BenchCommand {
     Builder(builder::BuilderArguments),
     /// Credit, window, token bucket and no shaping side by side, on the simulated switch: goodput, drops, build latency.
     Modes(modes::ModesArguments),
+    /// What fills a port: goodput of credit over C·R/L (rate, time from a grant to its data, buffer), and drops, on the simulated
+    /// switch with recorded delays of hosts.
+    Fill(fill::FillArguments),
     /// The rate of each destination, asked against got, by executor, and its cost: with real roles over loopback.
     Shaping(shaping::ShapingArguments),
     /// How regular shaping makes messages with random triggers (the study of Yasu et al. for ATLAS), by executor, at the receiver.
@@ -32,6 +36,7 @@ pub fn main(command: &BenchCommand) -> ExitCode {
     match command {
         BenchCommand::Builder(arguments) => builder::main(arguments),
         BenchCommand::Modes(arguments) => modes::main(arguments),
+        BenchCommand::Fill(arguments) => fill::main(arguments),
         BenchCommand::Shaping(arguments) => shaping::main(arguments),
         BenchCommand::Regularity(arguments) => regularity::main(arguments),
     }

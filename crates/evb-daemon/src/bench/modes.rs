@@ -131,29 +131,14 @@ fn micros(duration: std::time::Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 
-/// The scenario, with the defaults that `evbd` itself would take for such a system.
 fn scenario(arguments: &ModesArguments, sources: u16, mode: &str) -> Result<Scenario, BenchError> {
-    let text = format!(
-        "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = \"as-fast-as-possible\"\n\
-         [network]\nlink_rate = \"{} bit/s\"\nport_buffer = \"{} B\"\nadmission = \"warn\"\n[shaping]\nmode = \"{mode}\"\n\
-         [[source]]\nids = \"1-{sources}\"\ninput = {{ kind = \"generator\", size = \"{} B\" }}\n\
-         [[builder]]\nids = \"1-{}\"\nlisten = \"127.0.0.1:{{7100+id}}\"\nport = \"{{id}}\"\nsink = \"null\"\n",
-        arguments.link_rate.bits_per_second(),
-        arguments.port_buffer.count(),
-        arguments.fragment.count(),
-        arguments.builders,
-    );
-    let loaded =
-        config::read(&text, "bench modes").map_err(|problems| BenchError::Operator(problems.to_string()))?;
-    let config = &loaded.config;
     let network = NetworkModel {
         link_rate: arguments.link_rate,
         host_rate: arguments.link_rate,
         port_buffer: arguments.port_buffer,
         ..NetworkModel::default()
     };
-    let budget = config.builders.first().map_or(config.shaping.budget, |builder| builder.budget);
-    Ok(Scenario {
+    let scenario = Scenario {
         sources,
         builders: arguments.builders,
         network,
@@ -162,11 +147,31 @@ fn scenario(arguments: &ModesArguments, sources: u16, mode: &str) -> Result<Scen
             delay: std::time::Duration::ZERO,
             silence: 0.0,
         },
-        shaping: config.shaping(budget),
         trigger: TriggerKind::AsFastAsPossible,
         slots: arguments.slots,
         events: arguments.events,
         seed: arguments.seed,
         ..Scenario::default()
-    })
+    };
+    as_configured(scenario, mode)
+}
+
+/// The scenario with the shaping that `evbd` itself would take for such a system.
+pub(super) fn as_configured(scenario: Scenario, mode: &str) -> Result<Scenario, BenchError> {
+    let text = format!(
+        "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = \"as-fast-as-possible\"\n\
+         [network]\nlink_rate = \"{} bit/s\"\nport_buffer = \"{} B\"\nadmission = \"warn\"\n[shaping]\nmode = \"{mode}\"\n\
+         [[source]]\nids = \"1-{}\"\ninput = {{ kind = \"generator\", size = \"{} B\" }}\n\
+         [[builder]]\nids = \"1-{}\"\nlisten = \"127.0.0.1:{{7100+id}}\"\nport = \"{{id}}\"\nsink = \"null\"\n",
+        scenario.network.link_rate.bits_per_second(),
+        scenario.network.port_buffer.count(),
+        scenario.sources,
+        scenario.readout.size.largest().count(),
+        scenario.builders,
+    );
+    let loaded =
+        config::read(&text, "bench").map_err(|problems| BenchError::Operator(problems.to_string()))?;
+    let config = &loaded.config;
+    let budget = config.builders.first().map_or(config.shaping.budget, |builder| builder.budget);
+    Ok(Scenario { shaping: config.shaping(budget), ..scenario })
 }
