@@ -76,7 +76,7 @@ pub struct SimReport {
     pub datagrams: DatagramSummary,
     /// The most buffer bytes that were permitted and not received at one builder.
     pub outstanding_peak: Bytes,
-    /// From a grant to its last byte, as the builders' policies count it: the mean.
+    /// From a grant to its last byte, as the builders' policies count it: the median.
     pub grant_delay: Duration,
     /// The most payload memory that one builder took.
     pub memory_peak: Bytes,

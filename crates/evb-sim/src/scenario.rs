@@ -85,7 +85,11 @@ impl Default for Scenario {
             sources: 8,
             builders: 1,
             transport: Transport::default(),
-            shaping: Shaping::credit_for(network.port_buffer, None, &PacketCost::tcp(network.mtu, CELL)),
+            shaping: Shaping::credit_for(
+                network.port_buffer,
+                Some(network.link_rate),
+                &PacketCost::tcp(network.mtu, CELL),
+            ),
             link: LinkPlan::unlimited(),
             network,
             readout: Readout {

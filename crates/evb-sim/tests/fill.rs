@@ -33,7 +33,8 @@ fn port(gbit: u64, sources: u16, buffer: Bytes, span: Duration) -> Scenario {
 
 /// The one place that knows how the default credit is chosen.
 fn with_default_credit(scenario: Scenario) -> Scenario {
-    let shaping = Shaping::credit_for(scenario.network.port_buffer, &scenario.cost());
+    let network = &scenario.network;
+    let shaping = Shaping::credit_for(network.port_buffer, Some(network.link_rate), &scenario.cost());
     Scenario { shaping, ..scenario }
 }
 

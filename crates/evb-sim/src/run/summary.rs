@@ -5,7 +5,7 @@ use core::time::Duration;
 use evb_core::{
     grant::GrantPolicy as _,
     lane::RecoveryCounters,
-    ledger::RunReport,
+    ledger::{Percentiles, RunReport},
     time::Instant,
     units::{Bytes, Rate},
 };
@@ -75,15 +75,13 @@ impl Simulation<'_> {
         })
     }
 
-    /// From a grant to its last byte, the mean over all builders.
+    /// From a grant to its last byte, the median over all builders' grants.
     fn grant_delay(&mut self) -> Duration {
-        let (mut grants, mut sum) = (0, Duration::ZERO);
+        let mut took = Percentiles::default();
         for builder in &mut self.builders {
-            let counters = builder.core().policy().counters();
-            grants += counters.grants;
-            sum += counters.grant_delay;
+            took.add(&builder.core().policy().counters().last_byte.pairs(), 0);
         }
-        sum.checked_div(u32::try_from(grants).unwrap_or(u32::MAX)).unwrap_or_default()
+        Duration::from_micros(took.latency().p50)
     }
 
     /// What became of the lanes' datagrams.
