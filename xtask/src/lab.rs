@@ -1,5 +1,6 @@
-//! The network lab: a switch with shallow ports in network namespaces, `evbd` with one process per role on it, and
-//! scenarios with bounds. Loopback shows no incast; this does, as far as two cores carry it (about 1 Gbit/s in total).
+//! The network lab: a switch with shallow ports in network namespaces, `evbd` with one process per
+//! role on it, and scenarios with bounds. Loopback shows no incast; this does, as far as two cores
+//! carry it: about 1 Gbit/s in total in packets, and ten times that in trains.
 
 mod interrupt;
 mod network;
@@ -12,6 +13,9 @@ mod disk;
 mod bench;
 mod reference;
 mod incast;
+mod fill;
+mod calibrate;
+mod stops;
 mod babar;
 mod rcnp;
 mod frozen;
@@ -72,6 +76,14 @@ pub(crate) struct LabArgs {
     /// What carries the lanes, in `incast`, `babar` and `pressure`.
     #[arg(long, global = true, default_value = "tcp")]
     transport: Transports,
+    /// Hosts keep their segmentation offloads, and trains of at most 16 KiB cross the network
+    /// whole: so two cores carry 10 Gbit/s. In `up` and `incast`; implied in `fill`, `calibrate`
+    /// and `stops`.
+    #[arg(long, global = true)]
+    trains: bool,
+    /// The largest IP packet, in bytes, in the same.
+    #[arg(long, global = true, default_value_t = 1500)]
+    mtu: u64,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -95,6 +107,14 @@ impl Transports {
 enum Scenario {
     /// 8 and 32 sources into one port: goodput, drops and latency of every mode.
     Incast(incast::IncastArgs),
+    /// Trains through ports of 10 Gbit/s: evb by turns with `iperf3` and ZeroMQ, goodput, drops,
+    /// processor time, latency.
+    Fill(fill::FillArgs),
+    /// The lab itself, with trains: an idle port's buffer, what counts as dropped, and what
+    /// `iperf3` carries.
+    Calibrate(calibrate::CalibrateArgs),
+    /// Sources of a 10 Gbit/s port that stop for 5 ms and for 5 s, and a hog on each core.
+    Stops(stops::StopsArgs),
     /// 22 sources, 15 builders, 32 kB events: the design load and the limit.
     Babar,
     /// 4 sources, 4 builders, one source at a time: event rates by size.
@@ -169,7 +189,11 @@ fn run_here(args: &LabArgs) -> Result<bool> {
     }
     interrupt::watch()?;
     if let Scenario::Up { sources, builders, mbit, kib, loss } = args.scenario {
-        return hold(Shape { sources, builders, rate: mbit * 1_000_000, port_buffer: kib * 1024 }, loss);
+        let (rate, port_buffer) = (mbit * 1_000_000, kib * 1024);
+        return hold(
+            Shape { sources, builders, rate, port_buffer, mtu: args.mtu, trains: args.trains },
+            loss,
+        );
     }
     fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
     let bench = Bench {
@@ -179,9 +203,14 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         runs: args.runs,
         only: args.only.clone(),
         transports: args.transport.all(),
+        trains: args.trains,
+        mtu: args.mtu,
     };
     let report = match &args.scenario {
         Scenario::Incast(args) => incast::run(&bench, args)?,
+        Scenario::Fill(args) => fill::run(&bench, args)?,
+        Scenario::Calibrate(args) => calibrate::run(&bench, args)?,
+        Scenario::Stops(args) => stops::run(&bench, args)?,
         Scenario::Babar => babar::run(&bench)?,
         Scenario::Rcnp => rcnp::run(&bench)?,
         Scenario::Frozen => frozen::run(&bench)?,

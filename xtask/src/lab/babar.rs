@@ -21,7 +21,7 @@ fn limit_share(transport: Transport) -> f64 {
 }
 
 fn shape(mbit: u64) -> Shape {
-    Shape { sources: 22, builders: 15, rate: mbit * 1_000_000, port_buffer: 160 * 1024 }
+    Shape { sources: 22, builders: 15, rate: mbit * 1_000_000, port_buffer: 160 * 1024, ..Shape::PLAIN }
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {

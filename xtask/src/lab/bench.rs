@@ -30,6 +30,9 @@ pub(crate) struct Bench {
     pub(crate) only: String,
     /// What carries the lanes, one after the other, in scenarios that can do both.
     pub(crate) transports: &'static [Transport],
+    /// Whether hosts send trains, in scenarios that can do both, and how large packets are.
+    pub(crate) trains: bool,
+    pub(crate) mtu: u64,
 }
 
 impl Bench {
@@ -62,6 +65,17 @@ impl Bench {
         self.run_with(network, name, system, |_| Ok(()))
     }
 
+    /// The same with another daemon.
+    pub(crate) fn run_program(
+        &self,
+        evbd: &Path,
+        network: &Network,
+        name: &str,
+        system: System,
+    ) -> Result<Outcome> {
+        self.run_each(evbd, self.seconds, network, name, system, |_| Ok(()))
+    }
+
     /// Runs a system; `each_look` may act on its processes.
     pub(crate) fn run_with(
         &self,
@@ -70,13 +84,37 @@ impl Bench {
         system: System,
         each_look: impl FnMut(&mut Fleet) -> Result<()>,
     ) -> Result<Outcome> {
+        self.run_each(&self.evbd, self.seconds, network, name, system, each_look)
+    }
+
+    /// The same for another time than that of the scenario's other runs.
+    pub(crate) fn run_for(
+        &self,
+        seconds: f64,
+        network: &Network,
+        name: &str,
+        system: System,
+        each_look: impl FnMut(&mut Fleet) -> Result<()>,
+    ) -> Result<Outcome> {
+        self.run_each(&self.evbd, seconds, network, name, system, each_look)
+    }
+
+    fn run_each(
+        &self,
+        evbd: &Path,
+        seconds: f64,
+        network: &Network,
+        name: &str,
+        system: System,
+        each_look: impl FnMut(&mut Fleet) -> Result<()>,
+    ) -> Result<Outcome> {
         let folder = self.folder(name)?;
         let config = folder.join("config.toml");
-        fs::write(&config, system.config(network.shape(), self.seconds)?)?;
+        fs::write(&config, system.config(network.shape(), seconds)?)?;
         let (before, (busy_before, all_before)) = (network.ports()?, machine_ticks()?);
         let spared = system.spares_last_source.then(|| format!("s{}", network.shape().sources));
-        let mut fleet = Fleet::start_without(spared.as_deref(), network, &self.evbd, &config, &folder)?;
-        let limit = Duration::from_secs_f64(self.seconds) + GRACE;
+        let mut fleet = Fleet::start_without(spared.as_deref(), network, evbd, &config, &folder)?;
+        let limit = Duration::from_secs_f64(seconds) + GRACE;
         fleet.wait(limit, each_look).with_context(|| format!("{name}, see {}", folder.display()))?;
         let wall_s = fleet.elapsed().as_secs_f64();
         let (busy, all) = machine_ticks()?;

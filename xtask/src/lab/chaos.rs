@@ -25,7 +25,8 @@ use super::{
 };
 
 /// Small enough that two cores have time for everything else.
-const SHAPE: Shape = Shape { sources: 4, builders: 3, rate: 20_000_000, port_buffer: 128 * 1024 };
+const SHAPE: Shape =
+    Shape { sources: 4, builders: 3, rate: 20_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const FRAGMENT: u64 = 4_000;
 /// Events outstanding per builder.
 const SLOTS: u32 = 16;

@@ -21,7 +21,7 @@ const REACHED: f64 = 100.0;
 
 /// What a user-space relay of single datagrams carries without drops of its own.
 fn shape() -> Shape {
-    Shape { sources: 8, builders: 1, rate: 100_000_000, port_buffer: 128 * 1024 }
+    Shape { sources: 8, builders: 1, rate: 100_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN }
 }
 
 pub(crate) fn run(bench: &Bench, report: &mut Report) -> Result<()> {

@@ -17,7 +17,8 @@ use super::{
     watch::Flows,
 };
 
-const SHAPE: Shape = Shape { sources: 8, builders: 4, rate: 100_000_000, port_buffer: 128 * 1024 };
+const SHAPE: Shape =
+    Shape { sources: 8, builders: 4, rate: 100_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const FRAGMENT: u64 = 16_000;
 /// Events outstanding per builder.
 const SLOTS: u32 = 16;

@@ -172,6 +172,19 @@ impl Fleet {
         Ok(())
     }
 
+    /// Sends a signal, by name, to the processes of several hosts at once; to those that still run.
+    pub(crate) fn signal_all(&self, hosts: &[String], signal: &str) -> Result<()> {
+        let is_meant = |p: &&RoleProcess| p.code.is_none() && hosts.contains(&p.host);
+        let pids: Vec<String> =
+            self.processes.iter().filter(is_meant).map(|p| p.child.id().to_string()).collect();
+        if pids.is_empty() {
+            return Ok(());
+        }
+        // One of them may end meanwhile.
+        Command::new("kill").arg(format!("-{signal}")).args(pids).status()?;
+        Ok(())
+    }
+
     pub(crate) fn running(&self) -> Vec<String> {
         self.processes.iter().filter(|p| p.code.is_none()).map(|p| p.host.clone()).collect()
     }

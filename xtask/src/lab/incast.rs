@@ -25,7 +25,7 @@ const LOADS: [f64; 2] = [0.63, 0.75];
 
 /// A gigabit port with 128 KiB.
 pub(crate) fn shape(sources: u16) -> Shape {
-    Shape { sources, builders: 1, rate: 1_000_000_000, port_buffer: 128 * 1024 }
+    Shape { sources, builders: 1, rate: 1_000_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN }
 }
 
 #[derive(Args)]
@@ -54,7 +54,8 @@ fn name(network: &Network, mode: &str, transport: Transport, fragment: u64) -> S
 pub(crate) fn run(bench: &Bench, args: &IncastArgs) -> Result<Report> {
     let mut report = Report::new("incast");
     for sources in [8, 32] {
-        let network = Network::up(Shape { rate: args.mbit * 1_000_000, ..shape(sources) })?;
+        let rate = args.mbit * 1_000_000;
+        let network = Network::up(Shape { rate, mtu: bench.mtu, trains: bench.trains, ..shape(sources) })?;
         for transport in bench.transports {
             reference::run(bench, &network, &mut report, *transport)?;
             case(bench, &network, &mut report, *transport)?;

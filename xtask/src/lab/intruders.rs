@@ -23,7 +23,8 @@ use super::{
 };
 
 /// The last source's host is the intruder's.
-const SHAPE: Shape = Shape { sources: 5, builders: 2, rate: 100_000_000, port_buffer: 128 * 1024 };
+const SHAPE: Shape =
+    Shape { sources: 5, builders: 2, rate: 100_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const INTRUDER: &str = "s5";
 const FRAGMENT: u64 = 8_000;
 const LOAD: f64 = 0.5;

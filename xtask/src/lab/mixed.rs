@@ -28,7 +28,8 @@ const KEPT: f64 = 0.99;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("mixed");
-    let network = Network::up(Shape { sources: 1, builders: 1, rate: LINK, port_buffer: 128 * 1024 })?;
+    let network =
+        Network::up(Shape { sources: 1, builders: 1, rate: LINK, port_buffer: 128 * 1024, ..Shape::PLAIN })?;
     let system = || {
         let bare = System::new(Mode::Credit, FRAGMENT).classes(GUARANTEED);
         let events = DATA / bare.wire_time(network.shape());

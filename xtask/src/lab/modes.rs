@@ -22,7 +22,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("modes");
     let mut points = Vec::new();
     for sources in SOURCES {
-        let shape = Shape { sources, builders: 1, rate: 1_000_000_000, port_buffer: 128 * 1024 };
+        let shape =
+            Shape { sources, builders: 1, rate: 1_000_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
         let network = Network::up(shape)?;
         for mode in [Mode::Credit, Mode::Window(safe_window(shape)), Mode::TokenBucket, Mode::None] {
             let name = format!("{sources}x1 {}", mode.name());

@@ -1,10 +1,13 @@
 //! A switched Ethernet in network namespaces. Every host hangs on one port of a bridge; a port towards a host is an
 //! output queue of one rate and a few packets (tbf), so incast overflows it and drops, as a shallow switch does.
 //!
-//! Hosts: `sup` 10.77.3.1, `s<i>` 10.77.1.i, `b<j>` 10.77.2.j. Segmentation offloads are off, so that packets are as
-//! large as on a wire; congestion control is pinned per route, because the machine's default may pace by itself.
+//! Hosts: `sup` 10.77.3.1, `s<i>` 10.77.1.i, `b<j>` 10.77.2.j. Segmentation offloads are off, so
+//! that packets are as large as on a wire; congestion control is pinned per route, because the
+//! machine's default may pace by itself. With trains (`trains`), hosts keep their offloads, and a
+//! switch port is a bucket and a queue of its stated buffer together.
 
 mod claim;
+mod trains;
 
 use std::{
     collections::BTreeMap,
@@ -21,9 +24,6 @@ use super::interrupt;
 
 const PREFIX: &str = "evb-";
 const SWITCH: &str = "evb-sw";
-/// What tbf may send at once: the smallest that still reaches 1 Gbit/s with the kernel's timers.
-const BURST: &str = "16k";
-
 /// How many hosts, and what their ports are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
@@ -33,12 +33,39 @@ pub(crate) struct Shape {
     pub(crate) rate: u64,
     /// In bytes of L2 frames.
     pub(crate) port_buffer: u64,
+    /// Largest IP packet, in bytes.
+    pub(crate) mtu: u64,
+    /// Whether hosts hand over trains of packets, as network cards take them, and the network
+    /// carries them whole.
+    pub(crate) trains: bool,
+}
+
+impl Shape {
+    /// One source and one builder at 1 Gbit/s, in packets as on a wire. A shape states what differs
+    /// from it.
+    pub(crate) const PLAIN: Self = Self {
+        sources: 1,
+        builders: 1,
+        rate: 1_000_000_000,
+        port_buffer: 128 * 1024,
+        mtu: 1500,
+        trains: false,
+    };
+
+    /// A full L2 frame, in bytes: the packet and 14 bytes of Ethernet.
+    pub(crate) fn frame(&self) -> f64 {
+        self.mtu as f64 + 14.0
+    }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mbit, kib) = (self.rate / 1_000_000, self.port_buffer / 1024);
-        write!(f, "{}x{} at {mbit} Mbit/s, {kib} KiB a port", self.sources, self.builders)
+        write!(f, "{}x{} at {mbit} Mbit/s, {kib} KiB a port", self.sources, self.builders)?;
+        if self.mtu != Self::PLAIN.mtu {
+            write!(f, ", MTU {}", self.mtu)?;
+        }
+        f.write_str(if self.trains { ", trains" } else { "" })
     }
 }
 
@@ -59,10 +86,12 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn up(shape: Shape) -> Result<Self> {
+        trains::check(shape)?;
         let claim = claim()?;
         run("ip", &["netns", "add", SWITCH])?;
         // From here on the guard takes down whatever has been made.
         let network = Self { shape, claim, names: Vec::new() };
+        network.silence(SWITCH)?;
         run("ip", &["-n", SWITCH, "link", "add", "br0", "type", "bridge"])?;
         run("ip", &["-n", SWITCH, "link", "set", "br0", "up"])?;
         // A switch has no firewall; where the system's is put in front of bridges, it takes a part of the cores that hosts share.
@@ -74,6 +103,9 @@ impl Network {
         for host in network.hosts() {
             interrupt::check()?;
             network.attach(&host).with_context(|| format!("attaching {host}"))?;
+        }
+        if shape.trains {
+            network.introduce_hosts()?;
         }
         Ok(network)
     }
@@ -92,12 +124,15 @@ impl Network {
         let (space, port) = (format!("{PREFIX}{host}"), format!("p-{host}"));
         let address = format!("{}/16", address(host)?);
         let source = address.trim_end_matches("/16");
-        let (rate, buffer) = (format!("{}bit", self.shape.rate), self.shape.port_buffer.to_string());
         run("ip", &["netns", "add", &space])?;
+        self.silence(&space)?;
         run(
             "ip",
             &["link", "add", "e0", "netns", &space, "type", "veth", "peer", "name", &port, "netns", SWITCH],
         )?;
+        for (space, device) in [(space.as_str(), "e0"), (SWITCH, port.as_str())] {
+            self.set_packets(space, device)?;
+        }
         run("ip", &["-n", &space, "addr", "add", &address, "dev", "e0"])?;
         run("ip", &["-n", &space, "link", "set", "lo", "up"])?;
         run("ip", &["-n", &space, "link", "set", "e0", "up"])?;
@@ -107,21 +142,23 @@ impl Network {
             &[&["-n", &space, "route", "replace", "10.77.0.0/16", "dev", "e0"], &congestion[..]].concat(),
         )?;
         run("ip", &["-n", SWITCH, "link", "set", &port, "master", "br0", "up"])?;
-        for (space, device) in [(space.as_str(), "e0"), (SWITCH, port.as_str())] {
-            // `gso` does not cover UDP's: whole trains would pass the switch, and be lost, as if they were packets.
-            let off = ["tso", "off", "gso", "off", "gro", "off", "tx-udp-segmentation", "off"];
-            run("ip", &[&["netns", "exec", space, "ethtool", "-K", device], &off[..]].concat())?;
-        }
         self.limit_host(host, self.shape.rate)?;
-        let tbf = ["root", "tbf", "rate", &rate, "burst", BURST, "limit", &buffer];
-        run("tc", &[&["-n", SWITCH, "qdisc", "add", "dev", &port], &tbf[..]].concat())?;
-        Ok(())
+        self.limit_port(host, self.shape.rate)
+    }
+
+    /// Gives the switch's port towards a host its rate, in bit/s. Its buffer stays as it is.
+    pub(crate) fn limit_port(&self, host: &str, rate: u64) -> Result<()> {
+        let (port, rate) = (format!("p-{host}"), format!("{rate}bit"));
+        let (bucket, queue) = (self.bucket().to_string(), self.queue().to_string());
+        let tbf = ["root", "tbf", "rate", &rate, "burst", &bucket, "limit", &queue];
+        run("tc", &[&["-n", SWITCH, "qdisc", "replace", "dev", &port], &tbf[..]].concat()).map(drop)
     }
 
     /// Gives a host's link its rate, in bit/s. Its queue is deep: a host's own link delays and does not drop, the switch's port does.
     pub(crate) fn limit_host(&self, host: &str, rate: u64) -> Result<()> {
         let (space, rate) = (format!("{PREFIX}{host}"), format!("{rate}bit"));
-        let tbf = ["root", "tbf", "rate", &rate, "burst", BURST, "limit", "10m"];
+        let bucket = self.bucket().to_string();
+        let tbf = ["root", "tbf", "rate", &rate, "burst", &bucket, "limit", "10m"];
         run("tc", &[&["-n", &space, "qdisc", "replace", "dev", "e0"], &tbf[..]].concat()).map(drop)
     }
 

@@ -38,7 +38,8 @@ use super::{
 };
 
 /// Two cores have time for all of it.
-const SHAPE: Shape = Shape { sources: 8, builders: 4, rate: 40_000_000, port_buffer: 128 * 1024 };
+const SHAPE: Shape =
+    Shape { sources: 8, builders: 4, rate: 40_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const FRAGMENT: u64 = 4_000;
 /// Events outstanding per builder.
 const SLOTS: u32 = 16;

@@ -70,7 +70,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
 }
 
 fn shape(sources: u16, mbit: u64, kib: u64) -> Shape {
-    Shape { sources, builders: 1, rate: mbit * 1_000_000, port_buffer: kib * 1024 }
+    Shape { sources, builders: 1, rate: mbit * 1_000_000, port_buffer: kib * 1024, ..Shape::PLAIN }
 }
 
 fn measure(bench: &Bench, report: &mut Report, case: &Case, shape: Shape, name: &str) -> Result<()> {

@@ -35,7 +35,7 @@ const SETTLED: f64 = 1.5;
 const BEFORE_END: f64 = 0.3;
 
 fn shape(sources: u16, builders: u16) -> Shape {
-    Shape { sources, builders, rate: LINK, port_buffer: 128 * 1024 }
+    Shape { sources, builders, rate: LINK, port_buffer: 128 * 1024, ..Shape::PLAIN }
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {

@@ -14,8 +14,13 @@ const SIZES: [u64; 7] = [16, 64, 256, 1_000, 4_000, 16_000, 64_000];
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("rcnp");
-    let network =
-        Network::up(Shape { sources: 4, builders: 4, rate: 1_000_000_000, port_buffer: 128 * 1024 })?;
+    let network = Network::up(Shape {
+        sources: 4,
+        builders: 4,
+        rate: 1_000_000_000,
+        port_buffer: 128 * 1024,
+        ..Shape::PLAIN
+    })?;
     for slots in [1, 8] {
         for size in SIZES {
             let name = format!("4x4 slots {slots} size {size}");

@@ -7,9 +7,6 @@ use std::{
 
 use super::network::{Shape, address};
 
-/// A full L2 frame: 1500 bytes of IP and 14 of Ethernet.
-const FRAME: f64 = 1514.0;
-
 /// What carries the lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Transport {
@@ -26,11 +23,12 @@ impl Transport {
     }
 
     /// Payload of a full packet, behind 20 + 20 + 12 of headers, or 20 + 8 and our own 40.
-    fn segment(self) -> f64 {
-        match self {
-            Self::Tcp => 1448.0,
-            Self::Udp => 1432.0,
-        }
+    fn segment(self, shape: Shape) -> f64 {
+        let headers = match self {
+            Self::Tcp => 52.0,
+            Self::Udp => 68.0,
+        };
+        shape.mtu as f64 - headers
     }
 }
 
@@ -228,13 +226,14 @@ impl System {
         let mut toml = format!(
             "[run]\nnumber = 1\n{length}\nseed = 1\n\n\
              [supervisor]\nlisten = \"{}:7000\"\ntrigger = {trigger}\n{slots}policy = \"{}\"\n{journal}\n\
-             [network]\ntransport = \"{}\"\nlink_rate = \"{} Mbit/s\"\n{port_buffer}mtu = 1500\n\
+             [network]\ntransport = \"{}\"\nlink_rate = \"{} Mbit/s\"\n{port_buffer}mtu = {}\n\
              congestion_control = \"cubic\"\nadmission = \"{}\"\n\n\
              [shaping]\n{shaping}\n\n[security]\n{security}\n",
             address("sup")?,
             self.policy,
             self.transport.name(),
             shape.rate / 1_000_000,
+            shape.mtu,
             if self.warn { "warn" } else { "refuse" },
         );
         for i in 1..=self.sources(shape) {
@@ -287,9 +286,9 @@ impl System {
 
     /// Seconds that an event's L2 frames take through one port.
     pub(crate) fn wire_time(&self, shape: Shape) -> f64 {
-        let segment = self.transport.segment();
+        let segment = self.transport.segment(shape);
         let frames = (self.fragment as f64 / segment).ceil();
-        let bytes = self.fragment as f64 + frames * (FRAME - segment);
+        let bytes = self.fragment as f64 + frames * (shape.frame() - segment);
         bytes * f64::from(shape.sources) * 8.0 / shape.rate as f64
     }
 }
@@ -297,18 +296,19 @@ impl System {
 /// What the lane has in front of each fragment.
 const FRAGMENT_HEADER: f64 = 16.0;
 
-/// Payload that one port carries at best, in bit/s: full packets of an MTU of 1500, nothing else in them than fragments of
-/// that size with their headers. The port counts L2 frames, 1514 bytes of each; of the 1538 that such a packet takes of a
-/// real line, it would be less by the same part for every transport.
+/// Payload that one port carries at best, in bit/s: full packets, nothing else in them than
+/// fragments of that size with their headers. At an MTU of 1500 the port counts L2 frames, 1514
+/// bytes of each; of the 1538 that such a packet takes of a real line, it would be less by the same
+/// part for every transport.
 pub(crate) fn port_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
     let payload = fragment as f64 / (fragment as f64 + FRAGMENT_HEADER);
-    shape.rate as f64 * transport.segment() / FRAME * payload
+    shape.rate as f64 * transport.segment(shape) / shape.frame() * payload
 }
 
 /// The largest window per lane of which all sources' together fit into nine tenths of a port's buffer, headers included.
 pub(crate) fn safe_window(shape: Shape) -> u64 {
     let share = 0.9 * shape.port_buffer as f64 / f64::from(shape.sources);
-    (share * Transport::Tcp.segment() / FRAME / 100.0).floor() as u64 * 100
+    (share * Transport::Tcp.segment(shape) / shape.frame() / 100.0).floor() as u64 * 100
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use socket2::SockRef;
 
 use super::{
+    calibrate,
     flood::flood,
     guard::Guarded,
     network::{Network, address},
@@ -41,6 +42,10 @@ pub(crate) enum Half {
     Ask { to: SocketAddr, seconds: f64 },
     /// Relays streams and datagrams, and flips a bit in that percentage of the datagrams.
     Relay { at: SocketAddr, to: SocketAddr, percent: f64 },
+    /// Sends so many datagrams of so many bytes at once.
+    Burst { to: SocketAddr, packets: u64, payload: u64 },
+    /// Counts datagrams until its input ends.
+    Count { at: SocketAddr },
     /// Attacks those for so many seconds.
     Flood { seconds: f64, targets: Vec<SocketAddr> },
 }
@@ -52,6 +57,8 @@ pub(crate) fn run(half: Half) -> Result<()> {
         Half::Bulk { to, seconds } => send_bulk(to, seconds),
         Half::Ask { to, seconds } => ask(to, seconds),
         Half::Relay { at, to, percent } => relay(at, to, percent),
+        Half::Burst { to, packets, payload } => calibrate::send(to, packets, payload),
+        Half::Count { at } => calibrate::count(at),
         Half::Flood { seconds, targets } => flood(&targets, seconds),
     }
 }

@@ -145,7 +145,7 @@ fn run_case(
 
 fn shape(is_long: bool) -> Shape {
     let port_buffer = if is_long { DEEP_PORT } else { PORT };
-    Shape { sources: SOURCES, builders: 1, rate: RATE, port_buffer }
+    Shape { sources: SOURCES, builders: 1, rate: RATE, port_buffer, ..Shape::PLAIN }
 }
 
 fn system(case: &Case, transport: Transport) -> System {

@@ -3,7 +3,7 @@ use super::{super::system::Mode, *};
 fn outcome(summary: Value) -> Outcome {
     Outcome {
         name: "x".into(),
-        shape: Shape { sources: 8, builders: 1, rate: 1_000_000_000, port_buffer: 131_072 },
+        shape: Shape { sources: 8, builders: 1, rate: 1_000_000_000, port_buffer: 131_072, ..Shape::PLAIN },
         system: System::new(Mode::Credit, 64_000),
         summary,
         ports: BTreeMap::from([

@@ -1,6 +1,7 @@
 use super::*;
 
-const SHAPE: Shape = Shape { sources: 8, builders: 1, rate: 1_000_000_000, port_buffer: 128 * 1024 };
+const SHAPE: Shape =
+    Shape { sources: 8, builders: 1, rate: 1_000_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 
 #[test]
 fn the_configuration_is_toml_with_every_role() {
@@ -51,8 +52,8 @@ fn all_windows_fit_into_the_port() {
     for sources in [1, 8, 32] {
         let shape = Shape { sources, ..SHAPE };
         let window = safe_window(shape) as f64;
-        let segment = Transport::Tcp.segment();
-        let frames = window + (window / segment).ceil() * (FRAME - segment);
+        let segment = Transport::Tcp.segment(shape);
+        let frames = window + (window / segment).ceil() * (shape.frame() - segment);
         assert!(frames * f64::from(sources) <= shape.port_buffer as f64, "{sources}");
     }
 }

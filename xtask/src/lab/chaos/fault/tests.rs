@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const SHAPE: Shape = Shape { sources: 4, builders: 3, rate: 1, port_buffer: 1 };
+const SHAPE: Shape = Shape { sources: 4, builders: 3, rate: 1, port_buffer: 1, ..Shape::PLAIN };
 
 #[test]
 fn a_seed_says_it_all() {

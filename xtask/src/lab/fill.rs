@@ -1,0 +1,189 @@
+//! How full fast ports get: evb by turns with `iperf3` and a ZeroMQ event builder, on the same
+//! hosts in the same minutes. One round is one run of each, so that a ratio compares neighbours in
+//! time; a median of rounds is what counts.
+
+pub(crate) mod iperf;
+mod zeromq;
+mod turn;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+
+use self::{
+    table::{Rounds, judge},
+    turn::{Program, Turns},
+};
+use super::{
+    bench::Bench,
+    interrupt,
+    network::{Network, Shape},
+    report::Report,
+};
+
+/// Bytes of a fragment where one source sends alone, and where several do.
+const ALONE: u64 = 1_000_000;
+const AMONG_OTHERS: u64 = 64_000;
+
+#[derive(Args)]
+pub(crate) struct FillArgs {
+    /// Sources x builders.
+    #[arg(long, value_delimiter = ',', default_value = "1x1,2x1,8x1,32x1")]
+    cases: Vec<Hosts>,
+    /// Rates of every port, in Mbit/s.
+    #[arg(long, value_delimiter = ',', default_value = "10000")]
+    mbit: Vec<u64>,
+    /// Buffers of a switch port, in KiB.
+    #[arg(long, value_delimiter = ',', default_value = "128,512")]
+    kib: Vec<u64>,
+    /// Bytes of a fragment; without it 1 MB where one source is alone, else 64 kB.
+    #[arg(long, value_delimiter = ',')]
+    fragment: Vec<u64>,
+    /// Rounds of each case.
+    #[arg(long, default_value_t = 10)]
+    rounds: usize,
+    /// The program `peers` of `benches/peers`, for the turns of ZeroMQ.
+    #[arg(long)]
+    peers: Option<PathBuf>,
+    /// Another `evbd`, which takes turns as well: an older one, to compare with.
+    #[arg(long)]
+    before: Option<PathBuf>,
+    /// Leave `iperf3` out.
+    #[arg(long)]
+    no_iperf: bool,
+    /// Events per second for evb and ZeroMQ, whose latencies are compared then; without it as fast
+    /// as possible.
+    #[arg(long)]
+    rate: Option<f64>,
+    /// evb takes another turn with twice the triggers that the port can carry.
+    #[arg(long, conflicts_with = "rate")]
+    twice: bool,
+}
+
+/// How many hosts of each kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Hosts {
+    sources: u16,
+    builders: u16,
+}
+
+impl std::str::FromStr for Hosts {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (sources, builders) = text.split_once('x').context("as in 8x1")?;
+        let hosts = Self { sources: sources.parse()?, builders: builders.parse()? };
+        ensure!((1..=254).contains(&hosts.sources) && (1..=254).contains(&hosts.builders), "1 to 254 hosts");
+        Ok(hosts)
+    }
+}
+
+/// One network and one size of fragments.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    shape: Shape,
+    fragment: u64,
+    /// Events per second; none: as fast as possible.
+    rate: Option<f64>,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let Shape { sources, builders, rate, port_buffer, mtu, .. } = self.shape;
+        let mut name = format!(
+            "{sources}x{builders} {} Gbit/s {} KiB {} B",
+            rate as f64 / 1e9,
+            port_buffer / 1024,
+            self.fragment
+        );
+        if mtu != Shape::PLAIN.mtu {
+            name += &format!(" MTU {mtu}");
+        }
+        if let Some(rate) = self.rate {
+            name += &format!(" at {rate} Hz");
+        }
+        name
+    }
+}
+
+pub(crate) fn run(bench: &Bench, args: &FillArgs) -> Result<Report> {
+    let mut report = Report::bare("fill");
+    let turns = Turns { bench, programs: programs(bench, args)?, peers: args.peers.clone() };
+    let mut tables = Vec::new();
+    for case in cases(bench, args) {
+        let name = case.name();
+        if !bench.wants(&name) {
+            continue;
+        }
+        let network = Network::up(case.shape)?;
+        println!("{name}");
+        let mut rounds = Rounds::new(case, turns.programs.clone());
+        for number in 1..=args.rounds {
+            interrupt::check()?;
+            let round = turns.round(&network, &case, number, &mut report)?;
+            println!("{}", table::line(number, &turns.programs, &round));
+            rounds.add(round);
+        }
+        drop(network);
+        judge(&rounds, &mut report);
+        report.attach(&name, rounds.json());
+        tables.push(rounds);
+    }
+    println!("\n{}", table::markdown(&tables));
+    Ok(report)
+}
+
+fn cases(bench: &Bench, args: &FillArgs) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for mbit in &args.mbit {
+        for kib in &args.kib {
+            for hosts in &args.cases {
+                let usual = [if hosts.sources == 1 { ALONE } else { AMONG_OTHERS }];
+                let fragments = if args.fragment.is_empty() { &usual[..] } else { &args.fragment };
+                let shape = Shape {
+                    sources: hosts.sources,
+                    builders: hosts.builders,
+                    rate: mbit * 1_000_000,
+                    port_buffer: kib * 1024,
+                    mtu: bench.mtu,
+                    trains: true,
+                };
+                cases.extend(fragments.iter().map(|fragment| Case {
+                    shape,
+                    fragment: *fragment,
+                    rate: args.rate,
+                }));
+            }
+        }
+    }
+    cases
+}
+
+/// Who takes turns.
+fn programs(bench: &Bench, args: &FillArgs) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    // What sends as much as it can has no rate, and no events.
+    if !args.no_iperf && args.rate.is_none() {
+        programs.push(Program::Iperf);
+    }
+    if let Some(peers) = &args.peers {
+        ensure!(peers.is_file(), "there is no {}", peers.display());
+        programs.push(Program::Zeromq);
+    }
+    for transport in bench.transports {
+        programs.push(Program::Evb(*transport));
+        if args.twice {
+            programs.push(Program::Twice(*transport));
+        }
+        if let Some(before) = &args.before {
+            let evbd = before.canonicalize().with_context(|| before.display().to_string())?;
+            programs.push(Program::Before(*transport, evbd));
+        }
+    }
+    Ok(programs)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! One run of one program, with what the network and the machine say of it.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        bench::{Bench, since},
+        fleet::machine_ticks,
+        network::Network,
+        report::Report,
+        system::{Mode, System, Transport, Trigger},
+    },
+    Case, iperf, zeromq,
+};
+
+/// The kernel's clock ticks per second in /proc.
+const TICKS: f64 = 100.0;
+
+/// Who takes a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Program {
+    Iperf,
+    Zeromq,
+    Evb(Transport),
+    /// evb with twice the triggers that the port can carry.
+    Twice(Transport),
+    /// The other evbd, at this path.
+    Before(Transport, PathBuf),
+}
+
+impl Program {
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Iperf => "iperf3".to_owned(),
+            Self::Zeromq => "zeromq".to_owned(),
+            Self::Evb(transport) => format!("evb {}", transport.name()),
+            Self::Twice(transport) => format!("evb {} twice", transport.name()),
+            Self::Before(transport, _) => format!("before {}", transport.name()),
+        }
+    }
+
+    /// Whether it promises that no packet is dropped, and is the one to judge.
+    pub(super) fn is_judged(&self) -> bool {
+        matches!(self, Self::Evb(_) | Self::Twice(_))
+    }
+}
+
+/// What one run has come to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    /// Payload at the receivers, in bit/s.
+    pub(super) goodput: f64,
+    /// Packets dropped at all of the switch's ports.
+    pub(super) drops: u64,
+    /// The ports that dropped something, with what they count as one: a train, or a packet.
+    pub(super) trains: Vec<(String, u64)>,
+    /// Of all the machine's cores, seconds busy for each GB of payload.
+    pub(super) machine_s_per_gb: f64,
+    /// The same of the roles' own processes, where they are evb's.
+    pub(super) cpu_s_per_gb: f64,
+    /// Latencies of events in µs, NaN where there are none.
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+}
+
+impl Measured {
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "goodput_bit_per_s": self.goodput,
+            "drops": self.drops,
+            "trains_dropped": self.trains,
+            "machine_s_per_gb": self.machine_s_per_gb,
+            "cpu_s_per_gb": self.cpu_s_per_gb,
+            "p50_us": self.p50,
+            "p99_us": self.p99,
+        })
+    }
+}
+
+/// What a program itself says of its run.
+struct Said {
+    bytes: f64,
+    goodput: f64,
+    cpu_s: f64,
+    p50: f64,
+    p99: f64,
+}
+
+/// Who takes turns, on which bench.
+pub(super) struct Turns<'b> {
+    pub(super) bench: &'b Bench,
+    pub(super) programs: Vec<Program>,
+    pub(super) peers: Option<PathBuf>,
+}
+
+impl Turns<'_> {
+    /// One run of each, in the order of the programs; each round begins with another one.
+    pub(super) fn round(
+        &self,
+        network: &Network,
+        case: &Case,
+        number: usize,
+        report: &mut Report,
+    ) -> Result<Vec<Measured>> {
+        let count = self.programs.len();
+        let mut round = vec![Measured::default(); count];
+        for place in (0..count).map(|place| (place + number) % count) {
+            round[place] = self.turn(network, case, number, &self.programs[place], report)?;
+        }
+        Ok(round)
+    }
+
+    fn turn(
+        &self,
+        network: &Network,
+        case: &Case,
+        number: usize,
+        program: &Program,
+        report: &mut Report,
+    ) -> Result<Measured> {
+        let (ports, passage, (busy, _)) = (network.ports()?, network.passage()?, machine_ticks()?);
+        let said = match program {
+            Program::Iperf => iperf(network, self.bench.seconds)?,
+            Program::Zeromq => self.zeromq(network, case, number, report)?,
+            Program::Evb(transport) | Program::Twice(transport) | Program::Before(transport, _) => {
+                self.evb(network, case, number, program, *transport, report)?
+            }
+        };
+        let busy_s = (machine_ticks()?.0 - busy) as f64 / TICKS;
+        let dropped = since(&ports, network.ports()?);
+        Ok(Measured {
+            goodput: said.goodput,
+            drops: network.passage()?.dropped_since(passage),
+            trains: dropped
+                .into_iter()
+                .filter(|(_, p)| p.drops > 0)
+                .map(|(host, p)| (host, p.drops))
+                .collect(),
+            machine_s_per_gb: busy_s / said.bytes * 1e9,
+            cpu_s_per_gb: said.cpu_s / said.bytes * 1e9,
+            p50: said.p50,
+            p99: said.p99,
+        })
+    }
+
+    fn zeromq(&self, network: &Network, case: &Case, number: usize, report: &mut Report) -> Result<Said> {
+        let peers = self.peers.as_deref().context("no peers")?.canonicalize()?;
+        let built = zeromq::run(network, &peers, case, self.bench.seconds)?;
+        if built.incomplete > 0 {
+            report.note(format!("{} round {number}: ZeroMQ lost {} events", case.name(), built.incomplete));
+        }
+        let (p50, p99) = (built.p50, built.p99);
+        Ok(Said { bytes: built.bytes, goodput: built.bytes * 8.0 / built.seconds, cpu_s: f64::NAN, p50, p99 })
+    }
+
+    fn evb(
+        &self,
+        network: &Network,
+        case: &Case,
+        number: usize,
+        program: &Program,
+        transport: Transport,
+        report: &mut Report,
+    ) -> Result<Said> {
+        let system = System::new(Mode::Credit, case.fragment).over(transport);
+        let system = match (program, case.rate) {
+            (Program::Twice(_), _) => {
+                let carried = f64::from(case.shape.builders) / system.wire_time(case.shape);
+                system.trigger(Trigger::Periodic(2.0 * carried)).warn()
+            }
+            (_, Some(rate)) => system.trigger(Trigger::Periodic(rate)).warn(),
+            (_, None) => system,
+        };
+        let name = format!("{} {} round {number}", case.name().replace('/', " per "), program.name());
+        let evbd = match program {
+            Program::Before(_, evbd) => evbd,
+            _ => &self.bench.evbd,
+        };
+        let outcome = self.bench.run_program(evbd, network, &name, system)?;
+        if program.is_judged() {
+            report.keep(&outcome);
+            report.yes(&format!("{name}: every event complete"), outcome.is_complete());
+        } else if !outcome.is_complete() {
+            report.note(format!("{name}: not every event complete"));
+        }
+        Ok(Said {
+            bytes: outcome.number("bytes.payload"),
+            goodput: outcome.goodput(),
+            cpu_s: outcome.cpu_s,
+            p50: outcome.latency_us("p50"),
+            p99: outcome.latency_us("p99"),
+        })
+    }
+}
+
+fn iperf(network: &Network, seconds: f64) -> Result<Said> {
+    let received = iperf::run(network, seconds)?;
+    Ok(Said {
+        bytes: received.bytes,
+        goodput: received.bytes * 8.0 / received.seconds,
+        cpu_s: f64::NAN,
+        p50: f64::NAN,
+        p99: f64::NAN,
+    })
+}

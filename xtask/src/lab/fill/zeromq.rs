@@ -1,0 +1,174 @@
+//! The ZeroMQ event builder of `benches/peers`, a process per role on the lab's hosts. Its roles
+//! speak with their launcher in lines (`benches/peers/src/barrier.rs`), so that all start together
+//! and end at the same event.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{ChildStdin, ChildStdout, Stdio},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use super::{
+    super::{
+        guard::Guarded,
+        network::{Network, address},
+    },
+    Case,
+};
+
+/// Before the window in which latencies count, in seconds.
+const WARMUP: f64 = 0.5;
+/// Beyond a run's own length, in seconds.
+const GRACE: f64 = 40.0;
+/// From the last word of readiness to the start, so that all have heard of it.
+const HEAD_START: Duration = Duration::from_millis(100);
+/// Buckets of the latencies' histogram in each octave.
+const STEPS_BITS: u32 = 5;
+
+/// What came of it.
+pub(super) struct Built {
+    /// Payload of complete events, and the time from the start to the last of them.
+    pub(super) bytes: f64,
+    pub(super) seconds: f64,
+    pub(super) incomplete: u64,
+    /// In microseconds; none where none were counted.
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+}
+
+struct Role {
+    name: String,
+    tell: ChildStdin,
+    hear: BufReader<ChildStdout>,
+    _process: Guarded,
+}
+
+impl Role {
+    fn start(
+        network: &Network,
+        peers: &Path,
+        host: &str,
+        arguments: &[String],
+        seconds: f64,
+    ) -> Result<Self> {
+        // One that hangs would be waited for.
+        let mut command = network.command(host, "timeout");
+        command.arg((seconds + WARMUP + GRACE).to_string()).arg(peers).arg("zeromq").args(arguments);
+        command.args(["--seconds", &seconds.to_string(), "--warmup", &WARMUP.to_string()]);
+        let mut child = command
+            .arg("--launched")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting peers on {host}"))?;
+        let tell = child.stdin.take().context("peers has no input")?;
+        let hear = BufReader::new(child.stdout.take().context("peers has no output")?);
+        Ok(Self { name: host.to_owned(), tell, hear, _process: Guarded(child) })
+    }
+
+    /// What follows that word.
+    fn hear(&mut self, word: &str) -> Result<String> {
+        let mut line = String::new();
+        self.hear.read_line(&mut line)?;
+        let rest = line.trim().strip_prefix(word).map(|rest| rest.trim().to_owned());
+        rest.with_context(|| format!("peers on {} said `{}` for `{word}`", self.name, line.trim()))
+    }
+
+    fn tell(&mut self, line: &str) -> Result<()> {
+        writeln!(self.tell, "{line}").with_context(|| format!("peers on {} does not listen", self.name))
+    }
+}
+
+pub(super) fn run(network: &Network, peers: &Path, case: &Case, seconds: f64) -> Result<Built> {
+    let (sources, builders) = (case.shape.sources, case.shape.builders);
+    let mut common = vec!["--size".to_owned(), case.fragment.to_string()];
+    if let Some(rate) = case.rate {
+        common.extend(["--rate".to_owned(), rate.to_string()]);
+    }
+    let mut listening = Vec::new();
+    let mut building = Vec::new();
+    for j in 1..=builders {
+        let bind = format!("{}:7301", address(&format!("b{j}"))?);
+        let own = ["builder", "--id", &j.to_string(), "--bind", &bind].map(str::to_owned);
+        let counts =
+            ["--sources", &sources.to_string(), "--builders", &builders.to_string()].map(str::to_owned);
+        let arguments = [&own[..], &counts[..], &common[..]].concat();
+        let mut role = Role::start(network, peers, &format!("b{j}"), &arguments, seconds)?;
+        role.hear("listening")?;
+        building.push(role);
+        listening.push(bind);
+    }
+    let mut sending = Vec::new();
+    for i in 1..=sources {
+        let own = ["source", "--id", &i.to_string(), "--connect", &listening.join(",")].map(str::to_owned);
+        let arguments = [&own[..], &common[..]].concat();
+        sending.push(Role::start(network, peers, &format!("s{i}"), &arguments, seconds)?);
+    }
+    for role in building.iter_mut().chain(&mut sending) {
+        role.hear("ready")?;
+    }
+    let start_ns = (SystemTime::now().duration_since(UNIX_EPOCH)? + HEAD_START).as_nanos() as u64;
+    for role in building.iter_mut().chain(&mut sending) {
+        role.tell(&format!("go {start_ns}"))?;
+    }
+    let mut last = 0;
+    for role in &mut sending {
+        last = last.max(role.hear("reached")?.parse::<u64>()?);
+    }
+    sending.iter_mut().try_for_each(|role| role.tell(&format!("until {last}")))?;
+    let reports = |roles: &mut [Role]| -> Result<Vec<Value>> {
+        roles.iter_mut().map(|role| Ok(serde_json::from_str(&role.hear("")?)?)).collect()
+    };
+    reports(&mut sending)?;
+    summarise(&reports(&mut building)?, start_ns, last, case)
+}
+
+fn summarise(built: &[Value], start_ns: u64, events: u64, case: &Case) -> Result<Built> {
+    let number = |report: &Value, key: &str| {
+        report[key].as_u64().with_context(|| format!("a builder of peers reports no `{key}`"))
+    };
+    let (mut complete, mut last_ns, mut latencies) = (0, 0, BTreeMap::new());
+    for report in built {
+        complete += number(report, "complete")?;
+        last_ns = number(report, "last_ns")?.max(last_ns);
+        for (bucket, count) in report["latencies"]["counts"].as_object().into_iter().flatten() {
+            *latencies.entry(bucket.parse()?).or_insert(0) += count.as_u64().context("no count")?;
+        }
+    }
+    ensure!(complete > 0 && last_ns > start_ns, "ZeroMQ has built no event");
+    Ok(Built {
+        bytes: complete as f64 * case.fragment as f64 * f64::from(case.shape.sources),
+        seconds: (last_ns - start_ns) as f64 / 1e9,
+        incomplete: events.saturating_sub(complete),
+        p50: quantile(&latencies, 0.5),
+        p99: quantile(&latencies, 0.99),
+    })
+}
+
+/// A quantile of a histogram that has its buckets by number, in microseconds; NaN of an empty one.
+pub(super) fn quantile(counts: &BTreeMap<u32, u64>, fraction: f64) -> f64 {
+    let wanted = (counts.values().sum::<u64>() as f64 * fraction).ceil() as u64;
+    let mut seen = 0;
+    for (bucket, count) in counts {
+        seen += count;
+        if seen >= wanted.max(1) {
+            return upper_edge(*bucket) as f64 / 1e3;
+        }
+    }
+    f64::NAN
+}
+
+/// The largest number of nanoseconds that a bucket holds: 32 buckets to each octave.
+fn upper_edge(bucket: u32) -> u64 {
+    let steps = 1 << STEPS_BITS;
+    let (octave, step) = (bucket / steps, u64::from(bucket % steps));
+    match octave.checked_sub(1) {
+        None => step,
+        Some(shift) => ((u64::from(steps) + step + 1) << shift) - 1,
+    }
+}

@@ -1,0 +1,230 @@
+//! Sources that stop and go on, on a fast port: one, two, half, and all but one, for 5 ms again and
+//! again, and for 5 s once; and something else that wants every core. What they were granted comes
+//! late then, and all at once.
+
+use std::{
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use serde_json::json;
+
+use super::{
+    bench::Bench,
+    fleet::Fleet,
+    guard::Guarded,
+    network::{Network, Shape},
+    outcome::Outcome,
+    report::{Bound, Report},
+    system::{Mode, System, Transport},
+};
+
+const FRAGMENT: u64 = 64_000;
+const SHORT: Duration = Duration::from_millis(5);
+const LONG: Duration = Duration::from_secs(5);
+/// When the long stop begins, and how long a run with one is at least, in seconds.
+const BEGIN: Duration = Duration::from_secs(2);
+const LEAST: f64 = 9.0;
+/// The last part of a long stop: deadline and heartbeat are over, the others go on alone.
+const SETTLED: Duration = Duration::from_secs(1);
+/// After a run's end, sources that do not find back are ended.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+#[derive(Args)]
+pub(crate) struct StopsArgs {
+    /// How many sources.
+    #[arg(long, value_delimiter = ',', default_value = "8,32")]
+    sources: Vec<u16>,
+    /// Of every port, in Mbit/s.
+    #[arg(long, default_value_t = 10_000)]
+    mbit: u64,
+    /// Buffer of a switch port, in KiB.
+    #[arg(long, default_value_t = 128)]
+    kib: u64,
+}
+
+/// What happens to the sources.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trouble {
+    None,
+    /// So many stop for 5 ms, ten times a second.
+    Short(u16),
+    /// So many stop for 5 s.
+    Long(u16),
+    /// A program on each core that does nothing but take it.
+    Hogs,
+}
+
+impl Trouble {
+    fn name(self) -> String {
+        match self {
+            Self::None => "undisturbed".to_owned(),
+            Self::Short(count) => format!("{count} stopped for 5 ms"),
+            Self::Long(count) => format!("{count} stopped for 5 s"),
+            Self::Hogs => "a hog on each core".to_owned(),
+        }
+    }
+}
+
+/// What is done to each shape.
+fn troubles(sources: u16) -> Vec<Trouble> {
+    let mut counts = vec![1, 2, sources / 2, sources - 1];
+    counts.retain(|count| (1..sources).contains(count));
+    counts.sort_unstable();
+    counts.dedup();
+    let long = counts.iter().map(|count| Trouble::Long(*count));
+    let short = counts.iter().map(|count| Trouble::Short(*count));
+    [Trouble::None, Trouble::Hogs].into_iter().chain(short).chain(long).collect()
+}
+
+/// What the looks have seen.
+#[derive(Default)]
+struct Watch {
+    stops: u32,
+    is_stopped: bool,
+    is_over: bool,
+    /// Time and bytes of the builder's port, from which and until which the others are measured.
+    from: Option<(Duration, u64)>,
+    until: Option<(Duration, u64)>,
+}
+
+impl Watch {
+    /// The port's rate while sources were stopped, in bit/s.
+    fn rate(&self) -> Option<f64> {
+        let (from, until) = self.from.zip(self.until)?;
+        Some((until.1 - from.1) as f64 * 8.0 / (until.0.checked_sub(from.0)?).as_secs_f64())
+    }
+}
+
+pub(crate) fn run(bench: &Bench, args: &StopsArgs) -> Result<Report> {
+    let mut report = Report::bare("stops");
+    println!(
+        "{:<40} {:>7} {:>7} {:>7} {:>9} {:>10} {:>10}",
+        "case", "Gbit/s", "dropped", "stops", "complete", "incomplete", "meanwhile"
+    );
+    for sources in &args.sources {
+        let (rate, port_buffer) = (args.mbit * 1_000_000, args.kib * 1024);
+        let shape = Shape { sources: *sources, builders: 1, rate, port_buffer, mtu: bench.mtu, trains: true };
+        let network = Network::up(shape)?;
+        for transport in bench.transports {
+            for trouble in troubles(*sources) {
+                let name = Bench::name(&format!("{sources}x1 {}", trouble.name()), *transport);
+                if bench.wants(&name) {
+                    case(bench, &network, *transport, trouble, &name, &mut report)?;
+                }
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn case(
+    bench: &Bench,
+    network: &Network,
+    transport: Transport,
+    trouble: Trouble,
+    name: &str,
+    report: &mut Report,
+) -> Result<()> {
+    let hogs = if trouble == Trouble::Hogs { hogs()? } else { Vec::new() };
+    let seconds = if matches!(trouble, Trouble::Long(_)) { bench.seconds.max(LEAST) } else { bench.seconds };
+    let before = network.passage()?;
+    let mut watch = Watch::default();
+    let system = System::new(Mode::Credit, FRAGMENT).over(transport);
+    let look = |fleet: &mut Fleet| turn(fleet, network, trouble, seconds, &mut watch);
+    let outcome = bench.run_for(seconds, network, name, system, look)?;
+    drop(hogs);
+    let lost = network.passage()?.dropped_since(before);
+    judge(&outcome, trouble, &watch, lost, report);
+    Ok(())
+}
+
+/// Stops the victims, and lets them go on.
+fn turn(
+    fleet: &mut Fleet,
+    network: &Network,
+    trouble: Trouble,
+    seconds: f64,
+    watch: &mut Watch,
+) -> Result<()> {
+    let now = fleet.elapsed();
+    let victims = |count: u16| (1..=count).map(|i| format!("s{i}")).collect::<Vec<_>>();
+    let bytes = || network.ports().map(|ports| ports.get("b1").map_or(0, |port| port.bytes));
+    match trouble {
+        Trouble::Short(count) if now.as_secs_f64() < seconds - 0.5 && now > Duration::from_secs(1) => {
+            fleet.signal_all(&victims(count), "STOP")?;
+            thread::sleep(SHORT);
+            fleet.signal_all(&victims(count), "CONT")?;
+            watch.stops += 1;
+        }
+        Trouble::Long(count) => {
+            if !watch.is_stopped && now >= BEGIN {
+                fleet.signal_all(&victims(count), "STOP")?;
+                (watch.is_stopped, watch.stops) = (true, 1);
+            }
+            if watch.from.is_none() && now >= BEGIN + LONG - SETTLED {
+                watch.from = Some((now, bytes()?));
+            }
+            if !watch.is_over && now >= BEGIN + LONG {
+                watch.until = Some((now, bytes()?));
+                fleet.signal_all(&victims(count), "CONT")?;
+                watch.is_over = true;
+            }
+            let others_ended = fleet.running().iter().all(|host| host.starts_with('s'));
+            if others_ended && now.as_secs_f64() > seconds + PATIENCE.as_secs_f64() {
+                fleet.signal_all(&victims(count), "KILL")?;
+            }
+        }
+        Trouble::Short(_) | Trouble::None | Trouble::Hogs => {}
+    }
+    Ok(())
+}
+
+fn judge(outcome: &Outcome, trouble: Trouble, watch: &Watch, lost: u64, report: &mut Report) {
+    let name = &outcome.name;
+    let count = |key: &str| outcome.number(&format!("events.{key}"));
+    println!(
+        "{name:<40} {:>7.2} {lost:>7} {:>7} {:>9.0} {:>10.0} {:>10}",
+        outcome.goodput() / 1e9,
+        watch.stops,
+        count("complete"),
+        count("incomplete") + count("lost"),
+        watch.rate().map_or_else(|| "–".to_owned(), |rate| format!("{:.2}", rate / 1e9)),
+    );
+    report.keep(outcome);
+    report.attach(name, json!({ "drops": lost, "stops": watch.stops, "meanwhile_bit_per_s": watch.rate() }));
+    report.holds(&format!("{name}: packets dropped"), lost as f64, Bound::AtMost(0.0));
+    let sum: f64 = ["inhibited", "complete", "incomplete", "lost"].iter().map(|key| count(key)).sum();
+    report.holds(
+        &format!("{name}: triggered less all outcomes"),
+        (count("triggered") - sum).abs(),
+        Bound::AtMost(0.0),
+    );
+    match trouble {
+        // The others go on: half a gigabit is little, and not nothing.
+        Trouble::Long(_) => {
+            let rate = watch.rate().unwrap_or(f64::NAN);
+            report.holds(&format!("{name}: bit/s of the others"), rate, Bound::AtLeast(5e8));
+        }
+        Trouble::None | Trouble::Short(_) | Trouble::Hogs => {
+            report.yes(&format!("{name}: every event complete"), outcome.is_complete());
+        }
+    }
+}
+
+/// A program for each core.
+fn hogs() -> Result<Vec<Guarded>> {
+    let cores = thread::available_parallelism()?.get();
+    let mut hogs = Vec::new();
+    for _ in 0..cores {
+        let hog = Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
+        hogs.push(Guarded(hog.context("starting a hog")?));
+    }
+    Ok(hogs)
+}
+
+#[cfg(test)]
+mod tests;
