@@ -15,6 +15,7 @@ use evb_core::{
 use evb_net::{
     class::TrafficClass,
     control::{ConnectError, ControlLink, LinkError},
+    host,
     pacing::Transport,
     resolve::ResolveError,
     security::{PARCEL_OVERHEAD, Security, tag::TAG_LENGTH},
@@ -34,6 +35,21 @@ pub(crate) const GREETINGS: usize = 64;
 /// How long the others at a full listener wait for one that says nothing: hundreds of silent connections must not keep a
 /// peer out for their time limit each.
 pub(crate) const GREETING_PATIENCE: Duration = Duration::from_millis(250);
+
+/// A port whose queue empties in less falls idle while a core leaves its sleep: that takes up to some 100 µs on each side of a grant.
+pub const BRISK: Duration = Duration::from_millis(1);
+
+/// Keeps this machine's cores awake, if that was asked for, or follows from how soon the queue of a port empties.
+pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::Awake> {
+    if !asked.unwrap_or(queue > Duration::ZERO && queue < BRISK) {
+        return None;
+    }
+    let awake = host::keep_awake();
+    if let Err(error) = &awake {
+        tracing::info!(%error, "cores may sleep between packets, and grants are late by what it takes to wake them; allow writing to /dev/cpu_dma_latency");
+    }
+    awake.ok()
+}
 
 /// How a run ended, as the supervisor's ledger says.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,7 +203,7 @@ where
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(name.clone()).spawn(move || {
         if let Some(core) = core
-            && let Err(error) = evb_net::host::pin_to_core(core)
+            && let Err(error) = host::pin_to_core(core)
         {
             tracing::warn!(role = name.as_str(), core, %error, "cannot pin to that core; running on any");
         }

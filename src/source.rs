@@ -46,6 +46,9 @@ pub struct SourceConfig {
     /// How long announcements may wait in full queues on their way, mostly that of a builder's port: its buffer over its rate; zero
     /// if not known. They keep a distance by it; over datagrams, none is repeated before.
     pub queue: Duration,
+    /// Whether the machine's cores are kept awake meanwhile, if the system permits it ([`evb_net::host::keep_awake`]); `None`: where
+    /// [`Self::queue`] is known and empties within [`BRISK`](crate::role::BRISK).
+    pub keep_awake: Option<bool>,
     /// What a packet takes of a switch port's buffer at least.
     pub cell: Bytes,
     /// What carries the lanes; the same for all sources and builders of a run.
@@ -76,6 +79,7 @@ impl SourceConfig {
             pacing: PacingConfig::default(),
             mtu: 1500,
             queue: Duration::ZERO,
+            keep_awake: None,
             cell: CELL,
             transport: Transport::Tcp,
             lane: LaneOptions::default(),

@@ -86,7 +86,9 @@ pub(super) async fn run<S: Sink>(
             }
         }
     }
+    let awake = role::keep_awake(config.keep_awake, config.queue);
     let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
+    drop(awake);
     let lost = open_here(&driver.core, driver.at_sink);
     if matches!(outcome, Err(RoleError::Abandoned { .. })) && lost > 0 {
         tracing::error!(builder = %config.id, lost, "the supervisor is gone for good: events open here are lost");

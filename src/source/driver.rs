@@ -96,6 +96,7 @@ pub(super) async fn run(
         stopping: None,
     };
     driver.handle_roster(&roster)?;
+    let _awake = role::keep_awake(config.keep_awake, config.queue);
     poll_fn(|cx| driver.poll_turn(cx)).await
 }
 

@@ -1,8 +1,9 @@
 //! Which machine this is, and what its kernel and its network devices are set to.
 //!
-//! Everything here is read, or measured on the spot; nothing is judged and nothing is changed. What cannot be read is
+//! Everything here is read, or measured on the spot; nothing is judged, and nothing is changed but what a role asks for itself. What cannot be read is
 //! [`Unavailable`] with the reason, never a guess.
 
+mod awake;
 mod fact;
 #[cfg(target_os = "linux")]
 mod netlink;
@@ -16,6 +17,7 @@ pub mod echo;
 pub mod cores;
 pub mod clocks;
 
+pub use awake::{Awake, keep_awake};
 pub use fact::{Fact, Unavailable, setting, setting_number, text_of};
 
 /// A text that is equal for all processes that share a boot, and with it the monotonic clock; empty where the system

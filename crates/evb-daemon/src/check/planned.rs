@@ -26,6 +26,7 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
                 rows.collect::<Vec<_>>()
             },
         );
+        page.extend(groups.iter().filter_map(|group| unfilled(planning, group)));
     }
     page + &expected(planning)
 }
@@ -85,6 +86,25 @@ fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Ve
         ]
     };
     planning.round_trips.iter().enumerate().map(row).collect()
+}
+
+/// What a port that the longest path from a grant to its data leaves unfilled would need.
+fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
+    let port = group[0];
+    let worst = port.utilisation.len().checked_sub(1)?;
+    let part = port.utilisation[worst];
+    if part >= 1.0 {
+        return None;
+    }
+    let (path, up_to) = (time(*planning.round_trips.get(worst)?), time(port.full_up_to?));
+    // The default budget is nine tenths of the buffer.
+    let buffer = size(*port.full_budget.get(worst)? * 10 / 9);
+    Some(format!(
+        "  {}: where a grant takes {path} to its data, the budget fills {} of the link. What would fill it: a port buffer of {buffer}; or a \
+         path of {up_to}, by cores that are kept awake (`keep_awake`), more of them, a larger MTU\n",
+        names(group),
+        percent(Some(part)),
+    ))
 }
 
 fn expected(planning: &Planning) -> String {

@@ -42,6 +42,25 @@ fn the_page_shows_the_sums() {
 }
 
 #[test]
+fn a_path_that_cannot_fill_the_port_is_told_with_what_would() {
+    let of = |text_of: &str| {
+        let loaded = read(text_of, "test.toml").expect("valid");
+        let (sums, _) = admission::admit(&loaded, None);
+        text(&loaded.config, &sums, &ROUND_TRIPS)
+    };
+    let page = of(&INCAST.replace("1 Gbit/s", "10 Gbit/s"));
+    // C·R of 200 µs is 246.1 kB of the budget's buffer bytes, nine tenths of 273.4 kB.
+    for part in [
+        "10.77.2.1: where a grant takes 200.0 µs to its data, the budget fills 47.9 %",
+        "a port buffer of 273.4 kB",
+        "95.9 µs",
+    ] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+    assert!(!of(INCAST).contains("What would fill it"), "a gigabit is filled up to 958 µs");
+}
+
+#[test]
 fn every_mode_has_its_page() {
     for mode in ["credit", "window", "token-bucket", "none"] {
         let given = format!("{INCAST}[shaping]\nmode = \"{mode}\"\n");

@@ -41,6 +41,8 @@ pub struct ShapingConfig {
     pub offload: OffloadChoice,
     /// Whether a core may be kept busy to depart on time.
     pub spin: Spin,
+    /// Whether cores are kept awake; `None`: where a port's queue empties soon.
+    pub keep_awake: Option<bool>,
     /// How the classes of traffic share the link; `None`: they do not.
     pub classes: Option<ClassesConfig>,
     /// What a packet is charged at least.
@@ -110,6 +112,7 @@ pub(super) struct Given {
     cell: Bytes,
     offload: OffloadChoice,
     spin: Spin,
+    keep_awake: Option<bool>,
     classes: Option<classes::Given>,
 }
 
@@ -136,6 +139,7 @@ pub(super) fn read(section: &mut Section<'_>, transport: Transport) -> Given {
         cell: section.bytes("cell").unwrap_or(CELL),
         offload: offload(section),
         spin: spin(section),
+        keep_awake: section.flag("keep_awake"),
         classes: classes::read(section),
     };
     if given.sources_at_once.is_some() && given.mode != ShapingMode::Credit {
@@ -238,6 +242,7 @@ impl Given {
             cell: self.cell,
             offload: self.offload,
             spin: self.spin,
+            keep_awake: self.keep_awake,
             classes: self.classes.and_then(|given| given.resolve(section, network)),
         }
     }

@@ -98,6 +98,7 @@ fn source_config(
         shaping: config.shaping(config.shaping.budget),
         pacing: pacing::pacing(config, entry, executor),
         mtu: mtu(config),
+        keep_awake: config.shaping.keep_awake,
         queue: config.builders.iter().map(|builder| queue(config, builder)).max().unwrap_or_default(),
         cell: config.shaping.cell,
         transport: config.network.transport,
@@ -128,6 +129,7 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
         give_up: entry.give_up,
         core: entry.core,
         precedence: entry.precedence,
+        keep_awake: config.shaping.keep_awake,
         ..BuilderConfig::new(entry.id, supervisor_address(config))
     }
 }
