@@ -275,7 +275,9 @@ impl PacketCost {
         let usual = (fit / 8).clamp(1, 11);
         let carried = link.map_or(0, |link| (link * TURN_TIME).count() / self.packet_line().count());
         let train = self.longest_train().count() / self.payload;
-        let fast = carried.min(train.max(fit / 8)).min(fit / 2);
+        // With two of them under way, a little is left for what a kernel sends again on its own: it takes reordering for loss.
+        let half = fit / 2 - fit / 64;
+        let fast = carried.min(train.max(fit / 8)).min(half);
         if fast <= usual {
             return self.full_packets(usual);
         }
