@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::{id::EventId, lane::Times, time::Instant, units::Bytes, wire::datagram::Request};
+use crate::{id::EventId, time::Instant, times::Times, units::Bytes, wire::datagram::Request};
 
 /// What a policy sees of a lane: the cumulative counters (lane offsets in bytes) and the event that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

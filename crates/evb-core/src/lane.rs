@@ -12,7 +12,6 @@ mod announcing;
 mod incoming;
 mod round_trip;
 mod reassembly;
-mod times;
 mod repairs;
 mod sequences;
 mod recovery;
@@ -33,7 +32,6 @@ pub use incoming::{Arrival, IncomingFragment, IncomingLane};
 pub use outgoing::{MAX_RESENDS, OutgoingLane, Taken};
 pub use outgoing_datagrams::Sealing;
 pub use recovery::RecoveryCounters;
-pub use times::Times;
 
 pub use crate::wire::datagram::Request;
 pub use round_trip::RoundTrip;

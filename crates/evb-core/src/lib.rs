@@ -19,6 +19,7 @@
 pub mod id;
 pub mod time;
 pub mod units;
+pub mod times;
 pub mod set;
 pub mod ranges;
 pub mod rng;

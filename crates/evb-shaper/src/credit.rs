@@ -93,7 +93,7 @@ impl Credit {
             }
         }
         let alone = alone.filter(|(lane, cost)| within(self.lone_limit, charges, *lane, *cost));
-        best.map(|(_, lane)| lane).or(alone.map(|(lane, _)| lane))
+        best.map(|(_, lane)| lane).or_else(|| alone.map(|(lane, _)| lane))
     }
 
     /// The end of the lane's next chunk, and its charge.

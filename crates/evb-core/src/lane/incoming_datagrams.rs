@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 
 use bytes::{BufMut as _, BytesMut};
 
-use super::{IncomingLane, reassembly::Reassembly, recovery::Recovery, sequences::Sequences, times::Times};
+use super::{IncomingLane, reassembly::Reassembly, recovery::Recovery, sequences::Sequences};
 use crate::{
     grant::Lost,
     time::{Instant, earlier},
+    times::Times,
     units::Bytes,
     wire::{
         control::DatagramTimes,

@@ -6,10 +6,11 @@ use core::{
 };
 use std::collections::VecDeque;
 
-use super::{repairs::Repairs, round_trip::RoundTrip, times::Times};
+use super::{repairs::Repairs, round_trip::RoundTrip};
 use crate::{
     ranges::RangeSet,
     time::{Instant, earlier},
+    times::Times,
     wire::datagram::{DatagramHeader, DatagramKind, Request, is_after},
 };
 

@@ -3,8 +3,7 @@
 use core::ops::Range;
 use std::collections::VecDeque;
 
-use super::times::Times;
-use crate::time::Instant;
+use crate::{time::Instant, times::Times};
 
 /// So many losses are followed at once. Further ones are not: to let go of old ones instead would leave out the longest.
 const FOLLOWED: usize = 1024;

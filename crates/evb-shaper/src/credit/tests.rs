@@ -287,7 +287,7 @@ fn how_long_grants_take_is_counted_to_their_first_and_last_byte() {
     port.receive(0, 500, at(2));
     port.receive(0, 1000, at(4));
     let counters = port.credit.counters();
-    let counted = |times: &evb_core::lane::Times| (times.pairs()[1], times.max());
+    let counted = |times: &evb_core::times::Times| (times.pairs()[1], times.max());
     assert_eq!(counted(&counters.first_byte), (1, 1000), "once, after a millisecond");
     assert_eq!(counted(&counters.last_byte), (1, 4000));
 }
