@@ -349,7 +349,7 @@ impl Driver {
             self.core.handle_timeout(now);
             self.ended.extend(self.core.silent_lanes(now).map(|lane| (lane, LaneEnd::Silent)));
             self.drop_ended();
-            while let Some(lane) = self.core.withholding_lane() {
+            while let Some(lane) = self.core.withholding_lane(now) {
                 self.drop_lane(lane, &LaneEnd::Stalled);
             }
         }

@@ -107,7 +107,7 @@ pub trait GrantPolicy {
 
     /// A lane that brings nothing and holds what the others wait for: its connection is to be closed, so that its grants are void
     /// and the others go on. Asked after `handle_timeout`.
-    fn withholding(&self, _lanes: &[LaneDemand]) -> Option<usize> {
+    fn withholding(&self, _lanes: &[LaneDemand], _now: Instant) -> Option<usize> {
         None
     }
 

@@ -15,6 +15,10 @@ use crate::cost::PacketCost;
 /// A lane from which no byte came for so long, with a grant outstanding, is stalled.
 pub(crate) const STALL: Duration = Duration::from_millis(50);
 
+/// A lane that is stalled for so long may lose its connection. Not sooner: a source that waits for a core on a busy host is back
+/// before, and to connect again costs more.
+pub(crate) const GIVEN_UP: Duration = Duration::from_millis(200);
+
 /// After a connection is gone, its bytes may lie in a switch port for so long: 160 kB at 10 Mbit/s.
 const DRAIN: Duration = Duration::from_millis(130);
 
@@ -103,6 +107,12 @@ impl Charges {
 
     pub(crate) fn is_stalled(&self, lane: usize) -> bool {
         self.lanes[lane].stalled
+    }
+
+    /// Whether it is stalled for [`GIVEN_UP`].
+    pub(crate) fn is_given_up(&self, lane: usize, now: Instant) -> bool {
+        let charges = &self.lanes[lane];
+        charges.stalled && now.since(charges.last_byte) >= GIVEN_UP
     }
 
     /// Charges a grant.

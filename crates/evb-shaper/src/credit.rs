@@ -112,10 +112,10 @@ impl Credit {
         (demand.granted + length, charge.min(*budget))
     }
 
-    /// The stalled lane that holds the most, where stalled lanes together hold more than a quarter of the budget and another lane
-    /// finds no room in it.
-    pub(crate) fn withholding(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<usize> {
-        let stalled = || (0..lanes.len()).filter(|lane| charges.is_stalled(*lane));
+    /// Of the lanes that are stalled for [`GIVEN_UP`](crate::charges::GIVEN_UP), the one that holds the most, where they together hold
+    /// more than a quarter of the budget and another lane finds no room in it.
+    pub(crate) fn withholding(&self, charges: &Charges, lanes: &[LaneDemand], now: Instant) -> Option<usize> {
+        let stalled = || (0..lanes.len()).filter(|lane| charges.is_given_up(*lane, now));
         let held: Bytes = stalled().map(|lane| charges.of_lane(lane)).sum();
         let is_short = |demand: &LaneDemand| {
             demand.connected

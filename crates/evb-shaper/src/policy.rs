@@ -208,9 +208,9 @@ impl GrantPolicy for Policy {
         self.charges.handle_timeout(now);
     }
 
-    fn withholding(&self, lanes: &[LaneDemand]) -> Option<usize> {
+    fn withholding(&self, lanes: &[LaneDemand], now: Instant) -> Option<usize> {
         match &self.rule {
-            AnyRule::Credit(credit) => credit.withholding(&self.charges, lanes),
+            AnyRule::Credit(credit) => credit.withholding(&self.charges, lanes, now),
             AnyRule::Window(_) | AnyRule::Open(_) => None,
         }
     }

@@ -202,8 +202,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// A lane to be closed because it holds what the others wait for ([`GrantPolicy::withholding`]).
-    pub fn withholding_lane(&self) -> Option<usize> {
-        self.policy.withholding(self.lanes.demands())
+    pub fn withholding_lane(&self, now: Instant) -> Option<usize> {
+        self.policy.withholding(self.lanes.demands(), now)
     }
 
     /// Whether a source has a live connection.

@@ -303,16 +303,18 @@ fn lanes_that_bring_nothing_give_way_to_those_that_wait() {
         port.announce(lane, 1, 1_000_000);
     }
     assert_eq!(port.grants(at(0)).len(), 2, "which is all of the budget");
-    assert_eq!(port.credit.withholding(&port.lanes), None);
+    assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
     port.credit.handle_timeout(at(50));
-    let first = port.credit.withholding(&port.lanes).expect("two lanes that hold everything");
-    port.credit.handle_gone(first, at(50));
+    assert_eq!(port.credit.withholding(&port.lanes, at(199)), None, "it may wait for a core");
+    let first = port.credit.withholding(&port.lanes, at(200)).expect("two lanes that hold everything");
+    port.credit.handle_gone(first, at(200));
     port.lanes[first].connected = false;
-    let second = port.credit.withholding(&port.lanes).expect("what the first held may lie in the port");
+    let second =
+        port.credit.withholding(&port.lanes, at(200)).expect("what the first held may lie in the port");
     assert_ne!(first, second);
-    port.credit.handle_gone(second, at(50));
+    port.credit.handle_gone(second, at(200));
     port.lanes[second].connected = false;
-    assert_eq!(port.credit.withholding(&port.lanes), None);
+    assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
     let drained = port.credit.next_timeout().unwrap();
     port.credit.handle_timeout(drained);
     assert_eq!(port.grants(drained).first().map(|(lane, _)| *lane), Some(2), "the third goes on");
@@ -328,13 +330,13 @@ fn a_lane_that_brings_nothing_stays_while_no_other_waits() {
     port.credit.handle_timeout(at(50));
     port.grants(at(50));
     assert_eq!(port.credit.counters().stalls, [1, 0]);
-    assert_eq!(port.credit.withholding(&port.lanes), None);
+    assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
     // More may be kept where no other lane wants it.
     let mut port = fast_port(2);
     port.announce(0, 1, 1_000_000);
     port.grants(at(0));
     port.credit.handle_timeout(at(50));
-    assert_eq!(port.credit.withholding(&port.lanes), None);
+    assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
 }
 
 proptest! {
