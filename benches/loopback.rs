@@ -34,11 +34,11 @@ use tokio::runtime::Runtime;
 /// Sources and builders.
 const SYSTEMS: [(u16, u16); 3] = [(1, 1), (2, 1), (4, 4)];
 const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
-/// What four lanes may send at once fits a usual UDP socket (`net.core.rmem_default`, 208 KiB).
+/// Window of a lane: four of them fit a usual UDP socket (`net.core.rmem_default`, 208 KiB).
 const WINDOW: Bytes = Bytes::kib(32);
 /// Of each lane with the token bucket.
 const LANE_RATE: Rate = Rate::from_bits_per_second(10_000_000_000);
-/// A run has a beginning and an end, whose cost must not count: so much payload shares it, or so many events if that is less.
+/// A run has a beginning and an end, whose cost must not count: at least this much payload shares it.
 const LEAST_PAYLOAD: Bytes = Bytes::mib(64);
 const LEAST_EVENTS: u64 = 1000;
 

@@ -1,4 +1,4 @@
-//! What a shaping decision costs: a departure time of one bucket, a train of a link with classes, a source's departure. Also why
+//! The cost of a shaping decision: a departure time of one bucket, a train of a link with classes, a source's departure. Also why
 //! bytes have departure times and messages have GCRA: how exactly each keeps its rate, and what each decision costs
 //! (docs/pacing.md).
 
@@ -183,7 +183,7 @@ fn late_and_idle() {
     assert!(slow < -0.05, "GCRA with a small burst: {slow}");
 }
 
-/// What a train or a message costs until it may go: asked too early, each train is asked for twice.
+/// Measures a train or a message until it may go: asked too early, each train is asked for twice.
 fn decisions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decision");
     group.throughput(Throughput::Elements(DECISIONS));
@@ -218,7 +218,7 @@ fn decisions(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// When the train leaves.
+/// Returns the time at which the train leaves.
 fn pass(pacer: &mut impl Pacer, size: Bytes, now: Instant) -> Instant {
     let mut now = now;
     while let Err(at) = pacer.try_depart(size, now) {

@@ -77,7 +77,7 @@ pub struct BuilderConfig {
     /// Whether its thread goes before others of its core, if the system permits it ([`host::take_precedence`]); `None`: where
     /// [`Self::queue`] is known and empties within [`URGENT`]. Its sink's thread does not.
     pub precedence: Option<bool>,
-    /// Whether the machine's cores are kept awake meanwhile, if the system permits it ([`host::keep_awake`]); `None`: where
+    /// Keeps the machine's idle cores awake during the run, if the system permits it ([`host::keep_awake`]); `None`: where
     /// [`Self::queue`] is known and empties within [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
 }

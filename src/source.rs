@@ -46,7 +46,7 @@ pub struct SourceConfig {
     /// How long announcements may wait in full queues on their way, mostly that of a builder's port: its buffer over its rate; zero
     /// if not known. They keep a distance by it; over datagrams, none is repeated before.
     pub queue: Duration,
-    /// Whether the machine's cores are kept awake meanwhile, if the system permits it ([`evb_net::host::keep_awake`]); `None`: where
+    /// Keeps the machine's idle cores awake during the run, if the system permits it ([`evb_net::host::keep_awake`]); `None`: where
     /// [`Self::queue`] is known and empties within [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
     /// What a packet takes of a switch port's buffer at least.

@@ -41,7 +41,7 @@ impl Pacer for EdtBucket {
     }
 }
 
-/// governor's GCRA with cells of so many bytes; a train takes whole cells.
+/// governor's GCRA with cells of a fixed number of bytes; a train takes whole cells.
 pub struct Gcra {
     limiter: RateLimiter<NotKeyed, InMemoryState, FakeRelativeClock, NoOpMiddleware<Nanos>>,
     clock: FakeRelativeClock,
@@ -86,7 +86,7 @@ impl Pacer for Gcra {
     }
 }
 
-/// How far the long-term rate of a queue that is never empty is from the rate that was asked, as a part of it. Every wake-up
+/// Returns the error of a never empty queue's long-term rate, as a part of the rate that was asked. Every wake-up
 /// is `late`.
 pub fn rate_error(pacer: &mut impl Pacer, sizes: &[u64], rate: Rate, late: Duration) -> f64 {
     /// The burst is over by then.
@@ -111,7 +111,7 @@ pub fn rate_error(pacer: &mut impl Pacer, sizes: &[u64], rate: Rate, late: Durat
     sent.count() as f64 * 8.0 / seconds / rate.bits_per_second() as f64 - 1.0
 }
 
-/// What leaves at once after a second without anything to send.
+/// Returns the bytes that leave at once after a second without anything to send.
 pub fn after_pause(pacer: &mut impl Pacer, sizes: &[u64]) -> Bytes {
     let mut sent = Bytes::ZERO;
     pacer.wake(START);

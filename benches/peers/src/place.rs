@@ -1,4 +1,4 @@
-//! Where the processes of a run live: all on loopback, or each on a host of the network lab.
+//! Places of a run's processes: all on loopback, or each on a host of the network lab.
 //!
 //! The lab's hosts are network namespaces on the ports of a switch (`cargo xtask lab up`), and one lab at most is up on a
 //! machine: `evb-sup`, `evb-s1` and so on, `evb-b1` and so on, and the switch `evb-sw`, whose ports are named `p-b1` and alike.
@@ -36,7 +36,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// Where processes run.
+/// Place of a run's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// On this host, over loopback.
@@ -68,7 +68,7 @@ impl Place {
         }
     }
 
-    /// Refuses a lab that lacks a host of so many sources and builders.
+    /// Refuses a lab that lacks a host for one of the sources or builders.
     pub fn check(self, sources: u32, builders: u32) -> Result<()> {
         if self == Self::Loopback {
             return Ok(());

@@ -58,7 +58,7 @@ pub enum Fate {
     Lost,
 }
 
-/// What a policy counts, and how long its grants took.
+/// Counters of a policy, and the durations of its grants.
 #[derive(Clone, Debug, Default)]
 pub struct GrantCounters {
     /// Grants given.
@@ -105,7 +105,7 @@ pub trait GrantPolicy {
     /// Time passed.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// A lane that brings nothing and holds what the others wait for: its connection is to be closed, so that its grants are void
+    /// Names a lane that brings nothing and holds budget that the others wait for. Close its connection: its grants are then void
     /// and the others go on. Asked after `handle_timeout`.
     fn withholding(&self, _lanes: &[LaneDemand], _now: Instant) -> Option<usize> {
         None

@@ -283,7 +283,7 @@ pub struct BuilderSummary {
     pub protocol_faults: u64,
 }
 
-/// How long a builder's grants took, µs: what its port drains meanwhile must fit into the budget (C·R ≤ L).
+/// Durations of a builder's grants, µs. What its port drains in that time must fit into the budget (C·R ≤ L).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct GrantPath {
     /// From the grant to its first byte: both hosts' wake-ups, the network, and what was ahead in the port.

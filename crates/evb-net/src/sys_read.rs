@@ -42,7 +42,7 @@ pub(crate) fn poll_read_both(
     }
 }
 
-/// How many bytes went to each, and how many there was room for.
+/// Returns the bytes that went to each, and the room that there was for both.
 fn read_both(
     stream: &TcpStream,
     first: &mut BytesMut,

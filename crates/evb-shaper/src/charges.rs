@@ -15,7 +15,7 @@ use crate::cost::PacketCost;
 /// A lane from which no byte came for so long, with a grant outstanding, is stalled.
 pub(crate) const STALL: Duration = Duration::from_millis(50);
 
-/// A lane that is stalled for so long may lose its connection. Not sooner: a source that waits for a core on a busy host is back
+/// Time after which a stalled lane may lose its connection. Not sooner: a source that waits for a core on a busy host is back
 /// before, and to connect again costs more.
 pub(crate) const GIVEN_UP: Duration = Duration::from_millis(200);
 
@@ -83,7 +83,7 @@ struct Charge {
     left: u64,
     cost: Bytes,
     given: Instant,
-    /// Whether its first byte is here.
+    /// Set when its first byte is here.
     has_begun: bool,
 }
 
@@ -109,7 +109,7 @@ impl Charges {
         self.lanes[lane].stalled
     }
 
-    /// Whether it is stalled for [`GIVEN_UP`].
+    /// Returns true for a lane that is stalled and has brought nothing for [`GIVEN_UP`].
     pub(crate) fn is_given_up(&self, lane: usize, now: Instant) -> bool {
         let charges = &self.lanes[lane];
         charges.stalled && now.since(charges.last_byte) >= GIVEN_UP

@@ -52,7 +52,7 @@ const ANNOUNCED: u64 = ANNOUNCEMENT as u64 * 3;
 /// Up to this part of what is granted, announcements are what a port's margin of a tenth is for.
 const MARGIN: u64 = 16;
 
-/// What a fast link carries in a turn of credit: a few times what it costs a host to wake up for one, so that this cost is hidden
+/// Length of a turn of credit on a fast link: a few times as long as a host takes to wake up for one, so that this time is hidden
 /// behind the turn before.
 const TURN_TIME: Duration = Duration::from_micros(50);
 

@@ -38,9 +38,9 @@ pub struct Credit {
     config: CreditConfig,
     /// The most that a chunk may be charged, with what announces its fragments.
     chunk_limit: Bytes,
-    /// What a lane may hold while others want to send.
+    /// The most that a lane may hold while others want to send.
     lane_limit: Bytes,
-    /// What it may hold while none does.
+    /// The most that it may hold while none does.
     lone_limit: Bytes,
     next: usize,
     /// With `sources_at_once`: the lanes whose turn it is, and the lane offset that ends it.
@@ -210,7 +210,7 @@ impl Rule for Credit {
     }
 }
 
-/// Whether a lane may hold so much more.
+/// Returns true if the lane may hold that much more.
 fn within(limit: Bytes, charges: &Charges, lane: usize, cost: Bytes) -> bool {
     let held = charges.of_lane(lane);
     held == Bytes::ZERO || held + cost <= limit

@@ -63,7 +63,7 @@ pub struct PacedSource {
     tree: ClassTree,
     lanes: Vec<Lane>,
     counters: PacingCounters,
-    /// When the earliest lane that was held back may go, and those that go with it.
+    /// Time at which the earliest lane that was held back may go, and those that go with it.
     held_until: Option<Instant>,
 }
 

@@ -17,7 +17,7 @@ pub struct Pacing {
     /// How far ahead of their time trains are handed out: what an executor wants that holds them until then (kernel
     /// departure times). Zero: they depart when they are handed out.
     pub lead: Duration,
-    /// How far apart the trains of a lane are where its burst permits: packets that are closer leave as one train. At
+    /// Time between a lane's trains where its burst permits: packets that are closer leave as one train. At
     /// least the executor's precision.
     pub spacing: Duration,
 }
@@ -43,7 +43,7 @@ impl Pacing {
         }
     }
 
-    /// How long a train may wait for those of other lanes: half the spacing. Where the executor holds trains until their
+    /// Returns the time that a train may wait for those of other lanes: half the spacing. Where the executor holds trains until their
     /// times, and where the link is limited, not at all: the link would idle.
     pub(crate) fn join(&self) -> Duration {
         if self.lead.is_zero() && self.link.link().is_none() { self.spacing / 2 } else { Duration::ZERO }

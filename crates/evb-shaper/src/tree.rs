@@ -168,7 +168,7 @@ impl ClassTree {
         Ok(self.permit(&best, at))
     }
 
-    /// When to ask again instead of at `until`, which [`poll`](Self::poll) said, so that lanes whose times follow shortly go by
+    /// Returns the time to ask again instead of at `until`, which [`poll`](Self::poll) said, so that lanes whose times follow shortly go by
     /// the same wake-up: the time of the last such lane. No train waits longer than `most`, nor longer than half its time on
     /// the line or half of what its burst pays for beside it, so no rate is lost. A lane alone is never late for this.
     pub fn joined(&self, until: Instant, most: Duration) -> Instant {
@@ -325,7 +325,7 @@ impl Gate {
         self.bucket.due(wire.by(self.measure))
     }
 
-    /// How long a train may wait beyond its time for the sake of others.
+    /// Returns the time that a train may wait beyond its own for the sake of others.
     fn slack(&self, train: WireBytes) -> Duration {
         let on_the_line = train.by(self.measure) / self.bucket.rate();
         on_the_line.min(self.bucket.tolerance().saturating_sub(on_the_line)) / 2

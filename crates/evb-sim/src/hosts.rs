@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use evb_core::{rng::Rng, units::Bytes};
 
-/// What [`Delays`] count parts in.
+/// The unit in which [`Delays`] count: thousandths.
 const WHOLE: u16 = 1000;
 
 /// From a grant to its last byte in the lab at 10 Gbit/s, as a builder recorded it: of 1, 8 and 32 sources. Chunks of 13 kB, a
@@ -22,9 +22,9 @@ const RECORDED: [&[(u16, u64)]; 3] = [
 /// A distribution of delays by its quantiles, with straight lines between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delays {
-    /// So many in a thousand are shorter; rising, from zero.
+    /// Quantiles: thousandths of all delays that are shorter, and the delay; rising, from zero.
     points: Vec<(u16, Duration)>,
-    /// Whether all that comes while a program wakes up has a delay of its own, so that the shortest counts.
+    /// Set where everything that comes while a program wakes up has a delay of its own, so that the shortest counts.
     each: bool,
 }
 
@@ -45,7 +45,7 @@ impl Delays {
         Self { points: points.collect(), each: false }
     }
 
-    /// The same with every delay so many times as long.
+    /// Returns the same with every delay multiplied.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let points = self.points.iter().map(|(part, delay)| (*part, delay.mul_f64(factor)));
@@ -70,7 +70,7 @@ impl Delays {
         (lines + self.most() * u32::from(rest)) / u32::from(WHOLE)
     }
 
-    /// Whether all that comes while a program wakes up has a delay of its own.
+    /// Returns true where everything that comes while a program wakes up has a delay of its own.
     pub(crate) fn is_of_each(&self) -> bool {
         self.each
     }
@@ -90,7 +90,7 @@ impl Delays {
     }
 }
 
-/// What a program takes of a core.
+/// Processor time that a program takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
     /// For a wake-up out of sleep.
@@ -102,19 +102,19 @@ pub struct ProcessorTime {
 }
 
 impl ProcessorTime {
-    /// For so many calls with so many bytes in all.
+    /// Returns the time for these calls and bytes.
     pub(crate) fn of(&self, calls: u32, bytes: Bytes) -> Duration {
         let nanos = (self.mebibyte.as_nanos() * u128::from(bytes.count())) >> 20;
         self.call * calls + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
-/// How a program is run.
+/// Delays and processor time of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// From bytes or a time to the run, where the program slept and a core is free.
     pub wake_up: Delays,
-    /// What it takes of the core.
+    /// Processor time that it takes.
     pub processor: ProcessorTime,
 }
 
@@ -125,7 +125,7 @@ pub struct HostModel {
     pub source: Program,
     /// The program of a builder.
     pub builder: Program,
-    /// How many cores all hosts share, as in a lab on one machine; `None`: each program has one of its own.
+    /// Number of cores that all hosts share, as in a lab on one machine; `None`: each program has one of its own.
     pub cores: Option<usize>,
 }
 
@@ -164,7 +164,7 @@ impl HostModel {
         Self { cores: Some(2), ..Self::alike(Delays::recorded(&wake_up), processor) }
     }
 
-    /// The fixed part of the time from a grant to its data, in the mean: the grant's write, the source's wake-up and its
+    /// Returns the mean of the fixed part of the time from a grant to its data: the grant's write, the source's wake-up and its
     /// calls, the builder's wake-up and its read.
     pub(crate) fn grant_path(&self) -> Duration {
         let one_way = |program: &Program, calls: u32| {

@@ -17,7 +17,7 @@ const MINIMAL_FRAME: u64 = 60;
 pub(crate) struct Link {
     rate: Rate,
     latency: Duration,
-    /// How long the line takes for a full bucket.
+    /// Time that the line takes for a full bucket.
     bucket: Duration,
     free_at: Instant,
 }
@@ -28,7 +28,7 @@ impl Link {
         Self { rate, latency, bucket: Duration::ZERO, free_at: Instant::ZERO }
     }
 
-    /// The same with a bucket of so many line bytes.
+    /// Returns the same link with a token bucket of that many line bytes.
     pub(crate) fn with_bucket(self, bucket: Bytes) -> Self {
         Self { bucket: bucket / self.rate, ..self }
     }

@@ -50,7 +50,7 @@ pub struct NetworkModel {
     pub latency: Duration,
     /// What each output port of the switch can queue, in L2 bytes.
     pub port_buffer: Bytes,
-    /// How many of them an idle port, or an idle host's interface, sends at once. A wire has no such bucket; the token buckets
+    /// Bytes that an idle port, or an idle host's interface, sends at once. A wire has no such bucket; the token buckets
     /// of a lab have.
     pub bucket: Bytes,
     /// The longest IP datagram.
@@ -67,7 +67,7 @@ pub struct NetworkModel {
     pub reordering_delay: Duration,
     /// Probability that a bit of a datagram is wrong when it arrives, as if UDP had no checksum.
     pub corruption: f64,
-    /// How long hosts take to run their programs.
+    /// Delays and processor time of the hosts' programs.
     pub hosts: HostModel,
 }
 
@@ -106,7 +106,7 @@ enum Happening {
     Timer(EndIndex),
     /// That host's program wakes up.
     Wake(HostIndex),
-    /// That host's program has run for so long, and leaves its core.
+    /// That host's program has run for that time, and leaves its core.
     Done(HostIndex, Duration),
 }
 
@@ -346,7 +346,7 @@ impl Network {
         }
     }
 
-    /// What the end may send goes to its host's interface at `leaves`.
+    /// Sends what the end may send to its host's interface at `leaves`.
     fn transmit(&mut self, end: EndIndex, leaves: Instant) {
         let now = self.now();
         let End { host, endpoint, timer, .. } = &mut self.ends[end];

@@ -151,7 +151,7 @@ impl Scenario {
         *latency * 4 + hosts.source.wake_up.least() + hosts.builder.wake_up.least()
     }
 
-    /// From a grant to its first data through the idle network, in the mean: R, where a port of rate C needs a buffer of C·R to
+    /// Returns the mean time from a grant to its first data through the idle network: R, where a port of rate C needs a buffer of C·R to
     /// be full.
     pub fn grant_path(&self) -> Duration {
         self.network.latency * 4 + self.network.hosts.grant_path()

@@ -1,4 +1,4 @@
-//! What fills a port: 1 to 256 sources at 1 to 100 Gbit/s, hosts that take as long as was recorded. A builder that gives credit
+//! Goodput of credit: 1 to 256 sources at 1 to 100 Gbit/s, hosts that take as long as was recorded. A builder that gives credit
 //! never drops a packet, and fills its port where the buffer L is larger than C·R, what the port carries in the time from a
 //! grant to its data.
 //!

@@ -30,8 +30,9 @@ pub(crate) struct Bench {
     pub(crate) only: String,
     /// What carries the lanes, one after the other, in scenarios that can do both.
     pub(crate) transports: &'static [Transport],
-    /// Whether hosts send trains, in scenarios that can do both, and how large packets are.
+    /// Hosts send trains, in scenarios that can do both.
     pub(crate) trains: bool,
+    /// Largest IP packet, in bytes.
     pub(crate) mtu: u64,
 }
 

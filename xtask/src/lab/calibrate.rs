@@ -1,4 +1,4 @@
-//! Whether the lab is right where it carries trains: an idle port takes the buffer that it states
+//! Proof that the lab is right where it carries trains: an idle port takes the buffer that it states
 //! and no more, what is dropped is counted in packets, and `iperf3` shows what the machine carries
 //! through it.
 
@@ -21,7 +21,7 @@ use super::{
     report::{Bound, Report},
 };
 
-/// How far a port's buffer may be off.
+/// Largest error of a port's buffer.
 const TOLERANCE: f64 = 0.15;
 /// The buffer, in KiB, with which `iperf3` is measured.
 const IPERF_KIB: u64 = 128;
@@ -30,7 +30,7 @@ const IPERF_KIB: u64 = 128;
 const SLOW: u64 = 50_000_000;
 /// Beyond what the port needs to be empty, with a full bucket.
 const IDLE: Duration = Duration::from_millis(30);
-/// Where bursts are counted.
+/// Port at which bursts are counted.
 const PORT: u16 = 7401;
 
 #[derive(Args)]
@@ -52,7 +52,7 @@ struct Burst {
     packets: u64,
     lost: u64,
     trains: u64,
-    /// How long it took to send, in seconds; meanwhile the port sent as well.
+    /// Time that sending took, in seconds; the port sent meanwhile as well.
     seconds: f64,
 }
 
@@ -183,7 +183,7 @@ fn count_drops(network: &Network, name: &str, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-/// What `iperf3` brings to the receiver.
+/// Measures what `iperf3` brings to the receiver.
 fn full(bench: &Bench, shape: Shape, name: &str, report: &mut Report) -> Result<()> {
     let network = Network::up(shape)?;
     let before = network.passage()?;

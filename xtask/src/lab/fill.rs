@@ -1,4 +1,4 @@
-//! How full fast ports get: evb by turns with `iperf3` and a ZeroMQ event builder, on the same
+//! Goodput through fast ports: evb by turns with `iperf3` and a ZeroMQ event builder, on the same
 //! hosts in the same minutes. One round is one run of each, so that a ratio compares neighbours in
 //! time; a median of rounds is what counts.
 
@@ -62,7 +62,7 @@ pub(crate) struct FillArgs {
     twice: bool,
 }
 
-/// How many hosts of each kind.
+/// Number of hosts of each kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Hosts {
     sources: u16,
@@ -161,7 +161,7 @@ fn cases(bench: &Bench, args: &FillArgs) -> Vec<Case> {
     cases
 }
 
-/// Who takes turns.
+/// Returns the programs that take turns.
 fn programs(bench: &Bench, args: &FillArgs) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     // What sends as much as it can has no rate, and no events.

@@ -35,7 +35,7 @@ pub(crate) struct Shape {
     pub(crate) port_buffer: u64,
     /// Largest IP packet, in bytes.
     pub(crate) mtu: u64,
-    /// Whether hosts hand over trains of packets, as network cards take them, and the network
+    /// Hosts hand over trains of packets, as network cards take them, and the network
     /// carries them whole.
     pub(crate) trains: bool,
 }

@@ -25,8 +25,9 @@ use super::{
 const FRAGMENT: u64 = 64_000;
 const SHORT: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_secs(5);
-/// When the long stop begins, and how long a run with one is at least, in seconds.
+/// Time at which the long stop begins.
 const BEGIN: Duration = Duration::from_secs(2);
+/// Shortest run with a long stop, in seconds.
 const LEAST: f64 = 9.0;
 /// The last part of a long stop: deadline and heartbeat are over, the others go on alone.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -35,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 
 #[derive(Args)]
 pub(crate) struct StopsArgs {
-    /// How many sources.
+    /// Number of sources.
     #[arg(long, value_delimiter = ',', default_value = "8,32")]
     sources: Vec<u16>,
     /// Of every port, in Mbit/s.
@@ -46,13 +47,13 @@ pub(crate) struct StopsArgs {
     kib: u64,
 }
 
-/// What happens to the sources.
+/// A trouble that the sources have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     None,
-    /// So many stop for 5 ms, ten times a second.
+    /// This many stop for 5 ms, ten times a second.
     Short(u16),
-    /// So many stop for 5 s.
+    /// This many stop for 5 s.
     Long(u16),
     /// A program on each core that does nothing but take it.
     Hogs,
@@ -69,7 +70,7 @@ impl Trouble {
     }
 }
 
-/// What is done to each shape.
+/// Returns the troubles of one shape.
 fn troubles(sources: u16) -> Vec<Trouble> {
     let mut counts = vec![1, 2, sources / 2, sources - 1];
     counts.retain(|count| (1..sources).contains(count));
@@ -80,7 +81,7 @@ fn troubles(sources: u16) -> Vec<Trouble> {
     [Trouble::None, Trouble::Hogs].into_iter().chain(short).chain(long).collect()
 }
 
-/// What the looks have seen.
+/// Counts of what the looks have seen.
 #[derive(Default)]
 struct Watch {
     stops: u32,

@@ -42,7 +42,7 @@ pub(crate) enum Half {
     Ask { to: SocketAddr, seconds: f64 },
     /// Relays streams and datagrams, and flips a bit in that percentage of the datagrams.
     Relay { at: SocketAddr, to: SocketAddr, percent: f64 },
-    /// Sends so many datagrams of so many bytes at once.
+    /// Sends the datagrams at once, each with that payload.
     Burst { to: SocketAddr, packets: u64, payload: u64 },
     /// Counts datagrams until its input ends.
     Count { at: SocketAddr },

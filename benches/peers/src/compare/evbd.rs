@@ -28,7 +28,7 @@ pub struct Settings<'a> {
 /// Ports of the supervisor and of each builder in the lab, below those that the kernel gives out by itself.
 const LAB_PORT: u16 = 7000;
 
-/// Where the listeners of a run are.
+/// Addresses on which a run listens.
 #[derive(Clone, Debug)]
 pub struct Sites {
     /// On which hosts.

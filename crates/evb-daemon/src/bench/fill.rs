@@ -17,7 +17,7 @@ use super::{
 };
 use crate::figure::{Axis, Chart, Curve, Figure};
 
-/// What to simulate.
+/// Arguments of the simulation.
 #[derive(clap::Args, Debug)]
 pub struct FillArguments {
     /// Numbers of sources.
@@ -26,10 +26,10 @@ pub struct FillArguments {
     /// Rates of all links, in line bytes.
     #[arg(long, value_delimiter = ',', default_values = ["1 Gbit/s", "10 Gbit/s", "25 Gbit/s", "100 Gbit/s"])]
     link_rates: Vec<Rate>,
-    /// What each port of the switch can queue, in buffer bytes.
+    /// Queues of the switch's ports, in buffer bytes.
     #[arg(long, value_delimiter = ',', default_values = ["64 KiB", "128 KiB", "256 KiB", "512 KiB", "2 MiB", "8 MiB"])]
     port_buffers: Vec<Bytes>,
-    /// How many milliseconds of a full port the events of a run are worth.
+    /// Length of a run: its events fill the port for this many milliseconds.
     #[arg(long, default_value_t = 10)]
     span_ms: u64,
     /// Fixes all chance.
@@ -42,7 +42,7 @@ pub struct FillArguments {
 /// One system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FillPoint {
-    /// How many sources.
+    /// Number of sources.
     pub sources: u16,
     /// C.
     pub link_bits_per_s: u64,
@@ -63,7 +63,7 @@ pub struct FillPoint {
 /// All systems.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FillTable {
-    /// What all points share, in words.
+    /// Settings that all points share, in words.
     pub setting: String,
     /// The points.
     pub points: Vec<FillPoint>,

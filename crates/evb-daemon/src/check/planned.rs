@@ -88,7 +88,7 @@ fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Ve
     planning.round_trips.iter().enumerate().map(row).collect()
 }
 
-/// What a port that the longest path from a grant to its data leaves unfilled would need.
+/// Says what would fill a port that the longest path from a grant to its data leaves unfilled.
 fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
     let port = group[0];
     let worst = port.utilisation.len().checked_sub(1)?;

@@ -41,7 +41,7 @@ pub struct ShapingConfig {
     pub offload: OffloadChoice,
     /// Whether a core may be kept busy to depart on time.
     pub spin: Spin,
-    /// Whether cores are kept awake; `None`: where a port's queue empties soon.
+    /// Keeps idle cores awake; `None`: where a port's queue empties soon.
     pub keep_awake: Option<bool>,
     /// How the classes of traffic share the link; `None`: they do not.
     pub classes: Option<ClassesConfig>,

@@ -5,7 +5,7 @@ mod tests;
 
 use std::{fs::File, io, io::Write as _};
 
-/// Where the kernel takes the longest wake-up that programs bear (Documentation/power/pm_qos_interface.rst).
+/// The file in which a program states the longest wake-up that it tolerates (Documentation/power/pm_qos_interface.rst).
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
 /// While it lives, idle cores of this machine poll and do not sleep: a thread is woken within a microsecond or two, where a core

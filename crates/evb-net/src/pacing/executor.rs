@@ -24,7 +24,7 @@ pub trait Executor: fmt::Debug + Send + Sync {
     /// How far from its departure time a train leaves, at the 99th percentile: the T of clustered packet spacing.
     fn precision(&self) -> Duration;
 
-    /// How far apart the trains of a lane are where its burst permits: the precision, or longer where the caller has to wake
+    /// Returns the time between a lane's trains where its burst permits: the precision, or longer where the caller has to wake
     /// up for each.
     fn spacing(&self) -> Duration {
         self.precision()

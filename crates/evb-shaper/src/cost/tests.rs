@@ -28,7 +28,7 @@ fn a_chunk_is_full_packets_and_two_fit_what_a_lane_may_hold() {
     }
 }
 
-/// Packets of a chunk, for a port of so many KiB and Gbit/s.
+/// Packets of a chunk, for a port with that buffer and rate.
 fn packets(cost: PacketCost, kib: u64, gbit: u64) -> u64 {
     let link = Rate::from_bits_per_second(gbit * 1_000_000_000);
     let chunk = cost.chunk(Bytes::kib(kib) * 9 / 10, Some(link));

@@ -19,7 +19,7 @@ fn drawn(delays: &Delays, count: usize) -> Vec<Duration> {
     drawn
 }
 
-/// What is drawn has the quantiles that were recorded, and nothing is longer than the last of them.
+/// Drawn delays have the recorded quantiles, and none is longer than the last of them.
 #[test]
 fn what_is_drawn_is_what_was_recorded() {
     let drawn = drawn(&recorded(), 100_000);

@@ -18,7 +18,7 @@ pub(super) struct Programs {
     hosts: Vec<Host>,
     /// Cores that idle.
     idle: usize,
-    /// Whose turn it is when a core idles.
+    /// Programs that wait for a core, in their order.
     waiting: VecDeque<HostIndex>,
     running: Option<Run>,
     rng: Rng,
@@ -118,7 +118,7 @@ impl Programs {
         Some(host)
     }
 
-    /// The program that runs makes so many calls, with so many bytes in all. Returns how long after the start of its run they
+    /// Charges the running program for its calls and bytes. Returns how long after the start of its run they
     /// are done; zero outside of runs.
     pub(super) fn spend(&mut self, calls: u32, bytes: Bytes) -> Duration {
         let Some(run) = &mut self.running else { return Duration::ZERO };

@@ -29,7 +29,7 @@ fn of_train(payload: u64) -> u64 {
     (TRAIN / (payload + 28)).max(1)
 }
 
-/// Sends so many datagrams at once; prints as JSON how long that took.
+/// Sends the datagrams at once; prints as JSON how long that took.
 pub(crate) fn send(to: SocketAddr, packets: u64, payload: u64) -> Result<()> {
     let trains = packets.div_ceil(of_train(payload)) as usize;
     // A socket has room for only so much that waits in this host's link, so it takes several.

@@ -16,7 +16,7 @@ use super::super::{
 };
 
 const FIRST_PORT: u16 = 7201;
-/// What servers take to listen, as long as one core starts them all.
+/// Time that one server takes to listen where one core starts them all.
 const EACH_LISTENS_WITHIN: Duration = Duration::from_millis(20);
 
 /// Payload that the receivers count, and how long the senders sent.
@@ -55,7 +55,7 @@ pub(crate) fn run(network: &Network, seconds: f64) -> Result<Received> {
     Ok(received)
 }
 
-/// What the receiver has counted, as the sender's JSON tells it.
+/// Returns the receiver's byte count, as the sender's JSON has it.
 pub(super) fn bytes(said: &str) -> Result<f64> {
     let said: Value = serde_json::from_str(said).context("reading what iperf3 says")?;
     let received = said["end"]["sum_received"]["bytes"].as_f64();

@@ -57,7 +57,7 @@ impl Rounds {
         Some(Paired { median: median(all.iter().copied()), least: by(f64::min), most: by(f64::max), all })
     }
 
-    /// Who else runs the same transport with an older program, if any.
+    /// Returns the older program of the same transport, if it takes turns.
     fn before(&self, transport: Transport) -> Option<&Program> {
         self.programs.iter().find(|program| matches!(program, Program::Before(t, _) if *t == transport))
     }
@@ -206,7 +206,7 @@ pub(super) fn judge(rounds: &Rounds, report: &mut Report) {
     }
 }
 
-/// Where events come at a rate, how long they take is compared with ZeroMQ.
+/// Compares latencies with ZeroMQ's, where events come at a rate.
 fn latencies(rounds: &Rounds, program: &Program, report: &mut Report) {
     if rounds.case.rate.is_none() {
         return;

@@ -1,4 +1,4 @@
-//! One run of one program, with what the network and the machine say of it.
+//! One run of one program, with the counters of the network and the machine.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use super::{
 /// The kernel's clock ticks per second in /proc.
 const TICKS: f64 = 100.0;
 
-/// Who takes a turn.
+/// A program that takes turns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Program {
     Iperf,
@@ -42,13 +42,13 @@ impl Program {
         }
     }
 
-    /// Whether it promises that no packet is dropped, and is the one to judge.
+    /// Returns true for the program that is judged and must drop no packet.
     pub(super) fn is_judged(&self) -> bool {
         matches!(self, Self::Evb(_) | Self::Twice(_))
     }
 }
 
-/// What one run has come to.
+/// Result of one run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     /// Payload at the receivers, in bit/s.
@@ -80,7 +80,7 @@ impl Measured {
     }
 }
 
-/// What a program itself says of its run.
+/// Figures that a program itself gives of its run.
 struct Said {
     bytes: f64,
     goodput: f64,
@@ -89,7 +89,7 @@ struct Said {
     p99: f64,
 }
 
-/// Who takes turns, on which bench.
+/// The programs that take turns, and their bench.
 pub(super) struct Turns<'b> {
     pub(super) bench: &'b Bench,
     pub(super) programs: Vec<Program>,

@@ -30,7 +30,7 @@ const HEAD_START: Duration = Duration::from_millis(100);
 /// Buckets of the latencies' histogram in each octave.
 const STEPS_BITS: u32 = 5;
 
-/// What came of it.
+/// Result of a run.
 pub(super) struct Built {
     /// Payload of complete events, and the time from the start to the last of them.
     pub(super) bytes: f64,
@@ -71,7 +71,7 @@ impl Role {
         Ok(Self { name: host.to_owned(), tell, hear, _process: Guarded(child) })
     }
 
-    /// What follows that word.
+    /// Returns what follows that word.
     fn hear(&mut self, word: &str) -> Result<String> {
         let mut line = String::new();
         self.hear.read_line(&mut line)?;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Network, PREFIX, SWITCH, Shape, address, run};
 
-/// What tbf may send at once: the smallest that still reaches 1 Gbit/s with the kernel's timers.
+/// Bytes that tbf may send at once: the smallest that still reaches 1 Gbit/s with the kernel's timers.
 const BURST: u64 = 16 * 1024;
 /// The largest train, in bytes of IP.
 const TRAIN: &str = "16384";
@@ -35,7 +35,7 @@ pub(super) fn check(shape: Shape) -> Result<()> {
     Ok(())
 }
 
-/// What a port lets through at once when it was idle, in bytes of L2 frames.
+/// Returns the bytes of L2 frames that an idle port lets through at once.
 pub(super) fn bucket(shape: Shape) -> u64 {
     if !shape.trains {
         return BURST.max(shape.frame() as u64);
@@ -43,19 +43,19 @@ pub(super) fn bucket(shape: Shape) -> u64 {
     (shape.rate / 8 / BUCKETS_PER_S).min(shape.port_buffer / 2).max(BURST_OF_TRAINS)
 }
 
-/// What waits behind the bucket at most. With trains both together are the stated buffer; without,
+/// Returns the most that waits behind the bucket. With trains both together are the stated buffer; without,
 /// the queue alone is.
 pub(super) fn queue(shape: Shape) -> u64 {
     if shape.trains { shape.port_buffer - bucket(shape) } else { shape.port_buffer }
 }
 
-/// What has passed a switch, and what has not.
+/// Packets that have passed a switch, and that have not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Passage {
     /// Packets that hosts have sent, less those that left by a port. Only differences mean
     /// something.
     missing: i64,
-    /// What ports have dropped, as tbf counts: a train is one, and so is a packet alone.
+    /// Drops of the ports, as tbf counts: a train is one, and so is a packet alone.
     pub(crate) trains: u64,
 }
 
@@ -130,7 +130,7 @@ impl Network {
         Ok(())
     }
 
-    /// What the switch has taken from hosts and given to hosts so far. Only for networks with
+    /// Counts what the switch has taken from hosts and given to hosts so far. Only for networks with
     /// trains, whose switch floods nothing but multicast.
     pub(crate) fn passage(&self) -> Result<Passage> {
         let mut before = self.sent_packets()?;

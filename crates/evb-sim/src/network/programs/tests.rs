@@ -34,7 +34,7 @@ fn a_program_runs_a_delay_after_its_bytes_and_pays_for_what_it_does() {
     assert_eq!(programs.spend(1, Bytes::kib(4)), Duration::ZERO, "outside of a run");
 }
 
-/// What comes during a run is read by the next one, without a wake-up; what comes later is slept for.
+/// Input that comes during a run is read by the next run without a wake-up; for later input the program sleeps.
 #[test]
 fn a_busy_program_does_not_sleep() {
     let mut programs = programs(1, None);
