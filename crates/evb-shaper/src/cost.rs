@@ -267,9 +267,9 @@ impl PacketCost {
     ///
     /// Each turn costs both ends a wake-up, so a fast link wants larger turns than a slow one. An eighth of the budget, at most
     /// eleven packets, leaves two turns in the quarter of the budget that one lane may hold. Where the link carries more than that
-    /// in [`TURN_TIME`], a turn is as much as it carries then, up to one train of segmentation offload or an eighth of the budget,
-    /// whichever is larger, and never more than half of the budget: one turn arrives while the other is asked for. Turns
-    /// that leave much of the budget over are made smaller, so that one more fits.
+    /// in 50 µs, a turn is as much as it carries then, up to one train of segmentation offload or an eighth of the budget,
+    /// whichever is larger, and never more than half of the budget: one turn arrives while the other is asked for. Turns that leave
+    /// much of the budget over are made smaller, so that one more fits.
     pub fn chunk(&self, budget: Bytes, link: Option<Rate>) -> Bytes {
         let fit = (budget.count() / self.packet_buffer().count()).max(1);
         let usual = (fit / 8).clamp(1, 11);
