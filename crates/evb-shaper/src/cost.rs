@@ -263,6 +263,21 @@ impl PacketCost {
         self.full_packets((wire.count() / packet.count()).max(1))
     }
 
+    /// The usual budget of a port with that buffer and, if it is known, that rate, behind so many lanes: what may be on its way at once.
+    ///
+    /// A tenth of the buffer is left for what enters a port uncharged: acknowledgements and announcements; more for many lanes,
+    /// which may all announce the same event at once: a packet for each, at most half of the buffer. Where the link is so fast
+    /// that turns are longer than [usual](PacketCost::chunk), a whole turn is left, at most a quarter of the buffer: kernels
+    /// take packets in another order for a loss, and send on their own what they had sent before (RFC 8985, section 3.2).
+    pub fn budget(&self, port_buffer: Bytes, link: Option<Rate>, lanes: u64) -> Bytes {
+        let (tenth, quarter) = (port_buffer - port_buffer * 9 / 10, port_buffer / 4);
+        let announcements = self.buffer(Bytes::new(ANNOUNCEMENT as u64)) * lanes;
+        let turn = self.chunk(port_buffer - tenth, link);
+        let is_fast = turn > self.chunk(port_buffer - tenth, None);
+        let spare = if is_fast { self.buffer(turn).min(quarter).max(tenth) } else { tenth };
+        port_buffer - spare.max(announcements.min(port_buffer / 2))
+    }
+
     /// The usual turn of credit within a budget, towards a port of that rate, if it is known: full packets.
     ///
     /// Each turn costs both ends a wake-up, so a fast link wants larger turns than a slow one. An eighth of the budget, at most
@@ -275,9 +290,7 @@ impl PacketCost {
         let usual = (fit / 8).clamp(1, 11);
         let carried = link.map_or(0, |link| (link * TURN_TIME).count() / self.packet_line().count());
         let train = self.longest_train().count() / self.payload;
-        // With two of them under way, a little is left for what a kernel sends again on its own: it takes reordering for loss.
-        let half = fit / 2 - fit / 64;
-        let fast = carried.min(train.max(fit / 8)).min(half);
+        let fast = carried.min(train.max(fit / 8)).min(fit / 2);
         if fast <= usual {
             return self.full_packets(usual);
         }

@@ -31,7 +31,7 @@ pub struct CreditConfig {
 ///
 /// Invariant: the outstanding charge never exceeds the budget. Lanes are served by the oldest event that they hold, ties by
 /// rotation, and none overtakes; a turn is one chunk, which may reach beyond that event. A lane holds at most
-/// max(chunk, budget / 4), or two chunks while no other lane wants to send: a lane that is alone does not stop and wait. A
+/// max(chunk, budget / 4), or four chunks while no other lane wants to send: a lane that is alone does not stop and wait. A
 /// stalled lane gets nothing new, and the builder closes it where it keeps the others waiting.
 #[derive(Debug)]
 pub struct Credit {
@@ -56,7 +56,7 @@ impl Credit {
         config.budget = config.budget.max(config.cost.buffer(config.chunk));
         let chunk = config.cost.buffer(config.chunk);
         let lane_limit = chunk.max(config.budget / 4);
-        let lone_limit = (chunk * 2).max(lane_limit);
+        let lone_limit = (chunk * 4).max(lane_limit);
         let chunk_limit = chunk.max(config.budget / 2);
         let next = config.offset % lanes.max(1);
         Self {

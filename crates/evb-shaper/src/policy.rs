@@ -46,10 +46,10 @@ impl Shaping {
     pub const LOOPBACK: Self =
         Self::Credit { budget: Bytes::mib(8), chunk: Bytes::kib(256), sources_at_once: None };
 
-    /// Credit for a switch port with that buffer and, if it is known, that rate: nine tenths of the buffer, because
-    /// acknowledgements and announcements that enter the port are not charged; in chunks of [`PacketCost::chunk`].
-    pub fn credit_for(port_buffer: Bytes, link: Option<Rate>, cost: &PacketCost) -> Self {
-        let budget = port_buffer * 9 / 10;
+    /// Credit for a switch port with that buffer and, if it is known, that rate, behind so many lanes: a budget of [`PacketCost::budget`], in chunks of
+    /// [`PacketCost::chunk`].
+    pub fn credit_for(port_buffer: Bytes, link: Option<Rate>, lanes: u64, cost: &PacketCost) -> Self {
+        let budget = cost.budget(port_buffer, link, lanes);
         Self::Credit { budget, chunk: cost.chunk(budget, link), sources_at_once: None }
     }
 

@@ -88,6 +88,7 @@ impl Default for Scenario {
             shaping: Shaping::credit_for(
                 network.port_buffer,
                 Some(network.link_rate),
+                8,
                 &PacketCost::tcp(network.mtu, CELL),
             ),
             link: LinkPlan::unlimited(),

@@ -13,7 +13,7 @@ const LINK: u64 = 1_000_000_000;
 fn shaping(transport: Transport, mode: &str, sources: u16) -> Shaping {
     let (sources, cost) = (u64::from(sources), transport.cost(1500));
     match mode {
-        "credit" => Shaping::credit_for(PORT, None, &cost),
+        "credit" => Shaping::credit_for(PORT, None, sources, &cost),
         // Nine tenths, as for credit.
         "window" => Shaping::Window { window: cost.affordable(PORT * 9 / 10 / sources) },
         // Two packets at once, and a share of the link.
@@ -133,7 +133,7 @@ fn announcements_do_not_flood_a_slow_port() {
         let (port, link) = (Bytes::kib(kib), Rate::from_bits_per_second(mbit * 1_000_000));
         let cost = transport.cost(1500);
         let shaping = match mode {
-            "credit" => Shaping::credit_for(port, None, &cost),
+            "credit" => Shaping::credit_for(port, None, u64::from(sources), &cost),
             _ => Shaping::Window { window: cost.window(port * 9 / 10 / u64::from(sources)) },
         };
         let events = 4 * u64::from(slots) * u64::from(builders);

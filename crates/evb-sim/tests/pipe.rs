@@ -19,7 +19,7 @@ fn run(transport: Transport, weather: NetworkModel) -> SimReport {
         spare_supervisor: true,
         ..weather
     };
-    let shaping = Shaping::credit_for(network.port_buffer, None, &transport.cost(network.mtu));
+    let shaping = Shaping::credit_for(network.port_buffer, None, 8, &transport.cost(network.mtu));
     let scenario = Scenario { transport, network, shaping, events: 80, ..Scenario::default() };
     let report = scenario.run().expect("a run that holds");
     assert_eq!(report.run.events.complete, 80, "{report}");

@@ -50,7 +50,7 @@ fn sizes(dice: &mut Dice) -> FragmentSize {
 fn shaping(dice: &mut Dice, sources: u16, network: &NetworkModel, transport: Transport) -> Shaping {
     let (port, cost) = (network.port_buffer, transport.cost(network.mtu));
     match dice.between(0, 9) {
-        0..=3 => Shaping::credit_for(port, None, &cost),
+        0..=3 => Shaping::credit_for(port, None, u64::from(sources), &cost),
         4 => Shaping::Credit {
             budget: port * 9 / 10,
             chunk: Bytes::new(dice.between(500, 20_000)),

@@ -128,7 +128,7 @@ fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     if config.shaping.mode != ShapingMode::Credit || budget <= nine_tenths(port_buffer) {
         return None;
     }
-    let remedy = "leave it out for nine tenths of the port buffer; the rest is for acknowledgements";
+    let remedy = "leave it out for the usual part of the port buffer; the rest is for acknowledgements and what hosts send again";
     Some(if budget > port_buffer {
         let reason = format!(
             "a budget of {budget} does not fit into a port buffer of {port_buffer}: packets would drop"

@@ -177,9 +177,9 @@ impl FillTable {
         let needs = || self.points.iter().map(|point| point.need);
         let (low, high) = (needs().fold(f64::MAX, f64::min), needs().fold(0.0, f64::max));
         let steps = (0..=100).map(|step| low * (high / low).powf(f64::from(step) / 100.0));
-        let sum = steps.map(|need| (need, 100.0 * (0.9 / need).min(1.0)));
+        let sum = steps.map(|need| (need, 100.0 / need.max(1.0)));
         let mut curves: Vec<Curve> = groups.iter().map(of_group).collect();
-        curves.push(Curve::reference("budget 0.9 L each R", sum));
+        curves.push(Curve::reference("L each R", sum));
         let chart = Chart::curves(
             Axis::log("C·R/L (what the port carries from a grant to its data, in buffers)"),
             Axis::linear("Goodput (% of the wire)").between(0.0, 100.0),

@@ -97,8 +97,8 @@ fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
         return None;
     }
     let (path, up_to) = (time(*planning.round_trips.get(worst)?), time(port.full_up_to?));
-    // The default budget is nine tenths of the buffer.
-    let buffer = size(*port.full_budget.get(worst)? * 10 / 9);
+    // The usual budget of fast ports is at least three quarters of the buffer.
+    let buffer = size(*port.full_budget.get(worst)? * 4 / 3);
     Some(format!(
         "  {}: where a grant takes {path} to its data, the budget fills {} of the link. What would fill it: a port buffer of {buffer}; or a \
          path of {up_to}, by cores that are kept awake (`keep_awake`), more of them, a larger MTU\n",

@@ -49,11 +49,11 @@ fn a_path_that_cannot_fill_the_port_is_told_with_what_would() {
         text(&loaded.config, &sums, &ROUND_TRIPS)
     };
     let page = of(&INCAST.replace("1 Gbit/s", "10 Gbit/s"));
-    // C·R of 200 µs is 246.1 kB of the budget's buffer bytes, nine tenths of 273.4 kB.
+    // C·R of 200 µs is 246.1 kB of the budget's buffer bytes, three quarters of 328.1 kB.
     for part in [
-        "10.77.2.1: where a grant takes 200.0 µs to its data, the budget fills 47.9 %",
-        "a port buffer of 273.4 kB",
-        "95.9 µs",
+        "10.77.2.1: where a grant takes 200.0 µs to its data, the budget fills 39.9 %",
+        "a port buffer of 328.1 kB",
+        "79.9 µs",
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }

@@ -188,11 +188,13 @@ impl Given {
         builders: &mut [BuilderEntry],
     ) -> ShapingConfig {
         let sources = u64::try_from(sources).unwrap_or(u64::MAX).max(1);
-        let stated = self.budget.or_else(|| network.port_buffer.map(nine_tenths));
-        let budget = stated.unwrap_or(FREE_BUDGET);
-        let builder_count = builders.len() as u64;
+        let cost = packet_cost(network, self.cell, is_protected);
         let sharing = builders_per_port(builders);
         let most_sharing = sharing.values().copied().max().unwrap_or(1);
+        let usual_budget = |buffer| cost.budget(buffer, network.link_rate, sources * most_sharing);
+        let stated = self.budget.or_else(|| network.port_buffer.map(usual_budget));
+        let budget = stated.unwrap_or(FREE_BUDGET);
+        let builder_count = builders.len() as u64;
         let budgets = match stated {
             Some(port) => divide(section, network, port, builders),
             // A port of which nothing is known is not divided: there is no buffer to share.
@@ -202,13 +204,12 @@ impl Given {
             builder.budget = *budget;
         }
         let share = budgets.into_iter().min().unwrap_or(budget);
-        let cost = packet_cost(network, self.cell, is_protected);
-        let usual = || match network.port_buffer {
+        let usual_chunk = || match network.port_buffer {
             Some(_) => cost.chunk(share, network.link_rate),
             // Four of them in the quarter of the budget that one lane may hold: else it waits for each round trip.
             None => FREE_CHUNK.min(share / 16).max(Bytes::new(1)),
         };
-        let chunk = self.chunk.unwrap_or_else(usual);
+        let chunk = self.chunk.unwrap_or_else(usual_chunk);
         let chunk_cost = cost.buffer(chunk);
         if self.mode == ShapingMode::Credit && chunk_cost > share {
             let reason =
@@ -317,7 +318,7 @@ pub(super) fn builders_per_port(builders: &[BuilderEntry]) -> BTreeMap<String, u
     ports
 }
 
-/// The default budget of a port. The margin is for what enters a port uncharged: acknowledgements and control.
+/// What may be under way in a buffer. The margin is for what enters it uncharged: acknowledgements and control.
 pub fn nine_tenths(port_buffer: Bytes) -> Bytes {
     Bytes::new(port_buffer.count() / 10 * 9 + port_buffer.count() % 10 * 9 / 10)
 }

@@ -71,7 +71,7 @@ pub(super) fn advise(arguments: &PlanArguments) -> Advice {
     let measures = Measures { cost, frames, trip: arguments.longest_trip(), event };
     let (mode, mode_reason) = mode(arguments, &measures);
     let (budget, budget_shown, budget_reason) = budget(arguments, &measures, mode);
-    let held = budget.or_else(|| arguments.port_buffer.map(nine_tenths));
+    let held = budget.or_else(|| arguments.port_buffer.map(|buffer| usual_budget(arguments, &cost, buffer)));
     let (slots, slots_reason) = slots(arguments, &measures, held);
     let pace = (mode == ShapingMode::TokenBucket).then(|| pace(arguments, &measures)).flatten();
     Advice { mode, mode_reason, budget, budget_shown, budget_reason, pace, slots, slots_reason }
@@ -82,7 +82,7 @@ fn mode(arguments: &PlanArguments, measures: &Measures) -> (ShapingMode, String)
         let reason = "nothing is lost whatever the port holds, once its buffer is known: `evbd probe-buffer` measures it";
         return (ShapingMode::Credit, reason.to_owned());
     };
-    let budget = nine_tenths(buffer);
+    let budget = usual_budget(arguments, &measures.cost, buffer);
     let part = utilisation(budget, measures.frames, measures.trip);
     if part >= 1.0 {
         let reason = format!(
@@ -124,6 +124,10 @@ fn mode(arguments: &PlanArguments, measures: &Measures) -> (ShapingMode, String)
     }
 }
 
+fn usual_budget(arguments: &PlanArguments, cost: &PacketCost, buffer: Bytes) -> Bytes {
+    cost.budget(buffer, Some(arguments.link_rate), u64::from(arguments.sources))
+}
+
 fn budget(
     arguments: &PlanArguments,
     measures: &Measures,
@@ -135,9 +139,9 @@ fn budget(
             (None, "-".to_owned(), "none: paces bound what meets in the port".to_owned())
         }
         Some(buffer) => {
-            let budget = nine_tenths(buffer);
+            let budget = usual_budget(arguments, &measures.cost, buffer);
             let reason = format!(
-                "nine tenths of the port buffer of {buffer}; the rest is for acknowledgements and announcements (a full link wants C·R = {least})"
+                "of the port buffer of {buffer}; the rest is for acknowledgements, announcements and what hosts send again on their own (a full link wants C·R = {least})"
             );
             (None, budget.to_string(), reason)
         }
