@@ -26,6 +26,7 @@ use evb_net::{
     clock,
     control::{ConnectError, open},
     handshake::{Channel, HandshakeError},
+    host::link,
     lane::{
         FromBuilder, LaneEnd, LaneOptions, Progress, SourceEnd,
         datagrams::{SourceDatagrams, probe_tagged, round_trip},
@@ -160,7 +161,10 @@ impl Dialing {
                 );
             }
             socket.prepare(&*executor, rate).map_err(unreachable)?;
-            let end = SourceDatagrams::new(stream, socket, path).tagged(tags).in_trains_of(options.train);
+            // The kernel would cut longer trains into packets, each of which costs as much as one.
+            let by_device = link::longest_train(peer.ip(), local.ip());
+            let train = options.train.into_iter().chain(by_device).min();
+            let end = SourceDatagrams::new(stream, socket, path).tagged(tags).in_trains_of(train);
             Ok((End::Datagrams(Box::new(end), association), welcome))
         })
     }

@@ -1,7 +1,14 @@
 //! The network devices (`RTM_GETLINK`). They are asked of the kernel, not of /sys, which shows the network namespace that
 //! mounted it.
 
-use super::Fact;
+use std::net::IpAddr;
+
+use evb_core::units::Bytes;
+
+use super::{Fact, route};
+
+/// Headers in front of a train, those of Ethernet (with two tags), IPv6 and UDP.
+const HEADERS: u32 = 14 + 8 + 40 + 8;
 
 /// A network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +50,15 @@ pub fn links() -> Fact<Vec<Link>> {
         _ => None,
     };
     Ok(answers.iter().filter_map(link).collect())
+}
+
+/// The most payload of datagrams that the device on the way to `to` takes as one train; the kernel cuts a longer one into single
+/// packets before it gets there (`gso_features_check`, net/core/dev.c). `None` where the system does not tell.
+pub fn longest_train(to: IpAddr, from: IpAddr) -> Option<Bytes> {
+    let route = route::route(to, Some(from)).ok()?;
+    let link = links().ok()?.into_iter().find(|link| link.index == route.device)?;
+    let shorter = link.gso_max_size?.checked_sub(HEADERS + 1)?;
+    Some(Bytes::new(shorter.into()))
 }
 
 #[cfg(target_os = "linux")]
