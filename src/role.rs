@@ -1,6 +1,7 @@
 //! What the roles share: a thread of their own, and how a run ends for them.
 
 mod beats;
+pub(crate) mod facts;
 mod registration;
 
 use std::{future::Future, io, net::IpAddr, time::Duration};

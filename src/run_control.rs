@@ -4,6 +4,8 @@
 //! register by themselves, for each run anew. [`RunControl`] is the handle for programs; `evbd` puts HTTP in front of it.
 
 mod status;
+mod history;
+mod problems;
 mod open_run;
 mod leader;
 #[cfg(test)]
@@ -26,7 +28,10 @@ use crate::{
 };
 use leader::{Ask, Leader};
 
+pub use evb_core::ledger::Annotation;
 pub use evb_core::run_control::{Command, Refusal, State};
+pub use history::{CauseFraction, Sample};
+pub use problems::{Problem, Severity};
 pub use status::{LastRun, LiveRates, Status};
 
 /// How many wishes may wait.
@@ -166,6 +171,14 @@ impl RunControl {
         self.command(Command::Start).await
     }
 
+    /// The same for a run of which people say something; it stays in the status and in the run's report.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the state, who is missing, or an annotation that is too long.
+    pub async fn start_with(&self, annotation: Annotation) -> Result<State, Refusal> {
+        self.ask("start", |answer| Ask::Start(annotation, answer)).await?
+    }
+
     /// Takes no triggers for a while.
     ///
     /// # Errors
@@ -236,6 +249,14 @@ impl RunControl {
     /// [`Refusal`]: nobody leads any more.
     pub async fn status(&self) -> Result<Status, Refusal> {
         self.ask("status", Ask::Status).await
+    }
+
+    /// How it went: a sample a second, for an hour at most; those after the sample of that number.
+    ///
+    /// # Errors
+    /// [`Refusal`]: nobody leads any more.
+    pub async fn history(&self, after: u64) -> Result<Vec<Sample>, Refusal> {
+        self.ask("history", |answer| Ask::History(after, answer)).await
     }
 
     /// Ends a run that is under way, and the leading.

@@ -11,6 +11,7 @@ use std::future::Future;
 use evb_core::{
     event::Event,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    units::Bytes,
 };
 
 pub use channel::{ChannelSink, EventReceiver};
@@ -75,6 +76,15 @@ impl SinkError {
     }
 }
 
+/// The room where a sink writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SinkSpace {
+    /// What is free to it.
+    pub free: Bytes,
+    /// All there is.
+    pub size: Bytes,
+}
+
 /// Whose events are to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFacts {
@@ -111,6 +121,11 @@ pub trait Sink: Send + 'static {
     /// Makes all events since the last commit safe, whatever that means here.
     fn commit(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
         std::future::ready(Ok(()))
+    }
+
+    /// The room where it writes; `None` if that means nothing here. Asked about once a second, on its thread.
+    fn space(&self) -> Option<SinkSpace> {
+        None
     }
 
     /// The run is over: nothing more comes.

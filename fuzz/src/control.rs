@@ -5,7 +5,7 @@ use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
     wire::control::{
         Assignments, BuilderAddress, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat,
-        Hello, HelloReply, LaneReport, LaneState, MAX_BATCH, MAX_MESSAGE, Ready, Refusal, Report, Roster,
+        Hello, HelloReply, LaneReport, Live, LaneState, MAX_BATCH, MAX_MESSAGE, Ready, Refusal, Report, Roster,
         RunEnd, RunParameters, SourceReport, Stop, Triggers, Verdict, Welcome, control::Message, hello_reply,
         refusal, report,
     },
@@ -163,6 +163,7 @@ pub fn messages() -> Vec<Control> {
         latency_us: vec![10, 3],
         ..BuilderReport::default()
     };
+    let live = Live { building: 1, latency: vec![4, 3], disk_bytes: 9, ..Live::default() };
     let of_source = report::Report::Source(SourceReport { pushed: 3, ..SourceReport::default() });
     let messages = [
         Message::Roster(roster),
@@ -172,8 +173,8 @@ pub fn messages() -> Vec<Control> {
         Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1, echo_delay_ns: 2, load: None }),
         Message::Stop(Stop { cause: "a person".to_owned() }),
         Message::Finish(Default::default()),
-        Message::Report(Report { report: Some(report::Report::Builder(builder)) }),
-        Message::Report(Report { report: Some(of_source) }),
+        Message::Report(Report { report: Some(report::Report::Builder(builder)), live: Some(live) }),
+        Message::Report(Report { report: Some(of_source), live: None }),
         Message::RunEnd(RunEnd { verdict: "complete".to_owned(), ..RunEnd::default() }),
         Message::Triggers(Triggers { count: 3 }),
         Message::Ready(Ready {}),

@@ -10,6 +10,7 @@ use std::{
 use evb_core::{
     builder::Output,
     id::Incarnation,
+    live::{HostFacts, complete_live},
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
@@ -265,7 +266,7 @@ impl Driver {
 
     fn handle_roster(&mut self, roster: &Roster) -> Result<(), RoleError> {
         let sources = &self.core.config().sources;
-        if !roster.sources.iter().copied().eq(sources.iter().map(|source| source.number().into())) {
+        if !roster.sources.iter().copied().eq(sources.iter().map(|source| u32::from(source.number()))) {
             return Err(RoleError::Roster("the sources of the run have changed".to_owned()));
         }
         let index = |id: &u32| sources.binary_search_by_key(id, |source| source.number().into());
@@ -402,7 +403,11 @@ impl Driver {
                     let _ = self.stage.submit(event);
                 }
                 Output::Lane(lane) => self.ends.write(lane, &mut self.core, now),
-                Output::Supervisor(message) => self.registration.send(&message),
+                Output::Supervisor(mut message) => {
+                    let disk = || self.stage.space().map(|space| (space.free.count(), space.size.count()));
+                    complete_live(&mut message, || HostFacts { disk: disk(), ..role::facts::of_process() });
+                    self.registration.send(&message);
+                }
             }
         }
     }
@@ -449,7 +454,7 @@ impl Driver {
 
 /// Adds to a builder's counters who was turned away at its port.
 fn add_refusals(report: &mut Control, refusals: RefusalReport) {
-    if let Some(control::Message::Report(Report { report: Some(report::Report::Builder(builder)) })) =
+    if let Some(control::Message::Report(Report { report: Some(report::Report::Builder(builder)), .. })) =
         &mut report.message
     {
         builder.refusals = Some(refusals);

@@ -24,6 +24,7 @@ pub(super) struct Blueprint {
     cost: PacketCost,
     rotation: usize,
     queue: Duration,
+    report_period: Duration,
 }
 
 impl Blueprint {
@@ -51,13 +52,14 @@ impl Blueprint {
             cost,
             rotation: config.rotation,
             queue: config.queue,
+            report_period: Duration::from_nanos(parameters.report_ns),
         })
     }
 
     /// A machine with nothing in hand.
     pub(super) fn build(&self, now: Instant) -> ShapedBuilder {
         let policy = self.shaping.policy(self.core.sources.len(), self.cost, self.rotation);
-        let mut core = BuilderCore::new(self.core.clone(), policy, now);
+        let mut core = BuilderCore::new(self.core.clone(), policy, now).with_reports(self.report_period, now);
         core.expect_queue(self.queue);
         core
     }

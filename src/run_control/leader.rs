@@ -3,13 +3,15 @@
 mod words;
 mod changes;
 
-use std::{fmt::Display, future::pending, net::TcpListener, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque, fmt::Display, future::pending, net::TcpListener, sync::Arc, time::Duration,
+};
 
 use evb_core::{
     id::{BuilderId, Peer},
-    ledger::{EventCounts, RunReport},
+    ledger::{Annotation, EventCounts, RunReport},
     run_control::{Command, Occurrence, Refusal, State},
-    supervisor::{Progress, RunState},
+    supervisor::{Progress, RunState, Survey},
     units::Frequency,
 };
 use evb_net::clock;
@@ -19,17 +21,22 @@ use tokio::{
 };
 
 use changes::Changes;
-use words::{not_ready, refusal, waiting_for};
+use words::{not_ready, refusal, too_long, waiting_for};
 
 use super::{
-    Shown, Status, System, SystemError,
+    LastRun, LiveRates, Sample, Shown, Status, System, SystemError,
+    history::History,
     open_run::{News, OpenRun},
+    problems::problems,
     status::Speedometer,
 };
 use crate::supervisor::{BeginError, listen};
 
 /// How long a start waits for sources and builders that are on their way: after a run, they register anew.
 const START_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many runs before the last one are shown.
+const EARLIER_RUNS: usize = 20;
 
 /// How often rates are taken.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -39,10 +46,12 @@ type Answer<T> = oneshot::Sender<T>;
 /// What handles ask for.
 pub(super) enum Ask {
     Command(Command, Answer<Result<State, Refusal>>),
+    Start(Annotation, Answer<Result<State, Refusal>>),
     Rate(Frequency, Answer<Result<(), Refusal>>),
     Add(BuilderId, Answer<Result<(), Refusal>>),
     Remove(BuilderId, Answer<Result<(), Refusal>>),
     Status(Answer<Status>),
+    History(u64, Answer<Vec<Sample>>),
     Close(String, Answer<()>),
 }
 
@@ -61,7 +70,12 @@ pub(super) struct Leader<S> {
     start: Option<PendingStart>,
     changes: Changes,
     speed: Speedometer,
+    history: History,
+    /// What people say of the run that is under way, or of the next one.
+    annotation: Annotation,
     last_run: Option<Arc<RunReport>>,
+    /// Every run that is over, the latest first.
+    over: VecDeque<LastRun>,
     last_error: Option<String>,
     runs: u64,
     closing: bool,
@@ -89,7 +103,10 @@ impl<S: System> Leader<S> {
             start: None,
             changes: Changes::default(),
             speed: Speedometer::default(),
+            history: History::default(),
+            annotation: Annotation::default(),
             last_run: None,
+            over: VecDeque::new(),
             last_error: None,
             runs: 0,
             closing: false,
@@ -108,7 +125,7 @@ impl<S: System> Leader<S> {
                 },
                 news = next(&mut self.run) => self.hear(news).await,
                 () = until(self.start.as_ref().map(|(until, _)| *until)) => self.try_start(true).await,
-                _ = glances.tick() => self.glance(),
+                _ = glances.tick() => self.glance().await,
             }
             if self.closing && self.run.is_none() {
                 self.show();
@@ -121,7 +138,9 @@ impl<S: System> Leader<S> {
     async fn take(&mut self, ask: Ask) {
         // Who asked may have gone meanwhile.
         match ask {
-            Ask::Command(Command::Start, answer) => self.start(answer).await,
+            Ask::Command(Command::Start, answer) => self.start(Annotation::default(), answer).await,
+            Ask::Start(annotation, answer) => self.start(annotation, answer).await,
+            Ask::History(after, answer) => drop(answer.send(self.history.after(after))),
             Ask::Command(command, answer) => {
                 let outcome = self.command(command).await;
                 if let Err(refusal) = &outcome {
@@ -186,7 +205,10 @@ impl<S: System> Leader<S> {
     }
 
     /// A start is answered when the run has begun, or when it cannot.
-    async fn start(&mut self, answer: Answer<Result<State, Refusal>>) {
+    async fn start(&mut self, annotation: Annotation, answer: Answer<Result<State, Refusal>>) {
+        if !annotation.fits() {
+            return drop(answer.send(Err(too_long())));
+        }
         if let Err(refusal) = self.state.command(Command::Start) {
             tracing::info!(%refusal, "refused");
             return drop(answer.send(Err(refusal)));
@@ -202,6 +224,7 @@ impl<S: System> Leader<S> {
                 ),
             ))));
         }
+        self.annotation = annotation;
         self.start = Some((Instant::now() + START_PATIENCE, Some(answer)));
         self.try_start(false).await;
     }
@@ -299,9 +322,10 @@ impl<S: System> Leader<S> {
         tracing::warn!(%peer, %error, "ended before its run");
     }
 
-    async fn settle(&mut self, report: RunReport) {
+    async fn settle(&mut self, mut report: RunReport) {
         self.run = None;
         self.runs += 1;
+        report.annotation = std::mem::take(&mut self.annotation);
         self.system.ended(&report);
         let failure = match self.state {
             // It ended before anybody had begun it.
@@ -313,6 +337,8 @@ impl<S: System> Leader<S> {
         if report.exit_code != 0 {
             self.last_error = Some(format!("run {number}: {}", report.verdict));
         }
+        self.over.truncate(EARLIER_RUNS);
+        self.over.push_front(LastRun::from(&report));
         self.last_run = Some(Arc::new(report));
         if let Some(failure) = failure {
             return self.fail(format!("run {number}: {failure}")).await;
@@ -399,20 +425,20 @@ impl<S: System> Leader<S> {
         }
     }
 
-    fn glance(&mut self) {
-        if let Some(run) = &self.run {
-            self.speed.look(clock::now(), run.progress().events);
-        }
+    async fn glance(&mut self) {
+        let survey = self.survey().await;
+        let run = self.run.as_ref().map(|run| run.number.number());
+        self.history.take(clock::now(), self.state, run, survey.as_ref());
+    }
+
+    async fn survey(&mut self) -> Option<Survey> {
+        let survey = self.run.as_ref()?.handle.survey().await.ok()?;
+        self.speed.look(clock::now(), survey.events);
+        Some(survey)
     }
 
     async fn status(&mut self) -> Status {
-        let survey = match &self.run {
-            Some(run) => run.handle.survey().await.ok(),
-            None => None,
-        };
-        if let Some(survey) = &survey {
-            self.speed.look(clock::now(), survey.events);
-        }
+        let survey = self.survey().await;
         let waiting = survey.as_ref().filter(|_| self.state == State::Configured).map(waiting_for);
         Status {
             state: self.state,
@@ -420,10 +446,13 @@ impl<S: System> Leader<S> {
             ready: self.state == State::Configured
                 && self.run.as_ref().is_some_and(|run| run.progress().ready),
             waiting_for: waiting.unwrap_or_default(),
-            rates: self.speed.rates,
+            rates: LiveRates { bytes_per_s: self.history.bytes_per_s(), ..self.speed.rates },
+            problems: survey.as_ref().map_or_else(Vec::new, |survey| problems(survey, self.history.latest())),
+            annotation: self.annotation.clone(),
             survey,
             last_error: self.last_error.clone(),
-            last_run: self.last_run.as_deref().map(Into::into),
+            last_run: self.over.front().cloned(),
+            earlier_runs: self.over.iter().skip(1).cloned().collect(),
             runs: self.runs,
         }
     }

@@ -1,14 +1,16 @@
 //! What people see of a system that is led.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use evb_core::{
-    ledger::{EventCounts, RunReport, fraction},
+    ledger::{Annotation, EventCounts, RunReport, fraction},
     run_control::State,
     supervisor::Survey,
     time::Instant,
 };
 use serde::Serialize;
+
+use super::{history::settled, problems::Problem};
 
 /// Everything about a system and its run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -23,12 +25,18 @@ pub struct Status {
     pub waiting_for: Vec<String>,
     /// Over the last second or so.
     pub rates: LiveRates,
+    /// What is not well, the worst first.
+    pub problems: Vec<Problem>,
+    /// What people say of the run that is under way, or of the next one.
+    pub annotation: Annotation,
     /// Who takes part, and how they are.
     pub survey: Option<Survey>,
     /// The last thing that went wrong.
     pub last_error: Option<String>,
     /// The last run that is over.
     pub last_run: Option<LastRun>,
+    /// The runs before that one, the latest first.
+    pub earlier_runs: Vec<LastRun>,
     /// How many runs this process has led to their end.
     pub runs: u64,
 }
@@ -40,6 +48,8 @@ pub struct LiveRates {
     pub triggers_per_s: f64,
     /// Events settled per second.
     pub events_per_s: f64,
+    /// Payload that sinks accepted per second, as builders report it.
+    pub bytes_per_s: f64,
     /// Of the triggers, the part that was inhibited.
     pub dead_time_fraction: f64,
 }
@@ -61,6 +71,10 @@ pub struct LastRun {
     pub problems: Vec<String>,
     /// What happened and cost nothing.
     pub remarks: Vec<String>,
+    /// What people said of it.
+    pub annotation: Annotation,
+    /// When it ended, s since 1970.
+    pub ended_unix_s: u64,
 }
 
 impl From<&RunReport> for LastRun {
@@ -73,6 +87,10 @@ impl From<&RunReport> for LastRun {
             duration_s: report.duration_s,
             problems: report.problems.clone(),
             remarks: report.remarks.clone(),
+            annotation: report.annotation.clone(),
+            ended_unix_s: SystemTime::now()
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |now| now.as_secs()),
         }
     }
 }
@@ -108,10 +126,7 @@ impl Speedometer {
             triggers_per_s: per_second(counts.triggered, before.triggered),
             events_per_s: per_second(settled(&counts), settled(&before)),
             dead_time_fraction: fraction(inhibited as f64, triggers as f64),
+            ..self.rates
         };
     }
-}
-
-fn settled(counts: &EventCounts) -> u64 {
-    counts.complete + counts.incomplete + counts.rejected + counts.lost
 }

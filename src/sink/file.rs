@@ -3,10 +3,10 @@ use std::{
     path::PathBuf,
 };
 
-use evb_core::event::Event;
+use evb_core::{event::Event, units::Bytes};
 use evb_file::{EventFileWriter, FileIdentity, WriteError, WriterOptions};
 
-use super::{RunFacts, Sink, SinkError};
+use super::{RunFacts, Sink, SinkError, SinkSpace};
 
 /// Writes event files. Accepted means: in the kernel's hands, or on the disk with `FsyncPolicy::Commit`. What the system
 /// refuses may pass: the events are offered again.
@@ -56,6 +56,12 @@ impl Sink for FileSink {
 
     fn commit(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
         ready(self.with(EventFileWriter::commit))
+    }
+
+    fn space(&self) -> Option<SinkSpace> {
+        let found = rustix::fs::statvfs(&self.dir).ok()?;
+        let bytes = |blocks: u64| Bytes::new(blocks.saturating_mul(found.f_frsize));
+        Some(SinkSpace { free: bytes(found.f_bavail), size: bytes(found.f_blocks) })
     }
 
     fn close(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {

@@ -20,8 +20,11 @@ use tokio::sync::{
 
 use patience::Patience;
 
-use super::{RunFacts, Sink, SinkError};
+use super::{RunFacts, Sink, SinkError, SinkSpace};
 use crate::filter::{Filter, FilterVerdict};
+
+/// How often the room where the sink writes is looked at.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What became of an event.
 #[derive(Debug)]
@@ -34,7 +37,12 @@ pub(crate) enum Fate {
 /// Filter and sink, as the builder sees them. Never more events in hand than the builder has slots, so no queue can be full.
 pub(crate) enum Stage {
     /// On a thread of their own.
-    Apart { events: mpsc::Sender<Event>, fates: mpsc::Receiver<(Event, Fate)>, ending: watch::Sender<bool> },
+    Apart {
+        events: mpsc::Sender<Event>,
+        fates: mpsc::Receiver<(Event, Fate)>,
+        ending: watch::Sender<bool>,
+        space: watch::Receiver<Option<SinkSpace>>,
+    },
     /// On the builder's: the sink never waits.
     Here { take: Box<dyn FnMut(&Event) -> Fate>, fates: VecDeque<(Event, Fate)> },
 }
@@ -78,9 +86,17 @@ impl Stage {
         }
     }
 
+    /// The room where the sink writes, as it was a second ago.
+    pub(crate) fn space(&self) -> Option<SinkSpace> {
+        match self {
+            Self::Apart { space, .. } => *space.borrow(),
+            Self::Here { .. } => None,
+        }
+    }
+
     /// Waits until the sink has closed.
     pub(crate) async fn close(self) {
-        if let Self::Apart { events, mut fates, ending } = self {
+        if let Self::Apart { events, mut fates, ending, .. } = self {
             ending.send_replace(true);
             drop(events);
             while fates.recv().await.is_some() {}
@@ -119,6 +135,7 @@ pub(crate) fn start<S: Sink>(
     let (events, incoming) = mpsc::channel(slots);
     let (outgoing, fates) = mpsc::channel(slots);
     let (ending, is_ending) = watch::channel(false);
+    let (show_space, space) = watch::channel(None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(format!("sink {}", facts.builder)).spawn(move || {
         runtime.block_on(async {
@@ -126,11 +143,11 @@ pub(crate) fn start<S: Sink>(
             let go_on = beginning.is_ok();
             if begun.send(beginning).is_ok() && go_on {
                 let patience = Patience::new(facts.builder, options.give_up, is_ending);
-                run(sink, filter, incoming, outgoing, slots, patience).await;
+                run(sink, filter, incoming, outgoing, (slots, show_space), patience).await;
             }
         });
     })?;
-    Ok((Stage::Apart { events, fates, ending }, has_begun))
+    Ok((Stage::Apart { events, fates, ending, space }, has_begun))
 }
 
 /// What a future that never waits comes to.
@@ -146,16 +163,27 @@ async fn run<S: Sink>(
     mut filter: Box<dyn Filter>,
     mut incoming: mpsc::Receiver<Event>,
     outgoing: mpsc::Sender<(Event, Fate)>,
-    slots: usize,
+    (slots, space): (usize, watch::Sender<Option<SinkSpace>>),
     mut patience: Patience,
 ) {
     let mut batch = Vec::new();
-    while incoming.recv_many(&mut batch, slots).await > 0 {
+    let mut looks = tokio::time::interval(LOOK);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            _ = looks.tick() => {
+                space.send_replace(sink.space());
+                continue;
+            }
+            count = incoming.recv_many(&mut batch, slots) => if count == 0 { break },
+        }
         let mut fates: Vec<Fate> = batch.iter().map(|event| judge(filter.as_mut(), event)).collect();
         let written = |fate: &Fate| matches!(fate, Fate::Written);
         let mut left: Vec<usize> = (0..batch.len()).filter(|index| written(&fates[*index])).collect();
         while !left.is_empty() {
             let Err(error) = write(&mut sink, &batch, &mut left, &mut fates).await else { break };
+            space.send_replace(sink.space());
             tokio::select! {
                 goes_on = patience.wait(&error, left.len()) => if !goes_on {
                     left.drain(..).for_each(|index| fates[index] = Fate::Failed(patience.words(&error)));

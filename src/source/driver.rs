@@ -11,11 +11,12 @@ use std::{
 
 use evb_core::{
     id::{BuilderId, EventId, Incarnation},
+    live::{HostFacts, complete_live},
     source::{Output, SourceConfig as CoreConfig, SourceCore},
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, control},
+        control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, TrainReport, control},
         record::Announcement,
     },
 };
@@ -75,7 +76,8 @@ pub(super) async fn run(
     let paces = Paces::new(&config);
     let pacing = paces.plan(&core.builders);
     let deadline = Duration::from_nanos(registered.parameters.deadline_ns);
-    let core = SourceCore::new(core, clock::now()).with_times(deadline, config.queue);
+    let (now, report_period) = (clock::now(), Duration::from_nanos(registered.parameters.report_ns));
+    let core = SourceCore::new(core, now).with_times(deadline, config.queue).with_reports(report_period, now);
     let mut driver = Driver {
         core: PacedSource::new(core, pacing),
         registration,
@@ -328,7 +330,14 @@ impl Driver {
                     }
                 }
                 Output::Wanted(event) => self.wanted.push_back(event),
-                Output::Supervisor(message) => self.registration.send(&message),
+                Output::Supervisor(mut message) => {
+                    let lanes = &mut self.lanes;
+                    complete_live(&mut message, || HostFacts {
+                        tcp_retransmits: sent(lanes).0,
+                        ..role::facts::of_process()
+                    });
+                    self.registration.send(&message);
+                }
             }
         }
         while let Some(departure) = self.core.poll_departure(now) {
@@ -409,9 +418,7 @@ impl Driver {
         let Some(limit) = self.finish else { return };
         if self.registration.is_up() && (self.core.uncommitted() == 0 || limit <= now) {
             self.finish = None;
-            let each = self.lanes.iter_mut().map(Lane::sent);
-            let (retransmits, trains) =
-                each.fold(Default::default(), |(again, all), one| (again + one.0, lanes::sum(all, one.1)));
+            let (retransmits, trains) = sent(&mut self.lanes);
             let report = self.core.report(retransmits, Some(trains));
             self.report = role::report_of(&report);
             self.registration.send(&report);
@@ -426,6 +433,12 @@ impl Driver {
         self.timer.arm_by(earlier(next, self.registration.next_timeout()));
         self.timer.poll_expired(cx)
     }
+}
+
+/// Over all lanes: segments that the kernel had to send again, and what became of trains.
+fn sent(lanes: &mut [Lane]) -> (u64, TrainReport) {
+    let each = lanes.iter_mut().map(Lane::sent);
+    each.fold(Default::default(), |(again, all), one| (again + one.0, lanes::sum(all, one.1)))
 }
 
 /// What is lost with this source.

@@ -69,8 +69,11 @@ async fn fake_source(address: String, id: u16) -> (u64, RunEnd) {
             Message::Heartbeat(beat) => answer(&mut link, &beat),
             Message::Finish(_) => {
                 let report = SourceReport { pushed: decided, ..SourceReport::default() };
-                link.send(&control(Message::Report(Report { report: Some(report::Report::Source(report)) })))
-                    .unwrap();
+                link.send(&control(Message::Report(Report {
+                    report: Some(report::Report::Source(report)),
+                    live: None,
+                })))
+                .unwrap();
             }
             Message::RunEnd(end) => return (decided, end),
             _ => {}
@@ -100,6 +103,7 @@ async fn fake_builder(address: String, id: u16) -> (u64, u64) {
                 let report = BuilderReport { complete: built, written: built, ..BuilderReport::default() };
                 link.send(&control(Message::Report(Report {
                     report: Some(report::Report::Builder(report)),
+                    live: None,
                 })))
                 .unwrap();
             }

@@ -14,8 +14,8 @@ use evb_core::{
     time::Instant,
     wire::{
         control::{
-            BuilderReport, Completions, Control, Decisions, Exception, Heartbeat, Hello, LaneReport, Ready,
-            Report, SourceReport, Triggers, control::Message, report,
+            BuilderReport, Completions, Control, Decisions, Exception, Heartbeat, Hello, LaneReport, Live,
+            Ready, Report, SourceReport, Triggers, control::Message, report,
         },
         preamble::ConnectionKind,
     },
@@ -46,12 +46,13 @@ fn messages() -> Vec<Message> {
         latency_us: vec![100, 4, 200, 3],
         ..BuilderReport::default()
     };
+    let live = Live { at_sink: 2, latency: vec![7, 4], disk_bytes: 100, ..Live::default() };
     let source = SourceReport { pushed: 9, committed: 8, ..SourceReport::default() };
     vec![
         Message::Completions(completions),
         Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1 << 30, echo_delay_ns: 17, load: None }),
-        Message::Report(Report { report: Some(report::Report::Builder(builder)) }),
-        Message::Report(Report { report: Some(report::Report::Source(source)) }),
+        Message::Report(Report { report: Some(report::Report::Builder(builder)), live: Some(live) }),
+        Message::Report(Report { report: Some(report::Report::Source(source)), live: None }),
         Message::Ready(Ready {}),
         Message::Triggers(Triggers { count: 3 }),
         Message::Decisions(Decisions { first: 1, runs: vec![3, 3] }),

@@ -46,6 +46,7 @@ use crate::{
     event::Event,
     grant::GrantPolicy,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    live::ReportTimer,
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
@@ -125,6 +126,7 @@ pub struct BuilderCore<P> {
     clock: PeerClock,
     last_heartbeat: Instant,
     next_heartbeat: Instant,
+    reports: ReportTimer,
     counters: Counters,
     spare_events: Vec<Event>,
     next_sweep: Instant,
@@ -164,6 +166,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             clock: PeerClock::new(config.shared_clock),
             last_heartbeat: now,
             next_heartbeat: now,
+            reports: ReportTimer::NEVER,
             counters: Counters::new(&config.sources),
             spare_events: Vec::new(),
             next_sweep: now,
@@ -173,6 +176,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
             config,
             policy,
         }
+    }
+
+    /// The same with reports so far, that often; zero: none.
+    #[must_use]
+    pub fn with_reports(mut self, period: Duration, now: Instant) -> Self {
+        self.reports = ReportTimer::new(period, self.config.id.number(), now);
+        self
     }
 
     /// The most payload memory that the slots can take.
@@ -194,8 +204,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// The sink accepted the event: its slot is free, and its sources may forget it when the ledger has it.
-    pub fn handle_written(&mut self, event: Event, _now: Instant) {
+    pub fn handle_written(&mut self, event: Event, now: Instant) {
         let Some(slot) = self.table.slot(event.id) else { return };
+        self.counters.last_commit = Some(now);
         self.counters.written += 1;
         self.counters.payload_bytes += event.payload_size().count();
         if event.is_complete() {
@@ -242,7 +253,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// When `handle_timeout` or `poll` has something to do without further input.
     pub fn next_timeout(&self) -> Option<Instant> {
         let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
-        let heartbeat = self.is_supervised.then_some(self.next_heartbeat);
+        let heartbeat =
+            earlier(Some(self.next_heartbeat), self.reports.next()).filter(|_| self.is_supervised);
         let regular = earlier(heartbeat, Some(self.next_sweep));
         let lanes = earlier(self.lanes.say_at(), self.lanes.next_datagram());
         earlier(earlier(deadline, self.policy.next_timeout()), earlier(lanes, regular))
@@ -311,8 +323,19 @@ impl<P: GrantPolicy> BuilderCore<P> {
         counters.grant_first_byte_us = granted.first_byte.pairs();
         counters.memory_peak_bytes = self.memory_peak as u64;
         counters.clock_error_ns = u64::try_from(self.clock.error().as_nanos()).unwrap_or(u64::MAX);
-        let report = Report { report: Some(report::Report::Builder(counters)) };
+        let report = Report { report: Some(report::Report::Builder(counters)), live: None };
         Control { message: Some(control::Message::Report(report)) }
+    }
+
+    /// The counters so far.
+    fn report_so_far(&self, now: Instant) -> Report {
+        let mut counters = self.counters.report_so_far();
+        for (lane, stalls) in counters.lanes.iter_mut().zip(&self.policy.counters().stalls) {
+            lane.stalls = *stalls;
+        }
+        counters.memory_peak_bytes = self.memory_peak as u64;
+        let live = Some(self.counters.live(&self.load(), now));
+        Report { report: Some(report::Report::Builder(counters)), live }
     }
 
     /// What the supervisor is to hear next.
@@ -324,7 +347,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             return Some(control::Message::Completions(completions));
         }
         if self.next_heartbeat > now {
-            return None;
+            return self.reports.ring(now).then(|| control::Message::Report(self.report_so_far(now)));
         }
         self.last_heartbeat = now;
         self.next_heartbeat = now + self.config.heartbeat;

@@ -31,6 +31,27 @@ pub struct EventCounts {
     pub written: u64,
 }
 
+/// What people say of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Annotation {
+    /// What kind of run it is, as `physics` or `calibration`; empty if nobody said.
+    pub kind: String,
+    /// A comment; empty if there is none.
+    pub comment: String,
+}
+
+impl Annotation {
+    /// The longest kind, in bytes.
+    pub const MAX_KIND: usize = 64;
+    /// The longest comment, in bytes.
+    pub const MAX_COMMENT: usize = 4096;
+
+    /// Returns true if both are short enough to be kept.
+    pub fn fits(&self) -> bool {
+        self.kind.len() <= Self::MAX_KIND && self.comment.len() <= Self::MAX_COMMENT
+    }
+}
+
 /// Amounts of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByteCounts {
@@ -327,6 +348,8 @@ pub struct DeadTimeCause {
 pub struct RunReport {
     /// The run number.
     pub run: u32,
+    /// What people said of it.
+    pub annotation: Annotation,
     /// The life of that run.
     pub epoch: u64,
     /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.

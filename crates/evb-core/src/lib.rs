@@ -20,6 +20,7 @@ pub mod id;
 pub mod time;
 pub mod units;
 pub mod times;
+pub mod live;
 pub mod set;
 pub mod ranges;
 pub mod rng;

@@ -32,12 +32,13 @@ use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
     lane::{Announcing, LaneError, OutgoingDatagrams, OutgoingLane, Parked, Taken},
+    live::ReportTimer,
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
-        Control, Decisions, Heartbeat, MalformedMessage, Report, SourceReport, TrainReport, Verdict, control,
-        report,
+        Control, Decisions, Heartbeat, Live, MalformedMessage, Report, SourceReport, TrainReport, Verdict,
+        control, report,
     },
 };
 
@@ -132,6 +133,7 @@ pub struct SourceCore {
     /// Whether there is a connection to the supervisor.
     is_supervised: bool,
     next_heartbeat: Instant,
+    reports: ReportTimer,
     last_heard: Option<(u64, Instant)>,
     counters: SourceReport,
 }
@@ -159,6 +161,7 @@ impl SourceCore {
             queue: Duration::ZERO,
             is_supervised: true,
             next_heartbeat: now,
+            reports: ReportTimer::NEVER,
             last_heard: None,
             counters: SourceReport::default(),
             config,
@@ -172,6 +175,13 @@ impl SourceCore {
     pub fn with_times(mut self, deadline: Duration, queue: Duration) -> Self {
         (self.longest_wait, self.queue) = (deadline / 16, queue);
         self.announcing = vec![self.announcing(); self.config.builders.len()];
+        self
+    }
+
+    /// The same with reports so far, that often; zero: none.
+    #[must_use]
+    pub fn with_reports(mut self, period: Duration, now: Instant) -> Self {
+        self.reports = ReportTimer::new(period, self.config.id.number(), now);
         self
     }
 
@@ -322,7 +332,8 @@ impl SourceCore {
 
     /// When `handle_timeout` or `poll` has something to do without further input.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let supervised = earlier(Some(self.next_heartbeat), self.backlog.next_expiry());
+        let spoken = earlier(Some(self.next_heartbeat), self.reports.next());
+        let supervised = earlier(spoken, self.backlog.next_expiry());
         let announcing = self.announcing.iter().map(Announcing::next).fold(self.next_datagram(), earlier);
         earlier(supervised.filter(|_| self.is_supervised), announcing)
     }
@@ -338,8 +349,11 @@ impl SourceCore {
                 return Some(Output::Announce(lane));
             }
         }
-        if self.next_heartbeat > now || !self.is_supervised {
+        if !self.is_supervised {
             return None;
+        }
+        if self.next_heartbeat > now {
+            return self.reports.ring(now).then(|| Output::Supervisor(self.report_so_far()));
         }
         self.next_heartbeat = now + self.config.heartbeat;
         let (echo_ns, since) = self.last_heard.unwrap_or_default();
@@ -439,8 +453,21 @@ impl SourceCore {
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
         let counters = SourceReport { tcp_retransmits, uncommitted, trains, ..self.counters };
-        let report = Report { report: Some(report::Report::Source(counters)) };
+        let report = Report { report: Some(report::Report::Source(counters)), live: None };
         Control { message: Some(control::Message::Report(report)) }
+    }
+
+    /// The counters so far.
+    fn report_so_far(&self) -> Control {
+        let mut message = self.report(0, None);
+        if let Some(control::Message::Report(report)) = &mut message.message {
+            report.live = Some(Live {
+                backlog_bytes: self.backlog.bytes().count(),
+                backlog_fragments: self.backlog.held() as u64,
+                ..Live::default()
+            });
+        }
+        message
     }
 
     fn place(&mut self, placed: Placed) {

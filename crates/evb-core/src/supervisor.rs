@@ -24,6 +24,7 @@ mod totals;
 mod recovery;
 mod summary;
 mod survey;
+mod live;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
@@ -48,6 +49,7 @@ use crate::{
     },
 };
 
+pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use plan::{AssignmentPolicy, PlanError, RunPlan, SourceLoss};
 pub use recovery::{RecoverError, Recovery, unfinished};
 pub use registration::NotReady;

@@ -170,7 +170,7 @@ impl PacedSource {
     /// The final counters, for the supervisor: the machine's, and how well paces were kept.
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let mut control = self.core.report(tcp_retransmits, trains);
-        if let Some(Message::Report(Report { report: Some(report::Report::Source(own)) })) =
+        if let Some(Message::Report(Report { report: Some(report::Report::Source(own)), .. })) =
             &mut control.message
         {
             let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

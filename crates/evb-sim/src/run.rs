@@ -149,7 +149,8 @@ impl<'a> Simulation<'a> {
         let source_hosts = (0..sources.len()).map(|index| {
             let core =
                 SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO)
-                    .with_times(scenario.deadline, scenario.queue());
+                    .with_times(scenario.deadline, scenario.queue())
+                    .with_reports(Duration::from_nanos(parameters[index].report_ns), Instant::ZERO);
             let pacing = Pacing {
                 link: scenario.link.clone(),
                 ..Pacing::uniform(scenario.shaping.pace(), builders.len(), cost)
@@ -163,7 +164,9 @@ impl<'a> Simulation<'a> {
         let builder_hosts = (0..builders.len()).map(|index| {
             let config = builder_config(scenario, &plan, index, &parameters[sources.len() + index]);
             let policy = scenario.shaping.policy(sources.len(), cost, index);
-            let mut core = ShapedBuilder::new(config, policy, Instant::ZERO);
+            let period = Duration::from_nanos(parameters[sources.len() + index].report_ns);
+            let mut core =
+                ShapedBuilder::new(config, policy, Instant::ZERO).with_reports(period, Instant::ZERO);
             core.handle_registered(Instant::ZERO, Instant::ZERO);
             core.expect_queue(scenario.queue());
             let own: Vec<_> = lanes.iter().map(|of_source| of_source[index].1).collect();

@@ -2,6 +2,7 @@
 
 use evb_core::{
     id::Peer,
+    ledger::Annotation,
     run_control::Refusal,
     supervisor::{NotReady, Presence, Survey},
 };
@@ -30,6 +31,16 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
         ),
         NotReady::Begun => SystemError::new("the run", "it has begun already", "look at the status"),
     }
+}
+
+/// An annotation that nobody would read.
+pub(super) fn too_long() -> Refusal {
+    let reason = format!(
+        "kind or comment are longer than {} and {} bytes",
+        Annotation::MAX_KIND,
+        Annotation::MAX_COMMENT
+    );
+    refusal("start", SystemError::new("the run", reason, "say it in fewer words"))
 }
 
 /// Who is not there; if all are, those whose lanes are not connected.

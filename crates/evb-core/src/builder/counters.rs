@@ -5,7 +5,9 @@ use hdrhistogram::Histogram;
 use crate::{
     id::SourceId,
     lane::{IncomingDatagrams, RecoveryCounters},
-    wire::control::{BuilderReport, LaneReport},
+    live::Latencies,
+    time::Instant,
+    wire::control::{BuilderReport, LaneReport, Live, Load},
 };
 
 /// A builder's counters; lost data is never only an error, it is counted here by source and cause.
@@ -21,6 +23,9 @@ pub(super) struct Counters {
     /// Trigger to last fragment, in µs.
     latency: Histogram<u32>,
     latency_max: u64,
+    /// The same, for reports so far.
+    latencies: Latencies,
+    pub(super) last_commit: Option<Instant>,
 }
 
 /// An hour in µs: later is counted as an hour.
@@ -40,16 +45,24 @@ impl Counters {
             latency: Histogram::new_with_bounds(1, LATENCY_LIMIT, 3)
                 .expect("the bounds are constants that fit"),
             latency_max: 0,
+            latencies: Latencies::new(),
+            last_commit: None,
         }
     }
 
     pub(super) fn record_latency(&mut self, nanos: u64) {
         let micros = (nanos + 500) / 1000;
         self.latency.saturating_record(micros);
+        self.latencies.record(micros);
         self.latency_max = self.latency_max.max(micros);
     }
 
     pub(super) fn report(&self) -> BuilderReport {
+        BuilderReport { latency_us: pairs(&self.latency), ..self.report_so_far() }
+    }
+
+    /// What costs little to say again and again.
+    pub(super) fn report_so_far(&self) -> BuilderReport {
         BuilderReport {
             complete: self.complete,
             incomplete: self.incomplete,
@@ -58,9 +71,22 @@ impl Counters {
             written: self.written,
             payload_bytes: self.payload_bytes,
             lanes: self.lanes.clone(),
-            latency_us: pairs(&self.latency),
             latency_max_us: self.latency_max,
             ..BuilderReport::default()
+        }
+    }
+}
+
+impl Counters {
+    /// What only a report so far says.
+    pub(super) fn live(&self, load: &Load, now: Instant) -> Live {
+        let since_commit = self.last_commit.map_or(0, |last| now.since(last).as_nanos().max(1));
+        Live {
+            building: load.building,
+            at_sink: load.at_sink,
+            since_commit_ns: u64::try_from(since_commit).unwrap_or(u64::MAX),
+            latency: self.latencies.pairs(),
+            ..Live::default()
         }
     }
 }

@@ -172,7 +172,10 @@ impl SupervisorCore {
     }
 
     /// Requirements: docs/protocol.md RUN-17.
-    pub(super) fn handle_report(&mut self, peer: Peer, report: Report, now: Instant) {
+    pub(super) fn handle_report(&mut self, peer: Peer, mut report: Report, now: Instant) {
+        if let Some(live) = report.live.take() {
+            return self.handle_report_so_far(peer, report, live, now);
+        }
         if !matches!(self.phase, Phase::Reporting { .. }) && !self.is_leaving(peer) {
             return self.expel(peer, "it reported before it was asked to", now);
         }

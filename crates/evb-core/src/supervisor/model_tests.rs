@@ -188,7 +188,7 @@ fn apply(core: &mut SupervisorCore, world: &mut World, step: Step, now: &mut Ins
                     ..BuilderReport::default()
                 })
             };
-            (index, Message::Report(Report { report: Some(report) }))
+            (index, Message::Report(Report { report: Some(report), live: None }))
         }
     };
     core.handle_message(peer(message.0), control(message.1), *now);

@@ -57,6 +57,8 @@ pub struct RunPlan {
     pub orphan_timeout: Duration,
     /// How often both sides of a control connection speak at least.
     pub heartbeat: Duration,
+    /// How often sources and builders report so far; zero: only at the end.
+    pub report_period: Duration,
     /// After so much silence a source is down and a builder gets no more events.
     pub down_after: Duration,
     /// After so long without any source or any builder the run fails.
@@ -153,6 +155,7 @@ impl RunPlan {
             deadline: Duration::from_secs(2),
             orphan_timeout: Duration::from_secs(10),
             heartbeat: Duration::from_millis(250),
+            report_period: Duration::from_secs(1),
             down_after: Duration::from_secs(1),
             give_up_after: Duration::from_secs(10),
             on_source_loss: SourceLoss::Incomplete,

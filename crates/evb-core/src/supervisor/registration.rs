@@ -74,6 +74,7 @@ impl SupervisorCore {
             shared_clock: connection.shared_clock,
             lease_ns: nanos(self.plan.lease),
             patience_ns: nanos(self.plan.patience),
+            report_ns: nanos(self.plan.report_period),
         };
         Ok(Welcome {
             epoch: self.plan.epoch.number(),
@@ -199,7 +200,7 @@ impl SupervisorCore {
         seat.max_fragment = hello.max_fragment;
         if !goes_on {
             seat.incarnation += 1;
-            seat.report = None;
+            (seat.report, seat.latest) = (None, None);
         }
         Ok(seat.incarnation)
     }

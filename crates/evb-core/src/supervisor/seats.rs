@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::live::Latest;
 use crate::{
     id::{BuilderId, SourceId},
     time::Instant,
@@ -41,6 +42,7 @@ pub(super) struct SourceSeat {
     pub(super) missing: u64,
     pub(super) shared_clock: bool,
     pub(super) report: Option<SourceReport>,
+    pub(super) latest: Option<Latest<SourceReport>>,
 }
 
 /// A source is not there.
@@ -100,6 +102,7 @@ pub(super) struct BuilderSeat {
     pub(super) load: Load,
     pub(super) shared_clock: bool,
     pub(super) report: Option<BuilderReport>,
+    pub(super) latest: Option<Latest<BuilderReport>>,
 }
 
 /// How far a builder is that is to leave the run.
@@ -160,6 +163,7 @@ impl SourceSeat {
             missing: 0,
             shared_clock: false,
             report: None,
+            latest: None,
         }
     }
 
@@ -189,6 +193,7 @@ impl BuilderSeat {
             load: Load::default(),
             shared_clock: false,
             report: None,
+            latest: None,
         }
     }
 
@@ -197,8 +202,8 @@ impl BuilderSeat {
         let written = self.tally.complete + self.tally.incomplete;
         self.past.tally = self.past.tally.plus(&self.tally);
         self.past.written += written;
-        let payload = self.report.take().map_or(0, |report| report.payload_bytes);
-        self.past.payload_bytes = self.past.payload_bytes.saturating_add(payload);
+        self.past.payload_bytes = self.payload_so_far();
+        (self.report, self.latest) = (None, None);
         self.tally = BuilderTally::default();
         self.load = Load::default();
         (self.over, self.barred) = (false, false);

@@ -2,9 +2,14 @@
 
 use serde::Serialize;
 
-use super::{SupervisorCore, seats::BuilderSeat};
+use super::{
+    SupervisorCore,
+    live::{BuilderLive, LatencySurvey, SourceLive},
+    seats::BuilderSeat,
+};
 use crate::{
-    ledger::{DeadTimeCause, EventCounts},
+    ledger::{DeadTimeCause, EventCounts, fraction},
+    live::Latencies,
     time::Instant,
 };
 
@@ -24,6 +29,13 @@ pub struct Survey {
     /// Inhibited triggers by their cause, the largest first.
     #[serde(rename = "dead_time_causes")]
     pub dead_time: Vec<DeadTimeCause>,
+    /// Trigger to last fragment so far, of all builders.
+    pub latency_us: Option<LatencySurvey>,
+    /// Payload that sinks accepted so far.
+    pub payload_bytes: u64,
+    /// The histogram of latencies, of all builders.
+    #[serde(skip)]
+    pub latencies: Latencies,
     /// Every source.
     pub sources: Vec<SourceSurvey>,
     /// Every builder.
@@ -55,6 +67,12 @@ pub struct SourceSurvey {
     pub incarnation: u32,
     /// Events that were closed without it.
     pub missing: u64,
+    /// How often its fragment was the last of an event.
+    pub last: u64,
+    /// By how much after the one before, in the mean, µs.
+    pub last_by_us: f64,
+    /// What it said of itself last.
+    pub live: Option<SourceLive>,
 }
 
 /// A builder of the run.
@@ -80,12 +98,15 @@ pub struct BuilderSurvey {
     pub incomplete: u64,
     /// Lost by it or with it.
     pub lost: u64,
+    /// What it said of itself last.
+    pub live: Option<BuilderLive>,
 }
 
 impl SupervisorCore {
     /// A look at everybody; costs more than [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
         let end = self.tally.drained.unwrap_or(now);
+        let lateness = self.lateness();
         let sources = self.sources.iter().enumerate().map(|(index, seat)| SourceSurvey {
             id: seat.id.number(),
             presence: match seat.connection {
@@ -96,7 +117,17 @@ impl SupervisorCore {
             },
             incarnation: seat.incarnation,
             missing: seat.missing,
+            last: lateness[index].last,
+            last_by_us: fraction(lateness[index].last_by_ns as f64 / 1e3, lateness[index].last as f64),
+            live: seat.latest.as_ref().map(|latest| latest.survey(now)),
         });
+        let members = self.builders.iter().filter(|seat| seat.is_member());
+        let builders: Vec<_> = members.map(|seat| self.builder_survey(seat, now)).collect();
+        let mut latencies = Latencies::new();
+        builders
+            .iter()
+            .filter_map(|builder| builder.live.as_ref())
+            .for_each(|live| latencies.add(&live.latencies));
         Survey {
             run: self.plan.run.number(),
             epoch: self.plan.epoch.number(),
@@ -104,17 +135,15 @@ impl SupervisorCore {
             events: self.event_counts(),
             outstanding: self.outstanding.len() as u64,
             dead_time: self.dead_time.causes(),
+            latency_us: LatencySurvey::of(&latencies),
+            payload_bytes: self.builders.iter().map(BuilderSeat::payload_so_far).fold(0, u64::saturating_add),
+            latencies,
             sources: sources.collect(),
-            builders: self
-                .builders
-                .iter()
-                .filter(|seat| seat.is_member())
-                .map(|seat| self.builder_survey(seat))
-                .collect(),
+            builders,
         }
     }
 
-    fn builder_survey(&self, seat: &BuilderSeat) -> BuilderSurvey {
+    fn builder_survey(&self, seat: &BuilderSeat, now: Instant) -> BuilderSurvey {
         BuilderSurvey {
             id: seat.id.number(),
             presence: match seat.connection {
@@ -130,6 +159,7 @@ impl SupervisorCore {
             complete: seat.total().complete,
             incomplete: seat.total().incomplete,
             lost: seat.total().lost + seat.total().lost_with_it,
+            live: seat.latest.as_ref().map(|latest| latest.survey(now)),
         }
     }
 }

@@ -242,7 +242,10 @@ impl Stage {
         for peer in [source(3), source(5)] {
             self.says(
                 peer,
-                Message::Report(Report { report: Some(report::Report::Source(SourceReport::default())) }),
+                Message::Report(Report {
+                    report: Some(report::Report::Source(SourceReport::default())),
+                    live: None,
+                }),
             );
         }
         for (id, own) in of_builders {
@@ -251,7 +254,7 @@ impl Stage {
     }
 
     pub(super) fn builder_reports(&mut self, id: u16, own: BuilderReport) {
-        let report = Report { report: Some(report::Report::Builder(own)) };
+        let report = Report { report: Some(report::Report::Builder(own)), live: None };
         self.says(builder(id), Message::Report(report));
     }
 }

@@ -242,5 +242,5 @@ pub(super) fn heartbeat(now: Instant) -> Message {
 }
 
 fn report(report: report::Report) -> Message {
-    Message::Report(Report { report: Some(report) })
+    Message::Report(Report { report: Some(report), live: None })
 }

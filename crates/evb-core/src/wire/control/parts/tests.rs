@@ -11,8 +11,10 @@ fn repeating(count: usize) -> [(Message, usize); 4] {
     let roster = Roster { builders: vec![BuilderAddress::default(); count], ..Roster::default() };
     let completions = Completions { exceptions: vec![Exception::default(); count], ..Completions::default() };
     let lanes = vec![LaneReport::default(); count];
-    let report =
-        Report { report: Some(report::Report::Builder(BuilderReport { lanes, ..BuilderReport::default() })) };
+    let report = Report {
+        report: Some(report::Report::Builder(BuilderReport { lanes, ..BuilderReport::default() })),
+        live: None,
+    };
     let holdings = Holdings { held: vec![Holding::default(); count], ..Holdings::default() };
     [
         (Message::Roster(roster), MAX_BUILDERS),

@@ -1,0 +1,23 @@
+use super::*;
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+#[test]
+fn peers_take_turns_within_a_period() {
+    let mut first = ReportTimer::new(Duration::from_secs(1), 0, at(0));
+    let second = ReportTimer::new(Duration::from_secs(1), 7, at(0));
+    assert!(first.next() < second.next() && second.next() <= Some(at(1000)));
+    assert!(!first.ring(at(10)) && first.ring(at(100)) && !first.ring(at(100)));
+    assert_eq!(first.next(), Some(at(1100)));
+    assert!(first.ring(at(9000)), "what was not sent is left out");
+    assert_eq!(first.next(), Some(at(10_000)));
+}
+
+#[test]
+fn no_period_is_never() {
+    let mut timer = ReportTimer::new(Duration::ZERO, 1, at(0));
+    assert!(timer.next().is_none() && !timer.ring(at(100_000)));
+    assert!(ReportTimer::NEVER.next().is_none());
+}

@@ -1,0 +1,34 @@
+//! What a report so far says of this process.
+
+use std::time::Duration;
+
+use evb_core::live::HostFacts;
+
+/// Processor time and memory of this process; microseconds to find out.
+pub(crate) fn of_process() -> HostFacts {
+    HostFacts { processor: processor_time(), memory: resident().unwrap_or_default(), ..HostFacts::default() }
+}
+
+fn processor_time() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let nanos = |nanos: i64| u32::try_from(nanos).unwrap_or_default();
+    u64::try_from(spent.tv_sec).map_or(Duration::ZERO, |secs| Duration::new(secs, nanos(spent.tv_nsec)))
+}
+
+/// The second number of /proc/self/statm, in pages: what is in memory (proc(5)).
+fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_uses_something() {
+        let facts = of_process();
+        assert!(facts.processor > Duration::ZERO && facts.memory > 100_000, "{facts:?}");
+    }
+}

@@ -1,0 +1,165 @@
+//! What is not well just now, in words: who, what, and what to do.
+
+use evb_core::{
+    ledger::fraction,
+    supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
+};
+use serde::Serialize;
+
+use super::history::Sample;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Data are lost or missing, or will be.
+    Bad,
+    /// Somebody should look.
+    Warning,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Whose it is.
+    pub subject: String,
+    /// What it is.
+    pub text: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Problem {
+    fn new(severity: Severity, subject: impl Into<String>, text: impl Into<String>, remedy: &str) -> Self {
+        Self { severity, subject: subject.into(), text: text.into(), remedy: remedy.to_owned() }
+    }
+}
+
+/// The most problems that are listed; the rest is a number.
+const LISTED: usize = 20;
+
+/// From this part of the triggers on, dead time is a problem.
+const DEAD_TIME: f64 = 0.01;
+
+/// Below this part of its size, a file system is nearly full.
+const NEARLY_FULL: f64 = 0.05;
+
+/// A sink that has accepted nothing for so long, and has events, is slow, s.
+const SLOW_SINK: f64 = 2.0;
+
+/// A peer's report is old after so many seconds.
+const OLD_REPORT: f64 = 5.0;
+
+/// What is not well in a run, the worst first.
+pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem> {
+    let mut found = Vec::new();
+    if survey.running_s > 0.0 {
+        survey.sources.iter().for_each(|source| of_source(source, &mut found));
+        survey.builders.iter().for_each(|builder| of_builder(builder, &mut found));
+        of_events(survey, &mut found);
+        latest.into_iter().for_each(|sample| of_dead_time(sample, &mut found));
+    }
+    found.sort_by_key(|problem| problem.severity);
+    let more = found.len().saturating_sub(LISTED);
+    if more > 0 {
+        found.truncate(LISTED);
+        let text = format!("and {more} problems more");
+        found.push(Problem::new(Severity::Warning, "the system", text, "mend those above first"));
+    }
+    found
+}
+
+fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
+    let subject = format!("source {}", source.id);
+    match source.presence {
+        Presence::Absent => found.push(Problem::new(
+            Severity::Bad,
+            &subject,
+            format!("not there; {} events were closed without it", source.missing),
+            "start it again; its log says why it left",
+        )),
+        Presence::Silent => found.push(Problem::new(
+            Severity::Bad,
+            &subject,
+            format!("silent; {} events were closed without it", source.missing),
+            "look whether its process and its host run",
+        )),
+        Presence::Connecting => found.push(Problem::new(
+            Severity::Warning,
+            &subject,
+            "not connected to all builders",
+            "its log says which builder it does not reach",
+        )),
+        Presence::Up => {}
+    }
+}
+
+fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
+    let subject = format!("builder {}", builder.id);
+    match builder.presence {
+        Presence::Absent => found.push(Problem::new(
+            Severity::Bad,
+            &subject,
+            "not there; the others build its events",
+            "start it again; its log says why it left",
+        )),
+        Presence::Silent => found.push(Problem::new(
+            Severity::Bad,
+            &subject,
+            "silent; it gets no events",
+            "look whether its process and its host run",
+        )),
+        Presence::Connecting | Presence::Up => {}
+    }
+    let Some(live) = &builder.live else { return };
+    if builder.presence == Presence::Up && live.age_s > OLD_REPORT {
+        let text = format!("has not reported for {:.0} s", live.age_s);
+        found.push(Problem::new(Severity::Warning, &subject, text, "look whether its host is overloaded"));
+    }
+    if let (Some(free), Some(size)) = (live.sink_free_bytes, live.sink_size_bytes)
+        && fraction(free as f64, size as f64) < NEARLY_FULL
+    {
+        let text = format!("its sink has {:.1} GB left of {:.1} GB", free as f64 / 1e9, size as f64 / 1e9);
+        let severity = if free == 0 { Severity::Bad } else { Severity::Warning };
+        found.push(Problem::new(severity, &subject, text, "make room on that file system"));
+    }
+    let is_slow = live.last_commit_age_s.is_some_and(|age| age > SLOW_SINK);
+    if builder.presence == Presence::Up && builder.at_sink > 0 && is_slow {
+        let text = format!("{} events wait for its sink", builder.at_sink);
+        found.push(Problem::new(
+            Severity::Bad,
+            &subject,
+            text,
+            "look at its disk; its log says what the sink says",
+        ));
+    }
+    if live.crc_errors > 0 {
+        let text = format!("{} fragments with a wrong checksum", live.crc_errors);
+        found.push(Problem::new(Severity::Bad, &subject, text, "suspect memory or network of its hosts"));
+    }
+}
+
+fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
+    let events = &survey.events;
+    if events.lost > 0 {
+        let text = format!("{} events are lost", events.lost);
+        found.push(Problem::new(Severity::Bad, "the run", text, "the log names them, with the cause"));
+    }
+    if events.incomplete > 0 {
+        let text = format!("{} events were built with sources missing", events.incomplete);
+        found.push(Problem::new(Severity::Warning, "the run", text, "see which source was missing"));
+    }
+}
+
+fn of_dead_time(sample: &Sample, found: &mut Vec<Problem>) {
+    for cause in sample.dead_time.iter().filter(|cause| cause.fraction > DEAD_TIME) {
+        let text = format!("{:.1} % of the triggers are inhibited", cause.fraction * 100.0);
+        let remedy = "the cause holds the others up: relieve it, or trigger less often";
+        found.push(Problem::new(Severity::Warning, &cause.cause, text, remedy));
+    }
+}
+
+#[cfg(test)]
+mod tests;

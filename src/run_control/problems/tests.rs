@@ -1,0 +1,62 @@
+use evb_core::{ledger::EventCounts, supervisor::BuilderLive};
+
+use super::*;
+
+fn source(id: u16, presence: Presence) -> SourceSurvey {
+    SourceSurvey { id, presence, incarnation: 1, missing: 3, last: 0, last_by_us: 0.0, live: None }
+}
+
+fn builder(id: u16, presence: Presence, live: Option<BuilderLive>) -> BuilderSurvey {
+    BuilderSurvey {
+        id,
+        presence,
+        incarnation: 1,
+        listen: String::new(),
+        slots: 16,
+        outstanding: 4,
+        at_sink: 4,
+        complete: 0,
+        incomplete: 0,
+        lost: 0,
+        live,
+    }
+}
+
+fn words(survey: &Survey) -> Vec<String> {
+    let of = |problem: &Problem| format!("{}: {}", problem.subject, problem.text);
+    problems(survey, None).iter().map(of).collect()
+}
+
+#[test]
+fn culprits_are_named_the_worst_first() {
+    let slow = BuilderLive {
+        last_commit_age_s: Some(3.0),
+        sink_free_bytes: Some(1_000_000_000),
+        sink_size_bytes: Some(100_000_000_000),
+        ..BuilderLive::default()
+    };
+    let survey = Survey {
+        running_s: 3.0,
+        events: EventCounts { incomplete: 2, ..EventCounts::default() },
+        sources: vec![source(1, Presence::Up), source(2, Presence::Silent)],
+        builders: vec![builder(7, Presence::Up, Some(slow))],
+        ..Survey::default()
+    };
+    assert_eq!(
+        words(&survey),
+        [
+            "source 2: silent; 3 events were closed without it",
+            "builder 7: 4 events wait for its sink",
+            "builder 7: its sink has 1.0 GB left of 100.0 GB",
+            "the run: 2 events were built with sources missing",
+        ]
+    );
+    assert!(words(&Survey { running_s: 0.0, ..survey }).is_empty(), "before a run they may be missing");
+}
+
+#[test]
+fn the_list_has_an_end() {
+    let sources = (0..100).map(|id| source(id, Presence::Absent)).collect();
+    let found = problems(&Survey { running_s: 1.0, sources, ..Survey::default() }, None);
+    assert_eq!((found.len(), found[LISTED].text.as_str()), (LISTED + 1, "and 80 problems more"));
+}
