@@ -4,6 +4,7 @@
 mod token;
 mod routes;
 mod guard;
+mod page;
 mod listener;
 
 use std::{io, net::SocketAddr, sync::Arc};

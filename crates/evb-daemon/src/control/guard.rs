@@ -25,21 +25,7 @@ impl Guard {
     /// # Errors
     /// The answer to a request that is turned away.
     pub(super) fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Answer> {
-        let host = text(headers, &HOST).unwrap_or_default();
-        if !self.is_ours(host) {
-            // A name that somebody else lets point here: DNS rebinding.
-            let reason = format!("the host `{}` is not this one", short(host));
-            return Err(forbidden(
-                &reason,
-                "ask by address, as http://127.0.0.1:7900, or by the configured name",
-            ));
-        }
-        if let Some(origin) = text(headers, &ORIGIN)
-            && origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) != Some(host)
-        {
-            let reason = format!("the request was made by a page of `{}`", short(origin));
-            return Err(forbidden(&reason, "pages of other sites may not give commands"));
-        }
+        self.check_site(headers)?;
         if let Some(token) = &self.token {
             let given = text(headers, &AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
             if !given.is_some_and(|given| token.is(given)) {
@@ -61,6 +47,29 @@ impl Guard {
                 "commands are taken as JSON only",
                 "send `Content-Type: application/json`",
             ));
+        }
+        Ok(())
+    }
+
+    /// Whether the request names this host, and comes from no other site: all that the page itself needs.
+    ///
+    /// # Errors
+    /// The answer to a request that is turned away.
+    pub(super) fn check_site(&self, headers: &HeaderMap) -> Result<(), Answer> {
+        let host = text(headers, &HOST).unwrap_or_default();
+        if !self.is_ours(host) {
+            // A name that somebody else lets point here: DNS rebinding.
+            let reason = format!("the host `{}` is not this one", short(host));
+            return Err(forbidden(
+                &reason,
+                "ask by address, as http://127.0.0.1:7900, or by the configured name",
+            ));
+        }
+        if let Some(origin) = text(headers, &ORIGIN)
+            && origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) != Some(host)
+        {
+            let reason = format!("the request was made by a page of `{}`", short(origin));
+            return Err(forbidden(&reason, "pages of other sites may not give commands"));
         }
         Ok(())
     }

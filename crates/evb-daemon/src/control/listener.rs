@@ -2,10 +2,11 @@
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use evb::run_control::RunControl;
 use evb_net::handshake::RefusalLog;
-use http_body_util::{BodyExt as _, Limited};
-use hyper::{Request, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -15,6 +16,7 @@ use tokio::{
 
 use super::{
     guard::Guard,
+    page,
     routes::{self, Answer},
 };
 
@@ -77,7 +79,7 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
 async fn converse(stream: TcpStream, peer: SocketAddr, desk: Arc<Desk>) -> Result<(), hyper::Error> {
     let service = service_fn(move |request| {
         let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(respond(&desk, peer, request).await.into_response()) }
+        async move { Ok::<_, Infallible>(serve_one(&desk, peer, request).await) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
@@ -86,6 +88,22 @@ async fn converse(stream: TcpStream, peer: SocketAddr, desk: Arc<Desk>) -> Resul
         .max_headers(64)
         .serve_connection(TokioIo::new(stream), service)
         .await
+}
+
+/// A file of the page, or an answer.
+async fn serve_one(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    if request.method() == hyper::Method::GET
+        && let Some(asset) = page::asset(request.uri().path())
+    {
+        return match desk.guard.check_site(request.headers()) {
+            Ok(()) => asset.into_response(),
+            Err(answer) => {
+                desk.log.lock().await.record(peer, &answer.reason());
+                answer.into_response()
+            }
+        };
+    }
+    respond(desk, peer, request).await.into_response()
 }
 
 async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> Answer {

@@ -1,0 +1,189 @@
+// Asks once a second, shows what it is told, and passes commands on.
+
+import { $, make, name, text } from "./dom.js";
+import { clock } from "./format.js";
+import * as charts from "./charts.js";
+import { showPeers } from "./peers.js";
+import { showHero, showLedger, showProblems, showRuns } from "./run.js";
+import { command, get, hasToken, useToken } from "./server.js";
+
+const PERIOD = 1000;
+/// Ten minutes of samples, and one.
+const HISTORY = 601;
+
+/// Which commands make sense where; what is out of place is pale, and refused with the reason.
+const SENSIBLE = {
+  Unconfigured: ["configure"],
+  Configured: ["configure", "start", "reset"],
+  Running: ["pause", "stop"],
+  Paused: ["resume", "stop"],
+  Stopping: [],
+  Failed: ["reset"],
+};
+
+let status = null;
+let heard = new Date();
+let newest = null;
+let busy = null;
+let timer = null;
+/// Which turn is the last one that was begun: an earlier one that is still under way has nothing more to say.
+let round = 0;
+/// Why a token is asked for: to see anything, or to command.
+let asking = null;
+
+/// What is new since the last sample that is here. An evbd that was started anew counts from the beginning.
+async function history() {
+  if (newest === null) {
+    const { next } = await get(`/v1/history?after=${Number.MAX_SAFE_INTEGER}`);
+    newest = Math.max(next - HISTORY, 0);
+  }
+  const { next, samples } = await get(`/v1/history?after=${newest}`);
+  charts.add(samples);
+  newest = next - 1 < newest ? null : samples.at(-1)?.n ?? newest;
+}
+
+async function turn() {
+  const mine = ++round;
+  const began = performance.now();
+  try {
+    const told = await get("/v1/status");
+    if (mine !== round) return;
+    status = told;
+    heard = new Date();
+    // Charts may wait; the state may not.
+    await history().catch((error) => { if (error.status === 0) throw error; });
+    if (mine !== round) return;
+    connected();
+    show();
+  } catch (error) {
+    if (mine !== round) return;
+    if (error.status === 401) return lock(error);
+    away(error);
+  }
+  timer = setTimeout(turn, Math.max(PERIOD - (performance.now() - began), 100));
+}
+
+function soon() {
+  clearTimeout(timer);
+  turn();
+}
+
+function show() {
+  const began = performance.now();
+  text($("#host"), [status.host, status.version].filter(Boolean).join(" · "));
+  const found = showProblems(status);
+  showHero(status, found, charts.latest());
+  showLedger(status);
+  showPeers(status.survey);
+  showRuns(status);
+  showButtons();
+  charts.draw();
+  document.documentElement.dataset.drawnMs = (performance.now() - began).toFixed(1);
+}
+
+function connected() {
+  name(document.body, "");
+  if (asking === "see") askForToken(null);
+  text($("#link"), `live, ${clock(heard)}`);
+}
+
+/// Nobody there: what was last heard stays, and is said to be old.
+function away(error) {
+  name(document.body, "away");
+  const since = `since ${clock(heard)}`;
+  text($("#link"), `not connected ${since}`);
+  text($("#state-label"), error.status ? `evbd answers ${error.status}` : "evbd does not answer");
+  text($("#state"), "Not connected");
+  text($("#state-below"), `${since}; ${error.status ? error.message : "tries again every second"}`);
+  name($("#state-tile"), "tile away");
+  for (const id of ["rate", "dead", "throughput"]) {
+    text($(`#${id}`), "–");
+    text($(`#${id}-below`), "");
+  }
+  document.title = "Not connected – evb";
+  showButtons();
+}
+
+/// Nothing is asked again until there is a token, for each question would be one more refusal in evbd's log.
+function lock(error) {
+  away(error);
+  text($("#link"), "a token is needed");
+  text($("#state-label"), "evbd asks for a token");
+  text($("#state"), "Locked");
+  text($("#state-below"), "give the token below");
+  document.title = "Locked – evb";
+  askForToken("see", hasToken() ? `${error.message}.` : "");
+}
+
+function askForToken(what, why = "") {
+  asking = what;
+  $("#door").hidden = what === null;
+  text($("#door-why"), why);
+  if (what !== null) $("#token").focus();
+}
+
+function showButtons() {
+  const isAway = document.body.className === "away";
+  const looksOn = status?.access === "viewer";
+  const sensible = isAway || !status ? [] : SENSIBLE[status.state] ?? [];
+  for (const button of document.querySelectorAll("[data-command]")) {
+    button.disabled = isAway || looksOn;
+    button.setAttribute("aria-disabled", !sensible.includes(button.dataset.command));
+    button.setAttribute("aria-busy", busy === button.dataset.command);
+  }
+  for (const field of [$("#kind"), $("#comment")]) field.disabled = looksOn;
+  text($("#access"), looksOn ? "you may look, not command" : "");
+  $("#have-token").hidden = !looksOn;
+}
+
+/// One command at a time. A refusal is shown in evbd's own words.
+async function give(what) {
+  if (busy) return;
+  busy = what;
+  showButtons();
+  answer("", `${what} …`);
+  try {
+    const note = { kind: $("#kind").value.trim(), comment: $("#comment").value.trim() };
+    const { state } = await command(what, what === "start" ? note : {});
+    answer("", `${what}: done at ${clock(new Date())}; ${state ?? ""}`);
+    if (what === "start") $("#comment").value = "";
+  } catch (error) {
+    answer("bad", `${what} refused by ${error.refusedBy}: ${error.message}.`, error.remedy && ` → ${error.remedy}`);
+    if (error.status === 401) askForToken("command", `${error.message}.`);
+  }
+  busy = null;
+  soon();
+}
+
+function answer(className, said, remedy = "") {
+  $("#answer").replaceChildren(make("span", className, said), make("span", "", remedy));
+}
+
+/// A letter brings the focus to a control; only Enter does anything.
+function key(event) {
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.target.matches("input, textarea")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const found = event.key === "?" ? $("#keys") : document.querySelector(`[aria-keyshortcuts="${CSS.escape(event.key)}"]`);
+  if (!found) return;
+  event.preventDefault();
+  found.scrollIntoView({ block: "nearest" });
+  found.focus({ focusVisible: true });
+}
+
+for (const button of document.querySelectorAll("[data-command]")) {
+  button.addEventListener("click", () => give(button.dataset.command));
+}
+$("#door").addEventListener("submit", (event) => {
+  event.preventDefault();
+  useToken($("#token").value.trim());
+  $("#token").value = "";
+  askForToken(null);
+  soon();
+});
+$("#have-token").addEventListener("click", () => askForToken("command"));
+document.addEventListener("keydown", key);
+document.addEventListener("visibilitychange", () => document.hidden || soon());
+turn();

@@ -1,0 +1,163 @@
+// Builders and sources: the worst ten, or all.
+
+import { $, cells, gauge, name, rows, text, width } from "./dom.js";
+import { bytes, count, gbit, microseconds, percent, rate } from "./format.js";
+
+const SHOWN = 10;
+/// Rates are taken over so many reports, s.
+const OVER = 5;
+/// A source has to be this much worse to pass the one before it, so that equals do not change places all the time.
+const MARGIN = 1.1;
+const LITTLE_SPACE = 0.1;
+
+const past = new Map();
+
+/// Counters per second, by what a peer has reported in the last seconds.
+function speed(key, incarnation, age, counters) {
+  const now = performance.now() / 1000 - age;
+  let seen = past.get(key);
+  const last = seen?.list.at(-1);
+  if (!seen || seen.incarnation !== incarnation || counters.some((value, i) => value < last.counters[i])) {
+    past.set(key, seen = { incarnation, list: [] });
+  }
+  const { list } = seen;
+  if (!list.length || now - list.at(-1).now > 0.3) list.push({ now, counters });
+  while (list.length > 2 && now - list[0].now > OVER + 0.5) list.shift();
+  const [first, newest] = [list[0], list.at(-1)];
+  const seconds = newest.now - first.now;
+  return counters.map((_, i) => (seconds > 0 ? (newest.counters[i] - first.counters[i]) / seconds : undefined));
+}
+
+/// By rank, but from the order of before, in which only clear differences change anything.
+function ranked(items, score, before) {
+  const place = new Map(before.map((id, index) => [id, index]));
+  const list = [...items].sort((a, b) => (place.get(a.id) ?? Infinity) - (place.get(b.id) ?? Infinity) || a.id - b.id);
+  for (let i = 1; i < list.length; i++) {
+    for (let j = i; j > 0 && score(list[j]) > score(list[j - 1]) * MARGIN; j--) {
+      [list[j - 1], list[j]] = [list[j], list[j - 1]];
+    }
+  }
+  return list;
+}
+
+function presence(cell, peer) {
+  if (!cell.firstChild) cell.append(document.createElement("span"));
+  name(cell.firstChild, { silent: "flag bad", absent: "flag warning", connecting: "flag warning" }[peer.presence] ?? "");
+  text(cell.firstChild, peer.presence === "up" && peer.live?.age_s > 5 ? `up, ${peer.live.age_s.toFixed(0)} s ago` : peer.presence);
+}
+
+class Table {
+  constructor(section, what) {
+    Object.assign(this, { section, what, all: false, order: [] });
+    this.button = section.querySelector("h2 button");
+    this.button.addEventListener("click", () => {
+      this.all = !this.all;
+      this.button.setAttribute("aria-expanded", this.all);
+      this.show();
+    });
+  }
+
+  set(list, total) {
+    Object.assign(this, { list, total });
+    this.order = list.map((peer) => peer.id);
+    this.show();
+  }
+
+  show() {
+    const { list, section } = this;
+    const many = list.length > SHOWN;
+    const shown = many && !this.all ? list.slice(0, SHOWN) : list;
+    const up = list.filter((peer) => peer.presence === "up").length;
+    text(section.querySelector(".note"), list.length ? `${up} of ${list.length} up${many && !this.all ? `; the worst ${SHOWN}` : ""}` : "none yet");
+    this.button.hidden = !many;
+    text(this.button, this.all ? `only the worst ${SHOWN}` : `all ${list.length}`);
+    rows(section.querySelector("tbody"), shown, (peer) => peer.id, this.cells, (row, peer) => this.fill([...row.children], peer));
+    rows(section.querySelector("tfoot"), list.length > 1 ? [this.total] : [], () => "all", this.cells, (row, total) => this.fill([...row.children], total));
+  }
+}
+
+class Builders extends Table {
+  cells = cells("", "", "", "n", "n", "n wide", "n wide", "n");
+
+  fill([id, state, slots, events, throughput, p99, harm, disk], b) {
+    text(id, b.id);
+    if (b.presence) presence(state, b);
+    if (!slots.firstChild) gauge(slots, "building", "sink");
+    const [bar, number] = slots.firstChild.children;
+    width(bar.children[0], b.building / b.slots || 0);
+    width(bar.children[1], b.sink / b.slots || 0);
+    text(number, `${count(b.building + b.sink)} / ${count(b.slots)}`);
+    slots.title = `${b.building} building, ${b.sink} at the sink, ${b.slots - b.building - b.sink} free`;
+    text(events, rate(b.events).join(" ").trim());
+    text(throughput, gbit(b.throughput));
+    text(p99, microseconds(b.p99));
+    text(harm, count(b.harm));
+    if (!disk.firstChild) disk.append(document.createElement("span"));
+    const share = b.free / b.size;
+    name(disk.firstChild, share < LITTLE_SPACE ? "flag warning" : "");
+    if (b.id !== "all") text(disk.firstChild, b.free === undefined ? "–" : b.size ? `${bytes(b.free)}, ${(100 * share).toFixed(0)} %` : bytes(b.free));
+  }
+}
+
+class Sources extends Table {
+  cells = cells("", "", "", "n", "n", "n wide", "n", "n wide");
+
+  fill([id, state, last, behind, missing, backlog, throughput, resent], s) {
+    text(id, s.id);
+    if (s.presence) presence(state, s);
+    if (s.share !== undefined) {
+      if (!last.firstChild) gauge(last, "building");
+      const [bar, number] = last.firstChild.children;
+      width(bar.firstChild, s.share);
+      text(number, percent(s.share));
+    }
+    text(behind, s.share === undefined ? "" : microseconds(s.last ? s.last_by_us : undefined));
+    text(missing, count(s.missing));
+    text(backlog, bytes(s.backlog));
+    text(throughput, gbit(s.throughput));
+    text(resent, count(s.resent));
+  }
+}
+
+const builders = new Builders($("#builders"), "builder");
+const sources = new Sources($("#sources"), "source");
+
+const sum = (list, pick) => list.reduce((total, item) => (pick(item) === undefined ? total : (total ?? 0) + pick(item)), undefined);
+const isAbsent = (peer) => (peer.presence === "up" ? 0 : 1e30);
+
+function builderOf(b, run) {
+  const live = b.live ?? undefined;
+  const sink = live?.at_sink ?? b.at_sink;
+  const building = live?.building ?? Math.max(b.outstanding - sink, 0);
+  const [events] = speed(`events ${run} ${b.id}`, b.incarnation, 0, [b.complete + b.incomplete]);
+  const [throughput] = live ? speed(`builder ${run} ${b.id}`, b.incarnation, live.age_s, [live.payload_bytes]) : [];
+  return {
+    ...b, live, sink, building, events, throughput, p99: live?.latency_us?.p99, harm: b.incomplete + b.lost,
+    free: live?.sink_free_bytes ?? undefined, size: live?.sink_size_bytes ?? undefined,
+  };
+}
+
+function sourceOf(s, run, events) {
+  const live = s.live ?? undefined;
+  const [throughput] = live ? speed(`source ${run} ${s.id}`, s.incarnation, live.age_s, [live.pushed_bytes]) : [];
+  return {
+    ...s, live, throughput, share: events ? (s.last ?? 0) / events : 0, backlog: live?.backlog_bytes,
+    resent: live && live.tcp_retransmits + live.resends,
+  };
+}
+
+/// The worst builders: not there, then with events that are not whole, then by number.
+const harm = (b) => isAbsent(b) + b.harm + (b.free / b.size < LITTLE_SPACE ? 1e20 : 0);
+/// The worst sources: not there, then by all the time that events have waited for them.
+const waiting = (s) => isAbsent(s) + (s.last ?? 0) * (s.last_by_us ?? 0) + 1e6 * s.missing;
+
+export function showPeers(survey) {
+  const run = survey?.run;
+  for (const key of past.keys()) if (key.split(" ")[1] !== String(run)) past.delete(key);
+  const built = survey ? survey.events.complete + survey.events.incomplete : 0;
+  const b = (survey?.builders ?? []).map((builder) => builderOf(builder, run));
+  const s = (survey?.sources ?? []).map((source) => sourceOf(source, run, built));
+  const of = (list, ...keys) => Object.fromEntries(keys.map((key) => [key, sum(list, (item) => item[key])]));
+  builders.set(ranked(b, harm, builders.order), { id: "all", p99: survey?.latency_us?.p99, ...of(b, "building", "sink", "slots", "events", "throughput", "harm") });
+  sources.set(ranked(s, waiting, sources.order), { id: "all", ...of(s, "missing", "backlog", "throughput", "resent") });
+}

@@ -1,0 +1,53 @@
+// Requests. A token is asked for after a 401 only, and kept by this tab.
+
+const KEY = "evb-token";
+const PATIENCE = 2500;
+/// A start waits five seconds for those that are missing.
+const PATIENCE_OF_COMMANDS = 20000;
+
+let token = null;
+try {
+  token = sessionStorage.getItem(KEY);
+} catch {
+  // Storage is off: the token lives as long as the page.
+}
+
+export function useToken(value) {
+  token = value;
+  try {
+    sessionStorage.setItem(KEY, value);
+  } catch {
+    // As above.
+  }
+}
+
+export const hasToken = () => token !== null;
+
+/// Nobody there: `status` 0.
+export class Refused extends Error {
+  constructor(status, { request, refused_by, reason, remedy } = {}) {
+    super(reason ?? `evbd answers ${status}`);
+    Object.assign(this, { status, request, refusedBy: refused_by ?? "evbd", remedy: remedy ?? "" });
+  }
+}
+
+async function ask(method, path, body, patience) {
+  const headers = {};
+  if (token !== null) headers.Authorization = `Bearer ${token}`;
+  if (body) headers["Content-Type"] = "application/json";
+  let response, answer;
+  try {
+    response = await fetch(path, {
+      method, headers, body: body && JSON.stringify(body),
+      cache: "no-store", credentials: "omit", redirect: "error", signal: AbortSignal.timeout(patience),
+    });
+    answer = await response.json().catch(() => ({}));
+  } catch {
+    throw new Refused(0, { reason: "evbd does not answer", remedy: "look whether it runs, and whether the network does" });
+  }
+  if (!response.ok) throw new Refused(response.status, answer);
+  return answer;
+}
+
+export const get = (path) => ask("GET", path, undefined, PATIENCE);
+export const command = (name, body) => ask("POST", `/v1/${name}`, body, PATIENCE_OF_COMMANDS);
