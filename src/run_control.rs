@@ -32,7 +32,7 @@ pub use evb_core::ledger::Annotation;
 pub use evb_core::run_control::{Command, Refusal, State};
 pub use history::{CauseFraction, Sample};
 pub use problems::{Problem, Severity};
-pub use status::{LastRun, LiveRates, Status};
+pub use status::{LastRun, LiveRates, Status, Totals};
 
 /// How many wishes may wait.
 const ASKS: usize = 64;

@@ -24,7 +24,7 @@ use changes::Changes;
 use words::{not_ready, refusal, too_long, waiting_for};
 
 use super::{
-    LastRun, LiveRates, Sample, Shown, Status, System, SystemError,
+    LastRun, LiveRates, Sample, Shown, Status, System, SystemError, Totals,
     history::History,
     open_run::{News, OpenRun},
     problems::problems,
@@ -74,6 +74,8 @@ pub(super) struct Leader<S> {
     /// What people say of the run that is under way, or of the next one.
     annotation: Annotation,
     last_run: Option<Arc<RunReport>>,
+    /// Of all runs that are over.
+    totals: Totals,
     /// Every run that is over, the latest first.
     over: VecDeque<LastRun>,
     last_error: Option<String>,
@@ -106,6 +108,7 @@ impl<S: System> Leader<S> {
             history: History::default(),
             annotation: Annotation::default(),
             last_run: None,
+            totals: Totals::default(),
             over: VecDeque::new(),
             last_error: None,
             runs: 0,
@@ -337,6 +340,7 @@ impl<S: System> Leader<S> {
         if report.exit_code != 0 {
             self.last_error = Some(format!("run {number}: {}", report.verdict));
         }
+        self.totals.add(&report.events, &report.dead_time, report.bytes.payload);
         self.over.truncate(EARLIER_RUNS);
         self.over.push_front(LastRun::from(&report));
         self.last_run = Some(Arc::new(report));
@@ -439,6 +443,10 @@ impl<S: System> Leader<S> {
 
     async fn status(&mut self) -> Status {
         let survey = self.survey().await;
+        let mut totals = self.totals.clone();
+        if let Some(survey) = &survey {
+            totals.add(&survey.events, &survey.dead_time, survey.payload_bytes);
+        }
         let waiting = survey.as_ref().filter(|_| self.state == State::Configured).map(waiting_for);
         Status {
             state: self.state,
@@ -449,6 +457,7 @@ impl<S: System> Leader<S> {
             rates: LiveRates { bytes_per_s: self.history.bytes_per_s(), ..self.speed.rates },
             problems: survey.as_ref().map_or_else(Vec::new, |survey| problems(survey, self.history.latest())),
             annotation: self.annotation.clone(),
+            totals,
             survey,
             last_error: self.last_error.clone(),
             last_run: self.over.front().cloned(),

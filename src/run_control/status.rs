@@ -1,9 +1,12 @@
 //! What people see of a system that is led.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 use evb_core::{
-    ledger::{Annotation, EventCounts, RunReport, fraction},
+    ledger::{Annotation, DeadTimeCause, EventCounts, RunReport, fraction},
     run_control::State,
     supervisor::Survey,
     time::Instant,
@@ -37,8 +40,45 @@ pub struct Status {
     pub last_run: Option<LastRun>,
     /// The runs before that one, the latest first.
     pub earlier_runs: Vec<LastRun>,
+    /// Of all runs that this process leads or has led.
+    pub totals: Totals,
     /// How many runs this process has led to their end.
     pub runs: u64,
+}
+
+/// Counts that go on over all runs of a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Totals {
+    /// What became of the triggers.
+    pub events: EventCounts,
+    /// Inhibited triggers by their cause.
+    pub dead_time: BTreeMap<String, u64>,
+    /// Payload that sinks accepted.
+    pub payload_bytes: u64,
+}
+
+/// The most causes of dead time that are kept apart.
+const CAUSES: usize = 200;
+
+impl Totals {
+    /// Adds a run.
+    pub(super) fn add(&mut self, events: &EventCounts, dead_time: &[DeadTimeCause], payload_bytes: u64) {
+        let own = &mut self.events;
+        own.triggered += events.triggered;
+        own.inhibited += events.inhibited;
+        own.assigned += events.assigned;
+        own.complete += events.complete;
+        own.incomplete += events.incomplete;
+        own.lost += events.lost;
+        own.rejected += events.rejected;
+        own.written += events.written;
+        for DeadTimeCause { cause, inhibited } in dead_time {
+            let is_kept = self.dead_time.contains_key(cause) || self.dead_time.len() < CAUSES;
+            let cause = if is_kept { cause.as_str() } else { "other causes" };
+            *self.dead_time.entry(cause.to_owned()).or_default() += inhibited;
+        }
+        self.payload_bytes = self.payload_bytes.saturating_add(payload_bytes);
+    }
 }
 
 /// How fast it goes just now.

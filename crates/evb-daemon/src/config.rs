@@ -38,7 +38,7 @@ use toml::de::DeTable;
 
 pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
 pub use classes::{ClassEntry, ClassesConfig};
-pub use control::ControlConfig;
+pub use control::{ControlConfig, ViewersEntry};
 pub(crate) use endpoint::is_loopback;
 pub use endpoint::{Endpoint, EndpointError};
 pub use evb_net::pacing::Transport;

@@ -5,14 +5,17 @@ mod token;
 mod routes;
 mod guard;
 mod page;
+mod metrics;
+mod rendered;
+mod places;
 mod listener;
 
 use std::{io, net::SocketAddr, sync::Arc};
 
 use evb::run_control::RunControl;
 
-use crate::config::{ControlConfig, Endpoint};
-use guard::Guard;
+use crate::config::{ControlConfig, Endpoint, ViewersEntry};
+use guard::{Guard, Viewers};
 
 pub(crate) use token::{Token, TokenError};
 
@@ -43,11 +46,17 @@ impl Server {
     /// Listens, and answers from now on.
     pub(crate) fn start(lead: RunControl, config: &ControlConfig) -> Result<Self, ServerError> {
         let token = config.token_file.as_deref().map(Token::read).transpose()?;
+        let viewers = match &config.viewers {
+            ViewersEntry::None => Viewers::None,
+            ViewersEntry::Anyone => Viewers::Anyone,
+            ViewersEntry::TokenFile(path) => Viewers::With(Token::read(path)?),
+        };
         let fault = |reason| ServerError::Listen { address: config.listen.clone(), reason };
         let bound = std::net::TcpListener::bind((config.listen.host.as_str(), config.listen.port));
         let bound = bound.map_err(fault)?;
         let address = bound.local_addr().map_err(fault)?;
-        let guard = Arc::new(Guard::new(token, &config.listen.host));
+        let names = config.names.iter().chain([&config.listen.host]).cloned();
+        let guard = Arc::new(Guard::new(token, viewers, names));
         listener::start(bound, lead, guard).map_err(fault)?;
         Ok(Self { address })
     }

@@ -60,7 +60,14 @@ enum Ask {
     /// Read the configuration (again), and open the next run to sources and builders.
     Configure,
     /// Begin the run.
-    Start,
+    Start {
+        /// What to say of the run, for its status and its summary.
+        #[arg(long, default_value = "")]
+        comment: String,
+        /// What kind of run it is, as physics or calibration.
+        #[arg(long, default_value = "")]
+        kind: String,
+    },
     /// Take no triggers for a while.
     Pause,
     /// Take triggers again.
@@ -122,6 +129,9 @@ fn run(arguments: &CtlArguments) -> Result<(), AskError> {
                 settle(&client, arguments.json)?;
             }
         }
+        Ask::Start { comment, kind } => {
+            say(&post("start", json!({ "comment": comment, "kind": kind }))?, arguments.json);
+        }
         Ask::AddBuilder { id } => {
             say(&post("builders", json!({ "id": id }))?, arguments.json);
         }
@@ -141,7 +151,7 @@ impl Ask {
     fn name(&self) -> &'static str {
         match self {
             Self::Configure => "configure",
-            Self::Start => "start",
+            Self::Start { .. } => "start",
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Reset => "reset",

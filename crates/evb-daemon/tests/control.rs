@@ -322,21 +322,25 @@ fn strangers_are_turned_away() {
         ("POST /v1/status", JSON, "{}", 405),
         ("DELETE /v1/trigger", "", "", 405),
         ("GET /v2/status", "", "", 404),
-        ("GET /", "", "", 404),
+        ("GET /v1", "", "", 404),
+        ("GET /", "Host: evil.example\r\n", "", 403),
+        ("GET /metrics", "Host: evil.example\r\n", "", 403),
+        ("GET /v1/history?since=3", "", "", 400),
+        ("POST /v1/start", JSON, "{\"comments\": \"x\"}", 400),
     ];
     for (line, headers, body, wanted) in cases {
         let (code, answer) = system.asks(line, headers, body);
         assert_eq!(code, wanted, "{line} {headers}: {answer}");
         assert!(answer["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{answer}");
     }
-    let (code, _) = system.asks("POST /v1/start", JSON, &" ".repeat(5000));
+    let (code, _) = system.asks("POST /v1/start", JSON, &" ".repeat(20_000));
     assert_eq!(code, 413);
     let long = system
         .raw(&format!("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(20_000)));
     assert!(long.starts_with("HTTP/1.1 431"), "{long}");
     // Who says nothing is sent away, and does not keep others waiting.
     let silent: Vec<_> =
-        (0..20).map(|_| TcpStream::connect(("127.0.0.1", system.control)).unwrap()).collect();
+        (0..32).map(|_| TcpStream::connect(("127.0.0.1", system.control)).unwrap()).collect();
     let since = Instant::now();
     assert_eq!(
         system.asks("GET /v1/status", "Host: 127.0.0.1:7900\r\nOrigin: http://127.0.0.1:7900\r\n", "").0,
@@ -398,4 +402,106 @@ fn an_address_of_run_control_that_is_taken_is_no_fault_of_the_configuration() {
         said.contains("run control cannot listen on 127.0.0.1:") && !said.contains("error: error"),
         "{said}"
     );
+}
+
+/// 32 that send their heads byte by byte, 32 that do not read, and 64 MB of headers: a command gets in all the same.
+#[test]
+fn slow_clients_and_viewers_keep_no_command_out() {
+    let mut system = System::new("");
+    system.launch("all", &[]);
+    system.wait_for("ready", |status| status["ready"] == true);
+    system.does(&["start"]);
+    let address = ("127.0.0.1", system.control);
+    let connect = || TcpStream::connect(address).unwrap();
+    let mut slow: Vec<_> = (0..32).map(|_| connect()).collect();
+    for stream in &mut slow {
+        let _ = stream.write_all(b"GET /v1/status HT");
+    }
+    let deaf: Vec<_> = (0..32).map(|_| connect()).collect();
+    for mut stream in &deaf {
+        let _ = stream.write_all(
+            "GET /page/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(40).as_bytes(),
+        );
+    }
+    let flood = std::thread::spawn(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let line = format!("X-Y: {}\r\n", "z".repeat(1000));
+        let _ = stream.write_all(b"GET /v1/status HTTP/1.1\r\n");
+        (0..64_000).take_while(|_| stream.write_all(line.as_bytes()).is_ok()).count()
+    });
+    for stream in &mut slow {
+        let _ = stream.write_all(b"TP");
+    }
+    let since = Instant::now();
+    system.does(&["stop", "--no-wait"]);
+    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    assert!(flood.join().unwrap() < 64_000, "a head without end is cut off");
+}
+
+#[test]
+fn viewers_may_look_and_names_are_served() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mut system =
+        System::new("token_file = \"DIR/token\"\nviewers = \"DIR/viewer\"\nnames = [\"DAQ0.lab\"]");
+    for (file, token) in
+        [("token", "correct-horse-battery-staple\n"), ("viewer", "only-look-and-do-not-touch\n")]
+    {
+        let path = system.dir.path().join(file);
+        std::fs::write(&path, token).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    system.launch("all", &[]);
+    let operator = "Authorization: Bearer correct-horse-battery-staple\r\n";
+    let viewer = "Authorization: Bearer only-look-and-do-not-touch\r\nHost: daq0.lab:7900\r\n";
+    let until = Instant::now() + Duration::from_secs(20);
+    while TcpStream::connect(("127.0.0.1", system.control)).is_err() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(system.asks("GET /v1/status", "", "").0, 401);
+    let (code, status) = system.asks("GET /v1/status", viewer, "");
+    assert_eq!((code, &status["access"]), (200, &json!("viewer")), "{status}");
+    let (code, status) = system.asks("GET /v1/status", operator, "");
+    assert_eq!((code, &status["access"]), (200, &json!("operator")), "{status}");
+    let (code, answer) = system.asks("POST /v1/reset", &format!("{viewer}{JSON}"), "");
+    assert_eq!((code, answer["reason"].as_str()), (403, Some("viewers may not give commands")));
+    assert!(
+        system
+            .raw("GET / HTTP/1.1\r\nHost: daq0.lab\r\nConnection: close\r\n\r\n")
+            .starts_with("HTTP/1.1 200")
+    );
+}
+
+#[test]
+fn a_run_has_a_comment_a_history_and_metrics() {
+    let mut system = System::new("");
+    system.launch("all", &[]);
+    system.wait_for("ready", |status| status["ready"] == true);
+    let comment = "<b>new</b> \"thresholds\"\nsecond line";
+    system.does(&["start", "--comment", comment, "--kind", "physics"]);
+    let status = system.wait_for("reports", |status| {
+        let live = |role: &str| {
+            status["survey"][role].as_array().unwrap().iter().all(|peer| peer["live"].is_object())
+        };
+        status["survey"].is_object() && live("sources") && live("builders")
+    });
+    assert_eq!(status["annotation"], json!({ "kind": "physics", "comment": comment }));
+    let (code, history) = system.asks("GET /v1/history?after=0", "", "");
+    let samples = history["samples"].as_array().unwrap();
+    assert!(code == 200 && samples.last().unwrap()["n"] == history["next"], "{history}");
+    let next = history["next"].as_u64().unwrap();
+    let (_, rest) = system.asks(&format!("GET /v1/history?after={next}"), "", "");
+    assert!(rest["samples"].as_array().unwrap().len() <= 1, "{rest}");
+    system.does(&["stop"]);
+    let status = system.status();
+    assert_eq!(status["last_run"]["annotation"]["comment"], comment);
+    let metrics = system.raw(
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\nConnection: close\r\n\r\n",
+    );
+    let complete =
+        format!("\nevb_events_total{{outcome=\"complete\"}} {}\n", status["last_run"]["events"]["complete"]);
+    assert!(metrics.contains(&complete) && metrics.ends_with("# EOF\n"), "{complete} is not in {metrics}");
+    let (code, answer) =
+        system.asks("POST /v1/start", JSON, &format!("{{\"comment\": \"{}\"}}", "x".repeat(5000)));
+    assert_eq!((code, answer["refused_by"].as_str()), (409, Some("the run")), "{answer}");
 }

@@ -72,12 +72,12 @@ impl Latencies {
         Some(Duration::from_micros(end(index)))
     }
 
-    /// Each bucket's upper end and how many were counted in it and below, from the first that is not empty to the last.
-    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> {
-        let last = self.counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-        self.counts[..last].iter().enumerate().scan(0u64, |seen, (index, count)| {
-            *seen = seen.saturating_add(*count);
-            Some((Duration::from_micros(end(index)), *seen))
+    /// The same in coarse buckets, each twice as wide as the one before: their upper ends, and how many were counted in each. There
+    /// are always as many.
+    pub fn octaves(&self) -> impl Iterator<Item = (Duration, u64)> {
+        self.counts.chunks(4).enumerate().map(|(octave, counts)| {
+            let count = counts.iter().fold(0, |all: u64, count| all.saturating_add(*count));
+            (Duration::from_micros(end(4 * octave + 3)), count)
         })
     }
 

@@ -5,7 +5,7 @@ mod parts;
 
 use crate::id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId};
 
-#[allow(missing_docs, clippy::use_self, unreachable_pub, unused_qualifications)]
+#[allow(missing_docs, clippy::large_enum_variant, clippy::use_self, unreachable_pub, unused_qualifications)]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/evb.control.v1.rs"));
 }

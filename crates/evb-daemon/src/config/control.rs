@@ -16,6 +16,22 @@ pub struct ControlConfig {
     pub autostart: bool,
     /// Holds the token that every request must bear; required beyond loopback.
     pub token_file: Option<PathBuf>,
+    /// Who may look without that token.
+    pub viewers: ViewersEntry,
+    /// What this host is called in requests, beside where it listens.
+    pub names: Vec<String>,
+}
+
+/// Who may look at a run without the token that commands need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ViewersEntry {
+    /// Nobody.
+    #[default]
+    None,
+    /// Everybody who reaches the address.
+    Anyone,
+    /// Who has the token in that file.
+    TokenFile(PathBuf),
 }
 
 impl ControlConfig {
@@ -25,7 +41,7 @@ impl ControlConfig {
     /// The usual address of loopback, no token.
     pub fn usual() -> Self {
         let listen = Endpoint { host: "127.0.0.1".to_owned(), port: 7900 };
-        Self { listen, autostart: false, token_file: None }
+        Self { listen, autostart: false, token_file: None, viewers: ViewersEntry::None, names: Vec::new() }
     }
 }
 
@@ -42,6 +58,21 @@ pub(super) fn read(mut section: Section<'_>) -> Option<ControlConfig> {
         let remedy = "use 127.0.0.1, or add token_file = \"PATH\" with a secret that only its owner can read";
         section.refuse("listen", reason, remedy);
     }
+    let viewers = section.text("viewers", "viewers = \"anyone\"").map_or(ViewersEntry::None, |who| match who
+        .as_str()
+    {
+        "anyone" => ViewersEntry::Anyone,
+        path => ViewersEntry::TokenFile(PathBuf::from(path)),
+    });
+    if viewers != ViewersEntry::None && token_file.is_none() {
+        let remedy = "leave it out, or add token_file = \"PATH\" with the secret of those who give commands";
+        section.refuse(
+            "viewers",
+            "without a `token_file`, everybody may look and give commands".to_owned(),
+            remedy,
+        );
+    }
+    let names = section.texts("names", "names = [\"daq0\"]").unwrap_or_default();
     section.finish();
-    Some(ControlConfig { listen, autostart, token_file })
+    Some(ControlConfig { listen, autostart, token_file, viewers, names })
 }

@@ -8,34 +8,61 @@ use hyper::{
     header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, ORIGIN},
 };
 
+use serde::Serialize;
+
 use super::{routes::Answer, token::Token};
 
 /// Checks every request before anything is done for it.
 pub(super) struct Guard {
     token: Option<Token>,
-    host: String,
+    viewers: Viewers,
+    /// Where the server listens, and what else it is called; lower case.
+    names: Vec<String>,
+}
+
+/// What a request may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Access {
+    /// Everything.
+    Operator,
+    /// Look.
+    Viewer,
+}
+
+/// Who may look without the token that commands need.
+pub(super) enum Viewers {
+    /// Nobody.
+    None,
+    /// Everybody.
+    Anyone,
+    /// Who has that other token.
+    With(Token),
 }
 
 impl Guard {
-    /// `host` is where the server listens, as configured.
-    pub(super) fn new(token: Option<Token>, host: &str) -> Self {
-        Self { token, host: host.to_ascii_lowercase() }
+    /// `names` are where the server listens, as configured, and what else it is called.
+    pub(super) fn new(
+        token: Option<Token>,
+        viewers: Viewers,
+        names: impl IntoIterator<Item = String>,
+    ) -> Self {
+        let names = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
+        Self { token, viewers, names }
     }
 
+    /// What the request may do.
+    ///
     /// # Errors
     /// The answer to a request that is turned away.
-    pub(super) fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Answer> {
+    pub(super) fn check(&self, method: &Method, headers: &HeaderMap) -> Result<Access, Answer> {
         self.check_site(headers)?;
-        if let Some(token) = &self.token {
-            let given = text(headers, &AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-            if !given.is_some_and(|given| token.is(given)) {
-                let reason = if given.is_some() { "the token is wrong" } else { "a token is required" };
-                return Err(Answer::turned_away(
-                    StatusCode::UNAUTHORIZED,
-                    reason,
-                    "send `Authorization: Bearer TOKEN` with the content of the token file",
-                ));
-            }
+        let access = self.access(headers)?;
+        if access == Access::Viewer && method != Method::GET {
+            return Err(forbidden(
+                "viewers may not give commands",
+                "send `Authorization: Bearer TOKEN` with the content of the token file",
+            ));
         }
         let is_json = text(headers, &CONTENT_TYPE).is_some_and(|kind| {
             kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
@@ -48,7 +75,25 @@ impl Guard {
                 "send `Content-Type: application/json`",
             ));
         }
-        Ok(())
+        Ok(access)
+    }
+
+    fn access(&self, headers: &HeaderMap) -> Result<Access, Answer> {
+        let Some(token) = &self.token else { return Ok(Access::Operator) };
+        let given = text(headers, &AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+        match (given, &self.viewers) {
+            (Some(given), _) if token.is(given) => Ok(Access::Operator),
+            (Some(given), Viewers::With(own)) if own.is(given) => Ok(Access::Viewer),
+            (None, Viewers::Anyone) => Ok(Access::Viewer),
+            (given, _) => {
+                let reason = if given.is_some() { "the token is wrong" } else { "a token is required" };
+                Err(Answer::turned_away(
+                    StatusCode::UNAUTHORIZED,
+                    reason,
+                    "send `Authorization: Bearer TOKEN` with the content of the token file",
+                ))
+            }
+        }
     }
 
     /// Whether the request names this host, and comes from no other site: all that the page itself needs.
@@ -62,7 +107,7 @@ impl Guard {
             let reason = format!("the host `{}` is not this one", short(host));
             return Err(forbidden(
                 &reason,
-                "ask by address, as http://127.0.0.1:7900, or by the configured name",
+                "ask by address, as http://127.0.0.1:7900, or by a name that `control.names` gives",
             ));
         }
         if let Some(origin) = text(headers, &ORIGIN)
@@ -78,7 +123,7 @@ impl Guard {
     fn is_ours(&self, authority: &str) -> bool {
         let Some(host) = host_of(authority) else { return false };
         let host = host.to_ascii_lowercase();
-        host == "localhost" || host == self.host || host.parse::<IpAddr>().is_ok()
+        host == "localhost" || self.names.contains(&host) || host.parse::<IpAddr>().is_ok()
     }
 }
 

@@ -10,17 +10,19 @@ use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, 
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Mutex, Semaphore},
+    sync::Mutex,
     time::timeout,
 };
 
 use super::{
     guard::Guard,
     page,
+    places::{Busy, Places},
+    rendered::Rendered,
     routes::{self, Answer},
 };
 
-/// Connections at a time; more wait in the kernel's queue.
+/// Connections at a time; for one more, the oldest that is not being served is closed.
 const CONNECTIONS: usize = 32;
 
 /// How long a client may take for the head of a request, and as long for its body; also between two requests.
@@ -30,13 +32,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LIFE: Duration = Duration::from_secs(60);
 
 /// The longest body of a request, bytes.
-const BODY: usize = 4096;
+const BODY: usize = 16 << 10;
 
 /// The longest head of a request, bytes; the library takes no smaller limit.
 const HEAD: usize = 8192;
 
 struct Desk {
     lead: RunControl,
+    rendered: Rendered,
     guard: Arc<Guard>,
     log: Mutex<RefusalLog>,
 }
@@ -45,7 +48,8 @@ struct Desk {
 pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<Guard>) -> io::Result<()> {
     bound.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let desk = Arc::new(Desk { lead, guard, log: Mutex::new(RefusalLog::new("control")) });
+    let rendered = Rendered::new(lead.clone());
+    let desk = Arc::new(Desk { lead, rendered, guard, log: Mutex::new(RefusalLog::new("control")) });
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         runtime.block_on(async {
             match TcpListener::from_std(bound) {
@@ -58,17 +62,17 @@ pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<G
 }
 
 async fn serve(listener: TcpListener, desk: Arc<Desk>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::default();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let desk = Arc::clone(&desk);
-                tokio::spawn(async move {
+                let (desk, busy) = (Arc::clone(&desk), Busy::default());
+                let own = busy.clone();
+                let connection = tokio::spawn(async move {
                     // Whether it ended well or not is the client's affair.
-                    let _ = timeout(LIFE, converse(stream, peer, desk)).await;
-                    drop(place);
+                    let _ = timeout(LIFE, converse(stream, peer, desk, own)).await;
                 });
+                places.take(CONNECTIONS, connection.abort_handle(), busy);
             }
             // Out of descriptors, or the client has gone.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -76,10 +80,15 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
     }
 }
 
-async fn converse(stream: TcpStream, peer: SocketAddr, desk: Arc<Desk>) -> Result<(), hyper::Error> {
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    desk: Arc<Desk>,
+    busy: Busy,
+) -> Result<(), hyper::Error> {
     let service = service_fn(move |request| {
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(serve_one(&desk, peer, request).await) }
+        let (desk, busy) = (Arc::clone(&desk), busy.clone());
+        async move { Ok::<_, Infallible>(serve_one(&desk, peer, request, &busy).await) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
@@ -91,7 +100,12 @@ async fn converse(stream: TcpStream, peer: SocketAddr, desk: Arc<Desk>) -> Resul
 }
 
 /// A file of the page, or an answer.
-async fn serve_one(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn serve_one(
+    desk: &Desk,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+    busy: &Busy,
+) -> Response<Full<Bytes>> {
     if request.method() == hyper::Method::GET
         && let Some(asset) = page::asset(request.uri().path())
     {
@@ -103,13 +117,21 @@ async fn serve_one(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) ->
             }
         };
     }
-    respond(desk, peer, request).await.into_response()
+    respond(desk, peer, request, busy).await.into_response()
 }
 
-async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> Answer {
+async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy: &Busy) -> Answer {
     let (head, body) = request.into_parts();
-    if let Err(answer) = desk.guard.check(&head.method, &head.headers) {
-        desk.log.lock().await.record(peer, &answer.reason());
+    let access = match desk.guard.check(&head.method, &head.headers) {
+        Ok(access) => access,
+        Err(answer) => {
+            desk.log.lock().await.record(peer, &answer.reason());
+            return answer;
+        }
+    };
+    if head.method == hyper::Method::GET
+        && let Some(answer) = routes::look(&desk.rendered, access, &head).await
+    {
         return answer;
     }
     let body = match timeout(PATIENCE, Limited::new(body, BODY).collect()).await {
@@ -118,7 +140,7 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> A
             return Answer::turned_away(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "the body is broken or too long",
-                "send at most 4096 bytes",
+                "send at most 16 KiB",
             );
         }
         Err(_) => {
@@ -129,8 +151,11 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>) -> A
             );
         }
     };
+    busy.set(true);
     let answer = routes::answer(&desk.lead, &head.method, head.uri.path(), &body).await;
+    busy.set(false);
     if head.method != hyper::Method::GET {
+        desk.rendered.forget().await;
         tracing::info!(%peer, method = %head.method, path = head.uri.path(), status = answer.status.as_u16(), "asked");
     }
     answer

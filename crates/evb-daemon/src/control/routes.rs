@@ -1,21 +1,47 @@
 //! What can be asked, and the answers.
 
 use bytes::Bytes;
-use evb::run_control::{Command, Refusal, RunControl};
+use evb::run_control::{Annotation, Command, Refusal, RunControl};
 use evb_core::{id::BuilderId, units::Frequency};
 use http_body_util::Full;
 use hyper::{
     Method, Response, StatusCode,
-    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS},
+    header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS},
+    http::request::Parts,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use super::{
+    guard::Access,
+    metrics,
+    rendered::{MetricsFormat, Rendered},
+};
+
+const JSON: &str = "application/json";
 
 /// An answer: its status and its JSON.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    body: Value,
+    body: Body,
+}
+
+/// What an answer says.
+#[derive(Debug)]
+enum Body {
+    /// JSON that is rendered for it alone.
+    Value(Value),
+    /// What was rendered for everybody, and its content type.
+    Rendered(Bytes, &'static str),
+}
+
+/// A run to be begun, and what people say of it.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct NewRun {
+    comment: String,
+    kind: String,
 }
 
 /// A builder to be added.
@@ -35,7 +61,7 @@ struct NewRate {
 impl Answer {
     fn done(body: impl Serialize) -> Self {
         match serde_json::to_value(body) {
-            Ok(body) => Self { status: StatusCode::OK, body },
+            Ok(body) => Self { status: StatusCode::OK, body: Body::Value(body) },
             Err(error) => {
                 Self::turned_away(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), "report it")
             }
@@ -43,24 +69,38 @@ impl Answer {
     }
 
     fn refused(refusal: &Refusal) -> Self {
-        Self { status: StatusCode::CONFLICT, body: json!(refusal) }
+        Self { status: StatusCode::CONFLICT, body: Body::Value(json!(refusal)) }
     }
 
     /// The request itself is no good.
     pub(super) fn turned_away(status: StatusCode, reason: &str, remedy: &str) -> Self {
         let body = json!({ "refused_by": "the control interface", "reason": reason, "remedy": remedy });
-        Self { status, body }
+        Self { status, body: Body::Value(body) }
+    }
+
+    fn rendered(outcome: Result<Bytes, Refusal>, content_type: &'static str) -> Self {
+        match outcome {
+            Ok(text) => Self { status: StatusCode::OK, body: Body::Rendered(text, content_type) },
+            Err(refusal) => Self::refused(&refusal),
+        }
     }
 
     pub(super) fn reason(&self) -> &str {
-        self.body.get("reason").and_then(Value::as_str).unwrap_or_default()
+        match &self.body {
+            Body::Value(body) => body.get("reason").and_then(Value::as_str).unwrap_or_default(),
+            Body::Rendered(..) => "",
+        }
     }
 
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::from(format!("{:#}\n", self.body)));
+        let (text, content_type) = match self.body {
+            Body::Value(body) => (Bytes::from(format!("{body:#}\n")), JSON),
+            Body::Rendered(text, content_type) => (text, content_type),
+        };
+        let mut response = Response::new(Full::from(text));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if self.status == StatusCode::UNAUTHORIZED {
@@ -70,17 +110,53 @@ impl Answer {
     }
 }
 
+/// Shows what many ask for; `None` where nothing of the kind is asked for.
+pub(super) async fn look(rendered: &Rendered, access: Access, head: &Parts) -> Option<Answer> {
+    Some(match head.uri.path() {
+        "/v1/status" => Answer::rendered(rendered.status(access).await, JSON),
+        "/v1/history" => match parse_after(head.uri.query()) {
+            Ok(after) => Answer::rendered(rendered.history(after).await, JSON),
+            Err(answer) => answer,
+        },
+        "/metrics" => {
+            let wanted = head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+            let (format, content_type) = if wanted.contains("application/openmetrics-text") {
+                (MetricsFormat::Open, metrics::OPEN_METRICS)
+            } else {
+                (MetricsFormat::Plain, metrics::PLAIN)
+            };
+            Answer::rendered(rendered.metrics(format).await, content_type)
+        }
+        _ => return None,
+    })
+}
+
+fn parse_after(query: Option<&str>) -> Result<u64, Answer> {
+    let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(0) };
+    query.strip_prefix("after=").and_then(|number| number.parse().ok()).ok_or_else(|| {
+        Answer::turned_away(
+            StatusCode::BAD_REQUEST,
+            "the query is not understood",
+            "ask for /v1/history?after=N with the number of the last sample that you have",
+        )
+    })
+}
+
 /// Does what is asked.
 pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body: &[u8]) -> Answer {
     let Some(what) = path.strip_prefix("/v1/") else { return unknown(path) };
     if method == Method::POST
         && let Ok(command) = what.parse::<Command>()
     {
-        let done = lead.command(command).await.map(|state| Answer::done(json!({ "state": state })));
+        let done = match (command, parse_run(command, body)) {
+            (_, Err(answer)) => return answer,
+            (Command::Start, Ok(annotation)) => lead.start_with(annotation).await,
+            (command, Ok(_)) => lead.command(command).await,
+        };
+        let done = done.map(|state| Answer::done(json!({ "state": state })));
         return done.unwrap_or_else(|refusal| Answer::refused(&refusal));
     }
     let outcome = match (method, what) {
-        (&Method::GET, "status") => lead.status().await.map(Answer::done),
         (&Method::POST, "builders") => match parse::<NewBuilder>(body, "{\"id\": 5}") {
             Ok(NewBuilder { id }) => {
                 let added = lead.add_builder(BuilderId::new(id)).await;
@@ -101,7 +177,7 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             return Answer::turned_away(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "that is there, but not by this method",
-                "GET status; POST commands and builders; PUT trigger; DELETE builders/ID",
+                "GET status and history; POST commands and builders; PUT trigger; DELETE builders/ID",
             );
         }
         _ => return unknown(path),
@@ -111,6 +187,7 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
 
 fn is_known(what: &str) -> bool {
     what == "status"
+        || what == "history"
         || what == "trigger"
         || what == "builders"
         || what.starts_with("builders/")
@@ -122,6 +199,15 @@ fn parse<'b, T: Deserialize<'b>>(body: &'b [u8], example: &str) -> Result<T, Ans
         let remedy = format!("send for example {example}");
         Answer::turned_away(StatusCode::BAD_REQUEST, &error.to_string(), &remedy)
     })
+}
+
+/// What is said of a run that is to begin. Other commands say nothing, and what comes with them is not read.
+fn parse_run(command: Command, body: &[u8]) -> Result<Annotation, Answer> {
+    if command != Command::Start || body.trim_ascii().is_empty() {
+        return Ok(Annotation::default());
+    }
+    let NewRun { comment, kind } = parse(body, "{\"comment\": \"new thresholds\", \"kind\": \"physics\"}")?;
+    Ok(Annotation { kind, comment })
 }
 
 fn parse_rate(body: &[u8]) -> Result<Frequency, Answer> {
@@ -140,6 +226,6 @@ fn unknown(path: &str) -> Answer {
     Answer::turned_away(
         StatusCode::NOT_FOUND,
         &reason,
-        "GET /v1/status; POST /v1/{configure,start,stop,pause,resume,reset,builders}; PUT /v1/trigger; DELETE /v1/builders/ID",
+        "GET /, /metrics, /v1/status and /v1/history?after=N; POST /v1/{configure,start,stop,pause,resume,reset,builders}; PUT /v1/trigger; DELETE /v1/builders/ID",
     )
 }

@@ -42,6 +42,11 @@ pub(super) fn status(status: &Value) -> String {
     let time = if seconds > 0.0 { format!("  for {}", clock(seconds)) } else { String::new() };
     let ready = if status["ready"] == true { "  ready to start" } else { "" };
     let _ = writeln!(text, "{}{run}{time}{ready}", words(&status["state"]));
+    let said = ["kind", "comment"].map(|key| status["annotation"][key].as_str().unwrap_or_default());
+    if said.iter().any(|words| !words.is_empty()) {
+        let said = said.join(" ").replace(char::is_control, " ");
+        let _ = writeln!(text, "said         {}", said.trim());
+    }
     let waiting = list(&status["waiting_for"]);
     if !waiting.is_empty() {
         let _ = writeln!(text, "waiting for  {}", waiting.join(", "));
@@ -77,11 +82,21 @@ fn events(text: &mut String, status: &Value) {
     );
     let _ = writeln!(
         text,
-        "rate         {:.0} triggers/s, {:.0} events/s, {:.1} % dead",
+        "rate         {:.0} triggers/s, {:.0} events/s, {:.2} Gbit/s, {:.1} % dead",
         rate("triggers_per_s"),
         rate("events_per_s"),
+        rate("bytes_per_s") * 8e-9,
         rate("dead_time_fraction") * 100.0
     );
+    let latency = &status["survey"]["latency_us"];
+    if let [Some(p50), Some(p99)] = ["p50", "p99"].map(|key| latency[key].as_f64()) {
+        let _ =
+            writeln!(text, "latency      half within {:.3} ms, 99 % within {:.3} ms", p50 / 1e3, p99 / 1e3);
+    }
+    for problem in status["problems"].as_array().into_iter().flatten() {
+        let of = |key: &str| words(&problem[key]).to_owned();
+        let _ = writeln!(text, "{:<12} {}: {}; {}", of("severity"), of("subject"), of("text"), of("remedy"));
+    }
     let causes = status["survey"]["dead_time_causes"].as_array();
     for cause in causes.into_iter().flatten() {
         let _ = writeln!(text, "dead time    {} by {}", cause["inhibited"], words(&cause["cause"]));

@@ -19,7 +19,9 @@ fn quantiles_are_right_to_a_fifth() {
         let (found, exact) = (latencies.quantile(part).expect("counted").as_micros() as f64, part * 1000.0);
         assert!(found >= exact && found <= exact * 1.26 + 1.0, "{part}: {found} for {exact}");
     }
-    assert_eq!(latencies.cumulative().last().map(|last| last.1), Some(1000));
+    let octaves: Vec<_> = latencies.octaves().collect();
+    assert_eq!((octaves.len(), octaves[1]), (32, (Duration::from_micros(7), 4)), "4 to 7");
+    assert_eq!(octaves.iter().map(|octave| octave.1).sum::<u64>(), 1000);
     assert!(latencies.sum() >= Duration::from_micros(500_500));
 }
 

@@ -29,11 +29,11 @@ fn a_survey_shows_the_latest_report_of_each_peer() {
     let own = SourceReport { pushed: 7, pushed_bytes: 700, ..SourceReport::default() };
     let live = Live { backlog_bytes: 100, processor_ns: 1_000_000_000, ..Live::default() };
     stage.says(source(3), so_far(report::Report::Source(own), live));
-    stage.now = stage.now + Duration::from_millis(500);
+    stage.now += Duration::from_millis(500);
     let own = SourceReport { pushed: 9, ..own };
     let live = Live { processor_ns: 1_250_000_000, ..Live::default() };
     stage.says(source(3), so_far(report::Report::Source(own), live));
-    stage.now = stage.now + Duration::from_millis(200);
+    stage.now += Duration::from_millis(200);
     let survey = stage.core.survey(stage.now);
     let seen = survey.sources[0].live.clone().expect("reported");
     assert_eq!((seen.pushed, seen.pushed_bytes, seen.backlog_bytes), (9, 700, 0));

@@ -1,0 +1,278 @@
+//! The status as Prometheus reads it: OpenMetrics, or the older text format for whoever does not ask for that.
+//!
+//! Totals go on over the runs of a process, so that what came just before the end of a run is in them still when it is over.
+//! What peers report starts anew with each run and each life of a peer, as counters of a process that was started again do.
+//! Nothing bears the number of the run, and nothing is told lane by lane: at 256 × 256 that would be 65 536 series.
+
+use std::fmt;
+
+use evb::run_control::{State, Status};
+use evb_core::{
+    live::Latencies,
+    supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
+};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, NoLabelSet},
+    metrics::MetricType,
+    registry::Registry,
+};
+
+/// The content type of the answer in OpenMetrics.
+pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// And in the older format.
+pub(super) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Buckets of latencies: up to 17 s.
+const OCTAVES: usize = 23;
+
+const STATES: [State; 6] =
+    [State::Unconfigured, State::Configured, State::Running, State::Paused, State::Stopping, State::Failed];
+
+/// The metrics of a status, in OpenMetrics.
+pub(super) fn render(status: Status) -> String {
+    let mut registry = Registry::with_prefix("evb");
+    registry.register_collector(Box::new(Snapshot(status)));
+    let mut text = String::new();
+    // Writing into memory does not fail.
+    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+    text
+}
+
+/// The same lines in the older format: there a counter's name ends in `_total` where its type is said, too.
+pub(super) fn in_plain_text(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    let counters: Vec<&str> = open_metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    for line in open_metrics.lines() {
+        let said = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE "));
+        match said.and_then(|said| said.split_once(' ')) {
+            Some((name, rest)) if counters.contains(&name) => {
+                text += &format!("{}{name}_total {rest}\n", &line[..7]);
+            }
+            _ if line == "# EOF" || line.starts_with("# UNIT ") => {}
+            _ => {
+                text += line;
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+#[derive(Debug)]
+struct Snapshot(Status);
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Writes families of metrics.
+struct Families<'a>(DescriptorEncoder<'a>);
+
+impl Families<'_> {
+    fn counters(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in values {
+            family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    fn gauges(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, f64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in values {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    fn histograms<'l>(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, &'l Latencies)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, latencies) in values {
+            let mut buckets: Vec<(f64, u64)> = latencies
+                .octaves()
+                .take(OCTAVES)
+                .map(|(end, count)| (end.as_micros() as f64 / 1e6, count))
+                .collect();
+            let within: u64 = buckets.iter().map(|bucket| bucket.1).sum();
+            buckets.push((f64::INFINITY, latencies.count().saturating_sub(within)));
+            let (sum, count) = (latencies.sum().as_secs_f64(), latencies.count());
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut families = Families(encoder);
+        of_process(&self.0, &mut families)?;
+        of_events(&self.0, &mut families)?;
+        let Some(survey) = &self.0.survey else { return Ok(()) };
+        of_peers(survey, &mut families)?;
+        of_sources(&survey.sources, &mut families)?;
+        of_builders(&survey.builders, &mut families)
+    }
+}
+
+fn of_process(status: &Status, families: &mut Families<'_>) -> fmt::Result {
+    let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+    families.gauges("build_info", "The program.", [(version, 1.0)])?;
+    let states = STATES.map(|state| {
+        (vec![("state", state.to_string().to_lowercase())], f64::from(u8::from(state == status.state)))
+    });
+    families.gauges("run_state", "1 for the state of run control, else 0.", states)?;
+    let number = status.run.map(|run| (Labels::new(), f64::from(run)));
+    families.gauges("run_number", "The run that is under way, or the next one.", number)?;
+    families.counters("runs", "Runs that are over.", [(Labels::new(), status.runs)])?;
+    let seconds = status.survey.as_ref().map_or(0.0, |survey| survey.running_s);
+    families.gauges("run_seconds", "How long the run has lasted.", [(Labels::new(), seconds)])
+}
+
+fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
+    let (totals, events) = (&status.totals, &status.totals.events);
+    families.counters("triggers", "Triggers.", [(Labels::new(), events.triggered)])?;
+    let outcomes = [
+        ("complete", events.complete),
+        ("incomplete", events.incomplete),
+        ("rejected", events.rejected),
+        ("lost", events.lost),
+        ("inhibited", events.inhibited),
+    ];
+    let outcomes = outcomes.map(|(outcome, count)| (vec![("outcome", outcome.to_owned())], count));
+    families.counters("events", "Triggers by what became of them.", outcomes)?;
+    let causes = totals.dead_time.iter().map(|(cause, count)| (vec![("cause", cause.clone())], *count));
+    families.counters("dead_time_triggers", "Inhibited triggers by the cause of the dead time.", causes)?;
+    let payload = [(Labels::new(), totals.payload_bytes)];
+    families.counters("payload_bytes", "Payload that sinks accepted.", payload)?;
+    let outstanding = status.survey.as_ref().map_or(0, |survey| survey.outstanding);
+    let outstanding = [(Labels::new(), outstanding as f64)];
+    families.gauges("outstanding_events", "Events that were assigned and not settled.", outstanding)
+}
+
+fn of_peers(survey: &Survey, families: &mut Families<'_>) -> fmt::Result {
+    let label = |role: &str, id: u16| vec![("role", role.to_owned()), ("id", id.to_string())];
+    let up = |presence: Presence| f64::from(u8::from(presence == Presence::Up));
+    let peers = || {
+        let sources =
+            survey.sources.iter().map(|peer| (label("source", peer.id), peer.presence, peer.incarnation));
+        sources.chain(
+            survey.builders.iter().map(|peer| (label("builder", peer.id), peer.presence, peer.incarnation)),
+        )
+    };
+    let help = "1 where a source or builder takes part, else 0.";
+    families.gauges("peer_up", help, peers().map(|(labels, presence, _)| (labels, up(presence))))?;
+    let help = "Which life of its process this is, from 1.";
+    families.gauges("peer_incarnation", help, peers().map(|(labels, _, life)| (labels, f64::from(life))))
+}
+
+/// A counter of a peer: its name, its meaning and where it is found; `None` before the first report.
+type Counter<P> = (&'static str, &'static str, fn(&P) -> Option<u64>);
+/// A gauge of a peer.
+type Gauge<P> = (&'static str, &'static str, fn(&P) -> Option<f64>);
+
+const SOURCE_COUNTERS: [Counter<SourceSurvey>; 9] = [
+    ("source_missing_events", "Events that were closed without the source.", |of| Some(of.missing)),
+    ("source_last", "Events whose last fragment was this source's.", |of| Some(of.last)),
+    ("source_pushed_fragments", "Fragments from readout.", |of| Some(of.live.as_ref()?.pushed)),
+    ("source_pushed_bytes", "Payload from readout.", |of| Some(of.live.as_ref()?.pushed_bytes)),
+    ("source_sent_bytes", "Lane bytes sent, resends included.", |of| Some(of.live.as_ref()?.sent_bytes)),
+    ("source_tcp_retransmits", "TCP segments sent again.", |of| Some(of.live.as_ref()?.tcp_retransmits)),
+    ("source_resends", "Data sent again by evb.", |of| Some(of.live.as_ref()?.resends)),
+    ("source_reconnects", "Lanes that were connected again.", |of| Some(of.live.as_ref()?.reconnects)),
+    ("source_late_nanoseconds", "How long events waited for this source alone.", |of| {
+        Some((of.last_by_us * 1e3 * of.last as f64) as u64)
+    }),
+];
+
+const SOURCE_GAUGES: [Gauge<SourceSurvey>; 5] = [
+    ("source_backlog_bytes", "Payload that waits for a decision.", |of| {
+        Some(of.live.as_ref()?.backlog_bytes as f64)
+    }),
+    ("source_uncommitted_fragments", "Fragments that no sink has accepted yet.", |of| {
+        Some(of.live.as_ref()?.uncommitted as f64)
+    }),
+    ("source_processor_cores", "Cores that its process uses.", |of| {
+        Some(of.live.as_ref()?.processor_fraction)
+    }),
+    ("source_memory_bytes", "Memory of its process.", |of| Some(of.live.as_ref()?.memory_bytes as f64)),
+    ("source_report_age_seconds", "Age of its last report.", |of| Some(of.live.as_ref()?.age_s)),
+];
+
+const BUILDER_COUNTERS: [Counter<BuilderSurvey>; 8] = [
+    ("builder_complete_events", "Events built with every expected source.", |of| Some(of.complete)),
+    ("builder_incomplete_events", "Events built with sources missing.", |of| Some(of.incomplete)),
+    ("builder_lost_events", "Events lost by it or with it.", |of| Some(of.lost)),
+    ("builder_written_events", "Events that its sink accepted.", |of| Some(of.live.as_ref()?.written)),
+    ("builder_payload_bytes", "Payload that its sink accepted.", |of| Some(of.live.as_ref()?.payload_bytes)),
+    ("builder_crc_errors", "Fragments with a wrong checksum.", |of| Some(of.live.as_ref()?.crc_errors)),
+    ("builder_late_fragments", "Fragments of events that were over.", |of| Some(of.live.as_ref()?.late)),
+    ("builder_duplicate_fragments", "Fragments that came twice.", |of| Some(of.live.as_ref()?.duplicate)),
+];
+
+const BUILDER_GAUGES: [Gauge<BuilderSurvey>; 7] = [
+    ("builder_slots", "Slots of the builder.", |of| Some(f64::from(of.slots))),
+    ("builder_disk_free_bytes", "Free bytes where its sink writes.", |of| {
+        Some(of.live.as_ref()?.sink_free_bytes? as f64)
+    }),
+    ("builder_disk_size_bytes", "All bytes where its sink writes.", |of| {
+        Some(of.live.as_ref()?.sink_size_bytes? as f64)
+    }),
+    ("builder_commit_age_seconds", "Time since its sink accepted an event.", |of| {
+        of.live.as_ref()?.last_commit_age_s
+    }),
+    ("builder_processor_cores", "Cores that its process uses.", |of| {
+        Some(of.live.as_ref()?.processor_fraction)
+    }),
+    ("builder_memory_bytes", "Memory of its process.", |of| Some(of.live.as_ref()?.memory_bytes as f64)),
+    ("builder_report_age_seconds", "Age of its last report.", |of| Some(of.live.as_ref()?.age_s)),
+];
+
+fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Result {
+    let label = |of: &SourceSurvey| vec![("source", of.id.to_string())];
+    for (name, help, value) in SOURCE_COUNTERS {
+        families.counters(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+    }
+    for (name, help, value) in SOURCE_GAUGES {
+        families.gauges(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+    }
+    Ok(())
+}
+
+fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
+    let label = |of: &BuilderSurvey| vec![("builder", of.id.to_string())];
+    for (name, help, value) in BUILDER_COUNTERS {
+        families.counters(name, help, builders.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+    }
+    for (name, help, value) in BUILDER_GAUGES {
+        families.gauges(name, help, builders.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+    }
+    let slots = builders.iter().flat_map(|of| {
+        let at_sink = u64::from(of.at_sink);
+        [("at_sink", at_sink), ("building", of.outstanding.saturating_sub(at_sink))].map(|(state, count)| {
+            (vec![("builder", of.id.to_string()), ("state", state.to_owned())], count as f64)
+        })
+    });
+    families.gauges("builder_busy_slots", "Slots that are taken, by what their event waits for.", slots)?;
+    let latencies = builders.iter().filter_map(|of| Some((label(of), &of.live.as_ref()?.latencies)));
+    families.histograms("build_latency_seconds", "Trigger to last fragment.", latencies)
+}
+
+#[cfg(test)]
+mod tests;
