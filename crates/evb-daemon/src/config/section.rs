@@ -164,7 +164,7 @@ impl<'t> Section<'t> {
     }
 
     /// A quantity with its unit, read by `parse`.
-    fn quantity<T>(
+    pub(super) fn quantity<T>(
         &mut self,
         key: &'static str,
         example: &str,

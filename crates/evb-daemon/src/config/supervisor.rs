@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use evb::supervisor::JournalFsync;
+use evb_core::units::parse_duration;
 
 use super::{
     endpoint::Endpoint,
@@ -42,6 +43,8 @@ pub struct SupervisorConfig {
     pub lease: Duration,
     /// What becomes of events when a source goes away.
     pub on_source_loss: SourceLoss,
+    /// How often sources and builders report so far; zero: only at the end.
+    pub report_period: Duration,
 }
 
 /// What becomes of events when a source goes away.
@@ -98,6 +101,8 @@ pub(super) fn read(mut section: Section<'_>) -> Option<SupervisorConfig> {
     }
     let losses = [("incomplete", SourceLoss::Incomplete), ("wait", SourceLoss::Wait)];
     let on_source_loss = section.choice("on_source_loss", &losses).unwrap_or(SourceLoss::Incomplete);
+    let report_period =
+        section.quantity("report_period", "for example report_period = \"1 s\"", parse_duration);
     section.finish();
     let (listen, trigger) = (listen?, trigger?);
     Some(SupervisorConfig {
@@ -114,5 +119,6 @@ pub(super) fn read(mut section: Section<'_>) -> Option<SupervisorConfig> {
         patience,
         lease,
         on_source_loss,
+        report_period: report_period.unwrap_or(Duration::from_secs(1)),
     })
 }

@@ -4,7 +4,7 @@
 //! What peers report starts anew with each run and each life of a peer, as counters of a process that was started again do.
 //! Nothing bears the number of the run, and nothing is told lane by lane: at 256 × 256 that would be 65 536 series.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use evb::run_control::{State, Status};
 use evb_core::{
@@ -42,14 +42,14 @@ pub(super) fn render(status: Status) -> String {
 /// The same lines in the older format: there a counter's name ends in `_total` where its type is said, too.
 pub(super) fn in_plain_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
-    let counters: Vec<&str> = open_metrics
+    let counters: HashSet<&str> = open_metrics
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
         .collect();
     for line in open_metrics.lines() {
         let said = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE "));
         match said.and_then(|said| said.split_once(' ')) {
-            Some((name, rest)) if counters.contains(&name) => {
+            Some((name, rest)) if counters.contains(name) => {
                 text += &format!("{}{name}_total {rest}\n", &line[..7]);
             }
             _ if line == "# EOF" || line.starts_with("# UNIT ") => {}

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use evb::run_control::{Refusal, RunControl, Shown};
+use evb::run_control::{Refusal, RunControl, Shown, Status};
 use serde::Serialize;
 use tokio::sync::{Mutex, watch};
 
@@ -30,10 +30,12 @@ struct Pages {
     /// Something changed by a command, or by itself.
     shown: watch::Receiver<Shown>,
     at: Option<Instant>,
-    operator: Bytes,
-    viewer: Bytes,
-    open_metrics: Bytes,
-    plain_metrics: Bytes,
+    status: Status,
+    /// Rendered when the first one asks; none of an older status.
+    operator: Option<Bytes>,
+    viewer: Option<Bytes>,
+    open_metrics: Option<Bytes>,
+    plain_metrics: Option<Bytes>,
 }
 
 #[derive(Default)]
@@ -47,7 +49,7 @@ struct Samples {
 #[derive(Serialize)]
 struct Page<'s> {
     #[serde(flatten)]
-    status: &'s evb::run_control::Status,
+    status: &'s Status,
     access: Access,
     host: &'s str,
     version: &'static str,
@@ -69,10 +71,11 @@ impl Rendered {
         let pages = Pages {
             shown,
             at: None,
-            operator: Bytes::new(),
-            viewer: Bytes::new(),
-            open_metrics: Bytes::new(),
-            plain_metrics: Bytes::new(),
+            status: Status::default(),
+            operator: None,
+            viewer: None,
+            open_metrics: None,
+            plain_metrics: None,
         };
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
@@ -92,19 +95,29 @@ impl Rendered {
     pub(super) async fn status(&self, access: Access) -> Result<Bytes, Refusal> {
         let mut pages = self.pages.lock().await;
         self.refresh(&mut pages).await?;
-        Ok(match access {
-            Access::Operator => pages.operator.clone(),
-            Access::Viewer => pages.viewer.clone(),
-        })
+        let Pages { status, operator, viewer, .. } = &mut *pages;
+        let place = if access == Access::Operator { operator } else { viewer };
+        let render = || {
+            let page = Page { status, access, host: &self.host, version: env!("CARGO_PKG_VERSION") };
+            let mut text = serde_json::to_vec(&page).unwrap_or_default();
+            text.push(b'\n');
+            text.into()
+        };
+        Ok(place.get_or_insert_with(render).clone())
     }
 
     /// The metrics.
     pub(super) async fn metrics(&self, format: MetricsFormat) -> Result<Bytes, Refusal> {
         let mut pages = self.pages.lock().await;
         self.refresh(&mut pages).await?;
+        let Pages { status, open_metrics, plain_metrics, .. } = &mut *pages;
+        let open = open_metrics.get_or_insert_with(|| metrics::render(status.clone()).into());
         Ok(match format {
-            MetricsFormat::Open => pages.open_metrics.clone(),
-            MetricsFormat::Plain => pages.plain_metrics.clone(),
+            MetricsFormat::Open => open.clone(),
+            MetricsFormat::Plain => {
+                let render = || metrics::in_plain_text(&String::from_utf8_lossy(open)).into();
+                plain_metrics.get_or_insert_with(render).clone()
+            }
         })
     }
 
@@ -112,22 +125,13 @@ impl Rendered {
         let is_old = pages.at.is_none_or(|at| at.elapsed() >= AGE);
         // Whoever leads may have gone, which asking will tell.
         let has_changed = pages.shown.has_changed().unwrap_or(true);
-        if !is_old && !has_changed {
-            return Ok(());
+        if is_old || has_changed {
+            pages.shown.mark_unchanged();
+            pages.status = self.lead.status().await?;
+            (pages.operator, pages.viewer) = (None, None);
+            (pages.open_metrics, pages.plain_metrics) = (None, None);
+            pages.at = Some(Instant::now());
         }
-        pages.shown.mark_unchanged();
-        let status = self.lead.status().await?;
-        let page = |access| {
-            let page = Page { status: &status, access, host: &self.host, version: env!("CARGO_PKG_VERSION") };
-            let mut text = serde_json::to_vec(&page).unwrap_or_default();
-            text.push(b'\n');
-            Bytes::from(text)
-        };
-        (pages.operator, pages.viewer) = (page(Access::Operator), page(Access::Viewer));
-        let open = metrics::render(status);
-        pages.plain_metrics = metrics::in_plain_text(&open).into();
-        pages.open_metrics = open.into();
-        pages.at = Some(Instant::now());
         Ok(())
     }
 

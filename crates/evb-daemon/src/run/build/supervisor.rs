@@ -1,10 +1,13 @@
 //! The supervisor's plan by configuration.
 
+use std::time::Duration;
+
 use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
 use evb_core::{
     id::RunNumber,
     supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
     trigger::TriggerKind,
+    units::Bytes,
 };
 
 use super::{FIRST_RUN, RunError, builder_config, control_class, security, supervisor_address};
@@ -39,6 +42,7 @@ pub(in crate::run) fn supervisor(
         start_timeout: config.supervisor.start_timeout,
         patience: config.supervisor.patience,
         lease: config.supervisor.lease,
+        report_period: report_period(config),
         on_source_loss: match config.supervisor.on_source_loss {
             config::SourceLoss::Incomplete => SourceLoss::Incomplete,
             config::SourceLoss::Wait => SourceLoss::Wait,
@@ -55,6 +59,24 @@ pub(in crate::run) fn supervisor(
         security: security(config)?,
         ..SupervisorConfig::new(supervisor_address(config), plan)
     })
+}
+
+/// How often peers report so far: as configured, but no more often than reports take a hundredth of the control class, or of
+/// the link where there are no classes.
+fn report_period(config: &Config) -> Duration {
+    /// What a report takes on the wire, about.
+    const REPORT: u64 = 400;
+    /// What a builder's report takes more for each lane.
+    const LANE: u64 = 60;
+    let (sources, builders) = (config.sources.len() as u64, config.builders.len() as u64);
+    let bytes = Bytes::new(sources * REPORT + builders * (REPORT + sources * LANE));
+    let class = config.shaping.classes.as_ref().map(|classes| classes.control.guaranteed);
+    let rate = class.or(config.network.link_rate);
+    match (config.supervisor.report_period, rate) {
+        (Duration::ZERO, _) => Duration::ZERO,
+        (period, Some(rate)) => period.max(bytes / rate * 100),
+        (period, None) => period,
+    }
 }
 
 /// Whether the decisions of this run are for builders that go before others: late ones would keep their ports waiting.
