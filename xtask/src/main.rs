@@ -2,6 +2,7 @@
 //!
 //! - `tidy`: the rules of the house, each a small check that is itself tested on planted violations;
 //! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios that run on it;
+//! - `eco`: evb beside real programs that others have written, such as a browser;
 //! - `uml`: a command under another kernel, that has the queueing disciplines which this host may lack;
 //! - `fuzz`: arbitrary bytes for every decoder and machine;
 //! - `instructions`: what a byte of a lane costs, counted by valgrind;
@@ -12,6 +13,7 @@ mod repo;
 mod tidy;
 mod uml;
 mod lab;
+mod eco;
 mod fuzz;
 mod instructions;
 mod package;
@@ -38,6 +40,8 @@ enum Task {
     },
     /// Run `evbd` on a network with shallow switch ports (root).
     Lab(lab::LabArgs),
+    /// Try evb with real programs that others have written: a browser.
+    Eco(eco::EcoArgs),
     /// One half of the lab's foreign traffic, on one of its hosts.
     #[command(hide = true)]
     LabTraffic {
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Tidy { bless } => tidy::run(bless).map(code),
         Task::Lab(args) => lab::run(&args),
+        Task::Eco(args) => eco::run(&args),
         Task::LabTraffic { half } => lab::traffic::run(half).map(|()| 0),
         Task::Uml(args) => uml::run(&args),
         Task::Fuzz(args) => fuzz::run(&args).map(code),

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use toml::Table;
 
 use super::step::Step;
-use crate::{fuzz, instructions, lab, repo, uml};
+use crate::{eco, fuzz, instructions, lab, repo, uml};
 
 /// The command that the README tells a newcomer.
 const README_TEST: &str = "cargo test --workspace";
@@ -50,6 +50,9 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
     );
     steps.push(
         Step::xtask("lab wan, short", 200, "lab wan --short --evbd target/release/evbd").unless(uml::lacks()),
+    );
+    steps.push(
+        Step::xtask("eco page", 600, "eco page --evbd target/release/evbd").unless(eco::lacks_browser()),
     );
     steps.push(
         // Once each, by what the tests have built already: whether they run, not how fast.

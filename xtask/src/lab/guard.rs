@@ -3,7 +3,7 @@
 use std::process::Child;
 
 /// Ends its program when it is dropped.
-pub(super) struct Guarded(pub(super) Child);
+pub(crate) struct Guarded(pub(crate) Child);
 
 impl Drop for Guarded {
     fn drop(&mut self) {

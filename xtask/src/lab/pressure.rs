@@ -2,7 +2,7 @@
 //! within one run. Who is not concerned keeps his rate, dead time is put down to whom it comes from, and no process grows.
 
 mod stage;
-mod slow;
+pub(crate) mod slow;
 mod director;
 mod course;
 mod judge;

@@ -16,13 +16,13 @@ pub(super) const HANGS: Duration = Duration::from_millis(950);
 pub(super) const TAKES: Duration = Duration::from_millis(50);
 
 /// A disk that is slow until this is dropped.
-pub(super) struct SlowDisk {
+pub(crate) struct SlowDisk {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl SlowDisk {
-    pub(super) fn new(disk: &Disk) -> Self {
+    pub(crate) fn new(disk: &Disk) -> Self {
         let folder = disk.folder.clone();
         let (end, ends) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -34,7 +34,7 @@ impl SlowDisk {
     }
 
     /// Lets it be as fast as it is.
-    pub(super) fn heal(mut self) -> Result<()> {
+    pub(crate) fn heal(mut self) -> Result<()> {
         self.join()
     }
 

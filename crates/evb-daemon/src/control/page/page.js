@@ -69,7 +69,6 @@ function soon() {
 }
 
 function show() {
-  const began = performance.now();
   text($("#host"), [status.host, status.version].filter(Boolean).join(" · "));
   const found = showProblems(status);
   showHero(status, found, charts.latest());
@@ -78,7 +77,6 @@ function show() {
   showRuns(status);
   showButtons();
   charts.draw();
-  document.documentElement.dataset.drawnMs = (performance.now() - began).toFixed(1);
 }
 
 function connected() {

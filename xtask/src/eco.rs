@@ -1,0 +1,82 @@
+//! evb beside the programs that its users have, each the real one as Debian packages it. Every part says what it needs, skips
+//! with the reason where that is absent, and fails instead where `--require` says that it must run.
+
+mod needs;
+mod alone;
+mod daemon;
+mod page;
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Subcommand};
+
+use self::needs::Need;
+use crate::{repo, uml::SKIPPED};
+
+#[derive(Args)]
+pub(crate) struct EcoArgs {
+    #[command(subcommand)]
+    part: Part,
+    /// Fail where something is missing, instead of skipping.
+    #[arg(long, global = true)]
+    require: bool,
+    /// The daemon to try; without it, what was built last in target/release or target/debug.
+    #[arg(long, global = true)]
+    evbd: Option<PathBuf>,
+    /// Where logs, reports and pictures go.
+    #[arg(long, global = true, default_value = "target/eco")]
+    out: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// The page in Chromium: commands, figures, charts, and nothing from elsewhere.
+    Page(page::PageArgs),
+}
+
+impl Part {
+    fn needs(&self) -> &'static [Need] {
+        match self {
+            Self::Page(_) => page::NEEDS,
+        }
+    }
+}
+
+/// What every part gets.
+struct Setting {
+    evbd: PathBuf,
+    out: PathBuf,
+}
+
+/// Runs a part: 0, 1 for what does not hold, or [`SKIPPED`].
+pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
+    if let Some(reason) = needs::missing(args.part.needs()) {
+        if args.require {
+            bail!("{reason}");
+        }
+        eprintln!("SKIP: {reason}");
+        return Ok(SKIPPED);
+    }
+    fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
+    let setting = Setting { evbd: evbd(args)?, out: args.out.canonicalize()? };
+    match &args.part {
+        Part::Page(page) => page::run(&setting, page),
+    }
+}
+
+/// Why the page cannot be tried here, for the list of CI's steps.
+pub(crate) fn lacks_browser() -> Option<String> {
+    needs::missing(page::NEEDS)
+}
+
+/// What was asked for, or built last.
+fn evbd(args: &EcoArgs) -> Result<PathBuf> {
+    if let Some(evbd) = &args.evbd {
+        return evbd.canonicalize().with_context(|| evbd.display().to_string());
+    }
+    let built = ["release", "debug"].map(|profile| repo::root().join("target").join(profile).join("evbd"));
+    let age = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
+    let newest = built.into_iter().filter(|path| path.is_file()).max_by_key(age);
+    newest.context("there is no evbd: `cargo build --release -p evb-daemon`, or --evbd")
+}

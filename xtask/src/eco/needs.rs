@@ -1,0 +1,33 @@
+//! What a part needs of the machine.
+
+use std::{env, path::Path};
+
+/// A program, and the Debian package that has it.
+pub(crate) struct Need {
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
+}
+
+/// What is not there, and how to get it.
+pub(crate) fn missing(needs: &[Need]) -> Option<String> {
+    let absent: Vec<&Need> = needs.iter().filter(|need| !is_there(need.program)).collect();
+    if absent.is_empty() {
+        return (!is_root()).then(|| "namespaces need root".to_owned());
+    }
+    let programs: Vec<_> = absent.iter().map(|need| need.program).collect();
+    let packages: Vec<_> = absent.iter().map(|need| need.package).collect();
+    Some(format!("no {} here: apt-get install {}", programs.join(", "), packages.join(" ")))
+}
+
+fn is_there(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<_> = env::split_paths(&path).collect();
+    // Where an ordinary user's path may not look.
+    folders.extend(["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).to_owned()));
+    folders.iter().any(|folder| folder.join(program).is_file())
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}

@@ -1,0 +1,284 @@
+//! The course of the test: a run by clicks, one by keys, a silent source, a slow sink, a new evbd, a large system.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use super::{browser::Browser, figures, house, pictures::Album};
+use crate::{
+    eco::{
+        Setting,
+        daemon::{CONTROL, Daemon},
+    },
+    lab::{
+        disk::Disk,
+        pressure::slow::SlowDisk,
+        report::{Bound, Report},
+    },
+};
+
+const CONFIG: &str = include_str!("evb.toml");
+/// For every process but the one that is going to be silent.
+const LEADER: [&str; 9] = [
+    "supervisor",
+    "source:1",
+    "source:2",
+    "source:3",
+    "source:4",
+    "source:5",
+    "builder:1",
+    "builder:2",
+    "builder:3",
+];
+const OTHER: &str = "source:6";
+/// Of the slow builder, bytes.
+const DISK: u64 = 1 << 30;
+/// A command and its turn on the page.
+const SOON: Duration = Duration::from_secs(8);
+const ENTER: &str = "\u{e007}";
+const TAB: &str = "\u{e004}";
+/// A comment that would do harm, were it more than text.
+const COMMENT: &str = "<b onclick=alert(1)>beam on</b>, 3 mm collimator";
+/// Source 6 is silent for so long, the sink slow.
+const TROUBLE: Duration = Duration::from_secs(12);
+
+struct Course<'a> {
+    setting: &'a Setting,
+    daemon: Daemon,
+    browser: Browser,
+    album: Album,
+    report: Report,
+    /// Refusals that were asked for.
+    refusals: usize,
+}
+
+/// True: all holds.
+pub(super) fn run(setting: &Setting, good: Duration) -> Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let folder = setting.out.join("page");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    let disk = Disk::mount(&folder.join("disk"), DISK)?;
+    let holds = runtime.block_on(async {
+        let mut daemon = Daemon::new(&setting.evbd, &folder, CONFIG)?;
+        daemon.start("leader", &LEADER)?;
+        daemon.start("other", &[OTHER])?;
+        daemon.wait("ready", |status| status["ready"] == true)?;
+        let browser = Browser::start(&folder).await?;
+        let album = Album { folder: folder.join("pictures") };
+        let report = Report::bare("page");
+        let mut course = Course { setting, daemon, browser, album, report, refusals: 0 };
+        course.play(good, &disk).await.with_context(|| format!("logs in {}", folder.display()))?;
+        course.report.finish(&course.setting.out)
+    });
+    drop(disk);
+    holds
+}
+
+impl Course<'_> {
+    async fn play(&mut self, good: Duration, disk: &Disk) -> Result<()> {
+        self.browser.become_screen(1280, 1180, 1.0, "light").await?;
+        let began = Instant::now();
+        self.browser.open(&format!("http://{CONTROL}/")).await?;
+        self.browser
+            .wait("connected", "document.querySelector('#state').textContent === 'Configured'", SOON)
+            .await?;
+        self.report.holds(
+            "from the address to the state, s",
+            began.elapsed().as_secs_f64(),
+            Bound::AtMost(2.0),
+        );
+        self.by_clicks().await?;
+        self.by_keys(good).await?;
+        self.silent_source().await?;
+        self.slow_sink(disk).await?;
+        house::console(&self.browser, self.refusals, &mut self.report).await?;
+        self.new_daemon().await?;
+        self.large_system().await?;
+        house::requests(&self.browser, &mut self.report).await?;
+        house::console(&self.browser, 0, &mut self.report).await?;
+        house::policy(&self.browser, &mut self.report).await
+    }
+
+    /// Presses what is shown of a command, and waits for the state.
+    async fn press(&self, command: &str, state: &str, by_keys: bool) -> Result<()> {
+        let button = format!("[data-command={command}]");
+        if by_keys {
+            let key = self
+                .browser
+                .script(&format!("return document.querySelector({button:?}).ariaKeyShortcuts"))
+                .await?;
+            self.browser.keys(key.as_str().context("no key")?).await?;
+            self.browser.keys(ENTER).await?;
+        } else {
+            self.browser.click(&button).await?;
+        }
+        let is = format!("document.querySelector('#state').textContent === {state:?}");
+        self.browser.wait(state, &is, SOON).await?;
+        Ok(())
+    }
+
+    /// Start, pause, resume, a refusal, stop.
+    async fn every_command(&mut self, by_keys: bool, lasts: Duration) -> Result<()> {
+        let how = if by_keys { "by keys" } else { "by clicks" };
+        self.press("start", "Running", by_keys).await?;
+        self.press("pause", "Paused", by_keys).await?;
+        self.press("resume", "Running", by_keys).await?;
+        self.press("resume", "Running", by_keys).await?;
+        self.refusals += 1;
+        let refused = "document.querySelector('#answer').textContent.includes('refused')";
+        self.browser.wait("refused", refused, SOON).await?;
+        let (code, told) = self.daemon.command("resume")?;
+        let answer = self.browser.text("#answer").await?;
+        let part = |key: &str| told[key].as_str().map(ToOwned::to_owned).unwrap_or_default();
+        let words = ["refused_by", "reason", "remedy"].map(part);
+        let is_told = code == 409 && words.iter().all(|word| !word.is_empty() && answer.contains(word));
+        self.report.note(format!("{how}: {answer}"));
+        self.report.yes(&format!("{how}: a refusal is told with its reason and remedy"), is_told);
+        let enabled = "return [...document.querySelectorAll('[data-command]:not(:disabled)')]
+            .filter((button) => button.ariaDisabled !== 'true').map((button) => button.dataset.command).join(' ')";
+        let enabled = self.browser.script(enabled).await?;
+        self.report.yes(&format!("{how}: only pause and stop are offered"), enabled == "pause stop");
+        tokio::time::sleep(lasts).await;
+        Ok(())
+    }
+
+    async fn stop(&mut self, name: &str, by_keys: bool) -> Result<Value> {
+        self.press("stop", "Configured", by_keys).await?;
+        let status = self.daemon.wait("a run that is over", |status| status["last_run"].is_object())?;
+        let events = &status["last_run"]["events"];
+        figures::at_rest(&self.browser, name, events, &mut self.report).await?;
+        let note = self.browser.text("#ledger-note").await?;
+        self.report.yes(&format!("{name}: the ledger is shown closed"), note.contains("closed"));
+        Ok(status)
+    }
+
+    async fn by_clicks(&mut self) -> Result<()> {
+        self.every_command(false, Duration::from_secs(3)).await?;
+        self.stop("by clicks", false).await?;
+        Ok(())
+    }
+
+    async fn by_keys(&mut self, good: Duration) -> Result<()> {
+        self.tab_reaches_all().await?;
+        self.browser.keys("k").await?;
+        self.browser.keys("cosmics\u{e00c}").await?;
+        self.browser.keys("m").await?;
+        self.browser.keys(&format!("{COMMENT}\u{e00c}")).await?;
+        self.every_command(true, Duration::ZERO).await?;
+        figures::while_running(&self.browser, &self.daemon, &mut self.report).await?;
+        house::stillness(&self.browser, &mut self.report).await?;
+        tokio::time::sleep(good).await;
+        let below = self.browser.text("#state-below").await?;
+        self.report.yes(
+            "kind and comment of the run are shown as text",
+            below.contains(&format!("cosmics: {COMMENT}")),
+        );
+        figures::charts(&self.browser, &mut self.report).await?;
+        let problems = self.browser.text("#problems").await?;
+        self.report.yes("a good run: no problems", problems == "No problems.");
+        self.album.take(&self.browser, "good", &mut self.report).await
+    }
+
+    /// Every control, by the key that everybody knows.
+    async fn tab_reaches_all(&mut self) -> Result<()> {
+        let wanted = "return [...document.querySelectorAll('a, button, input, textarea')]
+            .filter((node) => node.checkVisibility() && !node.disabled).length";
+        let wanted = self.browser.script(wanted).await?.as_u64().unwrap_or(u64::MAX);
+        self.browser
+            .script("document.activeElement.blur(); window.reached = new Set(); window.unseen = 0")
+            .await?;
+        for _ in 0..wanted {
+            self.browser.keys(TAB).await?;
+            let note = "const node = document.activeElement; reached.add(node);
+                if (getComputedStyle(node).outlineStyle === 'none') unseen++";
+            self.browser.script(note).await?;
+        }
+        let found = self.browser.script("return [reached.size, unseen]").await?;
+        self.report.yes("Tab reaches every control", found[0].as_u64() == Some(wanted));
+        self.report.yes("and shows where it is", found[1] == 0);
+        Ok(())
+    }
+
+    async fn silent_source(&mut self) -> Result<()> {
+        self.daemon.signal("other", "STOP")?;
+        tokio::time::sleep(TROUBLE).await;
+        let problems = self.browser.text("#problems").await?;
+        self.report.note(format!("a silent source: {problems}"));
+        self.report.yes("a silent source is named first", problems.starts_with("source 6"));
+        let first = self.browser.text("#sources tbody tr").await?;
+        self.report.yes("and heads the list of sources", first.starts_with("6silent"));
+        self.album.take(&self.browser, "silent-source", &mut self.report).await?;
+        self.daemon.signal("other", "CONT")?;
+        self.stop("a silent source", false).await?;
+        self.daemon.wait("ready again", |status| status["ready"] == true)?;
+        Ok(())
+    }
+
+    async fn slow_sink(&mut self, disk: &Disk) -> Result<()> {
+        if !disk.hangs() {
+            self.report.note("SKIP a slow sink: no loop device here".to_owned());
+            return Ok(());
+        }
+        self.press("start", "Running", false).await?;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let slow = SlowDisk::new(disk);
+        tokio::time::sleep(TROUBLE).await;
+        let problems = self.browser.text("#problems").await?;
+        let dead = self.browser.text("#chart-dead figcaption").await?;
+        self.report.note(format!("a slow sink: {problems} | {dead}"));
+        self.report.yes("a slow sink is named first", problems.starts_with("builder 2"));
+        self.report.yes("and in the chart of dead time", dead.contains("builder 2"));
+        self.album.take(&self.browser, "slow-sink", &mut self.report).await?;
+        slow.heal()?;
+        self.stop("a slow sink", false).await?;
+        Ok(())
+    }
+
+    /// Gone, and back without a new page.
+    async fn new_daemon(&mut self) -> Result<()> {
+        self.daemon.end("leader")?;
+        let away = "document.querySelector('#state').textContent === 'Not connected'";
+        let told = self.browser.wait("told that evbd is away", away, SOON).await?;
+        let enabled =
+            self.browser.script("return document.querySelectorAll('[data-command]:enabled').length").await?;
+        self.report.yes("away: no command is offered", enabled == 0);
+        self.report.holds("away: told after, s", told.as_secs_f64(), Bound::AtMost(4.0));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        self.daemon.start("leader", &LEADER)?;
+        self.daemon.wait("there again", |_| true)?;
+        let back = "document.querySelector('#link').textContent.startsWith('live')";
+        let back = self.browser.wait("back", back, SOON).await?;
+        self.report.holds("back after, s", back.as_secs_f64(), Bound::AtMost(3.0));
+        // That nobody answered was seen by the console too.
+        let entries = self.browser.console().await?;
+        let others =
+            entries.iter().filter(|(source, message)| source != "network" || !message.contains("net::ERR_"));
+        self.report.holds("away: other errors on the console", others.count() as f64, Bound::AtMost(0.0));
+        Ok(())
+    }
+
+    /// The page is told of many peers; evbd itself is tried with as many elsewhere.
+    async fn large_system(&mut self) -> Result<()> {
+        self.daemon.wait("a survey", |status| status["survey"]["builders"][0].is_object())?;
+        self.browser.script(include_str!("large.js")).await?;
+        let is_large = "document.querySelector('#sources .note').textContent.includes('of 256')";
+        self.browser.wait("256 sources", is_large, SOON).await?;
+        let found = self.browser.script("return window.large()").await?;
+        let [first, all, rows] = [0, 1, 2].map(|place| found[place].as_f64().unwrap_or(f64::NAN));
+        self.report.holds(
+            "256 sources, 64 builders: from their status to the screen, ms",
+            first,
+            Bound::AtMost(1000.0),
+        );
+        self.report.holds("all of them as rows, ms", all, Bound::AtMost(1000.0));
+        if rows != 320.0 {
+            bail!("{rows} rows of 320 peers");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! Whether the page's figures are evbd's.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::browser::Browser;
+use crate::{
+    eco::daemon::Daemon,
+    lab::report::{Bound, Report},
+};
+
+/// How old what is shown may be.
+const OLD: Duration = Duration::from_secs(2);
+/// Those that only grow, as the status names them.
+const COUNTERS: [&str; 5] = ["triggered", "inhibited", "complete", "incomplete", "lost"];
+
+/// Digits only, without the thin spaces between thousands.
+async fn shown(browser: &Browser, name: &str) -> Result<f64> {
+    let text = browser.text(&format!("#n-{name}")).await?;
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    Ok(digits.parse().unwrap_or(f64::NAN))
+}
+
+fn count(events: &Value, name: &str) -> f64 {
+    events[name].as_f64().unwrap_or(f64::NAN)
+}
+
+/// During a run: not less than two seconds ago, and not more than now.
+pub(super) async fn while_running(browser: &Browser, daemon: &Daemon, report: &mut Report) -> Result<()> {
+    let before = daemon.status()?;
+    tokio::time::sleep(OLD).await;
+    let mut wrong = Vec::new();
+    for name in COUNTERS {
+        let shown = shown(browser, name).await?;
+        let after = daemon.status()?;
+        let (low, high) = (count(&before["survey"]["events"], name), count(&after["survey"]["events"], name));
+        if !(low..=high).contains(&shown) {
+            wrong.push(format!("{name}: {shown} is not in {low}..={high}"));
+        }
+    }
+    for reason in &wrong {
+        report.note(format!("while it runs: {reason}"));
+    }
+    report.holds(
+        "while it runs: counters that are not the status's of 2 s",
+        wrong.len() as f64,
+        Bound::AtMost(0.0),
+    );
+    Ok(())
+}
+
+/// After a run, or while it is paused: the same to the last event.
+pub(super) async fn at_rest(
+    browser: &Browser,
+    name: &str,
+    events: &Value,
+    report: &mut Report,
+) -> Result<()> {
+    tokio::time::sleep(OLD).await;
+    let mut wrong = Vec::new();
+    for counter in COUNTERS.into_iter().chain(["rejected"]) {
+        let (shown, told) = (shown(browser, counter).await?, count(events, counter));
+        if shown != told {
+            wrong.push(format!("{counter}: {shown} and {told}"));
+        }
+    }
+    for reason in &wrong {
+        report.note(format!("{name}: shown and told differ: {reason}"));
+    }
+    report.holds(
+        &format!("{name}: counters that differ from the status"),
+        wrong.len() as f64,
+        Bound::AtMost(0.0),
+    );
+    Ok(())
+}
+
+/// Every chart has drawn something: its picture has colours that an empty one has not.
+pub(super) async fn charts(browser: &Browser, report: &mut Report) -> Result<()> {
+    let colours = "return [...document.querySelectorAll('#charts canvas')].map((canvas) => {
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const seen = new Map();
+        for (let i = 0; i < data.length; i += 4) {
+          if (data[i + 3] !== 255) continue;
+          const [r, g, b] = data.slice(i, i + 3);
+          if (Math.max(r, g, b) - Math.min(r, g, b) > 60) seen.set(`${r},${g},${b}`, (seen.get(`${r},${g},${b}`) ?? 0) + 1);
+        }
+        return Math.max(0, ...seen.values());
+      })";
+    let coloured = browser.script(colours).await?;
+    let coloured: Vec<f64> = coloured.as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+    report.note(format!("coloured pixels of the charts: {coloured:?}"));
+    report.holds("charts", coloured.len() as f64, Bound::AtLeast(4.0));
+    let drawn = coloured.iter().filter(|count| **count >= 5.0).count();
+    // Without dead time, its chart has nothing to show.
+    report.holds("charts with lines", drawn as f64, Bound::AtLeast(3.0));
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! What the page must keep to, however it is used: one typeface, four sizes, contrast, no place but this one.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::browser::Browser;
+use crate::lab::report::{Bound, Report};
+
+/// The worst contrast of any text, and all typefaces and sizes.
+const LOOKS: &str = include_str!("looks.js");
+/// Requests and bytes of the page, as the browser has counted them.
+const REQUESTS: &str = "
+    const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
+    const own = all.filter((entry) => new URL(entry.name).origin === location.origin);
+    const files = own.filter((entry) => !new URL(entry.name).pathname.startsWith('/v1/'));
+    const bytes = files.reduce((sum, entry) => sum + entry.encodedBodySize, 0);
+    return [all.length - own.length, files.length, bytes];";
+/// What a browser loads of the page at most, bytes.
+const SIZE: f64 = 150_000.0;
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+/// Letters that can be read and told apart, in the colours that are shown now.
+pub(super) async fn looks(browser: &Browser, name: &str, report: &mut Report) -> Result<()> {
+    let found = browser.script(LOOKS).await?;
+    report.note(format!("{name}: lowest contrast {:.2} of `{}`", number(&found["contrast"]), found["where"]));
+    report.holds(&format!("{name}: contrast of any text"), number(&found["contrast"]), Bound::AtLeast(4.5));
+    report.holds(&format!("{name}: typefaces"), number(&found["families"]), Bound::AtMost(1.0));
+    report.holds(&format!("{name}: sizes of letters"), number(&found["sizes"]), Bound::AtMost(4.0));
+    report.holds(&format!("{name}: wider than the screen, px"), number(&found["over"]), Bound::AtMost(0.0));
+    Ok(())
+}
+
+/// Nothing from elsewhere, and not much of it.
+pub(super) async fn requests(browser: &Browser, report: &mut Report) -> Result<()> {
+    let found = browser.script(REQUESTS).await?;
+    report.holds("requests to anybody else", number(&found[0]), Bound::AtMost(0.0));
+    report.holds("files of the page", number(&found[1]), Bound::AtLeast(5.0));
+    report.holds("bytes of the page", number(&found[2]), Bound::AtMost(SIZE));
+    Ok(())
+}
+
+/// What the console has got; refusals that were asked for are entries of the network.
+pub(super) async fn console(browser: &Browser, refusals: usize, report: &mut Report) -> Result<()> {
+    let entries = browser.console().await?;
+    let (refused, others): (Vec<_>, Vec<_>) = entries
+        .into_iter()
+        .partition(|(source, message)| source == "network" && message.contains("status of 409"));
+    for (source, message) in &others {
+        report.note(format!("console: {source}: {message}"));
+    }
+    report.holds("errors on the console", others.len() as f64, Bound::AtMost(0.0));
+    report.yes("each refusal that was asked for, and no other", refused.len() == refusals);
+    Ok(())
+}
+
+/// No violation so far; one that is planted is seen.
+pub(super) async fn policy(browser: &Browser, report: &mut Report) -> Result<()> {
+    let violations = browser.script("return watched.violations").await?;
+    let count = violations.as_array().map_or(f64::NAN, |list| list.len() as f64);
+    if count > 0.0 {
+        report.note(format!("violations: {violations}"));
+    }
+    report.holds("violations of the content security policy", count, Bound::AtMost(0.0));
+    let plant = "const image = new Image(); image.src = 'http://192.0.2.1/x.png'; document.body.append(image);
+                 const style = document.createElement('style'); style.textContent = 'i { color: red }'; document.body.append(style);";
+    browser.script(plant).await?;
+    let seen = browser
+        .wait("two violations", "watched.violations.length === 2", std::time::Duration::from_secs(3))
+        .await;
+    report.yes("two violations that were planted are seen", seen.is_ok());
+    Ok(())
+}
+
+/// Nothing moves while only numbers change.
+pub(super) async fn stillness(browser: &Browser, report: &mut Report) -> Result<()> {
+    browser.script("watched.shifts.length = 0").await?;
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    let shifts = browser.script("return watched.shifts").await?;
+    let sum: f64 = shifts.as_array().into_iter().flatten().map(|shift| number(&shift[0])).sum();
+    if sum > 0.0 {
+        report.note(format!("moved: {shifts}"));
+    }
+    report.holds("layout that moved in 4 s of a run", sum, Bound::AtMost(0.0));
+    Ok(())
+}
