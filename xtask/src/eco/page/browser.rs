@@ -139,7 +139,9 @@ impl Browser {
         let entries = self.client.issue_cmd(command).await?;
         let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
         let entries = entries.as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(entries.iter().map(|entry| (text(entry, "source"), text(entry, "message"))).collect())
+        let entries = entries.iter().map(|entry| (text(entry, "source"), text(entry, "message")));
+        // The browser's own first window says that it is alone.
+        Ok(entries.filter(|(_, message)| !message.starts_with("chrome://")).collect())
     }
 
     /// A command of Chromium's own protocol.

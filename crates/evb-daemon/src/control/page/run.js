@@ -8,16 +8,17 @@ export const isUnderWay = (status) => UNDER_WAY.includes(status.state);
 
 const KINDS = ["inhibited", "complete", "incomplete", "rejected", "lost"];
 
-/// Everything that is not as it should be, the worst first. Without a run, the last one's.
+/// Everything that is not as it should be, the worst first. Between runs, what was wrong with the last one.
 function problems(status) {
   const found = [...(status.problems ?? [])];
-  const said = (text) => found.some((problem) => text.includes(problem.text));
-  if (status.last_error && !said(status.last_error)) {
-    found.push({ severity: status.state === "Failed" ? "bad" : "warning", subject: "evbd", text: status.last_error, remedy: "" });
-  }
-  const last = status.last_run;
-  if (last?.exit_code && !isUnderWay(status)) {
-    found.push({ severity: "warning", subject: `run ${last.run}, which is over`, text: last.verdict, remedy: (last.problems ?? []).join("; ") });
+  if (!isUnderWay(status)) {
+    const { last_run: last, last_error: error } = status;
+    if (error && !(last && error.includes(last.verdict))) {
+      found.push({ severity: status.state === "Failed" ? "bad" : "warning", subject: "evbd", text: error, remedy: "" });
+    }
+    if (last?.exit_code) {
+      found.push({ severity: "warning", subject: `run ${last.run}, which is over`, text: last.verdict, remedy: "" });
+    }
   }
   return found.sort((a, b) => (b.severity === "bad") - (a.severity === "bad"));
 }
@@ -29,7 +30,7 @@ export function showProblems(status) {
   const shown = found.slice(0, SHOWN);
   if (!found.length) shown.push({ index: 0, severity: "", subject: "No problems.", text: "", remedy: "" });
   if (found.length > SHOWN) shown.push({ index: SHOWN, severity: "rest", subject: `${found.length - SHOWN} more`, text: "", remedy: "" });
-  rows($("#problems"), shown, (p) => p.index, () => make("p", "", make("b"), make("span"), make("span", "note")), (row, problem) => {
+  rows($("#problems"), shown, (p) => p.index, () => make("p", "", make("b"), " ", make("span"), " ", make("span", "note")), (row, problem) => {
     name(row, problem.severity);
     text(row.children[0], problem.subject);
     text(row.children[1], problem.text);
@@ -102,8 +103,8 @@ export function showLedger(status) {
   width($("#bar .unaccounted"), open / events?.triggered || 0);
   const note = !events?.triggered ? ""
     : open ? `does not close: ${count(Math.abs(open))} ${open > 0 ? "unaccounted for" : "too many"}`
-    : outstanding ? `${count(outstanding)} under way, none unaccounted for`
-    : "✓ closed: every trigger accounted for";
+    : outstanding ? "open: none unaccounted for so far"
+    : "✓ closed: every trigger is accounted for";
   text($("#ledger-note"), note);
   $("#bar").setAttribute("aria-label", `Ledger: ${note}`);
 }
