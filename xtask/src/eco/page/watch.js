@@ -2,8 +2,8 @@ window.watched = { violations: [], shifts: [] };
 document.addEventListener("securitypolicyviolation", (event) => {
   window.watched.violations.push(`${event.violatedDirective} ${event.blockedURI}`);
 });
-// The end of a bar, and a unit beside its number, go with the number that has changed.
-const moves = (node) => !node || (node.closest ? node : node.parentElement)?.closest(".gauge, #bar, .unit, .value");
+// What goes with a number that has changed: the end of a bar, a unit, the words after it, a row of another rank.
+const moves = (node) => !node || (node.closest ? node : node.parentElement)?.closest(".gauge, #bar, .unit, .value, #problems p, tbody");
 const place = (node) => `${node.nodeName} in ${node.parentElement?.id || node.parentElement?.className}: ${node.textContent.slice(0, 30)}`;
 new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) {

@@ -33,14 +33,15 @@ export function add(more) {
 
 export const latest = () => samples.at(-1);
 
-/// Every cause keeps its colour for as long as the window shows it.
+/// The largest causes of the window; each keeps its colour for as long as it is one of them.
 function assign() {
-  const shown = new Set(samples.flatMap((sample) => (sample.dead_time ?? []).filter((c) => c.fraction > 0).map((c) => c.cause)));
-  slots.forEach((cause, place) => cause !== null && !shown.has(cause) && (slots[place] = null));
-  for (const cause of shown) {
-    const free = slots.indexOf(null);
-    if (!slots.includes(cause) && free >= 0) slots[free] = cause;
+  const sums = new Map();
+  for (const sample of samples) {
+    for (const { cause, fraction } of sample.dead_time ?? []) sums.set(cause, (sums.get(cause) ?? 0) + fraction);
   }
+  const largest = [...sums.keys()].sort((a, b) => sums.get(b) - sums.get(a)).slice(0, CAUSES);
+  slots.forEach((cause, place) => largest.includes(cause) || (slots[place] = null));
+  for (const cause of largest) if (!slots.includes(cause)) slots[slots.indexOf(null)] = cause;
 }
 
 function layers(sample) {
@@ -156,7 +157,7 @@ function create(line) {
   const hhmm = (u, splits) => splits.map((at) => clock(new Date(at * 1000)).slice(0, 5));
   chart.plot = new uPlot({
     width: Math.max(figure.clientWidth - 24, 100), height: HEIGHT,
-    padding: [10, 8, 0, 0],
+    padding: [10, 20, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "evb" }, points: { show: line.id !== "chart-dead", size: 6 } },
     scales: {

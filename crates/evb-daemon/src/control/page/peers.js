@@ -8,6 +8,8 @@ const SHOWN = 10;
 const OVER = 5;
 /// A source has to be this much worse to pass the one before it, so that equals do not change places all the time.
 const MARGIN = 1.1;
+/// And ranks are given anew so often only, s; at once if somebody comes or goes.
+const RANKED_EVERY = 5;
 const LITTLE_SPACE = 0.1;
 
 const past = new Map();
@@ -57,9 +59,15 @@ class Table {
     });
   }
 
-  set(list, total) {
-    Object.assign(this, { list, total });
-    this.order = list.map((peer) => peer.id);
+  set(peers, score, total) {
+    const now = performance.now() / 1000;
+    const who = peers.map((peer) => `${peer.id} ${peer.presence}`).join();
+    if (who !== this.who || now - this.rankedAt > RANKED_EVERY) {
+      this.order = ranked(peers, score, this.order).map((peer) => peer.id);
+      Object.assign(this, { who, rankedAt: now });
+    }
+    const known = new Map(peers.map((peer) => [peer.id, peer]));
+    Object.assign(this, { list: this.order.map((id) => known.get(id)), total });
     this.show();
   }
 
@@ -100,9 +108,9 @@ class Builders extends Table {
 }
 
 class Sources extends Table {
-  cells = cells("", "", "", "n", "n", "n wide", "n", "n wide");
+  cells = cells("", "", "", "n wide", "n", "n", "n wide", "n", "n wide");
 
-  fill([id, state, last, behind, missing, backlog, throughput, resent], s) {
+  fill([id, state, last, behind, adds, missing, backlog, throughput, resent], s) {
     text(id, s.id);
     if (s.presence) presence(state, s);
     if (s.share !== undefined) {
@@ -112,6 +120,7 @@ class Sources extends Table {
       text(number, percent(s.share));
     }
     text(behind, s.share === undefined ? "" : microseconds(s.last ? s.last_by_us : undefined));
+    text(adds, s.share === undefined ? "" : microseconds(s.share * (s.last_by_us ?? 0)));
     text(missing, count(s.missing));
     text(backlog, bytes(s.backlog));
     text(throughput, gbit(s.throughput));
@@ -158,6 +167,6 @@ export function showPeers(survey) {
   const b = (survey?.builders ?? []).map((builder) => builderOf(builder, run));
   const s = (survey?.sources ?? []).map((source) => sourceOf(source, run, built));
   const of = (list, ...keys) => Object.fromEntries(keys.map((key) => [key, sum(list, (item) => item[key])]));
-  builders.set(ranked(b, harm, builders.order), { id: "all", p99: survey?.latency_us?.p99, ...of(b, "building", "sink", "slots", "events", "throughput", "harm") });
-  sources.set(ranked(s, waiting, sources.order), { id: "all", ...of(s, "missing", "backlog", "throughput", "resent") });
+  builders.set(b, harm, { id: "all", p99: survey?.latency_us?.p99, ...of(b, "building", "sink", "slots", "events", "throughput", "harm") });
+  sources.set(s, waiting, { id: "all", ...of(s, "missing", "backlog", "throughput", "resent") });
 }
