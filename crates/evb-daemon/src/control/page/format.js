@@ -41,7 +41,8 @@ export function bytes(value) {
   return number === NONE ? NONE : `${prefix ? number : count(value)} ${prefix}B`;
 }
 
-export const gbit = (bytesPerSecond) => (isNumber(bytesPerSecond) ? digits(bytesPerSecond * 8e-9) : NONE);
+/// Per second, of bytes per second; the unit stands elsewhere.
+export const bits = (bytesPerSecond) => scaled(bytesPerSecond * 8).join(" ").trim();
 
 export const percent = (share) => (isNumber(share) ? `${(100 * share).toFixed(1)} %` : NONE);
 

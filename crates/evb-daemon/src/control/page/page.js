@@ -87,7 +87,7 @@ function connected() {
 
 /// Nobody there: what was last heard stays, and is said to be old.
 function away(error) {
-  name(document.body, "away");
+  name(document.body, status ? "away" : "new away");
   const since = `since ${clock(heard)}`;
   text($("#link"), `not connected ${since}`);
   text($("#state-label"), error.status ? `evbd answers ${error.status}` : "evbd does not answer");
@@ -108,7 +108,7 @@ function lock(error) {
   text($("#link"), "a token is needed");
   text($("#state-label"), "evbd asks for a token");
   text($("#state"), "Locked");
-  text($("#state-below"), "give the token below");
+  text($("#state-below"), "give the token above");
   document.title = "Locked – evb";
   askForToken("see", hasToken() ? `${error.message}.` : "");
 }
@@ -121,7 +121,7 @@ function askForToken(what, why = "") {
 }
 
 function showButtons() {
-  const isAway = document.body.className === "away";
+  const isAway = document.body.classList.contains("away");
   const looksOn = status?.access === "viewer";
   const sensible = isAway || !status ? [] : SENSIBLE[status.state] ?? [];
   for (const button of document.querySelectorAll("[data-command]")) {

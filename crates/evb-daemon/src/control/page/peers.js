@@ -1,7 +1,7 @@
 // Builders and sources: the worst ten, or all.
 
 import { $, cells, gauge, name, rows, text, width } from "./dom.js";
-import { bytes, count, gbit, microseconds, percent, rate } from "./format.js";
+import { bits, bytes, count, microseconds, percent, rate } from "./format.js";
 
 const SHOWN = 10;
 /// Rates are taken over so many reports, s.
@@ -97,7 +97,7 @@ class Builders extends Table {
     text(number, `${count(b.building + b.sink)} / ${count(b.slots)}`);
     slots.title = `${b.building} building, ${b.sink} at the sink, ${b.slots - b.building - b.sink} free`;
     text(events, rate(b.events).join(" ").trim());
-    text(throughput, gbit(b.throughput));
+    text(throughput, bits(b.throughput));
     text(p99, microseconds(b.p99));
     text(harm, count(b.harm));
     if (!disk.firstChild) disk.append(document.createElement("span"));
@@ -123,7 +123,7 @@ class Sources extends Table {
     text(adds, s.share === undefined ? "" : microseconds(s.share * (s.last_by_us ?? 0)));
     text(missing, count(s.missing));
     text(backlog, bytes(s.backlog));
-    text(throughput, gbit(s.throughput));
+    text(throughput, bits(s.throughput));
     text(resent, count(s.resent));
   }
 }
