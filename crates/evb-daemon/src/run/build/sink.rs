@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use evb::{
     event::Event,
-    sink::{FileSink, NullSink, RunFacts, Sink, SinkError},
+    sink::{FileSink, NullSink, RunFacts, Sink, SinkError, SinkSpace},
     supervisor::unfinished_run,
 };
 use evb_core::id::{BuilderId, Peer, RunNumber};
@@ -65,6 +65,13 @@ impl Sink for FromConfig {
         match self {
             Self::File(sink) => sink.commit().await,
             Self::Null(sink) => sink.commit().await,
+        }
+    }
+
+    fn space(&self) -> Option<SinkSpace> {
+        match self {
+            Self::File(sink) => sink.space(),
+            Self::Null(sink) => sink.space(),
         }
     }
 
