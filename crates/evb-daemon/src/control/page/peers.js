@@ -94,7 +94,8 @@ class Builders extends Table {
     const [bar, number] = slots.firstChild.children;
     width(bar.children[0], b.building / b.slots || 0);
     width(bar.children[1], b.sink / b.slots || 0);
-    text(number, `${count(b.building + b.sink)} / ${count(b.slots)}`);
+    const all = count(b.slots);
+    text(number, `${count(b.building + b.sink).padStart(all.length, "\u2007")} / ${all}`);
     slots.title = `${b.building} building, ${b.sink} at the sink, ${b.slots - b.building - b.sink} free`;
     text(events, rate(b.events).join(" ").trim());
     text(throughput, bits(b.throughput));
