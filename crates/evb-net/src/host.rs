@@ -10,6 +10,7 @@ mod netlink;
 pub mod kernel;
 pub mod qdisc;
 pub mod route;
+pub mod address;
 pub mod link;
 pub mod ethtool;
 pub mod sockets;

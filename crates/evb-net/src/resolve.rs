@@ -3,7 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::{io, net::SocketAddr};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, ToSocketAddrs as _},
+};
 
 /// Why a `host:port` has no address.
 #[derive(Debug, thiserror::Error)]
@@ -58,5 +61,23 @@ pub async fn resolve(text: &str) -> Result<Vec<SocketAddr>, ResolveError> {
         .await
         .map_err(|reason| ResolveError::Unknown { host: host.to_owned(), reason })?;
     let addresses: Vec<_> = found.collect();
+    if addresses.is_empty() { Err(ResolveError::Empty { host: host.to_owned() }) } else { Ok(addresses) }
+}
+
+/// All addresses of a name, or the address itself, in the resolver's order, each once; at least one. Blocks as long as the resolver does.
+///
+/// # Errors
+/// [`ResolveError`]: the name is not known here, or has no address.
+pub fn addresses(host: &str) -> Result<Vec<IpAddr>, ResolveError> {
+    // The resolver wants a port, and passes it on.
+    let found = (host, 9)
+        .to_socket_addrs()
+        .map_err(|reason| ResolveError::Unknown { host: host.to_owned(), reason })?;
+    let mut addresses = Vec::new();
+    for address in found.map(|found| found.ip().to_canonical()) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
     if addresses.is_empty() { Err(ResolveError::Empty { host: host.to_owned() }) } else { Ok(addresses) }
 }
