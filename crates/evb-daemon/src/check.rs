@@ -21,6 +21,7 @@ pub use text::text;
 use crate::{
     admission::{self, ROUND_TRIPS, Sums},
     config::{self, Config, ConfigError, Origin, Problems},
+    here::{Locations, roles_in_words},
     memory::machine_memory,
 };
 
@@ -35,6 +36,9 @@ pub struct CheckArguments {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// Say which roles `evbd run --here` hosts on this host, and where the others are.
+    #[arg(long)]
+    here: bool,
     /// The time from a grant to its data, if it was measured (the summary of a run has it as `grant_delay_us`); 20, 60 and 200 µs by
     /// default.
     #[arg(long, value_parser = parse_duration)]
@@ -57,21 +61,46 @@ pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
     };
     let round_trips = if arguments.rtt.is_empty() { &ROUND_TRIPS[..] } else { &arguments.rtt };
     let (sums, problems) = admission::admit(&loaded, machine_memory());
+    let locations = arguments.here.then(|| Locations::of(&loaded.config));
     if arguments.json {
-        println!("{:#}", json(Some((&loaded.config, &sums, round_trips)), Some(&problems)));
+        let mut object = json(Some((&loaded.config, &sums, round_trips)), Some(&problems));
+        if let Some(locations) = &locations {
+            object["here"] = locations.json();
+        }
+        println!("{object:#}");
     } else {
         print!("{}", text(&loaded.config, &sums, round_trips));
+        if let Some(locations) = &locations {
+            print!("\n{}", locations.page());
+        }
         if !problems.is_empty() {
             eprintln!("\n{problems}");
         }
     }
-    if problems.are_fatal() {
+    if problems.are_fatal() || locations.is_some_and(|locations| !is_hosted(&locations, &loaded.origin)) {
         return BAD_CONFIGURATION.into();
     }
     if !arguments.json {
         println!("\n{}: admitted", arguments.config.display());
     }
     ExitCode::SUCCESS
+}
+
+/// Whether `evbd run --here` starts on this host; says why not.
+fn is_hosted(locations: &Locations<'_>, origin: &Origin) -> bool {
+    let problems = locations.problems(origin);
+    if problems.are_fatal() {
+        eprintln!("\n{problems}");
+        return false;
+    }
+    if locations.here().is_empty() {
+        eprintln!("\nerror: {}", locations.nobody_here(origin.file()));
+        return false;
+    }
+    for (host, (roles, reason)) in locations.unknown() {
+        eprintln!("warning: {}: `{host}` is {reason}", roles_in_words(&roles));
+    }
+    true
 }
 
 /// A configuration that may start.

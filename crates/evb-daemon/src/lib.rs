@@ -4,6 +4,7 @@ mod log;
 pub mod figure;
 pub mod memory;
 pub mod config;
+mod here;
 pub mod admission;
 pub mod check;
 mod plan;

@@ -1,5 +1,6 @@
 //! `evbd run`: hosts roles until the run is over.
 
+mod alone;
 mod build;
 mod doors;
 mod needs;
@@ -29,11 +30,13 @@ pub use roles::RoleArgument;
 
 use build::Shared;
 use host::Host;
+use roles::Hosting;
 use summary::Publisher;
 
 use crate::{
     check::{self, Admitted, BAD_CONFIGURATION},
-    config::{ControlConfig, Problems},
+    config::{Config, ControlConfig, Problems, is_loopback},
+    here::host_name,
     memory::machine_memory,
     service::Service,
 };
@@ -46,7 +49,11 @@ pub struct RunArguments {
     /// Host only this role: `supervisor`, `source:3` or `builder:1`. May be given several times; all roles by default.
     #[arg(long = "role")]
     roles: Vec<RoleArgument>,
-    /// Write the summary as JSON to this file; `{run}` in its name stands for the run number.
+    /// Host the roles whose addresses are this host's: `listen` of the supervisor and of builders, `bind` or `host` of sources. The
+    /// same command then serves every machine.
+    #[arg(long, conflicts_with = "roles")]
+    here: bool,
+    /// Write the summary as JSON to this file; `{run}` in its name stands for the run number, `{host}` for the name of this host.
     #[arg(long)]
     summary: Option<PathBuf>,
     /// No progress on the terminal, and no table at the end.
@@ -58,15 +65,26 @@ pub struct RunArguments {
     control: bool,
 }
 
+impl RunArguments {
+    /// Which roles the process hosts.
+    fn hosting(&self) -> Hosting {
+        match (self.here, self.roles.as_slice()) {
+            (true, _) => Hosting::Here,
+            (false, []) => Hosting::All,
+            (false, roles) => Hosting::Named(roles.to_vec()),
+        }
+    }
+}
+
 /// Why a run could not take place or be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The operator's: nothing was started.
     #[error("error: {0}")]
     Operator(String),
-    /// The operator's: nothing was started, for files that roles need are not there.
+    /// The operator's: nothing was started, for files that roles need are not there, or it is not clear where roles are.
     #[error(transparent)]
-    Needs(Problems),
+    Refused(Problems),
     /// A role could not go on.
     #[error("{peer}: {error}")]
     Role {
@@ -85,6 +103,16 @@ pub enum RunError {
         id: evb_core::id::SourceId,
         /// Why.
         reason: String,
+    },
+    /// Another process hosts the system of a configuration that is on loopback.
+    #[error(
+        "{} is on loopback, so its system belongs to one host, and another process hosts it already, here or on a host that shares the \
+         file; for a system of several hosts, write their network addresses",
+        path.display()
+    )]
+    Taken {
+        /// The configuration.
+        path: PathBuf,
     },
     /// The run is over and accounted for, and its summary is in no file.
     #[error("the summary could not be written to {}: {reason}; what the run built is not touched by that", path.display())]
@@ -113,7 +141,7 @@ pub fn main(arguments: &RunArguments) -> ExitCode {
     }
     match run(arguments, admitted) {
         Ok(code) => code.into(),
-        Err(error @ (RunError::Operator(_) | RunError::Needs(_))) => {
+        Err(error @ (RunError::Operator(_) | RunError::Refused(_))) => {
             say(&error);
             BAD_CONFIGURATION.into()
         }
@@ -129,18 +157,34 @@ fn say(what: &dyn fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{what}");
 }
 
+/// Says that a system on loopback is this host's alone, and keeps a second process out.
+fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone::Claim>, RunError> {
+    // Nothing else is elsewhere: that would have been refused.
+    if !arguments.here || !is_loopback(&config.supervisor.listen.host) {
+        return Ok(None);
+    }
+    let claim = alone::claim(&arguments.config)?;
+    let name = host_name();
+    tracing::info!(host = name, "every address is on loopback: the whole system is on this host");
+    if !arguments.quiet {
+        say(&format_args!("every address is on loopback: the whole system is on this host, {name}"));
+    }
+    Ok(Some(claim))
+}
+
 fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     let mut config = admitted.config;
     if arguments.control {
         config.control.get_or_insert_with(ControlConfig::usual);
     }
     let config = Arc::new(config);
-    let hosted = roles::hosted(&arguments.roles, &config)?;
+    let hosted = roles::hosted(&arguments.hosting(), &config, &admitted.origin)?;
+    let _claim = on_loopback(arguments, &config)?;
     // Run control takes what passes by itself for that, such as a disk that is not mounted yet, and the key as the operator's to mend.
     let needed = if config.control.is_some() { &[][..] } else { &hosted[..] };
     let missing = needs::missing(&config, &admitted.origin, needed);
     if missing.are_fatal() {
-        return Err(RunError::Needs(missing));
+        return Err(RunError::Refused(missing));
     }
     doors::open_doors(&config).iter().for_each(|door| tracing::warn!("{door}"));
     let publisher = Publisher::new(arguments.summary.clone(), arguments.quiet)?;
@@ -148,9 +192,10 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     match &config.control {
         Some(control) if hosted.contains(&Peer::Supervisor) => {
             let control = control.clone();
-            return runtime.block_on(controlled::run(arguments, config, &control, publisher));
+            let first = (config, admitted.origin);
+            return runtime.block_on(controlled::run(arguments, first, &control, publisher));
         }
-        Some(_) => return runtime.block_on(member::run(arguments, config, publisher)),
+        Some(_) => return runtime.block_on(member::run(arguments, (config, admitted.origin), publisher)),
         None => {}
     }
     let number = build::run_number(&config, &hosted)?;

@@ -166,7 +166,8 @@ fn ports(config: &Config, event: &EventSum, asked: Option<f64>) -> Vec<PortSum> 
 fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
     let mut groups: BTreeMap<String, Vec<&SourceEntry>> = BTreeMap::new();
     for source in &config.sources {
-        let name = source.bind.clone().unwrap_or_else(|| format!("source {}", source.id));
+        let host = source.bind.as_ref().or(source.host.as_ref());
+        let name = host.cloned().unwrap_or_else(|| format!("source {}", source.id));
         groups.entry(name).or_default().push(source);
     }
     let cost = config.cost();

@@ -2,21 +2,6 @@
 
 use evb_core::units::{Bytes, Rate};
 
-/// Ids with runs drawn together: `1-4, 7`.
-pub(super) fn ranges(ids: impl Iterator<Item = u16>) -> String {
-    let mut runs: Vec<(u16, u16)> = Vec::new();
-    for id in ids {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(id) => *last = id,
-            _ => runs.push((id, id)),
-        }
-    }
-    let run = |(first, last): &(u16, u16)| {
-        if first == last { first.to_string() } else { format!("{first}-{last}") }
-    };
-    runs.iter().map(run).collect::<Vec<_>>().join(", ")
-}
-
 /// Sums are of no round number of anything: decimal, four digits.
 pub(super) fn size(bytes: Bytes) -> String {
     let count = bytes.count() as f64;

@@ -5,12 +5,13 @@ use std::{fmt::Write as _, time::Duration};
 use evb_core::units::{Bytes, Rate};
 
 use super::{
-    letters::{percent, ranges, rate, significant, size, table},
+    letters::{percent, rate, significant, size, table},
     planned::planned,
 };
 use crate::{
     admission::{PortSum, Sums, UplinkSum, planning, rounded_down},
     config::{Config, ShapingMode, TriggerConfig},
+    here::ranges,
 };
 
 /// The whole page. `round_trips` from a grant to its data: [`crate::admission::ROUND_TRIPS`], or what was measured.

@@ -104,6 +104,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
     let give_up = section.duration("give_up").unwrap_or(GIVE_UP);
     let core = core(&mut section);
     let precedence = section.flag("precedence");
+    section.keep_place("listen");
     section.finish();
     let (listen, sink, filter) = (listen?, sink?, filter?);
     Some(BuilderEntry {

@@ -66,7 +66,7 @@ impl fmt::Display for Endpoint {
 }
 
 /// Whether the text could be a host's name or address.
-pub(super) fn is_host(host: &str) -> bool {
+pub(crate) fn is_host(host: &str) -> bool {
     let address = host.split_once('%').map_or(host, |(address, _zone)| address);
     if address.contains(':') {
         return address.parse::<std::net::Ipv6Addr>().is_ok();
@@ -82,6 +82,6 @@ pub(crate) fn is_loopback(host: &str) -> bool {
 }
 
 /// Whether the host stands for "all my addresses", to which no peer can connect.
-pub(super) fn is_unspecified(host: &str) -> bool {
+pub(crate) fn is_unspecified(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified())
 }

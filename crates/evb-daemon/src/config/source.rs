@@ -3,6 +3,7 @@
 use evb_core::{id::SourceId, units::Bytes, wire::record::FRAGMENT_HEADER};
 
 use super::{
+    endpoint::is_unspecified,
     input::{self, FragmentSize, Input},
     section::Section,
     trigger::MulticastGroup,
@@ -15,6 +16,8 @@ pub struct SourceEntry {
     pub id: SourceId,
     /// The local address that it sends from; `None`: as the routes say.
     pub bind: Option<String>,
+    /// The host that runs it, by name or address, where no address says so; `None`: any.
+    pub host: Option<String>,
     /// Where its fragments come from.
     pub input: Input,
     /// The largest fragment that it accepts.
@@ -40,6 +43,7 @@ const LARGEST_FRAGMENT: Bytes = Bytes::mib(2048);
 
 pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
     let bind = section.host("bind");
+    let host = host(&mut section, bind.as_deref());
     let given = section.table("input");
     let input = section
         .need("input", given, "for example input = { kind = \"generator\", size = \"1 kB\" }")
@@ -67,8 +71,25 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
         section.refuse("backlog", reason, "make the backlog larger or max_fragment smaller");
     }
     let core = core(&mut section);
+    ["bind", "host", "input"].iter().for_each(|key| section.keep_place(key));
     section.finish();
-    Some(SourceEntry { id: SourceId::new(id), bind, input: input?, max_fragment, backlog, core })
+    Some(SourceEntry { id: SourceId::new(id), bind, host, input: input?, max_fragment, backlog, core })
+}
+
+/// The host that runs it, unless the address that it sends from says so.
+fn host(section: &mut Section<'_>, bind: Option<&str>) -> Option<String> {
+    let host = section.host("host")?;
+    if is_unspecified(&host) {
+        let reason = format!("`{host}` stands for every host");
+        section.refuse("host", reason, "write the name or an address of the host that runs this source");
+        return None;
+    }
+    if let Some(bind) = bind.filter(|bind| !is_unspecified(bind)) {
+        let reason = format!("`bind` says already that this source is on the host of {bind}");
+        section.refuse("host", reason, "remove `host`, or `bind` if any address of that host will do");
+        return None;
+    }
+    Some(host)
 }
 
 /// What `max_fragment` is where it is not given.

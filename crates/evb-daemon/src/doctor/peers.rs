@@ -3,10 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, ToSocketAddrs as _},
-};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use evb_core::id::Peer as Role;
 use evb_net::host::{
@@ -14,7 +11,7 @@ use evb_net::host::{
     route::{Route, route},
 };
 
-use crate::config::Config;
+use crate::{config::Config, here::Locations};
 
 /// An address, and who is there.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,47 +51,28 @@ pub(super) struct Peers {
 /// The peers in `config` and those named beside, by name resolution and the routes of this host.
 pub(super) fn peers(config: Option<&Config>, named: &[IpAddr]) -> Peers {
     let mut found: BTreeMap<IpAddr, Vec<Role>> = named.iter().map(|address| (*address, Vec::new())).collect();
-    let mut unresolved = Vec::new();
-    for (host, roles) in config.map(places).unwrap_or_default() {
-        match resolve(host) {
-            Ok(address) => found.entry(address).or_default().extend(roles),
-            Err(reason) => unresolved.push((host.to_owned(), reason)),
+    let locations = config.map(Locations::of);
+    let located = locations.iter().flat_map(Locations::iter);
+    for role in located.filter(|role| role.host().is_some()) {
+        if let Some(Ok([address, ..])) = role.addresses() {
+            found.entry(*address).or_default().push(role.role());
         }
     }
+    let unresolved = locations.iter().flat_map(Locations::unknown);
+    let unresolved = unresolved.map(|(host, (_, reason))| (host.to_owned(), reason.to_owned())).collect();
+    let here = locations.as_ref().map(Locations::here).unwrap_or_default();
     let all = found.into_iter().map(|(address, roles)| Peer { roles, address, route: route(address, None) });
-    let (reached, here) = choose(all.collect(), named);
-    Peers { reached, unresolved, here }
+    Peers { reached: choose(all.collect(), named), unresolved, here }
 }
 
-/// Whom to reach, and the roles of this host. One's own address matters where a source and a builder of this host speak
+/// Whom to reach. One's own address matters where a source and a builder of this host speak
 /// over it, or where there is no other host.
-fn choose(all: Vec<Peer>, named: &[IpAddr]) -> (Vec<Peer>, Vec<Role>) {
+fn choose(all: Vec<Peer>, named: &[IpAddr]) -> Vec<Peer> {
     let (own, mut reached): (Vec<_>, Vec<_>) = all.into_iter().partition(Peer::is_here);
-    let here: Vec<Role> = own.iter().flat_map(|peer| peer.roles.clone()).collect();
-    let has_source = here.iter().any(|role| matches!(role, Role::Source(_)));
-    let has_builder = here.iter().any(|role| matches!(role, Role::Builder(_)));
+    let has = |wanted: fn(&Role) -> bool| own.iter().flat_map(|peer| &peer.roles).any(wanted);
+    let has_source = has(|role| matches!(role, Role::Source(_)));
+    let has_builder = has(|role| matches!(role, Role::Builder(_)));
     let all_own = reached.is_empty() || (has_source && has_builder);
     reached.extend(own.into_iter().filter(|peer| all_own || named.contains(&peer.address)));
-    (reached, here)
-}
-
-/// Where the configuration says that roles are. A source without `bind` may be anywhere.
-fn places(config: &Config) -> BTreeMap<&str, Vec<Role>> {
-    let mut places: BTreeMap<&str, Vec<Role>> = BTreeMap::new();
-    places.entry(&config.supervisor.listen.host).or_default().push(Role::Supervisor);
-    for builder in &config.builders {
-        places.entry(&builder.listen.host).or_default().push(Role::Builder(builder.id));
-    }
-    for source in &config.sources {
-        if let Some(host) = &source.bind {
-            places.entry(host).or_default().push(Role::Source(source.id));
-        }
-    }
-    places
-}
-
-fn resolve(host: &str) -> Result<IpAddr, String> {
-    // The port is not used.
-    let mut addresses = (host, 9).to_socket_addrs().map_err(|error| error.to_string())?;
-    addresses.next().map(|address| address.ip()).ok_or_else(|| "the name has no address".to_owned())
+    reached
 }

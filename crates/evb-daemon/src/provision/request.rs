@@ -2,13 +2,13 @@
 
 use std::{
     fs,
-    net::{SocketAddr, ToSocketAddrs as _, UdpSocket},
+    net::{SocketAddr, ToSocketAddrs as _},
     str::FromStr,
 };
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use evb_core::{
-    id::{BuilderId, SourceId},
+    id::{BuilderId, Peer, SourceId},
     units::{Bytes, Rate, UnitError},
 };
 use evb_shaper::{ByteMeasure, Pace, cost::LINE_OVERHEAD};
@@ -18,7 +18,10 @@ use super::{
     plan::{Bucket, Destination, Request, least_burst},
     traffic::{ClassOption, Sharing},
 };
-use crate::config::{BuilderEntry, Config, Endpoint};
+use crate::{
+    config::{BuilderEntry, Config, Endpoint},
+    here::Locations,
+};
 
 /// Reads which bytes the rates of the command line count.
 pub(crate) fn measure() -> impl TypedValueParser<Value = ByteMeasure> {
@@ -65,7 +68,7 @@ impl FromStr for BuilderRate {
 pub(crate) struct Wishes<'a> {
     /// The device.
     pub(crate) device: &'a str,
-    /// The sources of this host; none: those whose `bind` is an address of it.
+    /// The sources of this host; none: those whose `bind` or `host` is this one.
     pub(crate) sources: &'a [u16],
     /// What the link carries.
     pub(crate) link_rate: Option<Rate>,
@@ -101,7 +104,9 @@ pub(crate) enum RequestError {
     #[error("the rate of {0}'s link is not known: give --link-rate, or [network] link_rate")]
     NoLinkRate(String),
     /// No source of this host.
-    #[error("no [[source]] has an address of this host as `bind`: say which run here with --source N")]
+    #[error(
+        "no [[source]] has an address of this host as `bind` or `host`: say which run here with --source N"
+    )]
     NoSource,
     /// No such source.
     #[error("the configuration has no source {0}")]
@@ -236,10 +241,11 @@ fn sources(config: &Config, asked: &[u16]) -> Result<Vec<SourceId>, RequestError
     if !asked.is_empty() {
         return Ok(asked.iter().map(|id| SourceId::new(*id)).collect());
     }
-    // An address is this host's if one can bind to it.
-    let is_here = |host: &String| UdpSocket::bind((host.as_str(), 0)).is_ok();
-    let here = config.sources.iter().filter(|source| source.bind.as_ref().is_some_and(is_here));
-    let here: Vec<SourceId> = here.map(|source| source.id).collect();
+    let here = Locations::of(config).here().into_iter().filter_map(|role| match role {
+        Peer::Source(id) => Some(id),
+        Peer::Supervisor | Peer::Builder(_) => None,
+    });
+    let here: Vec<SourceId> = here.collect();
     if here.is_empty() { Err(RequestError::NoSource) } else { Ok(here) }
 }
 

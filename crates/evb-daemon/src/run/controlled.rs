@@ -14,7 +14,7 @@ use super::{
     system::{FromFile, THE_CONFIGURATION},
 };
 use crate::{
-    config::{Config, ControlConfig},
+    config::{Config, ControlConfig, Origin},
     control::{Server, ServerError},
     service::Service,
 };
@@ -22,14 +22,14 @@ use crate::{
 /// Leads until a signal comes. The exit code is that of a run which the signal ended, or 0.
 pub(super) async fn run(
     arguments: &RunArguments,
-    config: Arc<Config>,
+    first: (Arc<Config>, Origin),
     control: &ControlConfig,
     publisher: Publisher,
 ) -> Result<u8, RunError> {
     let service = Service::from_environment(Beats::default());
     let mut signals = Signals::new()?;
     let system =
-        FromFile::new(arguments.config.clone(), arguments.roles.clone(), config, service.beats(), publisher);
+        FromFile::new(arguments.config.clone(), arguments.hosting(), first, service.beats(), publisher);
     let lead = RunControl::new(system, control.autostart);
     let server = Server::start(lead.clone(), control).map_err(|error| match error {
         ServerError::Token(error) => RunError::Operator(error.to_string()),

@@ -30,7 +30,7 @@ use crate::{config::Config, service::Service};
 /// Runs a whole system in this process, without progress or signals, and returns its closed ledger.
 pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     let config = Arc::new(config);
-    let hosted = roles::hosted(&[], &config)?;
+    let hosted = roles::all(&config);
     let number = build::run_number(&config, &hosted)?;
     let shared = Shared { executor: build::executor(&config, &hosted)?.map(Arc::new), ..Shared::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

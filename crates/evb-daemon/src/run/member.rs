@@ -14,7 +14,12 @@ use super::{
     signals::Signals,
     summary::Publisher,
 };
-use crate::{check, config::Config, memory::machine_memory, service::Service};
+use crate::{
+    check,
+    config::{Config, Origin},
+    memory::machine_memory,
+    service::Service,
+};
 
 /// A supervisor may be away for as long as it likes.
 const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 365);
@@ -30,8 +35,12 @@ struct Part {
 }
 
 impl Part {
-    fn of(config: Arc<Config>, beats: Beats, arguments: &RunArguments) -> Result<Self, RunError> {
-        let hosted = roles::hosted(&arguments.roles, &config)?;
+    fn of(
+        (config, origin): (Arc<Config>, Origin),
+        beats: Beats,
+        arguments: &RunArguments,
+    ) -> Result<Self, RunError> {
+        let hosted = roles::hosted(&arguments.hosting(), &config, &origin)?;
         let executor = build::executor(&config, &hosted)?.map(Arc::new);
         let mut config = config;
         Arc::make_mut(&mut config).supervisor.start_timeout = PATIENCE;
@@ -41,7 +50,10 @@ impl Part {
     /// The file may have changed since; one that makes no sense leaves all as it was.
     fn renew(&mut self, arguments: &RunArguments) {
         let renewed = match check::admit(&arguments.config, machine_memory()) {
-            Ok(admitted) => Self::of(Arc::new(admitted.config), self.shared.beats.clone(), arguments),
+            Ok(admitted) => {
+                let read = (Arc::new(admitted.config), admitted.origin);
+                Self::of(read, self.shared.beats.clone(), arguments)
+            }
             Err(error) => Err(RunError::Operator(error.to_string())),
         };
         match renewed {
@@ -56,11 +68,11 @@ impl Part {
 /// Joins run after run until a signal comes. The exit code is that of a run which the signal ended, or 0.
 pub(super) async fn run(
     arguments: &RunArguments,
-    config: Arc<Config>,
+    first: (Arc<Config>, Origin),
     publisher: Publisher,
 ) -> Result<u8, RunError> {
     let service = Service::from_environment(Beats::default());
-    let part = Part::of(config, service.beats(), arguments)?;
+    let part = Part::of(first, service.beats(), arguments)?;
     let (say, said) = watch::channel("waiting for the supervisor");
     tokio::select! {
         code = take_part(arguments, part, &publisher, &service, &say) => code,

@@ -1,11 +1,14 @@
-//! `--role`.
+//! `--role` and `--here`: what a process hosts.
 
 use std::str::FromStr;
 
 use evb_core::id::{BuilderId, Peer, SourceId};
 
 use super::RunError;
-use crate::config::Config;
+use crate::{
+    config::{Config, Origin},
+    here::{Locations, roles_in_words},
+};
 
 /// A role as the command line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +29,56 @@ impl FromStr for RoleArgument {
     }
 }
 
-/// The roles that this process hosts: those asked for, or all.
-pub(super) fn hosted(asked: &[RoleArgument], config: &Config) -> Result<Vec<Peer>, RunError> {
-    let all = std::iter::once(Peer::Supervisor)
-        .chain(config.builders.iter().map(|builder| Peer::Builder(builder.id)))
-        .chain(config.sources.iter().map(|source| Peer::Source(source.id)));
-    if asked.is_empty() {
-        return Ok(all.collect());
+/// Which roles a process hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Hosting {
+    /// All of them.
+    All,
+    /// Those that are named.
+    Named(Vec<RoleArgument>),
+    /// Those whose addresses are this host's.
+    Here,
+}
+
+/// The roles that this process hosts.
+///
+/// # Errors
+/// The operator's: a role that is named does not exist; or no role is this host's, or it cannot be told which are.
+pub(super) fn hosted(hosting: &Hosting, config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
+    match hosting {
+        Hosting::All => Ok(all(config)),
+        Hosting::Named(asked) => named(asked, config),
+        Hosting::Here => here(config, origin),
     }
-    let all: Vec<_> = all.collect();
+}
+
+/// Every role of the configuration.
+pub(super) fn all(config: &Config) -> Vec<Peer> {
+    std::iter::once(Peer::Supervisor)
+        .chain(config.builders.iter().map(|builder| Peer::Builder(builder.id)))
+        .chain(config.sources.iter().map(|source| Peer::Source(source.id)))
+        .collect()
+}
+
+fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
+    let locations = Locations::of(config);
+    for (host, (roles, reason)) in locations.unknown() {
+        tracing::warn!("{}: `{host}` is {reason}", roles_in_words(&roles));
+    }
+    let problems = locations.problems(origin);
+    if problems.are_fatal() {
+        return Err(RunError::Refused(problems));
+    }
+    let here = locations.here();
+    if here.is_empty() {
+        return Err(RunError::Operator(locations.nobody_here(origin.file())));
+    }
+    tracing::info!(roles = roles_in_words(&here), "hosting the roles of this host");
+    Ok(here)
+}
+
+fn named(asked: &[RoleArgument], config: &Config) -> Result<Vec<Peer>, RunError> {
+    let all = all(config);
     let mut hosted = Vec::new();
     for RoleArgument(peer) in asked {
         if !all.contains(peer) {

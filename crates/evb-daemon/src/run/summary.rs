@@ -14,9 +14,12 @@ use evb_core::{
 };
 
 use super::{RunError, host::Ended};
+use crate::here::host_name;
 
 /// What stands for the run number in a path.
 const RUN: &str = "{run}";
+/// What stands for the name of this host: where hosts share a directory, each has a file of its own.
+const HOST: &str = "{host}";
 
 /// Where summaries go.
 #[derive(Clone, Debug)]
@@ -26,11 +29,12 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// `{run}` in the path stands for the run number.
+    /// `{run}` in the path stands for the run number, `{host}` for the name of this host.
     ///
     /// # Errors
     /// The operator's: the file would be in a directory that is not there.
     pub(super) fn new(path: Option<PathBuf>, quiet: bool) -> Result<Self, RunError> {
+        let path = path.map(with_host);
         let folder =
             path.as_ref().and_then(|path| path.parent()).filter(|folder| !folder.as_os_str().is_empty());
         match folder {
@@ -72,6 +76,13 @@ fn with_number(path: &Path, run: u32) -> PathBuf {
     match path.to_str() {
         Some(text) => text.replace(RUN, &run.to_string()).into(),
         None => path.to_owned(),
+    }
+}
+
+fn with_host(path: PathBuf) -> PathBuf {
+    match path.to_str() {
+        Some(text) if text.contains(HOST) => text.replace(HOST, &host_name()).into(),
+        _ => path,
     }
 }
 

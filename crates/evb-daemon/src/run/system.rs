@@ -5,10 +5,14 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use super::{
     RunError,
     build::{self, Shared},
-    roles::{self, RoleArgument},
+    roles::{self, Hosting},
     summary::Publisher,
 };
-use crate::{check, config::Config, memory::machine_memory};
+use crate::{
+    check,
+    config::{Config, Origin},
+    memory::machine_memory,
+};
 use evb::{
     role::Beats,
     run_control::{Joining, System, SystemError},
@@ -22,10 +26,11 @@ use evb_core::{
 /// What the file says, read anew at every `configure`.
 pub(super) struct FromFile {
     path: PathBuf,
-    roles: Vec<RoleArgument>,
+    hosting: Hosting,
     /// In force; the first one was read before anything started.
     config: Arc<Config>,
-    fresh: bool,
+    /// Of the first one, until it is in force.
+    fresh: Option<Origin>,
     hosted: Vec<Peer>,
     shared: Shared,
     last: Option<RunNumber>,
@@ -35,25 +40,25 @@ pub(super) struct FromFile {
 impl FromFile {
     pub(super) fn new(
         path: PathBuf,
-        roles: Vec<RoleArgument>,
-        config: Arc<Config>,
+        hosting: Hosting,
+        (config, origin): (Arc<Config>, Origin),
         beats: Beats,
         publisher: Publisher,
     ) -> Self {
         let shared = Shared { executor: None, beats };
-        Self { path, roles, config, fresh: true, hosted: Vec::new(), shared, last: None, publisher }
+        Self { path, hosting, config, fresh: Some(origin), hosted: Vec::new(), shared, last: None, publisher }
     }
 
-    fn read(&mut self) -> Result<Arc<Config>, SystemError> {
-        if std::mem::take(&mut self.fresh) {
-            return Ok(Arc::clone(&self.config));
+    fn read(&mut self) -> Result<(Arc<Config>, Origin), SystemError> {
+        if let Some(origin) = self.fresh.take() {
+            return Ok((Arc::clone(&self.config), origin));
         }
         let admitted = check::admit(&self.path, machine_memory());
         let admitted = admitted.map_err(|error| refused(&error, "mend the file, then configure"))?;
         if !admitted.warnings.is_empty() {
             tracing::warn!(warnings = %admitted.warnings, "the configuration has warnings");
         }
-        Ok(Arc::new(admitted.config))
+        Ok((Arc::new(admitted.config), admitted.origin))
     }
 
     /// A source or builder of this process on its way into a run.
@@ -77,10 +82,10 @@ fn refused(error: &dyn std::fmt::Display, remedy: &str) -> SystemError {
 
 impl System for FromFile {
     fn configure(&mut self) -> Result<(), SystemError> {
-        let config = self.read()?;
+        let (config, origin) = self.read()?;
         let remedy = "mend the file, then configure";
         let fault = |error: RunError| refused(&error, remedy);
-        let hosted = roles::hosted(&self.roles, &config).map_err(fault)?;
+        let hosted = roles::hosted(&self.hosting, &config, &origin).map_err(fault)?;
         let executor = build::executor(&config, &hosted).map_err(fault)?;
         if let Some(choice) = &executor {
             tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "departures");

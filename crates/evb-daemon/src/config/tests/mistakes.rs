@@ -1,7 +1,7 @@
 use super::bad;
 
 /// Each mistake, the line it is on, and what its message must say.
-const MISTAKES: [(&str, usize, &[&str]); 48] = [
+const MISTAKES: [(&str, usize, &[&str]); 51] = [
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
@@ -89,6 +89,21 @@ const MISTAKES: [(&str, usize, &[&str]); 48] = [
          and-one-below-it-that-does-the-same/front-end.sock\" }\n",
         3,
         &["at most 107 bytes"],
+    ),
+    (
+        "[[source]]\nid = 1\nbind = \"127.0.0.1\"\nhost = \"localhost\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
+        4,
+        &["the host of 127.0.0.1", "remove `host`", "source.host"],
+    ),
+    (
+        "[security]\nmode = \"none\"\n[[source]]\nid = 1\nhost = \"0.0.0.0\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
+        5,
+        &["every host", "of the host that runs"],
+    ),
+    (
+        "[[source]]\nid = 1\nhost = \"daq1:7000\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
+        3,
+        &["neither a host name nor an address", "without a port"],
     ),
     ("[control]\nlisten = \"127.0.0.1:7000\"\n", 1, &["run control listens where supervisor does"]),
 ];

@@ -1,6 +1,6 @@
 use evb_core::id::{BuilderId, Peer, SourceId};
 
-use super::{RoleArgument, hosted};
+use super::{Hosting, RoleArgument, hosted};
 use crate::config;
 
 const CONFIG: &str = r#"
@@ -29,11 +29,19 @@ fn roles_read_as_people_write_them() {
 
 #[test]
 fn all_roles_by_default_and_only_known_ones() {
-    let config = config::read(CONFIG, "test.toml").expect("the configuration is good").config;
-    assert_eq!(hosted(&[], &config).map(|roles| roles.len()).ok(), Some(4));
+    let loaded = config::read(CONFIG, "test.toml").expect("the configuration is good");
+    let hosted = |hosting: Hosting| hosted(&hosting, &loaded.config, &loaded.origin);
+    assert_eq!(hosted(Hosting::All).map(|roles| roles.len()).ok(), Some(4));
     let builder = RoleArgument(Peer::Builder(BuilderId::new(1)));
-    assert_eq!(hosted(&[builder, builder], &config).ok(), Some(vec![builder.0]));
-    let error =
-        hosted(&[RoleArgument(Peer::Source(SourceId::new(9)))], &config).expect_err("there is no source 9");
+    assert_eq!(hosted(Hosting::Named(vec![builder, builder])).ok(), Some(vec![builder.0]));
+    let error = hosted(Hosting::Named(vec![RoleArgument(Peer::Source(SourceId::new(9)))]))
+        .expect_err("there is no source 9");
     assert!(error.to_string().contains("source 9"), "{error}");
+}
+
+#[test]
+fn a_configuration_on_loopback_is_here_as_a_whole() {
+    let loaded = config::read(CONFIG, "test.toml").expect("the configuration is good");
+    let all = hosted(&Hosting::All, &loaded.config, &loaded.origin).expect("four roles");
+    assert_eq!(hosted(&Hosting::Here, &loaded.config, &loaded.origin).ok(), Some(all));
 }

@@ -1,0 +1,173 @@
+//! Which roles of a configuration belong to this host: those whose addresses are its own.
+
+mod own;
+mod place;
+mod judge;
+mod words;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use evb_core::id::Peer;
+use evb_net::{
+    host::address::is_own,
+    resolve::{self, ResolveError},
+};
+
+pub(crate) use own::host_name;
+pub(crate) use words::{ranges, roles_in_words};
+
+use self::{
+    own::OwnHost,
+    place::{Place, places},
+};
+use crate::config::{Config, is_loopback};
+
+/// So many names are looked up at a time: one that nobody answers for may take ten seconds.
+const LOOKUPS: usize = 64;
+
+/// A host's addresses, or why it has none.
+type Found = Result<Vec<IpAddr>, String>;
+
+/// A role, and where the configuration puts it.
+#[derive(Clone, Debug)]
+pub(crate) struct Located<'c> {
+    place: Place<'c>,
+    /// `None`: nothing says where it is.
+    found: Option<Found>,
+    /// Whether this host hosts it.
+    is_here: bool,
+    /// Whether nobody beyond this host can reach it there.
+    is_on_loopback: bool,
+    /// An address of this host, and one that is another's: both would host it.
+    shared: Option<(IpAddr, IpAddr)>,
+}
+
+impl<'c> Located<'c> {
+    /// The role.
+    pub(crate) fn role(&self) -> Peer {
+        self.place.role
+    }
+
+    /// The host as the configuration names it.
+    pub(crate) fn host(&self) -> Option<&'c str> {
+        self.place.host
+    }
+
+    /// Its addresses, or why there is none; `None` where no host is named.
+    pub(crate) fn addresses(&self) -> Option<Result<&[IpAddr], &str>> {
+        self.found.as_ref().map(|found| found.as_deref().map_err(String::as_str))
+    }
+}
+
+/// All roles of a configuration, seen from this host.
+#[derive(Clone, Debug)]
+pub(crate) struct Locations<'c> {
+    own: OwnHost,
+    list: Vec<Located<'c>>,
+    /// Whether every address of the configuration is on loopback: then all roles belong to one host.
+    is_on_loopback: bool,
+}
+
+impl<'c> Locations<'c> {
+    /// Resolves the names of the configuration and compares the addresses with those of this host. Blocks as long as the resolver does.
+    pub(crate) fn of(config: &'c Config) -> Self {
+        let places = places(config);
+        let found = look_up(places.iter().filter_map(|place| place.host).collect());
+        Self::new(places, OwnHost::read(), |host| found[host].clone(), is_own)
+    }
+
+    fn new(
+        places: Vec<Place<'c>>,
+        own: OwnHost,
+        found: impl Fn(&str) -> Found,
+        is_own: impl Fn(IpAddr) -> bool,
+    ) -> Self {
+        let locate = |place: Place<'c>| locate(place, place.host.map(&found), &own, &is_own);
+        let mut list: Vec<_> = places.into_iter().map(locate).collect();
+        let is_on_loopback = list.iter().all(|located| located.is_on_loopback || located.host().is_none());
+        for located in list.iter_mut().filter(|located| located.host().is_none()) {
+            located.is_here = is_on_loopback;
+        }
+        Self { own, list, is_on_loopback }
+    }
+
+    /// All roles, in the order of the configuration: supervisor, builders, sources.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Located<'c>> {
+        self.list.iter()
+    }
+
+    /// The roles of this host.
+    pub(crate) fn here(&self) -> Vec<Peer> {
+        self.list.iter().filter(|located| located.is_here).map(Located::role).collect()
+    }
+
+    /// Whether every address of the configuration is on loopback: then all roles belong to one host, whichever that is.
+    pub(crate) fn are_on_loopback(&self) -> bool {
+        self.is_on_loopback
+    }
+
+    /// Hosts that have no address here: the roles on each, and the resolver's words.
+    pub(crate) fn unknown(&self) -> BTreeMap<&'c str, (Vec<Peer>, &str)> {
+        let mut unknown: BTreeMap<&str, (Vec<Peer>, &str)> = BTreeMap::new();
+        for located in &self.list {
+            if let (Some(host), Some(Err(reason))) = (located.host(), located.addresses()) {
+                unknown.entry(host).or_insert((Vec::new(), reason)).0.push(located.role());
+            }
+        }
+        unknown
+    }
+}
+
+/// Addresses decide; a name without address is this host's if it is its own name.
+fn locate<'c>(
+    place: Place<'c>,
+    found: Option<Found>,
+    own: &OwnHost,
+    is_own: &impl Fn(IpAddr) -> bool,
+) -> Located<'c> {
+    let host = place.host.unwrap_or_default();
+    let (is_here, is_on_loopback, shared) = match &found {
+        None => (false, false, None),
+        Some(Err(_)) => (own.is_called(host), false, None),
+        Some(Ok(addresses)) => {
+            let mine = addresses.iter().copied().find(|address| is_own(*address));
+            let other = addresses.iter().copied().find(|address| !is_own(*address));
+            let loopback = addresses.iter().all(IpAddr::is_loopback);
+            // A source that only runs on a host does not care by which address that host knows itself.
+            let counts = !place.is_host_alone() || is_loopback(host);
+            (mine.is_some(), loopback && counts, mine.zip(other))
+        }
+    };
+    Located { place, found, is_here, is_on_loopback, shared }
+}
+
+/// The addresses of these hosts, many at a time.
+fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
+    let one = |host: &str| {
+        resolve::addresses(host).map_err(|error| match error {
+            ResolveError::Unknown { reason, .. } => format!("not known here: {reason}"),
+            other => other.to_string(),
+        })
+    };
+    let hosts: Vec<&str> = hosts.into_iter().collect();
+    let mut found = BTreeMap::new();
+    for some in hosts.chunks(LOOKUPS) {
+        // An address needs no resolver.
+        let (numbers, names): (Vec<&str>, Vec<&str>) =
+            some.iter().partition(|host| host.parse::<IpAddr>().is_ok());
+        found.extend(numbers.into_iter().map(|host| (host.to_owned(), one(host))));
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = names.iter().map(|host| (*host, scope.spawn(|| one(host)))).collect();
+            for (host, answer) in asked {
+                let answer = answer.join().unwrap_or_else(|_| Err("the resolver failed".to_owned()));
+                found.insert(host.to_owned(), answer);
+            }
+        });
+    }
+    found
+}
