@@ -40,7 +40,7 @@ pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
 pub use classes::{ClassEntry, ClassesConfig};
 pub use control::{ControlConfig, ViewersEntry};
 pub use endpoint::{Endpoint, EndpointError};
-pub(crate) use endpoint::{is_loopback, is_unspecified};
+pub(crate) use endpoint::{is_host, is_loopback, is_unspecified};
 pub use evb_net::pacing::Transport;
 pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
 pub use network::{Admission, NetworkConfig};

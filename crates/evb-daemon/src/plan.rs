@@ -2,10 +2,11 @@
 
 mod advice;
 mod skeleton;
+mod allocation;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt::Write as _, process::ExitCode, time::Duration};
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use evb_core::units::{Bytes, Frequency, Rate, UnitError, parse_duration};
 use serde_json::json;
@@ -16,27 +17,28 @@ use crate::{
     config::{self, Loaded, Problems},
 };
 use advice::{Advice, advise};
+use allocation::Allocation;
 
-/// The numbers.
+/// What the command line says.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PlanArguments {
-    /// How many sources; each sends a fragment of every event.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
-    sources: u16,
-    /// How many builders, each behind a switch port of its own.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
-    builders: u16,
-    /// Mean payload of a whole event: all fragments together.
-    #[arg(long)]
-    event_size: Bytes,
+    /// How many sources; each sends a fragment of every event. With --hosts one for each host but the first.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
+    sources: Option<u16>,
+    /// How many builders, each behind a switch port of its own. With --hosts one for each host but the first.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
+    builders: Option<u16>,
+    /// Mean payload of a whole event: all fragments together. With --hosts 1 kB from each source.
+    #[arg(long, required_unless_present = "hosts")]
+    event_size: Option<Bytes>,
     /// Mean rate of the triggers; without it as fast as possible.
     #[arg(long, value_parser = frequency)]
     trigger_rate: Option<Frequency>,
-    /// The rate of every link, in line bytes.
-    #[arg(long)]
-    link_rate: Rate,
+    /// The rate of every link, in line bytes. With --hosts, what follows from it is left out where it is not given.
+    #[arg(long, required_unless_present = "hosts")]
+    link_rate: Option<Rate>,
     /// The buffer of a switch port towards a builder, in buffer bytes; `evbd probe-buffer` measures it.
-    #[arg(long)]
+    #[arg(long, requires = "link_rate")]
     port_buffer: Option<Bytes>,
     /// The largest IP packet.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_536))]
@@ -50,6 +52,42 @@ pub(crate) struct PlanArguments {
     /// Print the configuration alone, for `> FILE`.
     #[arg(long)]
     config: bool,
+    #[command(flatten)]
+    allocation: AllocationArguments,
+}
+
+/// Beside the numbers, what a configuration for hosts that are known has.
+#[derive(clap::Args, Clone, Debug)]
+struct AllocationArguments {
+    /// Print a configuration that is complete, for these hosts: the supervisor on the first, sources and builders on the others, for
+    /// `evbd run --here` on each. Several arguments, or separated by commas, blanks or lines; `-` reads them from standard input.
+    #[arg(long, num_args = 1.., value_name = "HOST", conflicts_with = "json")]
+    hosts: Vec<String>,
+    /// The run ends after that many events; without it when it is stopped.
+    #[arg(long, requires = "hosts", value_parser = clap::value_parser!(u64).range(1..))]
+    events: Option<u64>,
+    /// Builders write their events to this directory, on their hosts or on a file system that these share; without it nowhere.
+    #[arg(long, requires = "hosts", value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The key that all hosts have (`evbd keygen`); without it whoever reaches the ports is trusted.
+    #[arg(long, requires = "hosts", value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// The supervisor's port; builder N has this + 100 + N.
+    #[arg(long, requires = "hosts", default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..=65_000))]
+    port: u16,
+}
+
+/// The numbers of a plan.
+#[derive(Clone, Debug)]
+struct Numbers {
+    sources: u16,
+    builders: u16,
+    event_size: Bytes,
+    trigger_rate: Option<Frequency>,
+    link_rate: Rate,
+    port_buffer: Option<Bytes>,
+    mtu: u32,
+    rtt: Vec<Duration>,
 }
 
 fn frequency(text: &str) -> Result<Frequency, String> {
@@ -57,6 +95,22 @@ fn frequency(text: &str) -> Result<Frequency, String> {
 }
 
 impl PlanArguments {
+    /// The numbers, if a link's rate is among them.
+    fn numbers(&self, sources: u16, builders: u16, event_size: Bytes) -> Option<Numbers> {
+        Some(Numbers {
+            sources,
+            builders,
+            event_size,
+            trigger_rate: self.trigger_rate,
+            link_rate: self.link_rate?,
+            port_buffer: self.port_buffer,
+            mtu: self.mtu,
+            rtt: self.rtt.clone(),
+        })
+    }
+}
+
+impl Numbers {
     fn round_trips(&self) -> &[Duration] {
         if self.rtt.is_empty() { &ROUND_TRIPS } else { &self.rtt }
     }
@@ -80,7 +134,14 @@ struct Plan {
 
 /// Runs the command.
 pub(crate) fn main(arguments: &PlanArguments) -> ExitCode {
-    let plan = match plan(arguments) {
+    if !arguments.allocation.hosts.is_empty() {
+        return for_hosts(arguments);
+    }
+    // The command line has been refused without them.
+    let given = arguments.sources.zip(arguments.builders).zip(arguments.event_size);
+    let numbers = given.and_then(|((sources, builders), event)| arguments.numbers(sources, builders, event));
+    let Some(numbers) = numbers else { return BAD_CONFIGURATION.into() };
+    let plan = match plan(&numbers) {
         Ok(plan) => plan,
         Err(problems) => {
             eprintln!("{problems}");
@@ -90,19 +151,40 @@ pub(crate) fn main(arguments: &PlanArguments) -> ExitCode {
     if arguments.config {
         print!("{}", plan.text);
     } else if arguments.json {
-        println!("{:#}", as_json(arguments, &plan));
+        println!("{:#}", as_json(&numbers, &plan));
     } else {
-        print!("{}", page(arguments, &plan));
+        print!("{}", page(&numbers, &plan));
     }
     if plan.problems.are_fatal() {
-        eprintln!("{}\n{}", plan.problems, remedy(arguments, &plan));
+        eprintln!("{}\n{}", plan.problems, remedy(&numbers, &plan));
         return BAD_CONFIGURATION.into();
     }
     ExitCode::SUCCESS
 }
 
+/// Prints the configuration for hosts that are known, if `evbd check` admits it.
+fn for_hosts(arguments: &PlanArguments) -> ExitCode {
+    let written = Allocation::new(arguments).map_err(|error| format!("error: {error}"));
+    let admitted = written.and_then(|allocation| {
+        let text = allocation.text();
+        let loaded = config::read(&text, "plan").map_err(|problems| problems.to_string())?;
+        let (_, problems) = admission::admit(&loaded, None);
+        if problems.are_fatal() { Err(problems.to_string()) } else { Ok(text) }
+    });
+    match admitted {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            eprintln!("{reason}");
+            BAD_CONFIGURATION.into()
+        }
+    }
+}
+
 /// Advises, writes the configuration, and reads it again as `evbd check` does.
-fn plan(arguments: &PlanArguments) -> Result<Plan, Problems> {
+fn plan(arguments: &Numbers) -> Result<Plan, Problems> {
     let advice = advise(arguments);
     let text = skeleton::skeleton(arguments, &advice);
     let loaded = config::read(&text, "plan")?;
@@ -112,7 +194,7 @@ fn plan(arguments: &PlanArguments) -> Result<Plan, Problems> {
     Ok(Plan { advice, text, loaded, sums, problems, planning })
 }
 
-fn page(arguments: &PlanArguments, plan: &Plan) -> String {
+fn page(arguments: &Numbers, plan: &Plan) -> String {
     let mut page = check::text(&plan.loaded.config, &plan.sums, arguments.round_trips());
     page += "\nSuggested\n";
     for (key, value, reason) in plan.advice.rows() {
@@ -123,7 +205,7 @@ fn page(arguments: &PlanArguments, plan: &Plan) -> String {
 }
 
 /// Where links cannot carry what is asked: what would.
-fn remedy(arguments: &PlanArguments, plan: &Plan) -> String {
+fn remedy(arguments: &Numbers, plan: &Plan) -> String {
     let (Some(asked), Some(carried)) = (plan.sums.asked, plan.sums.carried) else { return String::new() };
     if asked <= carried {
         return String::new();
@@ -144,7 +226,7 @@ fn remedy(arguments: &PlanArguments, plan: &Plan) -> String {
     format!("at these sizes {builders:.0} builders or more would carry it, each behind a port of its own")
 }
 
-fn as_json(arguments: &PlanArguments, plan: &Plan) -> serde_json::Value {
+fn as_json(arguments: &Numbers, plan: &Plan) -> serde_json::Value {
     let found = (&plan.loaded.config, &plan.sums, arguments.round_trips());
     let advice: Vec<_> = plan
         .advice

@@ -9,7 +9,7 @@ use evb_shaper::{
     sums::{drain_time, full_budget, utilisation},
 };
 
-use super::PlanArguments;
+use super::Numbers;
 use crate::{
     admission::HANDLING,
     config::{ShapingMode, nine_tenths},
@@ -63,7 +63,7 @@ struct Measures {
     event: Bytes,
 }
 
-pub(super) fn advise(arguments: &PlanArguments) -> Advice {
+pub(super) fn advise(arguments: &Numbers) -> Advice {
     let cost = PacketCost::tcp(arguments.mtu, CELL);
     let frames = cost.rate_in(arguments.link_rate, ByteMeasure::Line, ByteMeasure::Buffer);
     let fragment = Bytes::new(arguments.event_size.count().div_ceil(u64::from(arguments.sources)));
@@ -77,7 +77,7 @@ pub(super) fn advise(arguments: &PlanArguments) -> Advice {
     Advice { mode, mode_reason, budget, budget_shown, budget_reason, pace, slots, slots_reason }
 }
 
-fn mode(arguments: &PlanArguments, measures: &Measures) -> (ShapingMode, String) {
+fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     let Some(buffer) = arguments.port_buffer else {
         let reason = "nothing is lost whatever the port holds, once its buffer is known: `evbd probe-buffer` measures it";
         return (ShapingMode::Credit, reason.to_owned());
@@ -124,15 +124,11 @@ fn mode(arguments: &PlanArguments, measures: &Measures) -> (ShapingMode, String)
     }
 }
 
-fn usual_budget(arguments: &PlanArguments, cost: &PacketCost, buffer: Bytes) -> Bytes {
+fn usual_budget(arguments: &Numbers, cost: &PacketCost, buffer: Bytes) -> Bytes {
     cost.budget(buffer, Some(arguments.link_rate), u64::from(arguments.sources))
 }
 
-fn budget(
-    arguments: &PlanArguments,
-    measures: &Measures,
-    mode: ShapingMode,
-) -> (Option<Bytes>, String, String) {
+fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Option<Bytes>, String, String) {
     let least = full_budget(measures.frames, measures.trip);
     match arguments.port_buffer {
         Some(_) if mode == ShapingMode::TokenBucket => {
@@ -158,7 +154,7 @@ fn budget(
 
 /// A part of the link that neither a port, where the lanes of all sources meet, nor a source, which has a lane to each builder,
 /// finds too much; and a millisecond of it as burst, where all lanes' bursts fit into the port: they may come together.
-fn pace(arguments: &PlanArguments, measures: &Measures) -> Option<(Rate, Bytes)> {
+fn pace(arguments: &Numbers, measures: &Measures) -> Option<(Rate, Bytes)> {
     let lanes = u64::from(arguments.sources.max(arguments.builders));
     let rate = Rate::from_bits_per_second(arguments.link_rate.bits_per_second() / 100 * 95 / lanes);
     let share = nine_tenths(arguments.port_buffer?) / u64::from(arguments.sources);
@@ -167,7 +163,7 @@ fn pace(arguments: &PlanArguments, measures: &Measures) -> Option<(Rate, Bytes)>
 }
 
 /// So many that chance seldom finds all of them taken; and enough for a budget's worth of bytes.
-fn slots(arguments: &PlanArguments, measures: &Measures, held: Option<Bytes>) -> (u32, String) {
+fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32, String) {
     let event = measures.event.count().max(1) as f64;
     let carried = measures.frames.bytes_per_second() / event;
     let asked = arguments.trigger_rate.map(|rate| rate.hertz() / f64::from(arguments.builders));

@@ -2,16 +2,41 @@
 
 use evb_core::units::{Bytes, Frequency, Rate};
 
-use super::{Advice, PlanArguments};
+use super::{Advice, Numbers};
 use crate::config::ShapingMode;
 
-pub(super) fn skeleton(arguments: &PlanArguments, advice: &Advice) -> String {
+pub(super) fn skeleton(arguments: &Numbers, advice: &Advice) -> String {
     let (sources, builders) = (arguments.sources, arguments.builders);
     let fragment = arguments.event_size.count().div_ceil(u64::from(sources));
-    let trigger = match arguments.trigger_rate {
+    // Fragments vary; memory is set aside for the largest.
+    let largest = Bytes::new((fragment * 2).max(1024));
+    format!(
+        "# {sources} sources, {builders} builders, events of {}. Fill in the hosts.\n\n\
+         [supervisor]\nlisten  = \"supervisor.daq:7000\"\ntrigger = {}\nslots   = {}\n\n{}\
+         [security]\nmode = \"none\"  # whoever reaches the ports is trusted: a network of its own\n\n\
+         [[source]]\nids          = \"{}\"\ninput        = {{ kind = \"generator\", size = \"{fragment} B\" }}  # later your readout\n\
+         max_fragment = {}\n\n\
+         [[builder]]\nids    = \"{}\"\nlisten = \"builder{{id}}.daq:7100\"\nsink   = \"null\"  # {{ kind = \"file\", path = \"out/\" }}\n",
+        arguments.event_size,
+        trigger(arguments.trigger_rate),
+        advice.slots,
+        network(arguments, advice),
+        ids(sources),
+        quoted(largest),
+        ids(builders),
+    )
+}
+
+/// What makes the events.
+pub(super) fn trigger(rate: Option<Frequency>) -> String {
+    match rate {
         Some(rate) => format!("{{ kind = \"poisson\", rate = \"{}\" }}", frequency(rate)),
         None => "\"as-fast-as-possible\"".to_owned(),
-    };
+    }
+}
+
+/// The sections on the network and on shaping.
+pub(super) fn network(arguments: &Numbers, advice: &Advice) -> String {
     let buffer = match arguments.port_buffer {
         Some(buffer) => format!("port_buffer = {}\n", quoted(buffer)),
         None => {
@@ -23,25 +48,11 @@ pub(super) fn skeleton(arguments: &PlanArguments, advice: &Advice) -> String {
         (_, Some((rate, burst))) => format!("rate  = \"{}\"\nburst = {}\n", link(rate), quoted(burst)),
         _ => String::new(),
     };
-    // Fragments vary; memory is set aside for the largest.
-    let largest = Bytes::new((fragment * 2).max(1024));
     format!(
-        "# {sources} sources, {builders} builders, events of {}. Fill in the hosts.\n\n\
-         [supervisor]\nlisten  = \"supervisor.daq:7000\"\ntrigger = {trigger}\nslots   = {}\n\n\
-         [network]\nlink_rate   = \"{}\"\n{buffer}mtu         = {}\n\n\
-         [shaping]\nmode = \"{}\"\n{bounds}\n\
-         [security]\nmode = \"none\"  # whoever reaches the ports is trusted: a network of its own\n\n\
-         [[source]]\nids          = \"{}\"\ninput        = {{ kind = \"generator\", size = \"{fragment} B\" }}  # later your readout\n\
-         max_fragment = {}\n\n\
-         [[builder]]\nids    = \"{}\"\nlisten = \"builder{{id}}.daq:7100\"\nsink   = \"null\"  # {{ kind = \"file\", path = \"out/\" }}\n",
-        arguments.event_size,
-        advice.slots,
+        "[network]\nlink_rate   = \"{}\"\n{buffer}mtu         = {}\n\n[shaping]\nmode = \"{}\"\n{bounds}\n",
         link(arguments.link_rate),
         arguments.mtu,
         advice.mode.word(),
-        ids(sources),
-        quoted(largest),
-        ids(builders),
     )
 }
 

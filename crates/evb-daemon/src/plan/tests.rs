@@ -3,7 +3,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use proptest::prelude::*;
 
-use super::{Plan, PlanArguments, as_json, page, plan, remedy};
+use super::{Numbers, Plan, PlanArguments, as_json, page, plan, remedy};
 use crate::{
     admission::admit,
     config::{ShapingMode, read},
@@ -15,9 +15,15 @@ struct Line {
     plan: PlanArguments,
 }
 
-fn arguments(line: &str) -> PlanArguments {
+pub(super) fn command_line(line: &str) -> PlanArguments {
     let words = ["plan"].into_iter().chain(line.split_whitespace());
     Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).plan
+}
+
+fn arguments(line: &str) -> Numbers {
+    let given = command_line(line);
+    let (sources, builders) = given.sources.zip(given.builders).expect("given");
+    given.numbers(sources, builders, given.event_size.expect("given")).expect("a link's rate")
 }
 
 fn planned(line: &str) -> Plan {
@@ -115,7 +121,7 @@ proptest! {
         let per_port = event as f64 / f64::from(builders);
         let bytes = per_port.max(fragment as f64) + 16.0 * f64::from(sources);
         let rate = link as f64 / 8.0 * load / (bytes * 1.25);
-        let arguments = PlanArguments {
+        let arguments = Numbers {
             sources,
             builders,
             event_size: evb_core::units::Bytes::new(event),
@@ -124,8 +130,6 @@ proptest! {
             port_buffer: buffer.map(evb_core::units::Bytes::new),
             mtu: if jumbo { 9000 } else { 1500 },
             rtt: vec![Duration::from_micros(trip)],
-            json: false,
-            config: false,
         };
         let plan = plan(&arguments).map_err(|problems| TestCaseError::fail(problems.to_string()))?;
         let loaded = read(&plan.text, "printed").map_err(|problems| TestCaseError::fail(problems.to_string()))?;
