@@ -37,6 +37,11 @@ impl Sealing {
         self.tagged == self.tag.len()
     }
 
+    /// Whether so many bytes of announcements go into one parcel.
+    pub(super) fn fits(announcements: usize) -> bool {
+        announcements <= ANNOUNCEMENTS
+    }
+
     /// How many lane bytes a parcel may have behind the announcements that wait and a record's header.
     pub(super) fn room(announcements: usize, header: usize) -> u64 {
         (MAX_CONTENT - announcements.min(ANNOUNCEMENTS) - header) as u64

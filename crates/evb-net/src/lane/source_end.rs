@@ -1,5 +1,8 @@
 //! The source's end of a lane's connection.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::VecDeque,
     io::{self, IoSlice},
@@ -223,19 +226,27 @@ impl SourceEnd {
             }
             let Some(Protected { sealing, .. }) = self.protected.as_deref_mut() else { return zero() };
             if sealing.is_idle() {
-                let (header, range) = match &mut self.current {
-                    None if self.announcements.is_empty() => return Poll::Ready(Ok(())),
+                // Records follow one another whole: announcements wait for the end of a record that is under way, and a record for
+                // the end of announcements that do not fit into one parcel.
+                let is_under_way = self.current.as_ref().is_some_and(|record| record.header_written > 0);
+                let mut none = BytesMut::new();
+                let announcements = if is_under_way { &mut none } else { &mut self.announcements };
+                let record = self.current.as_mut().filter(|_| Sealing::fits(announcements.len()));
+                if record.is_none() && announcements.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                let (header, range) = match &record {
                     None => (&[][..], 0..0),
                     Some(record) => (&record.header[record.header_written..], record.range.clone()),
                 };
-                let room = Sealing::room(self.announcements.len(), header.len());
+                let room = Sealing::room(announcements.len(), header.len());
                 let range = range.start..range.end.min(range.start + room);
-                let waits = self.announcements.len() + header.len();
-                let covered = sealing.begin(&mut self.announcements, header, range, core, lane);
+                let waits = announcements.len() + header.len();
+                let covered = sealing.begin(announcements, header, range, core, lane);
                 if covered == 0 && waits == 0 {
                     return zero();
                 }
-                if let Some(record) = &mut self.current {
+                if let Some(record) = record {
                     record.header_written = RECORD_HEADER;
                     record.range.start += covered;
                 }
