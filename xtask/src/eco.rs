@@ -5,6 +5,9 @@ mod needs;
 mod alone;
 mod daemon;
 mod page;
+mod hosts;
+mod here;
+mod slurm;
 
 use std::{fs, path::PathBuf};
 
@@ -33,12 +36,18 @@ pub(crate) struct EcoArgs {
 enum Part {
     /// The page in Chromium: commands, figures, charts, and nothing from elsewhere.
     Page(page::PageArgs),
+    /// Ten hosts that are started by the same command, `evbd run --here`: several addresses, names, IPv6, typos.
+    Here(here::HereArgs),
+    /// Slurm on five hosts: a job that builds, one that is cancelled, and one that loses a host.
+    Slurm(slurm::SlurmArgs),
 }
 
 impl Part {
     fn needs(&self) -> &'static [Need] {
         match self {
             Self::Page(_) => page::NEEDS,
+            Self::Here(_) => here::NEEDS,
+            Self::Slurm(_) => slurm::NEEDS,
         }
     }
 }
@@ -62,12 +71,24 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
     let setting = Setting { evbd: evbd(args)?, out: args.out.canonicalize()? };
     match &args.part {
         Part::Page(page) => page::run(&setting, page),
+        Part::Here(here) => here::run(&setting, here),
+        Part::Slurm(slurm) => slurm::run(&setting, slurm),
     }
 }
 
 /// Why the page cannot be tried here, for the list of CI's steps.
 pub(crate) fn lacks_browser() -> Option<String> {
     needs::missing(page::NEEDS)
+}
+
+/// Why hosts cannot be made here, for the list of CI's steps.
+pub(crate) fn lacks_namespaces() -> Option<String> {
+    needs::missing(here::NEEDS)
+}
+
+/// Why Slurm cannot be tried here, for the list of CI's steps.
+pub(crate) fn lacks_slurm() -> Option<String> {
+    needs::missing(slurm::NEEDS)
 }
 
 /// What was asked for, or built last.

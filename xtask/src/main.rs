@@ -2,7 +2,7 @@
 //!
 //! - `tidy`: the rules of the house, each a small check that is itself tested on planted violations;
 //! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios that run on it;
-//! - `eco`: evb beside real programs that others have written, such as a browser;
+//! - `eco`: evb beside real programs that others have written, and on hosts of its own;
 //! - `uml`: a command under another kernel, that has the queueing disciplines which this host may lack;
 //! - `fuzz`: arbitrary bytes for every decoder and machine;
 //! - `instructions`: what a byte of a lane costs, counted by valgrind;
@@ -40,7 +40,7 @@ enum Task {
     },
     /// Run `evbd` on a network with shallow switch ports (root).
     Lab(lab::LabArgs),
-    /// Try evb with real programs that others have written: a browser.
+    /// Try evb with real programs that others have written, such as a browser or Slurm.
     Eco(eco::EcoArgs),
     /// One half of the lab's foreign traffic, on one of its hosts.
     #[command(hide = true)]

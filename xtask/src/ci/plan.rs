@@ -55,6 +55,12 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
         Step::xtask("eco page", 600, "eco page --evbd target/release/evbd").unless(eco::lacks_browser()),
     );
     steps.push(
+        Step::xtask("eco here", 240, "eco here --evbd target/release/evbd").unless(eco::lacks_namespaces()),
+    );
+    steps.push(
+        Step::xtask("eco slurm", 300, "eco slurm --evbd target/release/evbd").unless(eco::lacks_slurm()),
+    );
+    steps.push(
         // Once each, by what the tests have built already: whether they run, not how fast.
         Step::new("benches run", 600, &format!("cargo test -p evb {BENCHES}")).unless(no_benches(&root)),
     );

@@ -1,0 +1,39 @@
+//! Ten hosts that are started by the same command.
+
+mod course;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{
+    Setting,
+    alone::{self, IP, UNSHARE},
+    hosts::{HOSTNAME, MOUNT},
+    needs::Need,
+};
+
+pub(crate) const NEEDS: &[Need] = &[UNSHARE, IP, HOSTNAME, MOUNT];
+
+/// After that, all of it is ended.
+const LIMIT: Duration = Duration::from_secs(200);
+
+#[derive(Args)]
+pub(crate) struct HereArgs {
+    /// How many events the ten hosts build.
+    #[arg(long, default_value_t = 100_000)]
+    events: u64,
+    /// Part of it: already in the world of its own.
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+pub(super) fn run(setting: &Setting, args: &HereArgs) -> Result<u8> {
+    if args.inside {
+        return course::run(setting, args.events).map(|()| 0);
+    }
+    let (evbd, out) = (setting.evbd.to_string_lossy(), setting.out.to_string_lossy());
+    let events = args.events.to_string();
+    alone::run(&["eco", "here", "--evbd", &*evbd, "--out", &*out, "--events", &events, "--inside"], LIMIT)
+}

@@ -1,0 +1,144 @@
+//! Hosts on one switch, each with a network and a name of its own. They are made in a world of its own ([`super::alone`]), and
+//! go with it.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use super::needs::Need;
+
+pub(crate) const HOSTNAME: Need = Need { program: "hostname", package: "hostname" };
+pub(crate) const MOUNT: Need = Need { program: "mount", package: "mount" };
+
+const SWITCH: &str = "switch";
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A host, and its addresses with the lengths of their prefixes.
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) addresses: Vec<String>,
+}
+
+/// Hosts that are up.
+pub(crate) struct Hosts;
+
+impl Hosts {
+    /// Makes them. `names` are the lines of `/etc/hosts` on all of them.
+    pub(crate) fn up(folder: &Path, hosts: &[Host], names: &str) -> Result<Self> {
+        // Nothing that is made here is seen elsewhere, or stays.
+        run("mount", &["-t", "tmpfs", "-o", "mode=755", "evb", "/run"])?;
+        for (file, text) in [("hosts", names), ("resolv.conf", "")] {
+            let path = folder.join(file);
+            fs::write(&path, text).with_context(|| path.display().to_string())?;
+            let bound = run("mount", &["--bind", &path.to_string_lossy(), &format!("/etc/{file}")]);
+            // Where there is no resolver there is nothing to hide.
+            if file == "hosts" {
+                bound?;
+            }
+        }
+        run("ip", &["netns", "add", SWITCH])?;
+        run("ip", &["-n", SWITCH, "link", "add", "br0", "type", "bridge"])?;
+        run("ip", &["-n", SWITCH, "link", "set", "br0", "up"])?;
+        for host in hosts {
+            attach(host).with_context(|| format!("attaching {}", host.name))?;
+        }
+        Ok(Self)
+    }
+
+    /// A program on a host. It becomes the program itself, so its process id is the program's.
+    pub(crate) fn command(&self, host: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", host, "unshare", "--uts"]);
+        command.args(["sh", "-ec", NAMED, host, program]).stdin(Stdio::null());
+        command
+    }
+
+    /// A program on a host with processes of its own: who ends this one ends them all, as a power cut would.
+    pub(crate) fn machine(&self, host: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", host, "unshare", "--uts", "--pid", "--fork", "--kill-child"]);
+        command.args(["--mount-proc", "sh", "-ec", NAMED, host, program]).stdin(Stdio::null());
+        command
+    }
+
+    /// Pulls a host's cable.
+    pub(crate) fn cut(&self, host: &str) -> Result<()> {
+        run("ip", &["-n", SWITCH, "link", "set", &port(host), "down"]).map(drop)
+    }
+}
+
+/// Gives the host its name, and starts what is to run there.
+const NAMED: &str = "hostname \"$0\"; exec \"$@\"";
+
+fn port(host: &str) -> String {
+    format!("p-{host}")
+}
+
+fn attach(host: &Host) -> Result<()> {
+    let (space, port) = (host.name.as_str(), port(&host.name));
+    run("ip", &["netns", "add", space])?;
+    let peer = ["type", "veth", "peer", "name", &port, "netns", SWITCH];
+    run("ip", &[&["link", "add", "e0", "netns", space], &peer[..]].concat())?;
+    run("ip", &["-n", space, "link", "set", "lo", "up"])?;
+    run("ip", &["-n", space, "link", "set", "e0", "up"])?;
+    for address in &host.addresses {
+        // Nobody has it already, which would be looked for a second long.
+        let nodad: &[&str] = if address.contains(':') { &["nodad"] } else { &[] };
+        run("ip", &[&["-n", space, "addr", "add", address, "dev", "e0"], nodad].concat())?;
+    }
+    run("ip", &["-n", SWITCH, "link", "set", &port, "master", "br0", "up"]).map(drop)
+}
+
+/// Runs a program and gives what it says.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String> {
+    said(Command::new(program).args(arguments))
+}
+
+/// What a command says, if it ends well.
+pub(crate) fn said(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        bail!("{command:?} ended with {}: {}", output.status, words.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Waits for the end of a program: its exit code, -1 for a signal.
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> Result<i32> {
+    let until = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.code().unwrap_or(-1));
+        }
+        if Instant::now() > until {
+            bail!("it has not ended within {} s", limit.as_secs());
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Waits until that is so.
+pub(crate) fn until(what: &str, limit: Duration, mut is: impl FnMut() -> bool) -> Result<()> {
+    let until = Instant::now() + limit;
+    while !is() {
+        if Instant::now() > until {
+            bail!("within {} s never {what}", limit.as_secs());
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+/// Whether the ledger of a summary closes: triggered = inhibited + complete + incomplete + lost + rejected.
+pub(crate) fn closes(summary: &Value) -> bool {
+    let of = |key: &str| summary["events"][key].as_u64().unwrap_or(u64::MAX / 16);
+    of("triggered") == ["inhibited", "complete", "incomplete", "lost", "rejected"].map(of).iter().sum::<u64>()
+}

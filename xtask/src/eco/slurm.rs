@@ -1,0 +1,49 @@
+//! The batch script on a real Slurm: a controller and four nodes, each a host of its own.
+
+mod cluster;
+mod course;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{
+    Setting,
+    alone::{self, IP, UNSHARE},
+    hosts::{HOSTNAME, MOUNT},
+    needs::Need,
+};
+
+pub(crate) const NEEDS: &[Need] = &[
+    Need { program: "munged", package: "munge" },
+    Need { program: "slurmctld", package: "slurmctld" },
+    Need { program: "slurmd", package: "slurmd" },
+    Need { program: "sbatch", package: "slurm-client" },
+    UNSHARE,
+    IP,
+    HOSTNAME,
+    MOUNT,
+];
+
+/// After that, all of it is ended.
+const LIMIT: Duration = Duration::from_secs(270);
+
+#[derive(Args)]
+pub(crate) struct SlurmArgs {
+    /// How many events the first job builds.
+    #[arg(long, default_value_t = 100_000)]
+    events: u64,
+    /// Part of it: already in the world of its own.
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+pub(super) fn run(setting: &Setting, args: &SlurmArgs) -> Result<u8> {
+    if args.inside {
+        return course::run(setting, args.events).map(|()| 0);
+    }
+    let (evbd, out) = (setting.evbd.to_string_lossy(), setting.out.to_string_lossy());
+    let events = args.events.to_string();
+    alone::run(&["eco", "slurm", "--evbd", &*evbd, "--out", &*out, "--events", &events, "--inside"], LIMIT)
+}
