@@ -2,8 +2,8 @@
 
 mod own;
 mod place;
-mod judge;
 mod words;
+mod judge;
 #[cfg(test)]
 mod tests;
 

@@ -250,28 +250,39 @@ fn the_log_is_text_or_json() {
 }
 
 #[test]
-fn the_unit_starts_what_there_is_and_gives_it_no_rights() {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/evbd@.service");
-    let text = std::fs::read_to_string(&unit).unwrap();
-    let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-    assert_eq!((of("Type"), of("WatchdogSec")), (Some("notify"), Some("30")));
-    let words: Vec<String> =
-        of("ExecStart").unwrap().split(' ').map(|word| word.replace("%i", "builder:1")).collect();
-    // Its command line is one of ours: only the configuration is missing here.
-    let output = Command::new(EVBD).args(&words[1..]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("cannot read the configuration") && said.contains("/etc/evb/evb.toml"), "{said}");
-    // What systemd itself thinks of it, where it is at hand: 0 is best, 100 worst.
-    let dir = tempfile::tempdir().unwrap();
-    let copy = dir.path().join("evbd@.service");
-    std::fs::write(&copy, &text).unwrap();
-    match Command::new("systemd-analyze")
-        .args(["security", "--offline=true", "--threshold=20"])
-        .arg(copy)
-        .output()
-    {
-        Ok(analysis) => assert!(analysis.status.success(), "{}", String::from_utf8_lossy(&analysis.stdout)),
-        Err(_) => eprintln!("no systemd-analyze here"),
+fn the_units_start_what_there_is_and_give_it_no_rights() {
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist");
+    let template = std::fs::read_to_string(dist.join("evbd@.service")).unwrap();
+    let here = std::fs::read_to_string(dist.join("evbd.service")).unwrap();
+    for (name, text) in [("evbd@.service", &template), ("evbd.service", &here)] {
+        let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        assert_eq!((of("Type"), of("WatchdogSec")), (Some("notify"), Some("30")));
+        let words: Vec<String> =
+            of("ExecStart").unwrap().split(' ').map(|word| word.replace("%i", "builder:1")).collect();
+        // Its command line is one of ours: only the configuration is missing here.
+        let output = Command::new(EVBD).args(&words[1..]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            said.contains("cannot read the configuration") && said.contains("/etc/evb/evb.toml"),
+            "{said}"
+        );
+        // What systemd itself thinks of it, where it is at hand: 0 is best, 100 worst.
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join(name);
+        std::fs::write(&copy, text).unwrap();
+        match Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--threshold=20"])
+            .arg(copy)
+            .output()
+        {
+            Ok(analysis) => {
+                assert!(analysis.status.success(), "{}", String::from_utf8_lossy(&analysis.stdout));
+            }
+            Err(_) => eprintln!("no systemd-analyze here"),
+        }
     }
+    // They differ in what they host, and in nothing that protects.
+    let rights = |text: &str| text.split_once("User=evb").map(|(_, rights)| rights.to_owned());
+    assert!(rights(&here).is_some() && rights(&here) == rights(&template));
 }

@@ -14,6 +14,7 @@ use super::needs::Need;
 use crate::lab::guard::Guarded;
 
 pub(crate) const UNSHARE: Need = Need { program: "unshare", package: "util-linux" };
+pub(crate) const SETPRIV: Need = Need { program: "setpriv", package: "util-linux" };
 pub(crate) const IP: Need = Need { program: "ip", package: "iproute2" };
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -21,8 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Runs this very program with other arguments in such a world, for so long at most: its exit code, 1 for a signal.
 pub(crate) fn run<A: AsRef<OsStr>>(arguments: &[A], limit: Duration) -> Result<u8> {
     let own = std::env::current_exe().context("which program is this?")?;
-    let mut command = Command::new("unshare");
-    // Whoever ends `unshare` ends all that runs below it.
+    let mut command = Command::new("setpriv");
+    // It ends with this program, even if that is killed; and with it all that runs below it.
+    command.args(["--pdeathsig", "KILL", "--", "unshare"]);
     command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
     command.args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(own).args(arguments);
     let mut world = Guarded(command.spawn().context("unshare does not start")?);

@@ -9,12 +9,12 @@ use clap::Args;
 
 use super::{
     Setting,
-    alone::{self, IP, UNSHARE},
+    alone::{self, IP, SETPRIV, UNSHARE},
     hosts::{HOSTNAME, MOUNT},
     needs::Need,
 };
 
-pub(crate) const NEEDS: &[Need] = &[UNSHARE, IP, HOSTNAME, MOUNT];
+pub(crate) const NEEDS: &[Need] = &[SETPRIV, UNSHARE, IP, HOSTNAME, MOUNT];
 
 /// After that, all of it is ended.
 const LIMIT: Duration = Duration::from_secs(200);

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::{
     Setting,
-    alone::{self, IP, UNSHARE},
+    alone::{self, IP, SETPRIV, UNSHARE},
     hosts::{HOSTNAME, MOUNT},
     needs::Need,
 };
@@ -20,6 +20,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need { program: "slurmctld", package: "slurmctld" },
     Need { program: "slurmd", package: "slurmd" },
     Need { program: "sbatch", package: "slurm-client" },
+    SETPRIV,
     UNSHARE,
     IP,
     HOSTNAME,

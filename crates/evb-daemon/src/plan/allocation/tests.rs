@@ -46,7 +46,7 @@ fn a_thousand_hosts_have_as_many_roles_as_a_run_can() {
 
 #[test]
 fn the_command_line_is_in_the_configuration() {
-    let line = "--hosts n1,n2,n3 --events 100000 --trigger-rate 2kHz --event-size 8kB --port 21000 --out /scratch/out --key-file /home/daq/key";
+    let line = "--hosts n1,n2,n3 --events 100000 --trigger-rate 2kHz --event-size 8kB --port 21000 --out /scratch/out --key-file /scratch/key";
     let text = text(line);
     for part in [
         "events = 100000",
@@ -55,7 +55,7 @@ fn the_command_line_is_in_the_configuration() {
         "listen        = \"n1:21000\"",
         "listen = \"n2:21102\"",
         "path = \"/scratch/out\"",
-        "key_file = \"/home/daq/key\"",
+        "key_file = \"/scratch/key\"",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
