@@ -8,6 +8,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The journal's entries speak of control messages by their place in the crate. This run makes those as well, for
     // nothing, so it comes first.
     prost_build::Config::new().extern_path(".evb.control.v1", "crate::wire::control").compile_fds(all)?;
-    prost_build::Config::new().compile_fds(control)?;
+    // Histograms in a report that goes by value.
+    let large = ["SourceReport", "BuilderReport"].map(|report| format!(".evb.control.v1.{report}.stages"));
+    let mut config = prost_build::Config::new();
+    large.iter().for_each(|field| _ = config.boxed(field));
+    config.compile_fds(control)?;
     Ok(())
 }

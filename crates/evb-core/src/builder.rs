@@ -300,6 +300,21 @@ impl<P: GrantPolicy> BuilderCore<P> {
         &self.config
     }
 
+    /// Returns the lane offset up to which a source was granted.
+    pub fn granted(&self, lane: usize) -> u64 {
+        self.lanes.lanes[lane].lane.granted()
+    }
+
+    /// Counts a sample of the builder's write: from a grant to the end of the write that carries it.
+    pub fn record_grant_write(&mut self, took: Duration) {
+        self.counters.stages.write.record(took);
+    }
+
+    /// Counts a sample of the builder's wake-up: from the kernel's receipt of data to its read.
+    pub fn record_data_wake(&mut self, took: Duration) {
+        self.counters.stages.wake.record(took);
+    }
+
     /// The final counters, for the supervisor.
     pub fn report(&self) -> Control {
         self.report_with(None)

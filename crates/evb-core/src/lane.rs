@@ -17,6 +17,7 @@ mod sequences;
 mod recovery;
 mod incoming_datagrams;
 mod outgoing_datagrams;
+mod stage_times;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub(crate) use announcing::{Announcing, FEW as ANNOUNCED_AT_ONCE};
 pub(crate) use incoming_datagrams::{IncomingDatagrams, LaneTimes};
 pub(crate) use outgoing::Parked;
 pub(crate) use outgoing_datagrams::{ANSWER_WITHIN, OutgoingDatagrams};
+pub(crate) use stage_times::StageTimes;
 
 pub use incoming::{Arrival, IncomingFragment, IncomingLane};
 pub use outgoing::{MAX_RESENDS, OutgoingLane, Taken};

@@ -1,13 +1,15 @@
 //! [`RunReport`]: what became of a run, when its ledger is closed. Its field names are those of `evbd run --summary`.
 
 mod percentiles;
+mod grant_path;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
-use crate::wire::control::{BuilderReport, RefusalReport, SourceReport};
+use crate::wire::control::{RefusalReport, SourceReport};
 
+pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use percentiles::{Latency, Percentiles, Spread};
 
 /// What became of the run's triggers. Closed, triggered = inhibited + complete + incomplete + rejected + lost.
@@ -221,6 +223,8 @@ pub struct SourceSummary {
     pub backlog_peak_bytes: u64,
     /// How well it kept its rates.
     pub pacing: PacingSummary,
+    /// Its part of the way from a grant to its data.
+    pub grant_path_us: AnswerPath,
     /// How long it was down.
     pub down_s: f64,
     /// Events that were assigned while it was down.
@@ -296,33 +300,12 @@ pub struct BuilderSummary {
     pub build_latency_us: Latency,
     /// Grant to last byte.
     pub grant_delay_us: Latency,
-    /// The same by stage.
+    /// From its grants to their data, and its own part of that.
     pub grant_path_us: GrantPath,
     /// Bound on the error of its latencies where clocks differ, µs.
     pub clock_error_us: f64,
     /// Completions of events that it did not have.
     pub protocol_faults: u64,
-}
-
-/// Durations of a builder's grants, µs. What its port drains in that time must fit into the budget (C·R ≤ L).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct GrantPath {
-    /// From the grant to its first byte: both hosts' wake-ups, the network, and what was ahead in the port.
-    pub first_byte: Latency,
-    /// From the grant to its last byte, when the next one may take its place.
-    pub last_byte: Latency,
-}
-
-impl GrantPath {
-    /// By a builder's final report.
-    pub fn of(report: &BuilderReport) -> Self {
-        let latency = |pairs: &[u64]| {
-            let mut times = Percentiles::default();
-            times.add(pairs, 0);
-            times.latency()
-        };
-        Self { first_byte: latency(&report.grant_first_byte_us), last_byte: latency(&report.grant_delay_us) }
-    }
 }
 
 /// By which clock latencies were measured.
@@ -366,6 +349,8 @@ pub struct RunReport {
     pub rates: Rates,
     /// Trigger to last fragment.
     pub build_latency_us: Latency,
+    /// Grant to data by stage, over all builders and sources.
+    pub grant_path_us: RunPath,
     /// Inhibited / triggered.
     pub dead_time_fraction: f64,
     /// The part of the time in which no builder had a free slot.

@@ -7,6 +7,7 @@
 //!                                          permitted bytes: `take` from a lane, paced by evb-shaper
 //! ```
 
+mod stages;
 mod backlog;
 mod promises;
 mod parking;
@@ -31,7 +32,7 @@ use seats::Seats;
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
-    lane::{Announcing, LaneError, OutgoingDatagrams, OutgoingLane, Parked, Taken},
+    lane::{Announcing, LaneError, OutgoingDatagrams, OutgoingLane, Parked, StageTimes, Taken},
     live::ReportTimer,
     set::SourceSet,
     time::{Instant, earlier},
@@ -136,6 +137,7 @@ pub struct SourceCore {
     reports: ReportTimer,
     last_heard: Option<(u64, Instant)>,
     counters: SourceReport,
+    stages: StageTimes,
 }
 
 impl SourceCore {
@@ -164,6 +166,7 @@ impl SourceCore {
             reports: ReportTimer::NEVER,
             last_heard: None,
             counters: SourceReport::default(),
+            stages: StageTimes::default(),
             config,
         }
     }
@@ -452,22 +455,24 @@ impl SourceCore {
     /// The final counters, for the supervisor.
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
-        let counters = SourceReport { tcp_retransmits, uncommitted, trains, ..self.counters };
+        let stages = self.stages.report();
+        let counters =
+            SourceReport { tcp_retransmits, uncommitted, trains, stages, ..self.counters.clone() };
         let report = Report { report: Some(report::Report::Source(counters)), live: None };
         Control { message: Some(control::Message::Report(report)) }
     }
 
-    /// The counters so far.
+    /// The counters so far, without histograms.
     fn report_so_far(&self) -> Control {
-        let mut message = self.report(0, None);
-        if let Some(control::Message::Report(report)) = &mut message.message {
-            report.live = Some(Live {
-                backlog_bytes: self.backlog.bytes().count(),
-                backlog_fragments: self.backlog.held() as u64,
-                ..Live::default()
-            });
-        }
-        message
+        let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
+        let counters = SourceReport { uncommitted, ..self.counters.clone() };
+        let live = Live {
+            backlog_bytes: self.backlog.bytes().count(),
+            backlog_fragments: self.backlog.held() as u64,
+            ..Live::default()
+        };
+        let report = Report { report: Some(report::Report::Source(counters)), live: Some(live) };
+        Control { message: Some(control::Message::Report(report)) }
     }
 
     fn place(&mut self, placed: Placed) {

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 use crate::{
     id::SourceId,
-    lane::{IncomingDatagrams, RecoveryCounters},
+    lane::{IncomingDatagrams, RecoveryCounters, StageTimes},
     live::Latencies,
     time::Instant,
     wire::control::{BuilderReport, LaneReport, Live, Load},
@@ -26,6 +26,8 @@ pub(super) struct Counters {
     /// The same, for reports so far.
     latencies: Latencies,
     pub(super) last_commit: Option<Instant>,
+    /// Its part of the way from a grant to its data.
+    pub(super) stages: StageTimes,
 }
 
 /// An hour in µs: later is counted as an hour.
@@ -47,6 +49,7 @@ impl Counters {
             latency_max: 0,
             latencies: Latencies::new(),
             last_commit: None,
+            stages: StageTimes::default(),
         }
     }
 
@@ -58,7 +61,11 @@ impl Counters {
     }
 
     pub(super) fn report(&self) -> BuilderReport {
-        BuilderReport { latency_us: pairs(&self.latency), ..self.report_so_far() }
+        BuilderReport {
+            latency_us: pairs(&self.latency),
+            stages: self.stages.report(),
+            ..self.report_so_far()
+        }
     }
 
     /// What costs little to say again and again.

@@ -52,6 +52,11 @@ impl Percentiles {
         Spread { count, p50, p99, max }
     }
 
+    /// The percentiles of all that was added; `None` if that is nothing.
+    pub fn measured(&self) -> Option<Latency> {
+        (!self.pairs.is_empty()).then(|| self.latency())
+    }
+
     /// The percentiles of all that was added; zeros if that is nothing.
     pub fn latency(&self) -> Latency {
         let mut sorted = self.pairs.clone();

@@ -306,3 +306,15 @@ fn on_demand_nothing_is_remembered_of_events_that_want_no_fragment() {
         assert_eq!(source.backlog_fragments(), 0);
     }
 }
+
+#[test]
+fn the_report_has_what_the_driver_sampled() {
+    let mut source = source(false);
+    let stages = report(&source).stages.expect("they are there");
+    assert_eq!((stages.wake_us.len(), stages.write_us.len()), (0, 0), "nothing was measured");
+    source.record_grant_wake(Duration::from_micros(7));
+    source.record_grant_wake(Duration::from_micros(7));
+    source.record_grant_answer(Duration::from_micros(30));
+    let stages = report(&source).stages.expect("they are there");
+    assert_eq!((&stages.wake_us[..], &stages.write_us[..]), (&[7, 2][..], &[30, 1][..]));
+}

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     ledger::{
-        BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, NetworkCounts, PacingSummary,
-        Percentiles, Rates, RefusalCounts, RunReport, SourceSummary, fraction,
+        AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, NetworkCounts,
+        PacingSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport, SourceSummary, fraction,
     },
     time::Instant,
     wire::control::{BuilderReport, DatagramReport, LaneReport},
@@ -41,6 +41,7 @@ impl SupervisorCore {
                 payload_bytes_per_s: fraction(payload as f64, busy_time),
             },
             build_latency_us: self.build_latency().latency(),
+            grant_path_us: self.grant_path(),
             dead_time_fraction: fraction(events.inhibited as f64, events.triggered as f64),
             dead_time: self.dead_time.causes(),
             busy_fraction: fraction(self.slots.all_busy().as_secs_f64(), triggering.as_secs_f64()),
@@ -127,7 +128,7 @@ impl SupervisorCore {
     }
 
     fn source_summary(&self, seat: &SourceSeat) -> SourceSummary {
-        let own = seat.report.unwrap_or_default();
+        let own = seat.report.clone().unwrap_or_default();
         let sum = |of: fn(&LaneReport) -> u64| self.lanes_of(seat).map(of).fold(0, u64::saturating_add);
         let last = sum(|lane| lane.last);
         let trains = own.trains.unwrap_or_default();
@@ -169,9 +170,15 @@ impl SupervisorCore {
             reconnects: sum(|lane| lane.reconnects).max(own.reconnects),
             backlog_peak_bytes: own.backlog_peak_bytes,
             pacing: PacingSummary::of(&own),
+            grant_path_us: AnswerPath::of(&own),
             down_s: seat.down_time.as_secs_f64(),
             events_without: seat.events_without,
         }
+    }
+
+    fn grant_path(&self) -> RunPath {
+        let builders = self.builders.iter().filter_map(|seat| seat.report.as_ref());
+        RunPath::of(builders, self.sources.iter().filter_map(|seat| seat.report.as_ref()))
     }
 
     fn build_latency(&self) -> Percentiles {

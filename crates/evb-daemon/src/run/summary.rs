@@ -9,7 +9,7 @@ use std::{
 };
 
 use evb_core::{
-    ledger::{PacingSummary, RunReport},
+    ledger::{Latency, PacingSummary, RunReport},
     units::{Bytes, Rate},
 };
 
@@ -131,6 +131,7 @@ fn table(report: &RunReport) -> String {
             }
         ),
     );
+    grant_path(report).into_iter().for_each(|path| row("grant path", path));
     row(
         "dead, busy",
         format!(
@@ -160,6 +161,25 @@ fn table(report: &RunReport) -> String {
         row("remark", remark.clone());
     }
     format!("run {} (epoch {}): {}\n{text}", report.run, report.epoch, report.verdict)
+}
+
+/// Where the time goes from a grant to its data, as far as that was measured.
+fn grant_path(report: &RunReport) -> Option<String> {
+    let path = &report.grant_path_us;
+    let stages = [
+        ("builder's write", path.builder_write),
+        ("source's wake-up", path.source_wake_up),
+        ("its answer", path.source_answer),
+        ("builder's wake-up", path.builder_wake_up),
+    ];
+    let measured = stages.into_iter().filter_map(|(name, stage)| Some((name, stage?.p50)));
+    let derived = path.derived_rest.map(|rest| ("wire and queues (derived)", rest.p50));
+    let parts = measured.chain(derived).map(|(name, p50)| format!("{name} {}", micros(p50 as f64)));
+    let parts: Vec<_> = parts.collect();
+    let of_these = if parts.is_empty() { String::new() } else { format!("; p50 of {}", parts.join(", ")) };
+    let Latency { p50, p99, max, .. } = path.first_byte;
+    let [p50, p99] = [p50, p99].map(|time| micros(time as f64));
+    (max > 0).then(|| format!("p50 {p50}, p99 {p99} (grant to first byte){of_these}"))
 }
 
 /// How well rates were kept, if any were.

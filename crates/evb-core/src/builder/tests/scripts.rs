@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use super::bench::{Bench, DEADLINE, announcement, at, on_the_lane};
 use crate::{
     builder::{LARGE_FRAGMENT, RosterError},
@@ -308,4 +310,13 @@ fn a_reconnect_goes_on_in_the_middle_of_a_fragment() {
         assert_eq!(bench.events[0].fragments().next().unwrap().payload, payload);
         assert_eq!(bench.report().lanes[0].reconnects, 1);
     }
+}
+
+#[test]
+fn the_report_has_what_the_driver_sampled() {
+    let mut bench = Bench::new(1, 1);
+    bench.core.record_data_wake(Duration::from_micros(9));
+    bench.core.record_grant_write(Duration::from_micros(4));
+    let stages = bench.report().stages.expect("they are there");
+    assert_eq!((&stages.wake_us[..], &stages.write_us[..]), (&[9, 1][..], &[4, 1][..]));
 }

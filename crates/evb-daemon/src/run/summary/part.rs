@@ -3,7 +3,9 @@
 use evb::role::RunOutcome;
 use evb_core::{
     id::Peer,
-    ledger::{BuilderSummary, GrantPath, PacingSummary, Percentiles, RunReport, SourceSummary},
+    ledger::{
+        AnswerPath, BuilderSummary, GrantPath, PacingSummary, Percentiles, RunPath, RunReport, SourceSummary,
+    },
     wire::control::{BuilderReport, SourceReport, report},
 };
 
@@ -11,6 +13,7 @@ use evb_core::{
 pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
     let mut report = RunReport::default();
     let mut latency = Percentiles::default();
+    let (mut sources, mut builders) = (Vec::new(), Vec::new());
     for (peer, outcome) in parts {
         report.run = outcome.run.number();
         report.epoch = outcome.epoch.number();
@@ -20,16 +23,19 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
             (Peer::Source(id), Some(report::Report::Source(own))) => {
                 report.network.tcp_retransmits += own.tcp_retransmits;
                 report.sources.push(source(id.number(), own));
+                sources.push(own);
             }
             (Peer::Builder(id), Some(report::Report::Builder(own))) => {
                 latency.add(&own.latency_us, own.latency_max_us);
                 count(&mut report, own);
                 report.builders.push(builder(id.number(), own));
+                builders.push(own);
             }
             _ => {}
         }
     }
     report.build_latency_us = latency.latency();
+    report.grant_path_us = RunPath::of(builders, sources);
     report
 }
 
@@ -67,6 +73,7 @@ fn source(id: u16, own: &SourceReport) -> SourceSummary {
         reconnects: own.reconnects,
         backlog_peak_bytes: own.backlog_peak_bytes,
         pacing: PacingSummary::of(own),
+        grant_path_us: AnswerPath::of(own),
         ..SourceSummary::default()
     }
 }
