@@ -413,7 +413,7 @@ impl Driver {
     }
 
     fn flush_lanes(&mut self, cx: &mut Context<'_>) {
-        self.ends.poll_flush(cx, &mut self.ended);
+        self.ends.poll_flush(cx, &mut self.core, &mut self.ended);
         self.drop_ended();
     }
 

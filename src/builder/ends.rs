@@ -81,7 +81,7 @@ impl Ends {
         match self {
             Self::Stream(ends) => {
                 let mut end = BuilderEnd::new(channel);
-                core.write_records(lane, &mut end.outgoing);
+                end.write_records(core, lane, clock::now());
                 ends[lane] = Some(end);
             }
             Self::Datagrams(ends) => ends.open(lane, channel),
@@ -142,7 +142,7 @@ impl Ends {
         match self {
             Self::Stream(ends) => {
                 if let Some(end) = &mut ends[lane] {
-                    core.write_records(lane, &mut end.outgoing);
+                    end.write_records(core, lane, now);
                 }
             }
             Self::Datagrams(ends) => ends.send(core, lane, now),
@@ -150,14 +150,19 @@ impl Ends {
     }
 
     /// Writes what waits, as far as the sockets take it.
-    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, ended: &mut Vec<Ended>) {
+    pub(super) fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &mut ShapedBuilder,
+        ended: &mut Vec<Ended>,
+    ) {
         let Self::Stream(ends) = self else { return };
         for (lane, end) in ends.iter_mut().enumerate() {
-            if let Some(end) = end
-                && let Poll::Ready(Err(error)) = end.poll_flush(cx)
-            {
+            let Some(end) = end else { continue };
+            if let Poll::Ready(Err(error)) = end.poll_flush(cx) {
                 ended.push((lane, error));
             }
+            end.take_write_sample().into_iter().for_each(|took| core.record_grant_write(took));
         }
     }
 

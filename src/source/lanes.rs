@@ -86,6 +86,7 @@ enum State {
 }
 
 /// The source's end of a connection.
+#[expect(clippy::large_enum_variant, reason = "it is boxed as a whole")]
 pub(super) enum End {
     Stream(SourceEnd),
     Datagrams(Box<SourceDatagrams>, Association),
@@ -368,7 +369,11 @@ impl End {
         loop {
             match end.poll_recv(cx, ranges) {
                 Poll::Pending => return Ok(Progress::Drained),
-                Poll::Ready(Ok(FromBuilder::Grant { end })) => core.handle_grant(lane, end)?,
+                Poll::Ready(Ok(FromBuilder::Grant { end: to })) => {
+                    let waited = end.note_grant(core.granted(lane));
+                    waited.into_iter().for_each(|waited| core.record_grant_wake(waited));
+                    core.handle_grant(lane, to)?;
+                }
                 Poll::Ready(Ok(FromBuilder::Commit { offset })) => {
                     core.handle_commit(lane, offset, ranges, &mut *recycle)?;
                 }
@@ -384,7 +389,11 @@ impl End {
         lane: usize,
     ) -> Poll<Result<(), LaneEnd>> {
         match self {
-            Self::Stream(end) => end.poll_flush(cx, core, lane),
+            Self::Stream(end) => {
+                let flushed = end.poll_flush(cx, core, lane);
+                end.take_answer_sample().into_iter().for_each(|took| core.record_grant_answer(took));
+                flushed
+            }
             Self::Datagrams(end, _) => end.poll_flush(cx, core, lane),
         }
     }

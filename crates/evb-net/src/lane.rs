@@ -4,6 +4,8 @@
 //! Both are driven by the task that owns the machine: `poll_*` does what can be done now and registers the waker.
 
 mod options;
+mod write_sampler;
+mod answer_sampler;
 mod sealed;
 mod source_end;
 mod builder_end;

@@ -13,6 +13,7 @@ mod sys_option;
 mod sys_txtime;
 mod sys_user;
 pub mod clock;
+mod stamps;
 pub mod timer;
 pub mod host;
 pub mod class;

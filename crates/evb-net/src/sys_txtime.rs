@@ -25,7 +25,7 @@ pub(crate) enum Report {
     Other,
 }
 
-/// What one datagram was and when it came.
+/// How long a message is, or what was peeked at of a stream, and when it came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     /// Bytes of payload.
@@ -87,7 +87,7 @@ mod platform {
         get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)
     }
 
-    /// Stamps every arriving datagram with `CLOCK_REALTIME`.
+    /// Stamps everything that arrives with `CLOCK_REALTIME`.
     pub(crate) fn set_receive_stamps(socket: BorrowedFd<'_>) -> io::Result<()> {
         set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
     }
@@ -152,13 +152,27 @@ mod platform {
     pub(crate) fn receive(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Received> {
         let mut ancillary = Ancillary::<128>::new();
         let length = receive_message(socket, room, &mut ancillary, 0)?;
+        Ok(Received { length, realtime: stamp(&ancillary) })
+    }
+
+    /// Looks at the next byte, which stays; never blocks. The stamp of a stream is that of the packet with that byte, or of the
+    /// last one that the kernel has joined with it (`tcp_try_coalesce`).
+    pub(crate) fn peek(socket: BorrowedFd<'_>) -> io::Result<Received> {
+        let mut ancillary = Ancillary::<128>::new();
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        let length = receive_message(socket, &mut [0], &mut ancillary, flags)?;
+        Ok(Received { length, realtime: stamp(&ancillary) })
+    }
+
+    /// When the kernel received a message, in nanoseconds of `CLOCK_REALTIME`.
+    pub(crate) fn stamp<const N: usize>(ancillary: &Ancillary<N>) -> Option<u64> {
         let mut realtime = None;
         ancillary.each(|level, kind, data| {
             if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
                 realtime = timespec_nanos(data);
             }
         });
-        Ok(Received { length, realtime })
+        realtime
     }
 
     /// Takes one entry of the error queue, if there is one; never blocks.
@@ -206,6 +220,7 @@ mod platform {
     };
 
     use super::{DepartureClock, Received, Report};
+    use crate::ancillary::Ancillary;
 
     fn no<T>() -> io::Result<T> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "departure times need Linux"))
@@ -244,14 +259,22 @@ mod platform {
         no()
     }
 
+    pub(crate) fn peek(_: BorrowedFd<'_>) -> io::Result<Received> {
+        no()
+    }
+
+    pub(crate) fn stamp<const N: usize>(_: &Ancillary<N>) -> Option<u64> {
+        None
+    }
+
     pub(crate) fn take_report(_: BorrowedFd<'_>) -> io::Result<Option<Report>> {
         no()
     }
 }
 
 pub(crate) use platform::{
-    max_pacing_rate, receive, send, set_departure_stamps, set_max_pacing_rate, set_receive_stamps,
-    set_txtime, take_report,
+    max_pacing_rate, peek, receive, send, set_departure_stamps, set_max_pacing_rate, set_receive_stamps,
+    set_txtime, stamp, take_report,
 };
 
 #[cfg(test)]

@@ -11,11 +11,12 @@ use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6},
     os::fd::{AsRawFd, OwnedFd},
+    time::Duration,
 };
 
 use tokio::io::{Interest, unix::AsyncFd};
 
-use crate::{ancillary::Ancillary, pacing::DatagramSender};
+use crate::{ancillary::Ancillary, pacing::DatagramSender, stamps, sys_txtime};
 
 /// How many messages one call takes at most.
 pub(crate) const MAX_BATCH: usize = 32;
@@ -54,7 +55,8 @@ impl RawAddress {
 pub(crate) struct Arrival {
     from: RawAddress,
     from_length: usize,
-    ancillary: Ancillary<32>,
+    /// A stride and a receive time.
+    ancillary: Ancillary<64>,
     /// Its bytes of payload, as far as there was room.
     pub(crate) length: usize,
     /// It was longer than the room.
@@ -70,6 +72,11 @@ impl Arrival {
             length: 0,
             truncated: false,
         }
+    }
+
+    /// Returns how long it waited in the kernel, where the socket has receive times.
+    pub(crate) fn waited(&self) -> Option<Duration> {
+        stamps::waited(sys_txtime::stamp(&self.ancillary)?)
     }
 
     /// Who sent it.

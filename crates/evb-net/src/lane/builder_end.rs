@@ -4,6 +4,7 @@
 mod tests;
 
 use std::{
+    os::fd::AsFd as _,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -20,11 +21,12 @@ use socket2::SockRef;
 use tokio::{io::AsyncWrite as _, net::TcpStream};
 use tokio_util::io::poll_read_buf;
 
-use super::LaneEnd;
+use super::{LaneEnd, write_sampler::WriteSampler};
 use crate::{
     handshake::Channel,
     progress::Progress,
     security::{Opener, Sealer},
+    stamps::ReadSampler,
     sys_read,
 };
 
@@ -53,6 +55,8 @@ pub struct BuilderEnd {
     /// Records for the source that wait.
     pub outgoing: BytesMut,
     protected: Option<Box<Protected>>,
+    reads: ReadSampler,
+    writes: WriteSampler,
 }
 
 /// What makes and opens the parcels of a lane that is protected.
@@ -74,7 +78,19 @@ impl BuilderEnd {
             Box::new(Protected { opener, sealer, leaving: BytesMut::new() })
         });
         let (incoming, outgoing) = (BytesMut::new(), BytesMut::new());
-        Self { stream, incoming, data: 0, bulk: false, outgoing, protected }
+        let (reads, writes) = (ReadSampler::of(stream.as_fd()), WriteSampler::new());
+        Self { stream, incoming, data: 0, bulk: false, outgoing, protected, reads, writes }
+    }
+
+    /// Has `core` write what the source of its lane is to hear, granted at `now`.
+    pub fn write_records<P: GrantPolicy>(&mut self, core: &mut BuilderCore<P>, lane: usize, now: Instant) {
+        core.write_records(lane, &mut self.outgoing);
+        self.writes.note(core.granted(lane), now);
+    }
+
+    /// Returns how long a grant took until its write had ended, if that was sampled since the last call.
+    pub fn take_write_sample(&mut self) -> Option<Duration> {
+        self.writes.take()
     }
 
     /// Reads what is there and feeds it to lane `lane` of `core`.
@@ -122,6 +138,7 @@ impl BuilderEnd {
                 }
             };
             if leaving.is_empty() {
+                self.writes.end();
                 return Poll::Ready(Ok(()));
             }
             match Pin::new(&mut self.stream).poll_write(cx, leaving)? {
@@ -141,9 +158,30 @@ impl BuilderEnd {
         lane: usize,
         now: Instant,
     ) -> Poll<Result<usize, LaneEnd>> {
-        if self.protected.is_some() {
-            return self.poll_read_parcels(cx, core, lane, now);
+        // What follows would come without a wake-up.
+        let is_first = self.data == 0 && self.incoming.is_empty();
+        if is_first && self.reads.sampler.is_due() && self.stream.poll_read_ready(cx).is_ready() {
+            let waited = self.reads.waited(self.stream.as_fd());
+            waited.into_iter().for_each(|waited| core.record_data_wake(waited));
         }
+        let read = match &self.protected {
+            Some(_) => ready!(self.poll_read_parcels(cx, core, lane, now)),
+            None => ready!(self.poll_read_records(cx, core, lane, now)),
+        };
+        if is_first {
+            self.reads.sampler.count();
+        }
+        Poll::Ready(read)
+    }
+
+    /// Reads records, and bytes of large fragments into their memory.
+    fn poll_read_records<P: GrantPolicy>(
+        &mut self,
+        cx: &mut Context<'_>,
+        core: &mut BuilderCore<P>,
+        lane: usize,
+        now: Instant,
+    ) -> Poll<Result<usize, LaneEnd>> {
         if self.data >= LARGE_FRAGMENT
             && self.incoming.is_empty()
             && let Some((memory, room)) = core.spare_memory(lane)

@@ -85,13 +85,14 @@ impl Sealing {
         slices.push(IoSlice::new(&self.tag[self.tagged..]));
     }
 
-    /// So much of that was written.
-    pub(super) fn advance(&mut self, mut written: usize) {
+    /// Notes that so much of that was written. Returns up to where lane bytes are.
+    pub(super) fn advance(&mut self, mut written: usize) -> u64 {
         let of_front = written.min(self.front.len());
         self.front.advance(of_front);
         written -= of_front;
         let of_range = written.min((self.range.end - self.range.start) as usize);
         self.range.start += of_range as u64;
         self.tagged += written - of_range;
+        self.range.start
     }
 }

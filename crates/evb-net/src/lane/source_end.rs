@@ -7,8 +7,10 @@ use std::{
     collections::VecDeque,
     io::{self, IoSlice},
     ops::Range,
+    os::fd::AsFd as _,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::{Buf as _, BytesMut};
@@ -21,6 +23,7 @@ use tokio_util::io::poll_read_buf;
 
 use super::{
     LaneEnd,
+    answer_sampler::AnswerSampler,
     sealed::{PIECES, Sealing},
 };
 use crate::{handshake::Channel, security::Opener, sys_tcp};
@@ -58,6 +61,7 @@ pub struct SourceEnd {
     /// A data record that is partly written.
     current: Option<DataRecord>,
     protected: Option<Box<Protected>>,
+    answers: AnswerSampler,
 }
 
 /// What makes and opens the parcels of a lane that is protected.
@@ -91,6 +95,7 @@ impl SourceEnd {
             let (sealing, opener) = (Sealing::new(&keys.stream_out), Opener::new(&keys.stream_in));
             Box::new(Protected { sealing, opener })
         });
+        let answers = AnswerSampler::of(stream.as_fd());
         Self {
             stream,
             incoming: BytesMut::with_capacity(READ_SIZE),
@@ -98,6 +103,7 @@ impl SourceEnd {
             queue: VecDeque::new(),
             current: None,
             protected,
+            answers,
         }
     }
 
@@ -143,10 +149,27 @@ impl SourceEnd {
                 }
             };
             into.reserve(READ_SIZE);
+            self.answers.end_read();
+            if self.answers.is_due() && self.stream.poll_read_ready(cx).is_ready() {
+                self.answers.begin_read(self.stream.as_fd());
+            }
             if ready!(poll_read_buf(Pin::new(&mut self.stream), cx, into))? == 0 {
                 return Poll::Ready(Err(LaneEnd::Closed));
             }
+            self.answers.count();
         }
+    }
+
+    /// Notes that the grant that came last permits lane bytes from `from` on. Returns how long it had waited in the kernel, if
+    /// that was sampled.
+    pub fn note_grant(&mut self, from: u64) -> Option<Duration> {
+        self.answers.note_grant(from)
+    }
+
+    /// Returns the time from the read of a grant to the end of the write of its first data, if that was sampled since the last
+    /// call.
+    pub fn take_answer_sample(&mut self) -> Option<Duration> {
+        self.answers.take()
     }
 
     /// Writes what is queued, as far as the socket takes it. `lane` is this lane's index in `core`.
@@ -206,6 +229,7 @@ impl SourceEnd {
         self.announcements.advance(of_announcements);
         record.header_written += of_header;
         record.range.start += (of_record - of_header) as u64;
+        self.answers.note_written(record.range.start);
         if record.header_written == RECORD_HEADER && record.range.is_empty() {
             self.current = None;
         }
@@ -256,7 +280,7 @@ impl SourceEnd {
             sealing.slices(core, lane, &mut slices);
             match ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))? {
                 0 => return zero(),
-                written => sealing.advance(written),
+                written => self.answers.note_written(sealing.advance(written)),
             }
         }
     }

@@ -1,9 +1,12 @@
 //! [`Pool`]: where messages are received, and how runs are split into datagrams.
 
-use std::{io, net::SocketAddr, os::fd::BorrowedFd};
+use std::{io, net::SocketAddr, os::fd::BorrowedFd, time::Duration};
 
 use super::UdpCounts;
-use crate::sys_udp::{self, Arrival, MAX_BATCH};
+use crate::{
+    stamps::Sampler,
+    sys_udp::{self, Arrival, MAX_BATCH},
+};
 
 /// How long a message may be: runs are merged up to what an IP packet holds.
 const ROOM: usize = 64 << 10;
@@ -19,6 +22,8 @@ const _: () = assert!(BATCH <= MAX_BATCH);
 pub(super) struct Pool {
     rooms: Box<[u8]>,
     arrivals: Box<[Arrival]>,
+    /// Where the kernel tells receive times: which batches are samples.
+    sampler: Option<Sampler>,
 }
 
 impl Pool {
@@ -26,7 +31,13 @@ impl Pool {
         Self {
             rooms: vec![0; BATCH * ROOM].into_boxed_slice(),
             arrivals: (0..BATCH).map(|_| Arrival::new()).collect(),
+            sampler: None,
         }
+    }
+
+    /// The socket has receive times from now on.
+    pub(super) fn take_samples(&mut self) {
+        self.sampler = Some(Sampler::new());
     }
 
     /// Takes messages that are here; how many. The socket has no more if they are fewer than [`BATCH`](Self::is_whole).
@@ -41,12 +52,17 @@ impl Pool {
 
     /// Hands on the first messages, in order; how many datagrams there were, empty ones included.
     pub(super) fn hand_on(
-        &self,
+        &mut self,
         messages: usize,
         counts: &mut UdpCounts,
         each: &mut impl FnMut(SocketAddr, Run<'_>),
     ) -> usize {
         let mut datagrams = 0;
+        let mut is_sample = false;
+        if let Some(sampler) = self.sampler.as_mut().filter(|_| messages > 0) {
+            is_sample = sampler.is_due();
+            sampler.count();
+        }
         for (arrival, room) in self.arrivals.iter().zip(self.rooms.chunks_exact(ROOM)).take(messages) {
             counts.runs += 1;
             let Some(from) = arrival.from().filter(|_| !arrival.truncated) else {
@@ -54,7 +70,10 @@ impl Pool {
                 datagrams += 1;
                 continue;
             };
-            let run = Run::new(room.get(..arrival.length).unwrap_or_default(), arrival.stride());
+            let mut run = Run::new(room.get(..arrival.length).unwrap_or_default(), arrival.stride());
+            if std::mem::take(&mut is_sample) {
+                run.waited = arrival.waited();
+            }
             datagrams += run.len();
             counts.received += run.len() as u64;
             each(from, run);
@@ -68,11 +87,17 @@ impl Pool {
 pub struct Run<'a> {
     bytes: &'a [u8],
     stride: usize,
+    waited: Option<Duration>,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(bytes: &'a [u8], stride: Option<usize>) -> Self {
-        Self { bytes, stride: stride.unwrap_or(bytes.len()).max(1) }
+        Self { bytes, stride: stride.unwrap_or(bytes.len()).max(1), waited: None }
+    }
+
+    /// Returns how long the first waited in the kernel, if it is a sample.
+    pub fn waited(&self) -> Option<Duration> {
+        self.waited
     }
 
     /// How many there are. An empty one is a datagram, too.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     pacing::{DatagramSender, Executor, GsoState, SendError, is_icmp},
-    sys_path, sys_udp,
+    stamps, sys_path, sys_udp,
 };
 
 /// A UDP socket of a lane's source, or of a builder, that never blocks. One task owns it: the one that polls it last is woken.
@@ -177,6 +177,13 @@ impl DatagramSocket {
         let (before, total) = self.dropped;
         self.dropped = (now, total + u64::from(now.wrapping_sub(before)));
         Ok(self.dropped.1)
+    }
+
+    /// Samples how long datagrams wait in the kernel ([`Run::waited`]), where it tells receive times.
+    pub fn sample_waits(&mut self) {
+        if stamps::stamp(self.as_fd()) {
+            self.pool.take_samples();
+        }
     }
 
     /// Whether the kernel cuts trains into datagrams.

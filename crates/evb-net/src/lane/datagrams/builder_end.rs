@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use super::{Unbelieved, poll_end, split};
 use crate::{
     handshake::{Channel, RefusalLog},
-    lane::{LaneEnd, Progress},
+    lane::{LaneEnd, Progress, write_sampler::WriteSampler},
     security::{DatagramTags, Session, tag::TAG_LENGTH},
     udp::{DatagramSocket, Run},
 };
@@ -58,6 +58,7 @@ struct Link {
     /// Where its datagrams come from.
     peer: Option<SocketAddr>,
     tags: Option<Box<DatagramTags>>,
+    writes: WriteSampler,
 }
 
 /// Datagrams that are nobody's: counted, and said at a limited rate.
@@ -69,7 +70,8 @@ struct Strangers {
 
 impl BuilderDatagrams {
     /// For a bound socket and the run's sources, ascending: a source's position is its lane.
-    pub fn new(socket: DatagramSocket, sources: Vec<SourceId>) -> Self {
+    pub fn new(mut socket: DatagramSocket, sources: Vec<SourceId>) -> Self {
+        socket.sample_waits();
         let links = sources.iter().map(|_| None).collect();
         let strangers = Strangers { counts: DatagramReport::default(), log: RefusalLog::new("datagrams") };
         let door = Door { sources, links, is_protected: false, replies: Vec::new(), strangers };
@@ -81,7 +83,7 @@ impl BuilderDatagrams {
         let (stream, session) = channel.into().into_parts();
         let tags = session.as_ref().map(Session::keys).map(|keys| Box::new(DatagramTags::new(keys)));
         self.door.is_protected |= tags.is_some();
-        self.door.links[lane] = Some(Link { stream, peer: None, tags });
+        self.door.links[lane] = Some(Link { stream, peer: None, tags, writes: WriteSampler::new() });
     }
 
     /// A lane is over.
@@ -141,7 +143,11 @@ impl BuilderDatagrams {
         if let Some(tags) = &mut link.tags {
             tags.append(&mut self.datagram);
         }
-        if let Err(error) = self.socket.send_to(peer, &self.datagram)
+        link.writes.note(core.granted(lane), now);
+        let sent = self.socket.send_to(peer, &self.datagram);
+        link.writes.end();
+        link.writes.take().into_iter().for_each(|took| core.record_grant_write(took));
+        if let Err(error) = sent
             && let Some(unsaid) = self.door.strangers.log.next_line()
         {
             tracing::warn!(%peer, %error, unsaid, "a datagram to a source cannot be sent");
@@ -177,6 +183,7 @@ impl Door {
         now: Instant,
         ended: &mut impl FnMut(usize, LaneEnd),
     ) {
+        run.waited().into_iter().for_each(|waited| core.record_data_wake(waited));
         let mut together: Option<Segments<'_>> = None;
         for datagram in run.datagrams() {
             let (header, body) = match self.open(datagram, core) {

@@ -64,6 +64,8 @@ pub struct SourceDatagrams {
     until: Option<Instant>,
     /// When the last train departs.
     last_at: Option<Instant>,
+    /// A grant that is followed: its first lane byte, and when it was read.
+    follows: Option<(u64, Instant)>,
 }
 
 #[derive(Debug)]
@@ -75,7 +77,8 @@ struct Departing {
 
 impl SourceDatagrams {
     /// For a connection after its handshake, and a socket that has reached the builder by `path`.
-    pub fn new(stream: TcpStream, socket: DatagramSocket, path: Path) -> Self {
+    pub fn new(stream: TcpStream, mut socket: DatagramSocket, path: Path) -> Self {
+        socket.sample_waits();
         let most = (MAX_TRAIN / path.datagram).clamp(1, MAX_DATAGRAMS);
         Self {
             stream,
@@ -89,6 +92,7 @@ impl SourceDatagrams {
             headers: Vec::with_capacity(MAX_DATAGRAMS),
             until: None,
             last_at: None,
+            follows: None,
         }
     }
 
@@ -130,8 +134,9 @@ impl SourceDatagrams {
             return Err(LaneEnd::Silent);
         }
         let mut outcome = Ok(());
-        let Self { socket, tags, unbelieved, .. } = self;
+        let Self { socket, tags, unbelieved, follows, .. } = self;
         let progress = socket.poll_recv(cx, TURN, |from, run| {
+            let granted = core.granted(lane);
             for datagram in run.datagrams() {
                 let (header, body) = match open(datagram, tags.as_mut()) {
                     Ok(opened) => opened,
@@ -147,6 +152,10 @@ impl SourceDatagrams {
                     Ok(()) | Err(DatagramFault::Stale) => {}
                     Err(fault) => outcome = Err(fault),
                 }
+            }
+            if let Some(waited) = run.waited().filter(|_| core.granted(lane) > granted) {
+                core.record_grant_wake(waited);
+                follows.get_or_insert((granted, now));
             }
         })?;
         outcome?;
@@ -289,6 +298,10 @@ impl SourceDatagrams {
             let (count, length) =
                 if whole { (count, length) } else { ((sent / datagram) as u32, sent / datagram * segment) };
             departing.range.start += length as u64;
+            let sent = departing.range.start;
+            if let Some((_, at)) = self.follows.take_if(|(from, _)| departing.request == 0 && *from < sent) {
+                core.record_grant_answer(clock::now().since(at));
+            }
             self.last_at = Some(departing.at);
             core.handle_sent(lane, count);
         }
