@@ -95,6 +95,7 @@ fn report(arguments: &DoctorArguments, peers: &Peers, release: &str, findings: &
             "bad": count(Verdict::Bad),
             "unknown": count(Verdict::Unknown),
         },
+        "grant_path_us": judge::grant_path(findings),
         "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
     })
 }

@@ -38,7 +38,24 @@ pub(super) struct Facts {
     /// Configured hosts without address here, each with the reason.
     pub(super) unresolved: Vec<(String, String)>,
     /// How long two threads of this host take for a question and its answer.
-    pub(super) turn: Fact<Lateness>,
+    pub(super) turn: Fact<TurnFacts>,
+}
+
+/// A question and its answer between two threads, by parts.
+#[derive(Clone, Debug)]
+pub(super) struct TurnFacts {
+    /// All of it: two writes, two wake-ups.
+    pub(super) whole: Lateness,
+    pub(super) stages: Fact<StageFacts>,
+}
+
+/// The stages of such turns, in order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StageFacts {
+    pub(super) write: Lateness,
+    pub(super) far_wake_up: Lateness,
+    pub(super) answer: Lateness,
+    pub(super) wake_up: Lateness,
 }
 
 /// What the configuration asks of a host.

@@ -9,7 +9,9 @@ use evb_net::{
     host::{
         Fact, Unavailable,
         clocks::{self, Lateness},
-        cores, echo, ethtool, kernel,
+        cores,
+        echo::{self, TurnStages},
+        ethtool, kernel,
         link::{self, Link},
         qdisc, setting, setting_number, sockets,
     },
@@ -19,6 +21,7 @@ use evb_net::{
 use super::{
     facts::{
         ClockFacts, CongestionFacts, CoreFacts, Demand, DeviceFacts, Facts, PathFacts, Proved, SocketFacts,
+        StageFacts, TurnFacts,
     },
     peers::{Peer, Peers},
 };
@@ -47,8 +50,6 @@ pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) ->
     };
     let paths = paths::paths(&peers.reached, &links);
     let devices = chosen.into_iter().map(|link| device(link, demand.as_ref(), peers, &paths)).collect();
-    let turns = echo::loopback_turns(TURNS)
-        .and_then(|turns| Lateness::of(turns).ok_or_else(|| Unavailable::new("no turn was measured")));
     Ok(Facts {
         clock,
         cores: core_facts(),
@@ -56,9 +57,29 @@ pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) ->
         devices,
         paths,
         unresolved: peers.unresolved.clone(),
-        turn: turns,
+        turn: turn_facts(),
         demand,
     })
+}
+
+fn turn_facts() -> Fact<TurnFacts> {
+    let turns = echo::loopback_turns(TURNS)?;
+    let stages: Vec<_> = turns.iter().filter_map(|turn| turn.stages).collect();
+    let of = |part: fn(&TurnStages) -> Duration| {
+        let missing = || Unavailable::new("the kernel does not tell when it receives (SO_TIMESTAMPNS)");
+        Lateness::of(stages.iter().map(part).collect()).ok_or_else(missing)
+    };
+    let by_stage = || -> Fact<StageFacts> {
+        Ok(StageFacts {
+            write: of(|stages| stages.write)?,
+            far_wake_up: of(|stages| stages.far_wake_up)?,
+            answer: of(|stages| stages.answer)?,
+            wake_up: of(|stages| stages.wake_up)?,
+        })
+    };
+    let whole = Lateness::of(turns.iter().map(|turn| turn.whole).collect());
+    let whole = whole.ok_or_else(|| Unavailable::new("no turn was measured"))?;
+    Ok(TurnFacts { whole, stages: by_stage() })
 }
 
 fn devices<'l>(links: &'l [Link], peers: &Peers, named: &[String]) -> Result<Vec<&'l Link>, Unavailable> {

@@ -5,6 +5,7 @@ mod sockets;
 mod device;
 mod queues;
 mod paths;
+mod grant_path;
 mod budget;
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,15 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         findings.extend(queues::findings(device, facts.demand.as_ref()));
     }
     findings.extend(paths::findings(facts));
+    findings.push(grant_path::finding(facts));
     findings.push(budget::finding(facts));
     findings
+}
+
+/// What `evbd check --path` reads: the data of that finding, if there is it.
+pub(super) fn grant_path(findings: &[Finding]) -> Option<&serde_json::Value> {
+    let found = findings.iter().find(|finding| finding.name == grant_path::NAME && !finding.unavailable)?;
+    Some(&found.data)
 }
 
 /// A time in three digits: `870 ns`, `23.4 µs`, `1.02 ms`.

@@ -6,15 +6,15 @@ mod tests;
 use std::{
     io::{self, Read as _},
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
+    os::fd::AsFd as _,
     thread,
     time::Duration,
 };
 
-use evb_core::time::Instant;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Fact, Unavailable};
-use crate::{clock, sys_path};
+use crate::{clock, sys_path, sys_time, sys_txtime};
 
 /// Echo requests to one host (RFC 792, RFC 4443).
 #[derive(Debug)]
@@ -134,37 +134,113 @@ fn checksum(message: &[u8]) -> u16 {
     !(sum as u16)
 }
 
+/// A question and its answer between two threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// From the question to the answer.
+    pub whole: Duration,
+    /// The same by stage; `None` where the kernel does not tell when it receives.
+    pub stages: Option<TurnStages>,
+}
+
+/// A turn by stage, by one clock. The kernel receives within the write, so that a stage begins where the one before ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnStages {
+    /// From before the write of the question to its receipt by the kernel.
+    pub write: Duration,
+    /// From there to its read.
+    pub far_wake_up: Duration,
+    /// From there to the receipt of the answer.
+    pub answer: Duration,
+    /// From there to its read.
+    pub wake_up: Duration,
+}
+
+impl TurnStages {
+    /// Of five times of `CLOCK_REALTIME`, in nanoseconds; `None` if the clock was set back meanwhile.
+    fn between(times: [u64; 5]) -> Option<Self> {
+        let [asked, received, read, answered, end] = times;
+        let between = |from: u64, to: u64| to.checked_sub(from).map(Duration::from_nanos);
+        Some(Self {
+            write: between(asked, received)?,
+            far_wake_up: between(received, read)?,
+            answer: between(read, answered)?,
+            wake_up: between(answered, end)?,
+        })
+    }
+}
+
 /// Round trips between two threads of this host, one datagram at a time over the loopback: two wake-ups and no wire.
 ///
 /// # Errors
 /// No sockets, or no thread.
-pub fn loopback_turns(count: usize) -> Fact<Vec<Duration>> {
+pub fn loopback_turns(count: usize) -> Fact<Vec<Turn>> {
     turns(count).map_err(|error| Unavailable::from_io("turns over the loopback", &error))
 }
 
-fn turns(count: usize) -> io::Result<Vec<Duration>> {
+/// What threads tell each other: when the kernel received, and when that was read.
+const WORD: usize = 16;
+
+fn turns(count: usize) -> io::Result<Vec<Turn>> {
     /// Far more than a turn takes; without it, a lost datagram would hang us.
     const PATIENCE: Duration = Duration::from_millis(500);
     let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
     let (here, there) = (open()?, open()?);
     here.connect(there.local_addr()?)?;
     there.connect(here.local_addr()?)?;
-    here.set_read_timeout(Some(PATIENCE))?;
-    there.set_read_timeout(Some(PATIENCE))?;
+    for socket in [&here, &there] {
+        socket.set_read_timeout(Some(PATIENCE))?;
+        // Without it, stages are not told.
+        let _ = sys_txtime::set_receive_stamps(socket.as_fd());
+    }
     let answerer = thread::spawn(move || {
-        let mut word = [0; 8];
-        while there.recv(&mut word).is_ok_and(|size| size == 8) && there.send(&word).is_ok() {}
+        let mut word = [0; WORD];
+        while let Ok(times) = receive(&there, &mut word)
+            && there.send(&word_of(times)).is_ok()
+        {}
     });
     let mut times = Vec::with_capacity(count);
-    let mut word = [0; 8];
+    let mut word = [0; WORD];
     for _ in 0..count {
-        let start: Instant = clock::now();
+        let (start, asked) = (clock::now(), sys_time::realtime_nanos());
         here.send(&word)?;
-        here.recv(&mut word)?;
-        times.push(clock::now().since(start));
+        let (answered, end) = receive(&here, &mut word)?;
+        let whole = clock::now().since(start);
+        let (received, read) = times_of(&word);
+        let is_told = received > 0 && answered > 0;
+        let stages = TurnStages::between([asked, received, read, answered, end]);
+        times.push(Turn { whole, stages: stages.filter(|_| is_told) });
     }
     // One byte ends the other thread.
     here.send(&word[..1])?;
     answerer.join().map_err(|_| io::Error::other("the answering thread died"))?;
     Ok(times)
+}
+
+/// Takes a whole word; when the kernel received it (0: not told), and when that was read.
+fn receive(socket: &UdpSocket, word: &mut [u8; WORD]) -> io::Result<(u64, u64)> {
+    let (length, received) = if cfg!(target_os = "linux") {
+        let received = sys_txtime::receive(socket.as_fd(), word)?;
+        (received.length, received.realtime.unwrap_or(0))
+    } else {
+        (socket.recv(word)?, 0)
+    };
+    if length == WORD {
+        Ok((received, sys_time::realtime_nanos()))
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
+    }
+}
+
+fn word_of((received, read): (u64, u64)) -> [u8; WORD] {
+    let mut word = [0; WORD];
+    word[..8].copy_from_slice(&received.to_ne_bytes());
+    word[8..].copy_from_slice(&read.to_ne_bytes());
+    word
+}
+
+fn times_of(word: &[u8; WORD]) -> (u64, u64) {
+    let (halves, _) = word.as_chunks::<8>();
+    let time = |index: usize| halves.get(index).map_or(0, |half| u64::from_ne_bytes(*half));
+    (time(0), time(1))
 }

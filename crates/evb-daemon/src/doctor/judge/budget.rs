@@ -62,7 +62,7 @@ pub(super) fn finding(facts: &Facts) -> Finding {
 
 /// To the farthest peer that answers, plus one turn between threads of this host, for at both ends a program must wake up.
 fn round_trip(facts: &Facts) -> Option<RoundTrip> {
-    let turn = facts.turn.as_ref().ok().map(|turn| turn.p50);
+    let turn = facts.turn.as_ref().ok().map(|turn| turn.whole.p50);
     let is_remote = facts.paths.iter().any(|path| !path.is_here);
     match paths::farthest(&facts.paths) {
         Some((path, time)) if !path.is_here => {

@@ -69,7 +69,7 @@ fn the_same_host_without_a_configuration() {
     let unknown: Vec<_> =
         judge(&facts).into_iter().filter(|finding| finding.verdict != Verdict::Good).collect();
     let names: Vec<_> = unknown.iter().map(|finding| (finding.name, finding.unavailable)).collect();
-    assert_eq!(names, [("path MTU", true), ("R·C/L", true)]);
+    assert_eq!(names, [("path MTU", true), ("grant path", false), ("R·C/L", true)]);
     assert!(unknown.iter().all(|finding| finding.subject == Subject::Configuration));
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Echo, Pinger, checksum, loopback_turns};
+use super::{Echo, Pinger, TurnStages, checksum, loopback_turns};
 
 #[test]
 fn the_checksum_of_the_rfc() {
@@ -29,5 +29,20 @@ fn this_host_answers_itself_and_nobody_else_does() {
 fn turns_take_time() {
     let turns = loopback_turns(20).unwrap();
     assert_eq!(turns.len(), 20);
-    assert!(turns.iter().all(|turn| !turn.is_zero()));
+    assert!(turns.iter().all(|turn| !turn.whole.is_zero()));
+    let told: Vec<_> = turns.iter().filter_map(|turn| Some((turn.stages?, turn.whole))).collect();
+    assert!(!told.is_empty() || !cfg!(target_os = "linux"), "{turns:?}");
+    for (stages, whole) in told {
+        let sum = stages.write + stages.far_wake_up + stages.answer + stages.wake_up;
+        // Two clocks, one of them slewed; and they are not read at the same instant.
+        assert!(sum < whole * 2 + Duration::from_millis(1), "{stages:?} of {whole:?}");
+    }
+}
+
+#[test]
+fn a_turn_is_the_sum_of_its_stages() {
+    let stages = TurnStages::between([100, 103, 110, 115, 126]).unwrap();
+    let us = [stages.write, stages.far_wake_up, stages.answer, stages.wake_up].map(|time| time.as_nanos());
+    assert_eq!(us, [3, 7, 5, 11]);
+    assert_eq!(TurnStages::between([100, 103, 102, 115, 126]), None, "the clock was set");
 }

@@ -27,7 +27,7 @@ use crate::{
     config::ShapingMode,
     doctor::facts::{
         ClockFacts, CongestionFacts, CoreFacts, Demand, DeviceFacts, Echoes, Facts, PathFacts, Proved,
-        SocketFacts,
+        SocketFacts, StageFacts, TurnFacts,
     },
 };
 
@@ -52,8 +52,12 @@ pub(super) fn facts() -> Facts {
         devices: vec![device()],
         paths: vec![path()],
         unresolved: Vec::new(),
-        turn: Ok(late(10, 20)),
+        turn: Ok(TurnFacts { whole: late(10, 20), stages: Ok(stages()) }),
     }
+}
+
+fn stages() -> StageFacts {
+    StageFacts { write: late(1, 4), far_wake_up: late(3, 9), answer: late(2, 5), wake_up: late(3, 8) }
 }
 
 /// A paced system at 1 Gbit/s through a port of 128 KiB.

@@ -105,3 +105,47 @@ fn where_nothing_waits_for_a_round_trip_there_is_no_ratio() {
     (demand.under_way, demand.link_rate) = (Some(Bytes::kib(64)), None::<Rate>);
     assert_eq!(finding(&facts, "R·C/L").value, "not available: the configuration states no link_rate");
 }
+
+#[test]
+fn the_grant_path_is_a_turn_by_stage_and_the_network() {
+    let mut facts = facts();
+    let found = finding(&facts, "grant path");
+    // Stages of 1, 3, 2 and 3 µs of a turn of 10 µs; ping takes 100 µs.
+    assert_eq!(
+        (&found.data["first_byte"]["p50"], &found.data["derived_rest"]["p50"]),
+        (&110.0.into(), &101.0.into())
+    );
+    assert_eq!(found.data["with_network"], true);
+    for (stage, p50, p99) in [
+        ("builder_write", 1.0, 4.0),
+        ("source_wake_up", 3.0, 9.0),
+        ("source_answer", 2.0, 5.0),
+        ("builder_wake_up", 3.0, 8.0),
+    ] {
+        let of = &found.data[stage];
+        assert_eq!((&of["p50"], &of["p99"]), (&p50.into(), &p99.into()), "{stage}");
+    }
+    assert_eq!(super::super::grant_path(&super::judge(&facts)), Some(&found.data));
+    // A byte less than the line carries in its p99.
+    let p99 = found.data["first_byte"]["p99"].as_f64().unwrap();
+    facts.demand.as_mut().unwrap().under_way = Some(Bytes::new((p99 * 125.0) as u64 - 1));
+    assert_eq!(verdict(&facts, "grant path"), (Verdict::Better, None));
+
+    facts.paths[0].echoes.as_mut().unwrap().times = None;
+    let found = finding(&facts, "grant path");
+    assert_eq!(
+        (&found.data["first_byte"]["p50"], &found.data["with_network"]),
+        (&10.0.into(), &false.into())
+    );
+    facts.paths[0].is_here = true;
+    assert_eq!(finding(&facts, "grant path").data["with_network"], true, "there is none");
+}
+
+#[test]
+fn without_receive_times_there_is_no_grant_path() {
+    let mut facts = facts();
+    facts.turn.as_mut().unwrap().stages = Err(Unavailable::new("not on this system"));
+    let found = finding(&facts, "grant path");
+    assert_eq!((found.value.as_str(), found.data.is_null()), ("not available: not on this system", true));
+    assert_eq!(super::super::grant_path(&super::judge(&facts)), None);
+}
