@@ -1,20 +1,31 @@
-//! Configurations: read, checked, and shown.
+//! Configurations: read, checked, and shown; and the grant paths of summaries, shown for one of them.
 
-use evb_daemon::{admission, check as shown, config::read};
+use evb_daemon::{
+    admission::{self, GrantPaths, MeasuredPath},
+    check as shown,
+    config::{Loaded, read},
+};
 
-/// Reads the bytes as a configuration.
+const QUICKSTART: &str = include_str!("../../examples/quickstart.toml");
+
+/// What a path is compared with.
+const PORT: &str = "[network]\nlink_rate = \"10 Gbit/s\"\nport_buffer = \"128 KiB\"\n";
+
+/// Reads the bytes as a configuration, and as a summary.
 ///
 /// # Panics
 /// A refusal names no line, or what is read cannot be shown.
 pub fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    match read(text, "fuzz.toml") {
-        Ok(loaded) => {
-            let (sums, problems) = admission::admit(&loaded, None);
-            assert!(!shown::text(&loaded.config, &sums, &admission::ROUND_TRIPS).is_empty());
-            let json = shown::json(Some((&loaded.config, &sums, &admission::ROUND_TRIPS)), Some(&problems));
-            assert!(json.is_object());
+    match MeasuredPath::parse("fuzz.json".to_owned(), text) {
+        Ok(path) => {
+            let with_port = QUICKSTART.replace("[network]\n", PORT);
+            show(&read(&with_port, "quickstart.toml").expect("it is right"), &path.into());
         }
+        Err(error) => assert!(error.to_string().contains("fuzz.json")),
+    }
+    match read(text, "fuzz.toml") {
+        Ok(loaded) => show(&loaded, &GrantPaths::assumed()),
         Err(problems) => {
             assert!(problems.are_fatal());
             let (lines, words) = (text.matches('\n').count() + 1, problems.to_string());
@@ -28,15 +39,23 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// The examples, and each block of the manual behind what it needs.
+fn show(loaded: &Loaded, paths: &GrantPaths) {
+    let (sums, problems) = admission::admit(loaded, None);
+    assert!(!shown::text(&loaded.config, &sums, paths).is_empty());
+    assert!(shown::json(Some((&loaded.config, &sums, paths)), Some(&problems)).is_object());
+}
+
+/// The examples, a summary, and each block of the manual behind what it needs.
 pub fn seeds() -> Vec<Vec<u8>> {
-    const QUICKSTART: &str = include_str!("../../examples/quickstart.toml");
+    const SUMMARY: &str = r#"{"grant_path_us": {"first_byte": {"p50": 120, "p99": 300}, "builder_write": {"p50": 8, "p99": 15},
+        "source_wake_up": {"p50": 60, "p99": 110}, "derived_rest": {"p50": 15}, "with_network": true}}"#;
     const MANUAL: &str = include_str!("../../docs/configuration.md");
     let blocks = MANUAL.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let examples = [
         QUICKSTART,
         include_str!("../../examples/frontend.toml"),
         include_str!("../../examples/km3net.toml"),
+        SUMMARY,
     ];
     examples.into_iter().chain(blocks).map(|text| text.as_bytes().to_vec()).collect()
 }

@@ -3,6 +3,7 @@
 
 mod needs;
 mod alone;
+#[cfg_attr(not(feature = "browser"), allow(dead_code))] // only the page needs it so far
 mod daemon;
 mod page;
 mod hosts;

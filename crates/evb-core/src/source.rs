@@ -456,8 +456,7 @@ impl SourceCore {
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
         let stages = self.stages.report();
-        let counters =
-            SourceReport { tcp_retransmits, uncommitted, trains, stages, ..self.counters.clone() };
+        let counters = SourceReport { tcp_retransmits, uncommitted, trains, stages, ..self.counters.clone() };
         let report = Report { report: Some(report::Report::Source(counters)), live: None };
         Control { message: Some(control::Message::Report(report)) }
     }

@@ -6,13 +6,15 @@
 
 mod sums;
 mod rules;
+mod paths;
 mod planning;
 #[cfg(test)]
 mod tests;
 
 use evb_core::units::Bytes;
 
-pub use planning::{Bound, HANDLING, Planning, PortPlanning, ROUND_TRIPS, planning};
+pub use paths::{GrantPaths, MeasuredPath, PathError, PathOrigin, PathStage};
+pub use planning::{Bound, HANDLING, Planning, PortPlanning, planning};
 pub(crate) use rules::rounded_down;
 pub use rules::{Finding, Weight, findings};
 pub use sums::{EventSum, MemorySum, PortSum, Sums, UplinkSum, sums};

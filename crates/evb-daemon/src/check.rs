@@ -19,7 +19,7 @@ pub use json::json;
 pub use text::text;
 
 use crate::{
-    admission::{self, ROUND_TRIPS, Sums},
+    admission::{self, GrantPaths, Sums},
     config::{self, Config, ConfigError, Origin, Problems},
     here::{Locations, roles_in_words},
     memory::machine_memory,
@@ -39,10 +39,12 @@ pub struct CheckArguments {
     /// Say which roles `evbd run --here` hosts on this host, and where the others are.
     #[arg(long)]
     here: bool,
-    /// The time from a grant to its data, if it was measured (the summary of a run has it as `grant_delay_us`); 20, 60 and 200 µs by
-    /// default.
-    #[arg(long, value_parser = parse_duration)]
+    /// The time from a grant to its data, if it is known; 20, 60 and 200 µs are assumed by default.
+    #[arg(long, value_parser = parse_duration, conflicts_with = "path")]
     rtt: Vec<Duration>,
+    /// The way from a grant to its data as it was measured: the summary of a run, or what `evbd doctor --json` printed.
+    #[arg(long, value_name = "FILE")]
+    path: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -59,17 +61,23 @@ pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
             return BAD_CONFIGURATION.into();
         }
     };
-    let round_trips = if arguments.rtt.is_empty() { &ROUND_TRIPS[..] } else { &arguments.rtt };
+    let paths = match GrantPaths::of(arguments.path.as_deref(), &arguments.rtt) {
+        Ok(paths) => paths,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return BAD_CONFIGURATION.into();
+        }
+    };
     let (sums, problems) = admission::admit(&loaded, machine_memory());
     let locations = arguments.here.then(|| Locations::of(&loaded.config));
     if arguments.json {
-        let mut object = json(Some((&loaded.config, &sums, round_trips)), Some(&problems));
+        let mut object = json(Some((&loaded.config, &sums, &paths)), Some(&problems));
         if let Some(locations) = &locations {
             object["here"] = locations.json();
         }
         println!("{object:#}");
     } else {
-        print!("{}", text(&loaded.config, &sums, round_trips));
+        print!("{}", text(&loaded.config, &sums, &paths));
         if let Some(locations) = &locations {
             print!("\n{}", locations.page());
         }

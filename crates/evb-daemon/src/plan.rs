@@ -12,7 +12,7 @@ use evb_core::units::{Bytes, Frequency, Rate, UnitError, parse_duration};
 use serde_json::json;
 
 use crate::{
-    admission::{self, Planning, ROUND_TRIPS, Sums, planning, rounded_down},
+    admission::{self, GrantPaths, Planning, Sums, planning, rounded_down},
     check::{self, BAD_CONFIGURATION},
     config::{self, Loaded, Problems},
 };
@@ -43,9 +43,13 @@ pub(crate) struct PlanArguments {
     /// The largest IP packet.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_536))]
     mtu: u32,
-    /// The time from a grant to its data. 20, 60 and 200 µs by default; the longest decides.
-    #[arg(long, value_parser = parse_duration)]
+    /// The time from a grant to its data. 20, 60 and 200 µs are assumed by default; the longest decides.
+    #[arg(long, value_parser = parse_duration, conflicts_with = "path")]
     rtt: Vec<Duration>,
+    /// The way from a grant to its data as it was measured: the summary of a run, or what `evbd doctor --json` printed. Its
+    /// p99 decides.
+    #[arg(long, value_name = "FILE")]
+    path: Option<PathBuf>,
     /// Print JSON.
     #[arg(long, conflicts_with = "config")]
     json: bool,
@@ -87,7 +91,6 @@ struct Numbers {
     link_rate: Rate,
     port_buffer: Option<Bytes>,
     mtu: u32,
-    rtt: Vec<Duration>,
 }
 
 fn frequency(text: &str) -> Result<Frequency, String> {
@@ -105,19 +108,7 @@ impl PlanArguments {
             link_rate: self.link_rate?,
             port_buffer: self.port_buffer,
             mtu: self.mtu,
-            rtt: self.rtt.clone(),
         })
-    }
-}
-
-impl Numbers {
-    fn round_trips(&self) -> &[Duration] {
-        if self.rtt.is_empty() { &ROUND_TRIPS } else { &self.rtt }
-    }
-
-    /// What decides.
-    fn longest_trip(&self) -> Duration {
-        self.round_trips().iter().copied().max().unwrap_or_default()
     }
 }
 
@@ -141,7 +132,14 @@ pub(crate) fn main(arguments: &PlanArguments) -> ExitCode {
     let given = arguments.sources.zip(arguments.builders).zip(arguments.event_size);
     let numbers = given.and_then(|((sources, builders), event)| arguments.numbers(sources, builders, event));
     let Some(numbers) = numbers else { return BAD_CONFIGURATION.into() };
-    let plan = match plan(&numbers) {
+    let paths = match GrantPaths::of(arguments.path.as_deref(), &arguments.rtt) {
+        Ok(paths) => paths,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return BAD_CONFIGURATION.into();
+        }
+    };
+    let plan = match plan(&numbers, &paths) {
         Ok(plan) => plan,
         Err(problems) => {
             eprintln!("{problems}");
@@ -151,9 +149,9 @@ pub(crate) fn main(arguments: &PlanArguments) -> ExitCode {
     if arguments.config {
         print!("{}", plan.text);
     } else if arguments.json {
-        println!("{:#}", as_json(&numbers, &plan));
+        println!("{:#}", as_json(&plan));
     } else {
-        print!("{}", page(&numbers, &plan));
+        print!("{}", page(&plan));
     }
     if plan.problems.are_fatal() {
         eprintln!("{}\n{}", plan.problems, remedy(&numbers, &plan));
@@ -164,7 +162,10 @@ pub(crate) fn main(arguments: &PlanArguments) -> ExitCode {
 
 /// Prints the configuration for hosts that are known, if `evbd check` admits it.
 fn for_hosts(arguments: &PlanArguments) -> ExitCode {
-    let written = Allocation::new(arguments).map_err(|error| format!("error: {error}"));
+    let paths = GrantPaths::of(arguments.path.as_deref(), &arguments.rtt);
+    let longest = paths.map(|paths| paths.longest()).map_err(|error| format!("error: {error}"));
+    let written =
+        longest.and_then(|path| Allocation::new(arguments, path).map_err(|error| format!("error: {error}")));
     let admitted = written.and_then(|allocation| {
         let text = allocation.text();
         let loaded = config::read(&text, "plan").map_err(|problems| problems.to_string())?;
@@ -184,18 +185,18 @@ fn for_hosts(arguments: &PlanArguments) -> ExitCode {
 }
 
 /// Advises, writes the configuration, and reads it again as `evbd check` does.
-fn plan(arguments: &Numbers) -> Result<Plan, Problems> {
-    let advice = advise(arguments);
+fn plan(arguments: &Numbers, paths: &GrantPaths) -> Result<Plan, Problems> {
+    let advice = advise(arguments, paths.longest());
     let text = skeleton::skeleton(arguments, &advice);
     let loaded = config::read(&text, "plan")?;
     // Memory is the builders', and this may be another machine.
     let (sums, problems) = admission::admit(&loaded, None);
-    let planning = planning(&loaded.config, &sums, arguments.round_trips());
+    let planning = planning(&loaded.config, &sums, paths);
     Ok(Plan { advice, text, loaded, sums, problems, planning })
 }
 
-fn page(arguments: &Numbers, plan: &Plan) -> String {
-    let mut page = check::text(&plan.loaded.config, &plan.sums, arguments.round_trips());
+fn page(plan: &Plan) -> String {
+    let mut page = check::text(&plan.loaded.config, &plan.sums, &plan.planning.paths);
     page += "\nSuggested\n";
     for (key, value, reason) in plan.advice.rows() {
         let _ = writeln!(page, "  {key:<12} {value:<14} {reason}");
@@ -226,8 +227,8 @@ fn remedy(arguments: &Numbers, plan: &Plan) -> String {
     format!("at these sizes {builders:.0} builders or more would carry it, each behind a port of its own")
 }
 
-fn as_json(arguments: &Numbers, plan: &Plan) -> serde_json::Value {
-    let found = (&plan.loaded.config, &plan.sums, arguments.round_trips());
+fn as_json(plan: &Plan) -> serde_json::Value {
+    let found = (&plan.loaded.config, &plan.sums, &plan.planning.paths);
     let advice: Vec<_> = plan
         .advice
         .rows()

@@ -194,11 +194,11 @@ fn check_takes_a_measured_round_trip() {
         .expect("written");
     let output = evbd(&["check", file.path().to_str().expect("plain"), "--json", "--rtt", "2 ms"]);
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let trips = json["planning"][0]["round_trips"].as_array().expect("trips");
+    let trips = json["planning"][0]["grant_paths"].as_array().expect("trips");
     // 118 kB of budget fill 1 Gbit/s up to 0.96 ms.
     let part = trips[0]["utilisation"].as_f64().expect("a part");
     assert!(
-        trips.len() == 1 && trips[0]["round_trip_us"] == 2000.0 && (part - 0.479).abs() < 0.002,
+        trips.len() == 1 && trips[0]["grant_path_us"] == 2000.0 && (part - 0.479).abs() < 0.002,
         "{trips:?}"
     );
 }

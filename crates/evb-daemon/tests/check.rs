@@ -41,3 +41,69 @@ fn a_bad_configuration_exits_with_2() {
     assert!(serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok());
     assert_eq!(check(&["/nowhere/at.all"]).status.code(), Some(2));
 }
+
+const FAST: &str = "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.77.3.1:7000\"\n\
+    trigger = { kind = \"periodic\", rate = \"150 Hz\" }\n\
+    [network]\nlink_rate = \"10 Gbit/s\"\nport_buffer = \"128 KiB\"\n\
+    [[source]]\nids = \"1-8\"\nbind = \"10.77.1.{id}\"\ninput = { kind = \"generator\", size = \"64 kB\" }\n\
+    [[builder]]\nid = 1\nlisten = \"10.77.2.1:7101\"\nsink = \"null\"\n";
+
+const SUMMARY: &str = r#"{"run": 1, "grant_path_us": {"first_byte": {"p50": 120, "p99": 300, "p999": 300, "max": 310},
+    "last_byte": {"p50": 140, "p99": 310, "p999": 320, "max": 320}, "builder_write": {"p50": 8, "p99": 15},
+    "source_wake_up": {"p50": 60, "p99": 110}, "source_answer": {"p50": 12, "p99": 40},
+    "builder_wake_up": {"p50": 25, "p99": 90}, "derived_rest": {"p50": 15}}}"#;
+
+fn written(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text).expect("written");
+    file
+}
+
+#[test]
+fn a_measured_path_is_shown_by_stage() {
+    let (config, summary) = (written(FAST), written(SUMMARY));
+    let [config, summary] = [&config, &summary].map(|file| file.path().to_str().expect("a plain path"));
+    let output = check(&[config, "--path", summary]);
+    let page = String::from_utf8_lossy(&output.stdout);
+    // A budget of 98.3 kB fills 10 Gbit/s for 79.9 µs: 60 µs are 0.751 of that.
+    for part in [
+        "measured grant path",
+        "120.0 µs (p50)",
+        "300.0 µs (p99)",
+        "where a grant takes 300.0 µs to its data",
+        "R by stage",
+        "source's wake-up                60.0 µs   110.0 µs  0.751",
+        "wire, switch, queues (derived)  15.0 µs   -         0.188",
+        "grant to first byte             120.0 µs  300.0 µs  1.502",
+        "Most of it: source's wake-up. What makes it shorter: sources' cores that are kept awake",
+    ] {
+        assert!(page.contains(part), "{part:?} is not in\n{page}");
+    }
+    let output = check(&[config, "--path", summary, "--json"]);
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&object["grant_path"]["origin"], &object["grant_path"]["file"]),
+        (&"measured".into(), &summary.into())
+    );
+    assert_eq!(object["planning"][0]["grant_paths"][1]["grant_path_us"], 300.0);
+    assert_eq!(object["planning"][0]["stages"][1]["stage"], "source_wake_up");
+    let page = check(&[config]).stdout;
+    assert!(String::from_utf8_lossy(&page).contains("assumed grant path"));
+}
+
+#[test]
+fn a_file_that_has_no_path_exits_with_2() {
+    let (config, other) = (written(FAST), written("{}"));
+    let [config, other] = [&config, &other].map(|file| file.path().to_str().expect("a plain path"));
+    for arguments in [&[config, "--path", other][..], &[config, "--path", other, "--json"]] {
+        let output = check(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("has no object grant_path_us; give the summary of a run"), "{said}");
+    }
+    assert_eq!(
+        check(&[config, "--path", other, "--rtt", "20 us"]).status.code(),
+        Some(2),
+        "one or the other"
+    );
+}

@@ -69,6 +69,7 @@ fn every_finding_has_its_keys() {
         "congestion control",
         "tcp_tso_rtt_log",
         "path MTU",
+        "grant path",
         "R·C/L",
     ] {
         finding(&report, None, name);
@@ -210,4 +211,28 @@ fn what_is_not_there_exits_with_2() {
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.contains("there is no device `no-such-device`"), "{message}");
+}
+
+#[test]
+fn the_grant_path_is_what_check_takes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let config = "examples/quickstart.toml";
+    let output = doctor(&[config, "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let path = &report["grant_path_us"];
+    assert_eq!(path, &finding(&report, None, "grant path")["data"]);
+    let (p50, wake_up) = (path["first_byte"]["p50"].as_f64(), path["source_wake_up"]["p50"].as_f64());
+    assert!(wake_up > Some(0.0) && wake_up < p50, "{path}");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), &output.stdout).expect("written");
+    let check = Command::new(env!("CARGO_BIN_EXE_evbd"))
+        .current_dir(root)
+        .args(["check", config, "--json", "--path"])
+        .arg(file.path())
+        .output()
+        .expect("evbd starts");
+    let checked: Value =
+        serde_json::from_slice(&check.stdout).unwrap_or_else(|error| panic!("{error}: {check:?}"));
+    assert_eq!(checked["grant_path"]["origin"], "measured");
+    assert_eq!(checked["grant_path"]["stages"].as_array().map(Vec::len), Some(5));
 }

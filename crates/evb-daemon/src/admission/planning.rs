@@ -13,12 +13,11 @@ use evb_shaper::{
     },
 };
 
-use super::sums::{PortSum, Sums, line_of};
+use super::{
+    paths::GrantPaths,
+    sums::{PortSum, Sums, line_of},
+};
 use crate::config::{Config, ShapingMode};
-
-/// Round trips from a grant to its data that tell something: a spinning loop and a fast switch, a good host, a busy one.
-pub const ROUND_TRIPS: [Duration; 3] =
-    [Duration::from_micros(20), Duration::from_micros(60), Duration::from_micros(200)];
 
 /// What a supervisor, its builders and their sinks take for an event beside the network, at most on a host that is not
 /// overloaded: timers, batches, turns of tasks.
@@ -27,8 +26,8 @@ pub const HANDLING: Duration = Duration::from_millis(1);
 /// All of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planning {
-    /// The round trips that were taken.
-    pub round_trips: Vec<Duration>,
+    /// The ways from a grant to its data that were taken.
+    pub paths: GrantPaths,
     /// Port by port, where link and sizes are known.
     pub ports: Vec<PortPlanning>,
     /// What bounds the event rate, the narrowest first.
@@ -44,15 +43,15 @@ pub struct PortPlanning {
     pub incast: Option<Bytes>,
     /// (Y−X)·Δt: the same for links and paces as they are: sources that share a link come one after the other.
     pub overload: Option<Bytes>,
-    /// How long its full buffer takes to empty; also how much the round trip may vary with a budget beyond the buffer.
+    /// How long its full buffer takes to empty; also how much the grant path may vary with a budget beyond the buffer.
     pub buffer_drain: Option<Duration>,
     /// What may be under way to it: the budget, or all windows. `None`: nothing bounds it.
     pub outstanding: Option<Bytes>,
-    /// Up to this round trip that fills the link.
+    /// Up to this time from a grant to its data that fills the link.
     pub full_up_to: Option<Duration>,
-    /// min(1, L/(C·R)) for each round trip.
+    /// min(1, L/(C·R)) for each R of the grant paths.
     pub utilisation: Vec<f64>,
-    /// What would have to be under way for a full link, for each round trip.
+    /// What would have to be under way for a full link, for each of them.
     pub full_budget: Vec<Bytes>,
     /// The largest window of each lane that the buffer bears; `None`: not even a packet.
     pub largest_window: Option<Bytes>,
@@ -69,17 +68,17 @@ pub struct Bound {
     pub events_per_s: f64,
 }
 
-/// Adds up. `round_trips`: [`ROUND_TRIPS`], or what was measured; the rate is expected for the longest of them.
-pub fn planning(config: &Config, sums: &Sums, round_trips: &[Duration]) -> Planning {
+/// Adds up. The rate is expected for the longest of the paths.
+pub fn planning(config: &Config, sums: &Sums, paths: &GrantPaths) -> Planning {
     let ports = match config.network.link_rate {
         Some(link) => {
-            sums.ports.iter().map(|port| port_planning(config, sums, port, link, round_trips)).collect()
+            sums.ports.iter().map(|port| port_planning(config, sums, port, link, paths.times())).collect()
         }
         None => Vec::new(),
     };
-    let mut bounds = bounds(config, sums, &ports, round_trips);
+    let mut bounds = bounds(config, sums, &ports, paths);
     bounds.sort_by(|a, b| a.events_per_s.total_cmp(&b.events_per_s));
-    Planning { round_trips: round_trips.to_vec(), ports, bounds }
+    Planning { paths: paths.clone(), ports, bounds }
 }
 
 /// A line rate as the rate of the L2 frames in it, when packets are full.
@@ -92,7 +91,7 @@ fn port_planning(
     sums: &Sums,
     port: &PortSum,
     link: Rate,
-    round_trips: &[Duration],
+    times: &[Duration],
 ) -> PortPlanning {
     let cost = config.cost();
     let frames = in_frames(config, link);
@@ -102,7 +101,7 @@ fn port_planning(
     let incast =
         sums.event.burst.map(|event| incast_buffer(sources, frames, event / sources.max(1) / frames));
     let outstanding = outstanding(config, port);
-    let of_trips = |of: &dyn Fn(Duration) -> f64| round_trips.iter().map(|trip| of(*trip)).collect();
+    let of_each = |of: &dyn Fn(Duration) -> f64| times.iter().map(|time| of(*time)).collect();
     PortPlanning {
         name: port.name.clone(),
         incast,
@@ -113,8 +112,8 @@ fn port_planning(
         buffer_drain: buffer.map(|buffer| drain_time(buffer, frames)),
         outstanding,
         full_up_to: outstanding.map(|held| held / frames),
-        utilisation: of_trips(&|trip| outstanding.map_or(1.0, |held| utilisation(held, frames, trip))),
-        full_budget: round_trips.iter().map(|trip| full_budget(frames, *trip)).collect(),
+        utilisation: of_each(&|time| outstanding.map_or(1.0, |held| utilisation(held, frames, time))),
+        full_budget: times.iter().map(|time| full_budget(frames, *time)).collect(),
         largest_window: buffer.and_then(|buffer| largest_window(buffer, lanes, &cost)),
         most_windows: buffer.map(|buffer| most_windows(buffer, config.shaping.window, &cost)),
     }
@@ -136,7 +135,7 @@ fn outstanding(config: &Config, port: &PortSum) -> Option<Bytes> {
     }
 }
 
-fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], round_trips: &[Duration]) -> Vec<Bound> {
+fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPaths) -> Vec<Bound> {
     let mut bounds = Vec::new();
     let mut add = |resource: String, events_per_s: Option<f64>| {
         bounds.extend(events_per_s.map(|events_per_s| Bound { resource, events_per_s }));
@@ -148,8 +147,8 @@ fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], round_trips: &[D
     let events = |rate: Rate, port: &PortSum| {
         rate.bytes_per_second() / line.count() as f64 * builders / port.builders.len() as f64
     };
-    let (longest, trip) =
-        round_trips.iter().copied().enumerate().max_by_key(|(_, trip)| *trip).unwrap_or_default();
+    let (longest, time) =
+        paths.times().iter().copied().enumerate().max_by_key(|(_, time)| *time).unwrap_or_default();
     let narrowest = |of: &dyn Fn(usize, &PortSum) -> Option<f64>| {
         let each = sums.ports.iter().enumerate().filter_map(|(index, port)| Some((of(index, port)?, port)));
         each.min_by(|a, b| a.0.total_cmp(&b.0))
@@ -168,10 +167,10 @@ fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], round_trips: &[D
                 let part = *ports.get(index)?.utilisation.get(longest)?;
                 (part < 1.0).then(|| events(link, port) * part)
             }),
-            &format!("{} and a round trip of {trip:?} to", what_is_held(config)),
+            &format!("{} and {time:?} from a grant to its data at", what_is_held(config)),
         ),
         uplink_bound(config, sums, link),
-        Some(slots_bound(config, line / link, trip)),
+        Some(slots_bound(config, line / link, time)),
     ];
     for (resource, events) in candidates.into_iter().flatten() {
         add(resource, Some(events));
@@ -191,9 +190,9 @@ fn uplink_bound(config: &Config, sums: &Sums, link: Rate) -> Option<(String, f64
 }
 
 /// Little's law: no more events in a second than slots, each taken for the time of an event.
-fn slots_bound(config: &Config, event: Duration, round_trip: Duration) -> (String, f64) {
+fn slots_bound(config: &Config, event: Duration, path: Duration) -> (String, f64) {
     let slots = f64::from(config.slots()) * config.builders.len() as f64;
-    let held = event + round_trip * 2 + HANDLING;
+    let held = event + path * 2 + HANDLING;
     let resource = format!("{} slots per builder, each taken for {:.3?}", config.slots(), held);
     (resource, slots / held.as_secs_f64())
 }

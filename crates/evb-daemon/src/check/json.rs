@@ -5,14 +5,15 @@ use std::time::Duration;
 use evb_core::units::{Bytes, Rate};
 use serde_json::{Value, json};
 
+use super::planned::of_budget;
 use crate::{
-    admission::{MemorySum, Planning, PortPlanning, PortSum, Sums, UplinkSum, planning},
+    admission::{GrantPaths, MemorySum, Planning, PortPlanning, PortSum, Sums, UplinkSum, planning},
     config::{Config, Problems, Severity},
 };
 
 /// One object with the system, the sums and the problems found. `found` is `None` where the file could not be read to its end.
-/// The round trips are those of [`super::text()`].
-pub fn json(found: Option<(&Config, &Sums, &[Duration])>, problems: Option<&Problems>) -> Value {
+/// The grant paths are those of [`super::text()`].
+pub fn json(found: Option<(&Config, &Sums, &GrantPaths)>, problems: Option<&Problems>) -> Value {
     let list: Vec<Value> = problems
         .into_iter()
         .flat_map(|problems| problems.iter().map(move |problem| (problems, problem)))
@@ -27,10 +28,10 @@ pub fn json(found: Option<(&Config, &Sums, &[Duration])>, problems: Option<&Prob
         })
         .collect();
     let admitted = found.is_some() && !problems.is_some_and(Problems::are_fatal);
-    let Some((config, sums, round_trips)) = found else {
+    let Some((config, sums, paths)) = found else {
         return json!({ "admitted": false, "problems": list });
     };
-    let planning = planning(config, sums, round_trips);
+    let planning = planning(config, sums, paths);
     json!({
         "admitted": admitted,
         "problems": list,
@@ -53,6 +54,7 @@ pub fn json(found: Option<(&Config, &Sums, &[Duration])>, problems: Option<&Prob
         "ports": sums.ports.iter().map(port).collect::<Vec<_>>(),
         "uplinks": sums.uplinks.iter().map(uplink).collect::<Vec<_>>(),
         "memory": sums.memory.iter().map(memory).collect::<Vec<_>>(),
+        "grant_path": grant_path(paths),
         "planning": planned(&planning),
         "expected_events_per_s": planning.bounds.first().map(|bound| bound.events_per_s),
         "limited_by": planning.bounds.first().map(|bound| bound.resource.as_str()),
@@ -64,22 +66,39 @@ pub fn json(found: Option<(&Config, &Sums, &[Duration])>, problems: Option<&Prob
 
 fn planned(planning: &Planning) -> Vec<Value> {
     let port = |port: &PortPlanning| {
-        let trips = planning.round_trips.iter().zip(&port.utilisation).zip(&port.full_budget);
+        let stages = of_budget(&planning.paths, port);
+        let paths = planning.paths.times().iter().zip(&port.utilisation).zip(&port.full_budget);
         json!({
             "port": port.name,
             "incast_bytes": bytes(port.incast),
             "overload_bytes": bytes(port.overload),
             "buffer_drain_us": micros(port.buffer_drain),
             "outstanding_bytes": bytes(port.outstanding),
-            "full_up_to_round_trip_us": micros(port.full_up_to),
-            "round_trips": trips.map(|((trip, part), budget)| {
-                json!({ "round_trip_us": micros(Some(*trip)), "utilisation": part, "full_budget_bytes": budget.count() })
+            "full_up_to_us": micros(port.full_up_to),
+            "grant_paths": paths.map(|((time, part), budget)| {
+                json!({ "grant_path_us": micros(Some(*time)), "utilisation": part, "full_budget_bytes": budget.count() })
             }).collect::<Vec<_>>(),
+            "stages": stages.iter().map(|(key, part)| json!({ "stage": key, "of_budget": part })).collect::<Vec<_>>(),
             "largest_window_bytes": bytes(port.largest_window),
             "most_windows": port.most_windows,
         })
     };
     planning.ports.iter().map(port).collect()
+}
+
+/// Where R comes from, and how it is made up.
+fn grant_path(paths: &GrantPaths) -> Value {
+    let measured = paths.measured();
+    let stages: Vec<Value> = measured
+        .into_iter()
+        .flat_map(|path| &path.stages)
+        .map(|stage| json!({ "stage": stage.key, "p50_us": micros(Some(stage.p50)), "p99_us": micros(stage.p99) }))
+        .collect();
+    json!({
+        "origin": paths.word(),
+        "file": measured.map(|path| path.file.as_str()),
+        "stages": stages,
+    })
 }
 
 fn micros(time: Option<Duration>) -> Option<f64> {

@@ -6,7 +6,7 @@ use evb_core::units::Bytes;
 
 use super::letters::{percent, significant, size, table};
 use crate::{
-    admission::{Planning, PortPlanning},
+    admission::{GrantPaths, PathOrigin, Planning, PortPlanning},
     config::{Config, ShapingMode},
 };
 
@@ -20,13 +20,14 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
             .trim_start_matches('\n');
         page += &table(
             "\nPlanning: what may be under way, and the part of the link that it fills, min(1, L/(C·R))",
-            &FILL,
+            &fill_head(&planning.paths),
             &{
                 let rows = groups.iter().flat_map(|group| fill(config, planning, group));
                 rows.collect::<Vec<_>>()
             },
         );
         page.extend(groups.iter().filter_map(|group| unfilled(planning, group)));
+        page.extend(groups.iter().filter_map(|group| by_stage(&planning.paths, group)));
     }
     page + &expected(planning)
 }
@@ -60,8 +61,14 @@ fn bear(config: &Config, group: &[&PortPlanning]) -> Vec<String> {
     ]
 }
 
-const FILL: [&str; 6] =
-    ["port", "under way at most", "fills it up to", "round trip", "part of the link", "a full link wants"];
+fn fill_head(paths: &GrantPaths) -> [&'static str; 6] {
+    let path = match paths.origin() {
+        PathOrigin::Assumed => "assumed grant path",
+        PathOrigin::Stated => "stated grant path",
+        PathOrigin::Measured(_) => "measured grant path",
+    };
+    ["port", "under way at most", "fills it up to", path, "part of the link", "a full link wants"]
+}
 
 fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Vec<String>> {
     let port = group[0];
@@ -70,7 +77,7 @@ fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Ve
         (None, ShapingMode::TokenBucket) => "what the paces let through".to_owned(),
         (None, _) => "unbounded".to_owned(),
     };
-    let row = |(index, trip): (usize, &Duration)| {
+    let row = |(index, path): (usize, &Duration)| {
         let (name, held, up_to) = match index {
             0 => (names(group), held.clone(), port.full_up_to.map_or_else(|| "any".to_owned(), time)),
             _ => (String::new(), String::new(), String::new()),
@@ -80,12 +87,50 @@ fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Ve
             name,
             held,
             up_to,
-            time(*trip),
+            format!("{}{}", time(*path), quantile(&planning.paths, index)),
             part,
             port.full_budget.get(index).copied().map_or_else(String::new, size),
         ]
     };
-    planning.round_trips.iter().enumerate().map(row).collect()
+    planning.paths.times().iter().enumerate().map(row).collect()
+}
+
+/// Which of the two times of a measured path.
+fn quantile(paths: &GrantPaths, index: usize) -> &'static str {
+    match (paths.measured(), index) {
+        (None, _) => "",
+        (Some(_), 0) => " (p50)",
+        (Some(_), _) => " (p99)",
+    }
+}
+
+/// C·R/L of each stage's median, and of the whole, where what may be under way is bounded.
+pub(super) fn of_budget(paths: &GrantPaths, port: &PortPlanning) -> Vec<(&'static str, f64)> {
+    let Some((path, up_to)) = paths.measured().zip(port.full_up_to) else { return Vec::new() };
+    let part = |time: Duration| time.as_secs_f64() / up_to.as_secs_f64();
+    let stages = path.stages.iter().map(|stage| (stage.key, part(stage.p50)));
+    stages.chain([("first_byte", part(path.p50))]).collect()
+}
+
+/// Where R goes in a measured path, and what would make it shorter.
+fn by_stage(paths: &GrantPaths, group: &[&PortPlanning]) -> Option<String> {
+    let path = paths.measured()?;
+    let parts = of_budget(paths, group[0]);
+    if parts.is_empty() {
+        return None;
+    }
+    let whole = ("grant to first byte", path.p50, Some(path.p99));
+    let stages = path.stages.iter().map(|stage| (stage.name, stage.p50, stage.p99)).chain([whole]);
+    let row = |((name, p50, p99), (_, part)): ((&str, _, Option<_>), (_, f64))| {
+        vec![name.to_owned(), time(p50), p99.map_or_else(|| "-".to_owned(), time), format!("{part:.3}")]
+    };
+    let rows: Vec<_> = stages.zip(parts).map(row).collect();
+    let title = format!("\nR by stage, as {} has it, at {}", path.file, names(group));
+    let mut page = table(&title, &["stage", "p50", "p99", "C·R/L of p50"], &rows);
+    if let Some(slowest) = path.slowest() {
+        let _ = writeln!(page, "  Most of it: {}. What makes it shorter: {}", slowest.name, slowest.remedy);
+    }
+    Some(page)
 }
 
 /// Says what would fill a port that the longest path from a grant to its data leaves unfilled.
@@ -96,7 +141,7 @@ fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
     if part >= 1.0 {
         return None;
     }
-    let (path, up_to) = (time(*planning.round_trips.get(worst)?), time(port.full_up_to?));
+    let (path, up_to) = (time(*planning.paths.times().get(worst)?), time(port.full_up_to?));
     // The usual budget of fast ports is at least three quarters of the buffer.
     let buffer = size(*port.full_budget.get(worst)? * 4 / 3);
     Some(format!(

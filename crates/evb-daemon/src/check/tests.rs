@@ -2,7 +2,7 @@ use evb_core::units::Bytes;
 
 use super::{admit, json, text};
 use crate::{
-    admission::{self, ROUND_TRIPS},
+    admission::{self, GrantPaths},
     config::read,
 };
 
@@ -16,7 +16,7 @@ const INCAST: &str = "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.7
 fn the_page_shows_the_sums() {
     let loaded = read(INCAST, "test.toml").expect("valid");
     let (sums, problems) = admission::admit(&loaded, Some(Bytes::mib(1024)));
-    let page = text(&loaded.config, &sums, &ROUND_TRIPS);
+    let page = text(&loaded.config, &sums, &GrantPaths::assumed());
     for part in [
         "8 sources, 1 builders",
         "periodic, 150 events/s: 65.3 % of what the links carry",
@@ -26,18 +26,18 @@ fn the_page_shows_the_sums() {
         "10.77.1.1 … 10.77.1.8  1-8",
         "10.29 MB",
         "10.77.2.1  469 kB (358 %)  469 kB (358 %)  1.07 ms",
-        "10.77.2.1  118 kB             958.7 µs        20.0 µs     100.0 %           2461 B",
+        "10.77.2.1  118 kB             958.7 µs        20.0 µs             100.0 %           2461 B",
         "Expected rate: 150 events/s, bounded by the trigger",
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
-    let object = json(Some((&loaded.config, &sums, &ROUND_TRIPS)), Some(&problems));
+    let object = json(Some((&loaded.config, &sums, &GrantPaths::assumed())), Some(&problems));
     assert_eq!(object["admitted"], true);
     assert_eq!(object["event"]["payload_bytes"], 512_000);
     assert_eq!(object["ports"][0]["budget_bytes"], 117_964);
     assert_eq!(object["uplinks"].as_array().map(Vec::len), Some(8));
     assert_eq!(object["planning"][0]["outstanding_bytes"], 117_964);
-    assert_eq!(object["planning"][0]["round_trips"].as_array().map(Vec::len), Some(3));
+    assert_eq!(object["planning"][0]["grant_paths"].as_array().map(Vec::len), Some(3));
     assert_eq!(object["limited_by"], "the trigger");
 }
 
@@ -46,7 +46,7 @@ fn a_path_that_cannot_fill_the_port_is_told_with_what_would() {
     let of = |text_of: &str| {
         let loaded = read(text_of, "test.toml").expect("valid");
         let (sums, _) = admission::admit(&loaded, None);
-        text(&loaded.config, &sums, &ROUND_TRIPS)
+        text(&loaded.config, &sums, &GrantPaths::assumed())
     };
     let page = of(&INCAST.replace("1 Gbit/s", "10 Gbit/s"));
     // C·R of 200 µs is 246.1 kB of the budget's buffer bytes, three quarters of 328.1 kB.
@@ -66,7 +66,9 @@ fn every_mode_has_its_page() {
         let given = format!("{INCAST}[shaping]\nmode = \"{mode}\"\n");
         let loaded = read(&given, "test.toml").expect("valid");
         let (sums, _) = admission::admit(&loaded, None);
-        assert!(text(&loaded.config, &sums, &ROUND_TRIPS).contains(&format!("shaping        {mode}")));
+        assert!(
+            text(&loaded.config, &sums, &GrantPaths::assumed()).contains(&format!("shaping        {mode}"))
+        );
     }
 }
 

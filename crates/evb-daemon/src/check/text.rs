@@ -1,6 +1,6 @@
 //! The sums as tables for people.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
 use evb_core::units::{Bytes, Rate};
 
@@ -9,18 +9,18 @@ use super::{
     planned::planned,
 };
 use crate::{
-    admission::{PortSum, Sums, UplinkSum, planning, rounded_down},
+    admission::{GrantPaths, PortSum, Sums, UplinkSum, planning, rounded_down},
     config::{Config, ShapingMode, TriggerConfig},
     here::ranges,
 };
 
-/// The whole page. `round_trips` from a grant to its data: [`crate::admission::ROUND_TRIPS`], or what was measured.
-pub fn text(config: &Config, sums: &Sums, round_trips: &[Duration]) -> String {
+/// The whole page, for these ways from a grant to its data.
+pub fn text(config: &Config, sums: &Sums, paths: &GrantPaths) -> String {
     let mut page = system(config, sums);
     page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
     page += &table("\nLinks from sources", &["link", "sources", "load", "of the link"], &uplinks(sums));
     page += &table("\nMemory", &["builder", "at most", "may use"], &memory(sums));
-    page += &planned(config, &planning(config, sums, round_trips));
+    page += &planned(config, &planning(config, sums, paths));
     page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
     page
 }

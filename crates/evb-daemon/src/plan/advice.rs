@@ -58,17 +58,19 @@ struct Measures {
     cost: PacketCost,
     /// The link, in buffer bytes.
     frames: Rate,
-    trip: Duration,
+    /// From a grant to its data.
+    path: Duration,
     /// A mean event in a port, in buffer bytes.
     event: Bytes,
 }
 
-pub(super) fn advise(arguments: &Numbers) -> Advice {
+/// `path`: the time from a grant to its data that decides.
+pub(super) fn advise(arguments: &Numbers, path: Duration) -> Advice {
     let cost = PacketCost::tcp(arguments.mtu, CELL);
     let frames = cost.rate_in(arguments.link_rate, ByteMeasure::Line, ByteMeasure::Buffer);
     let fragment = Bytes::new(arguments.event_size.count().div_ceil(u64::from(arguments.sources)));
     let event = cost.buffer(fragment) * u64::from(arguments.sources);
-    let measures = Measures { cost, frames, trip: arguments.longest_trip(), event };
+    let measures = Measures { cost, frames, path, event };
     let (mode, mode_reason) = mode(arguments, &measures);
     let (budget, budget_shown, budget_reason) = budget(arguments, &measures, mode);
     let held = budget.or_else(|| arguments.port_buffer.map(|buffer| usual_budget(arguments, &cost, buffer)));
@@ -83,20 +85,20 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
         return (ShapingMode::Credit, reason.to_owned());
     };
     let budget = usual_budget(arguments, &measures.cost, buffer);
-    let part = utilisation(budget, measures.frames, measures.trip);
+    let part = utilisation(budget, measures.frames, measures.path);
     if part >= 1.0 {
         let reason = format!(
-            "a budget of {budget} fills the link up to a round trip of {}, and {} is expected; no source can overrun the port",
+            "a budget of {budget} fills the link up to {} from a grant to its data, and {} is expected; no source can overrun the port",
             short(drain_time(budget, measures.frames)),
-            short(measures.trip)
+            short(measures.path)
         );
         return (ShapingMode::Credit, reason);
     }
     let bursts = measures.cost.packet_buffer() * 2 * u64::from(arguments.sources);
     let filled = format!(
-        "credit would fill {:.0} % of the link at a round trip of {}",
+        "credit would fill {:.0} % of the link at {} from a grant to its data",
         part * 100.0,
-        short(measures.trip)
+        short(measures.path)
     );
     // Of an event a builder's port carries all, for one of them in so many; a source's link a part, for each.
     let busiest = f64::from(arguments.builders.min(arguments.sources));
@@ -116,7 +118,7 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
         (ShapingMode::TokenBucket, reason)
     } else {
         let reason = format!(
-            "{filled}, and two packets of each of {} sources ({bursts}) do not fit into the port either: it takes a shorter round trip \
+            "{filled}, and two packets of each of {} sources ({bursts}) do not fit into the port either: it takes a shorter way \
              or a deeper buffer to do better",
             arguments.sources
         );
@@ -129,7 +131,7 @@ fn usual_budget(arguments: &Numbers, cost: &PacketCost, buffer: Bytes) -> Bytes 
 }
 
 fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Option<Bytes>, String, String) {
-    let least = full_budget(measures.frames, measures.trip);
+    let least = full_budget(measures.frames, measures.path);
     match arguments.port_buffer {
         Some(_) if mode == ShapingMode::TokenBucket => {
             (None, "-".to_owned(), "none: paces bound what meets in the port".to_owned())
@@ -168,7 +170,7 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
     let carried = measures.frames.bytes_per_second() / event;
     let asked = arguments.trigger_rate.map(|rate| rate.hertz() / f64::from(arguments.builders));
     let rate = asked.unwrap_or(carried).min(carried);
-    let beside = measures.trip * 2 + HANDLING;
+    let beside = measures.path * 2 + HANDLING;
     let time = measures.event / measures.frames + beside;
     let under_way = rate * beside.as_secs_f64();
     let of_budget = held.map_or(0.0, |held| held.count() as f64 / event + 1.0);

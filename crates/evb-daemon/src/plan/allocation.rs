@@ -7,6 +7,7 @@ use std::{
     fmt::Write as _,
     io::{self, Read as _},
     path::Path,
+    time::Duration,
 };
 
 use evb_core::units::Bytes;
@@ -50,6 +51,8 @@ pub(super) enum AllocationError {
 #[derive(Debug)]
 pub(super) struct Allocation<'a> {
     arguments: &'a PlanArguments,
+    /// The time from a grant to its data that decides.
+    path: Duration,
     hosts: Vec<String>,
     sources: u16,
     builders: u16,
@@ -61,7 +64,7 @@ impl<'a> Allocation<'a> {
     ///
     /// # Errors
     /// [`AllocationError`]: these are no hosts.
-    pub(super) fn new(arguments: &'a PlanArguments) -> Result<Self, AllocationError> {
+    pub(super) fn new(arguments: &'a PlanArguments, path: Duration) -> Result<Self, AllocationError> {
         let hosts = hosts(&arguments.allocation.hosts)?;
         let others = u16::try_from((hosts.len() - 1).clamp(1, MOST)).unwrap_or(u16::MAX);
         let sources = arguments.sources.unwrap_or(others);
@@ -69,6 +72,7 @@ impl<'a> Allocation<'a> {
             arguments.event_size.map(|event| Bytes::new(event.count().div_ceil(u64::from(sources)).max(1)));
         Ok(Self {
             arguments,
+            path,
             hosts,
             sources,
             builders: arguments.builders.unwrap_or(others),
@@ -93,7 +97,7 @@ impl<'a> Allocation<'a> {
         let given = &self.arguments.allocation;
         let event = self.fragment * u64::from(self.sources);
         let numbers = self.arguments.numbers(self.sources, self.builders, event);
-        let advice = numbers.as_ref().map(advise);
+        let advice = numbers.as_ref().map(|numbers| advise(numbers, self.path));
         let mut text = format!(
             "# {} hosts, {} sources, {} builders. On each host: evbd run THIS_FILE --here\n\n",
             self.hosts.len(),

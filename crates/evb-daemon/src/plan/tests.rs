@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{Numbers, Plan, PlanArguments, as_json, page, plan, remedy};
 use crate::{
-    admission::admit,
+    admission::{GrantPaths, admit},
     config::{ShapingMode, read},
 };
 
@@ -27,7 +27,8 @@ fn arguments(line: &str) -> Numbers {
 }
 
 fn planned(line: &str) -> Plan {
-    plan(&arguments(line)).unwrap_or_else(|problems| panic!("{problems}"))
+    let paths = GrantPaths::stated(&command_line(line).rtt);
+    plan(&arguments(line), &paths).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 const INCAST: &str = "--sources 8 --builders 1 --event-size 512kB --trigger-rate 150Hz --link-rate 1Gbit/s --port-buffer 128KiB";
@@ -38,7 +39,7 @@ fn an_incast_is_planned_with_credit() {
     assert_eq!((plan.advice.mode, plan.advice.budget), (ShapingMode::Credit, None));
     // ρ = 0.652: (1−ρ)ρᴷ/(1−ρᴷ⁺¹) falls below 0.1 % at K = 14; and 150/s · 1.4 ms.
     assert_eq!(plan.advice.slots, 15);
-    let page = page(&arguments(INCAST), &plan);
+    let page = page(&plan);
     for part in [
         " (358 %)",
         "1.07 ms",
@@ -49,8 +50,8 @@ fn an_incast_is_planned_with_credit() {
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
-    let json = as_json(&arguments(INCAST), &plan);
-    assert_eq!(json["check"]["planning"][0]["round_trips"][2]["utilisation"], 1.0);
+    let json = as_json(&plan);
+    assert_eq!(json["check"]["planning"][0]["grant_paths"][2]["utilisation"], 1.0);
     assert_eq!(json["advice"][0]["value"], "credit");
 }
 
@@ -129,9 +130,8 @@ proptest! {
             link_rate: evb_core::units::Rate::from_bits_per_second(link),
             port_buffer: buffer.map(evb_core::units::Bytes::new),
             mtu: if jumbo { 9000 } else { 1500 },
-            rtt: vec![Duration::from_micros(trip)],
         };
-        let plan = plan(&arguments).map_err(|problems| TestCaseError::fail(problems.to_string()))?;
+        let plan = plan(&arguments, &GrantPaths::stated(&[Duration::from_micros(trip)])).map_err(|problems| TestCaseError::fail(problems.to_string()))?;
         let loaded = read(&plan.text, "printed").map_err(|problems| TestCaseError::fail(problems.to_string()))?;
         let (_, problems) = admit(&loaded, None);
         prop_assert!(!problems.are_fatal(), "{problems}\n{}", plan.text);

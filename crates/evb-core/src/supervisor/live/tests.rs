@@ -28,7 +28,7 @@ fn a_survey_shows_the_latest_report_of_each_peer() {
     assert_eq!(stage.core.survey(stage.now).sources[0].live, None, "before the first");
     let own = SourceReport { pushed: 7, pushed_bytes: 700, ..SourceReport::default() };
     let live = Live { backlog_bytes: 100, processor_ns: 1_000_000_000, ..Live::default() };
-    stage.says(source(3), so_far(report::Report::Source(own), live));
+    stage.says(source(3), so_far(report::Report::Source(own.clone()), live));
     stage.now += Duration::from_millis(500);
     let own = SourceReport { pushed: 9, ..own };
     let live = Live { processor_ns: 1_250_000_000, ..Live::default() };

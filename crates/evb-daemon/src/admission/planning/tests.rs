@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use evb_core::units::Bytes;
 
-use super::{Planning, ROUND_TRIPS, planning};
+use super::{GrantPaths, Planning, planning};
 use crate::{
     admission::sums,
     config::{Config, read},
@@ -20,7 +20,7 @@ fn loaded(network: &str, shaping: &str, sources: &str) -> Config {
 
 fn planned(network: &str, shaping: &str, sources: &str) -> Planning {
     let config = loaded(network, shaping, sources);
-    planning(&config, &sums(&config, None), &ROUND_TRIPS)
+    planning(&config, &sums(&config, None), &GrantPaths::assumed())
 }
 
 /// What an event of mean size is in a port, in buffer bytes.
@@ -107,5 +107,5 @@ fn the_narrowest_resource_is_named_first() {
 fn without_a_link_only_the_trigger_is_known() {
     let plan = planned("", "", OWN_LINKS);
     assert!(plan.ports.is_empty() && plan.bounds.len() == 1, "{plan:?}");
-    assert_eq!(plan.round_trips[0], Duration::from_micros(20));
+    assert_eq!(plan.paths.times()[0], Duration::from_micros(20));
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::{Allocation, AllocationError};
 use crate::{
     admission::admit,
@@ -7,7 +9,7 @@ use crate::{
 
 fn text(line: &str) -> String {
     let arguments = command_line(line);
-    Allocation::new(&arguments).unwrap_or_else(|error| panic!("{error}")).text()
+    Allocation::new(&arguments, Duration::from_micros(200)).unwrap_or_else(|error| panic!("{error}")).text()
 }
 
 fn planned(line: &str) -> Config {
@@ -71,7 +73,7 @@ fn the_command_line_is_in_the_configuration() {
 fn what_is_no_host_is_refused_and_a_short_list_is_known() {
     let refused = |hosts: &str| {
         let arguments = command_line(&format!("--hosts {hosts}"));
-        Allocation::new(&arguments).expect_err("no hosts")
+        Allocation::new(&arguments, Duration::from_micros(200)).expect_err("no hosts")
     };
     let short = refused("n[1-3,7]").to_string();
     assert!(short.contains("scontrol show hostnames 'n[1-3,7]'"), "{short}");
