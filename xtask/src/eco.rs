@@ -2,8 +2,9 @@
 //! with the reason where that is absent, and fails instead where `--require` says that it must run.
 
 mod needs;
+#[cfg_attr(not(feature = "browser"), allow(dead_code))] // only the page needs them so far
 mod alone;
-#[cfg_attr(not(feature = "browser"), allow(dead_code))] // only the page needs it so far
+#[cfg_attr(not(feature = "browser"), allow(dead_code))]
 mod daemon;
 mod page;
 mod hosts;

@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_secs(8);
 const ENTER: &str = "\u{e007}";
 const TAB: &str = "\u{e004}";
 /// A comment that would do harm, were it more than text.
-const COMMENT: &str = "beam on, <b onclick=alert(1)>3 mm</b> collimator";
+const COMMENT: &str = "beam on, <i>3 mm</i> collimator";
 /// Source 6 is silent for so long, the sink slow.
 const TROUBLE: Duration = Duration::from_secs(12);
 
@@ -117,24 +117,29 @@ impl Course<'_> {
     async fn every_command(&mut self, by_keys: bool, lasts: Duration) -> Result<()> {
         let how = if by_keys { "by keys" } else { "by clicks" };
         self.press("start", "Running", by_keys).await?;
+        self.is_refused(how, by_keys).await?;
         self.press("pause", "Paused", by_keys).await?;
         self.press("resume", "Running", by_keys).await?;
-        self.press("resume", "Running", by_keys).await?;
-        self.refusals += 1;
-        let refused = "document.querySelector('#answer').textContent.includes('refused')";
-        self.browser.wait("refused", refused, SOON).await?;
-        let (code, told) = self.daemon.command("resume")?;
-        let answer = self.browser.text("#answer").await?;
-        let part = |key: &str| told[key].as_str().map(ToOwned::to_owned).unwrap_or_default();
-        let words = ["refused_by", "reason", "remedy"].map(part);
-        let is_told = code == 409 && words.iter().all(|word| !word.is_empty() && answer.contains(word));
-        self.report.note(format!("{how}: {answer}"));
-        self.report.yes(&format!("{how}: a refusal is told with its reason and remedy"), is_told);
         let enabled = "return [...document.querySelectorAll('[data-command]:not(:disabled)')]
             .filter((button) => button.ariaDisabled !== 'true').map((button) => button.dataset.command).join(' ')";
         let enabled = self.browser.script(enabled).await?;
         self.report.yes(&format!("{how}: only pause and stop are offered"), enabled == "pause stop");
         tokio::time::sleep(lasts).await;
+        Ok(())
+    }
+
+    /// A start while a run is under way: the page says what evbd says.
+    async fn is_refused(&mut self, how: &str, by_keys: bool) -> Result<()> {
+        self.press("start", "Running", by_keys).await?;
+        self.refusals += 1;
+        let refused = "document.querySelector('#answer').textContent.includes('refused')";
+        self.browser.wait("refused", refused, SOON).await?;
+        let (code, told) = self.daemon.command("start")?;
+        let answer = self.browser.text("#answer").await?;
+        let words = ["refused_by", "reason", "remedy"].map(|key| told[key].as_str().unwrap_or_default());
+        let is_told = code == 409 && words.iter().all(|word| !word.is_empty() && answer.contains(word));
+        self.report.note(format!("{how}: {answer}"));
+        self.report.yes(&format!("{how}: a refusal is told with its reason and remedy"), is_told);
         Ok(())
     }
 
