@@ -98,6 +98,7 @@ function away(error) {
     text($(`#${id}`), "–");
     text($(`#${id}-below`), "");
   }
+  if (status) showProblems({ state: "", problems: [{ severity: "rest", subject: "Old figures:", text: `all below is as it was at ${clock(heard)}.`, remedy: "" }] });
   document.title = "Not connected – evb";
   showButtons();
 }
