@@ -176,6 +176,7 @@ impl Course<'_> {
         );
         figures::charts(&self.browser, &mut self.report).await?;
         let problems = self.browser.text("#problems").await?;
+        self.report.note(format!("a good run: {}", problems.trim()));
         self.report.yes("a good run: no problems", problems.trim() == "No problems.");
         self.album.take(&self.browser, "good", &mut self.report).await
     }
