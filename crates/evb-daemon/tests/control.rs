@@ -383,6 +383,13 @@ fn a_token_is_required_where_there_is_one() {
         let (code, answer) = system.asks("GET /v1/status", header, "");
         assert_eq!(code, 401, "{header}: {answer}");
     }
+    // The files of the page hold no secret; but a name that somebody else lets point here gets none of them.
+    let page =
+        |host: &str| system.raw(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
+    let answer = page("localhost").to_ascii_lowercase();
+    assert!(answer.starts_with("http/1.1 200"), "{answer}");
+    assert!(answer.contains("content-security-policy: default-src 'none'"), "{answer}");
+    assert!(page("evil.example").starts_with("HTTP/1.1 403"));
     let bearer = "Authorization: Bearer correct-horse-battery-staple\r\n";
     assert_eq!(system.asks("GET /v1/status", bearer, "").0, 200);
     let url = format!("http://127.0.0.1:{}", system.control);

@@ -39,7 +39,7 @@ async function history() {
   }
   const { next, samples } = await get(`/v1/history?after=${newest}`);
   charts.add(samples);
-  newest = next - 1 < newest ? null : samples.at(-1)?.n ?? newest;
+  newest = next < newest ? null : samples.at(-1)?.n ?? newest;
 }
 
 async function turn() {
