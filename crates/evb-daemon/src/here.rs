@@ -89,9 +89,11 @@ impl<'c> Locations<'c> {
     ) -> Self {
         let locate = |place: Place<'c>| locate(place, place.host.map(&found), &own, &is_own);
         let mut list: Vec<_> = places.into_iter().map(locate).collect();
-        let is_on_loopback = list.iter().all(|located| located.is_on_loopback || located.host().is_none());
-        for located in list.iter_mut().filter(|located| located.host().is_none()) {
-            located.is_here = is_on_loopback;
+        // A source may take fragments from elsewhere, and is where its supervisor is if that is on loopback.
+        let follows = |located: &Located<'_>| located.host().is_none() || located.place.is_input();
+        let is_on_loopback = list.iter().all(|located| located.is_on_loopback || follows(located));
+        for located in list.iter_mut().filter(|located| is_on_loopback && follows(located)) {
+            located.is_here = true;
         }
         Self { own, list, is_on_loopback }
     }

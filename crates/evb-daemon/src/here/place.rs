@@ -17,11 +17,18 @@ pub(super) struct Place<'c> {
 
 /// The key of sources that name a host and no address of it.
 pub(super) const SOURCE_HOST: &str = "source.host";
+/// The key of sources that say where they take fragments, and nothing else.
+const SOURCE_INPUT: &str = "source.input";
 
 impl Place<'_> {
     /// Whether it names a host and no address at which something is reached.
     pub(super) fn is_host_alone(&self) -> bool {
         self.key == SOURCE_HOST
+    }
+
+    /// Whether it is the address at which a source takes fragments.
+    pub(super) fn is_input(&self) -> bool {
+        self.key == SOURCE_INPUT
     }
 }
 
@@ -49,7 +56,7 @@ fn source(entry: &SourceEntry) -> Place<'_> {
     }
     match &entry.input {
         Input::Tcp { listen } if !is_unspecified(&listen.host) && !is_loopback(&listen.host) => {
-            Place { role, key: "source.input", host: Some(&listen.host) }
+            Place { role, key: SOURCE_INPUT, host: Some(&listen.host) }
         }
         _ => Place { role, key: SOURCE_HOST, host: None },
     }

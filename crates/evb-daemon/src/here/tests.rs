@@ -110,6 +110,11 @@ fn a_source_is_where_it_takes_fragments() {
         assert!(said.contains("on which host source 1 runs") && said.contains("add host = "), "{said}");
         assert_eq!(here(&system("daq2", "daq3", &tcp(everywhere, "host = \"daq1\""))), [source(1)]);
     }
+    // Its front-end may be elsewhere, though all the rest is on one host.
+    assert_eq!(
+        here(&system("127.0.0.1", "[::1]", &tcp("10.0.0.1", ""))),
+        [SUPERVISOR, builder(1), source(1)]
+    );
     // An address of every host is no address of this one.
     let bound = system("daq2", "daq3", &one_source("bind = \"0.0.0.0\"\nhost = \"daq1\""));
     assert_eq!(here(&bound), [source(1)]);

@@ -28,6 +28,10 @@ const MIXED: &str = r#"
 [supervisor]
 listen  = "10.79.0.1:7000"
 trigger = "as-fast-as-possible"
+# Ten programs share two cores here, perhaps with others: nobody is late enough to be given up.
+on_source_loss = "wait"
+lease          = "5 s"
+deadline       = "20 s"
 [security]
 mode = "none"
 [[builder]]
@@ -65,6 +69,9 @@ const SIX: &str = r#"
 [supervisor]
 listen  = "[fd79::1]:7000"
 trigger = "as-fast-as-possible"
+on_source_loss = "wait"
+lease          = "5 s"
+deadline       = "20 s"
 [security]
 mode = "none"
 [[builder]]

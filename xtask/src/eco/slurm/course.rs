@@ -22,6 +22,8 @@ use crate::{
 const SCRIPT: &str = "dist/slurm/evb.sbatch";
 /// How long four nodes on two cores may take for a job.
 const LIMIT: Duration = Duration::from_secs(100);
+/// Less than two cores build, so that no program is late for want of a core.
+const RATE: &str = "8kHz";
 /// How long a job runs before something happens to it.
 const BEFORE: Duration = Duration::from_secs(4);
 
@@ -105,7 +107,8 @@ impl Course<'_> {
     fn builds(&self, events: u64) -> Result<()> {
         let out = self.folder.join("events");
         let began = Instant::now();
-        let job = self.submit(&["--events", &events.to_string(), "--out", &out.to_string_lossy()])?;
+        let (number, out_dir) = (events.to_string(), out.to_string_lossy().into_owned());
+        let job = self.submit(&["--events", &number, "--out", &out_dir, "--trigger-rate", RATE])?;
         let state = self.ended(&job)?;
         let summary = job.summary()?;
         ensure!(state == "COMPLETED", "{state}: {}", job.said());
@@ -113,7 +116,7 @@ impl Course<'_> {
         let verdict = format!("evb: {events} of {events} assigned events complete");
         ensure!(job.said().contains(&verdict), "{}", job.said());
         let files = self.setting.evbd.to_string_lossy().into_owned();
-        let verified = run_program(&files, &["verify", &out.to_string_lossy()])?;
+        let verified = run_program(&files, &["verify", &out_dir])?;
         ensure!(verified.contains(&events.to_string()), "{verified}");
         println!(
             "sbatch: {events} events complete on 4 nodes in {:.1} s, ledger closed, files verified",
@@ -126,7 +129,7 @@ impl Course<'_> {
         for (how, arguments, expected) in
             [("scancel", &[][..], "CANCELLED"), ("scancel --signal=TERM", &["--signal=TERM"], "COMPLETED")]
         {
-            let job = self.submit(&[])?;
+            let job = self.submit(&["--trigger-rate", RATE])?;
             self.running(&job)?;
             let began = Instant::now();
             self.cluster.slurm("scancel", &[arguments, &[job.id.as_str()]].concat())?;
