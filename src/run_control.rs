@@ -3,9 +3,9 @@
 //! A [`System`] says what each run is to be and starts the sources and builders that live in this process, if any; others
 //! register by themselves, for each run anew. [`RunControl`] is the handle for programs; `evbd` puts HTTP in front of it.
 
-mod status;
 mod history;
 mod problems;
+mod status;
 mod open_run;
 mod leader;
 #[cfg(test)]

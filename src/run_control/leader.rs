@@ -2,6 +2,7 @@
 
 mod words;
 mod changes;
+mod looks;
 
 use std::{
     collections::VecDeque, fmt::Display, future::pending, net::TcpListener, sync::Arc, time::Duration,
@@ -11,7 +12,7 @@ use evb_core::{
     id::{BuilderId, Peer},
     ledger::{Annotation, EventCounts, RunReport},
     run_control::{Command, Occurrence, Refusal, State},
-    supervisor::{Progress, RunState, Survey},
+    supervisor::{Progress, RunState},
     units::Frequency,
 };
 use evb_net::clock;
@@ -21,13 +22,12 @@ use tokio::{
 };
 
 use changes::Changes;
-use words::{not_ready, refusal, too_long, waiting_for};
+use words::{not_ready, refusal, too_long};
 
 use super::{
-    LastRun, LiveRates, Sample, Shown, Status, System, SystemError, Totals,
+    LastRun, Sample, Shown, Status, System, SystemError, Totals,
     history::History,
     open_run::{News, OpenRun},
-    problems::problems,
     status::Speedometer,
 };
 use crate::supervisor::{BeginError, listen};
@@ -426,43 +426,6 @@ impl<S: System> Leader<S> {
                 self.give_up_open_run(cause).await;
                 self.enter(State::Unconfigured);
             }
-        }
-    }
-
-    async fn glance(&mut self) {
-        let survey = self.survey().await;
-        let run = self.run.as_ref().map(|run| run.number.number());
-        self.history.take(clock::now(), self.state, run, survey.as_ref());
-    }
-
-    async fn survey(&mut self) -> Option<Survey> {
-        let survey = self.run.as_ref()?.handle.survey().await.ok()?;
-        self.speed.look(clock::now(), survey.events);
-        Some(survey)
-    }
-
-    async fn status(&mut self) -> Status {
-        let survey = self.survey().await;
-        let mut totals = self.totals.clone();
-        if let Some(survey) = &survey {
-            totals.add(&survey.events, &survey.dead_time, survey.payload_bytes);
-        }
-        let waiting = survey.as_ref().filter(|_| self.state == State::Configured).map(waiting_for);
-        Status {
-            state: self.state,
-            run: self.run.as_ref().map(|run| run.number.number()),
-            ready: self.state == State::Configured
-                && self.run.as_ref().is_some_and(|run| run.progress().ready),
-            waiting_for: waiting.unwrap_or_default(),
-            rates: LiveRates { bytes_per_s: self.history.bytes_per_s(), ..self.speed.rates },
-            problems: survey.as_ref().map_or_else(Vec::new, |survey| problems(survey, self.history.latest())),
-            annotation: self.annotation.clone(),
-            totals,
-            survey,
-            last_error: self.last_error.clone(),
-            last_run: self.over.front().cloned(),
-            earlier_runs: self.over.iter().skip(1).cloned().collect(),
-            runs: self.runs,
         }
     }
 

@@ -6,6 +6,7 @@
 mod plan;
 mod outstanding;
 mod slots;
+mod live;
 mod seats;
 mod dead_time;
 mod journal;
@@ -24,7 +25,6 @@ mod totals;
 mod recovery;
 mod summary;
 mod survey;
-mod live;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]

@@ -2,12 +2,13 @@
 //! hold the supervisor up.
 
 mod token;
-mod routes;
+mod answer;
 mod guard;
 mod page;
 mod metrics;
 mod rendered;
 mod places;
+mod routes;
 mod listener;
 
 use std::{io, net::SocketAddr, sync::Arc};

@@ -132,16 +132,7 @@ impl<'a> Simulation<'a> {
             parameters.push(register(&mut supervisor, peer, scenario)?);
             ends.push((peer, network.connect(SUPERVISOR, scenario.host_of(peer))));
         }
-        let mut connect = |from, to| match scenario.transport {
-            Transport::Tcp => {
-                let (own, other) = network.connect(from, to);
-                (LaneEnd::Stream(own), LaneEnd::Stream(other))
-            }
-            Transport::Udp => {
-                let (own, other) = network.connect_sockets(from, to);
-                (LaneEnd::Datagrams(own), LaneEnd::Datagrams(other))
-            }
-        };
+        let mut connect = |from, to| connect_lane(&mut network, scenario.transport, from, to);
         let lanes: Vec<Vec<(LaneEnd, LaneEnd)>> = (0..sources.len())
             .map(|source| (0..builders.len()).map(|b| connect(1 + source, 1 + sources.len() + b)).collect())
             .collect();
@@ -275,6 +266,20 @@ fn register(core: &mut SupervisorCore, peer: Peer, scenario: &Scenario) -> Resul
         .register(&hello, Instant::ZERO)
         .map_err(|refusal| SimError::Refused { peer, detail: refusal.detail })?;
     Ok(welcome.parameters.unwrap_or_default())
+}
+
+/// The ends of a lane between two hosts.
+fn connect_lane(network: &mut Network, transport: Transport, from: usize, to: usize) -> (LaneEnd, LaneEnd) {
+    match transport {
+        Transport::Tcp => {
+            let (own, other) = network.connect(from, to);
+            (LaneEnd::Stream(own), LaneEnd::Stream(other))
+        }
+        Transport::Udp => {
+            let (own, other) = network.connect_sockets(from, to);
+            (LaneEnd::Datagrams(own), LaneEnd::Datagrams(other))
+        }
+    }
 }
 
 fn source_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunParameters) -> SourceConfig {

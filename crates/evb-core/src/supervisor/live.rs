@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::Serialize;
 
-use super::{SupervisorCore, seats::BuilderSeat};
+use super::SupervisorCore;
 use crate::{
     id::Peer,
     live::Latencies,
@@ -150,6 +150,11 @@ impl Latest<SourceReport> {
 }
 
 impl Latest<BuilderReport> {
+    /// Payload that the sink accepted.
+    pub(super) fn payload_bytes(&self) -> u64 {
+        self.counters.payload_bytes
+    }
+
     pub(super) fn survey(&self, now: Instant) -> BuilderLive {
         let (own, live) = (&self.counters, &self.live);
         let sum = |of: fn(&crate::wire::control::LaneReport) -> u64| {
@@ -178,15 +183,6 @@ impl Latest<BuilderReport> {
             memory_bytes: live.memory_bytes,
             latencies,
         }
-    }
-}
-
-impl BuilderSeat {
-    /// Payload that its sinks accepted, in all its incarnations, as far as they said so.
-    pub(super) fn payload_so_far(&self) -> u64 {
-        let latest = self.latest.as_ref().map_or(0, |latest| latest.counters.payload_bytes);
-        let own = self.report.as_ref().map_or(latest, |report| report.payload_bytes);
-        self.past.payload_bytes.saturating_add(own)
     }
 }
 

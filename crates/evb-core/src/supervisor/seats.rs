@@ -212,6 +212,13 @@ impl BuilderSeat {
         self.unanswered = false;
     }
 
+    /// Payload that its sinks accepted, in all its incarnations, as far as they said so.
+    pub(super) fn payload_so_far(&self) -> u64 {
+        let latest = self.latest.as_ref().map_or(0, Latest::payload_bytes);
+        let own = self.report.as_ref().map_or(latest, |report| report.payload_bytes);
+        self.past.payload_bytes.saturating_add(own)
+    }
+
     /// Whether it gets events.
     pub(super) fn is_active(&self) -> bool {
         self.connection.is_some() && !self.suspended && self.joining.is_none() && self.leaving == Leaving::No

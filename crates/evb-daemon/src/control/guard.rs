@@ -10,7 +10,7 @@ use hyper::{
 
 use serde::Serialize;
 
-use super::{routes::Answer, token::Token};
+use super::{answer::Answer, token::Token};
 
 /// Checks every request before anything is done for it.
 pub(super) struct Guard {

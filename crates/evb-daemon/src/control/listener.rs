@@ -15,11 +15,12 @@ use tokio::{
 };
 
 use super::{
+    answer::Answer,
     guard::Guard,
     page,
     places::{Busy, Places},
     rendered::Rendered,
-    routes::{self, Answer},
+    routes,
 };
 
 /// Connections at a time; for one more, the oldest that is not being served is closed.

@@ -1,40 +1,17 @@
 //! What can be asked, and the answers.
 
-use bytes::Bytes;
-use evb::run_control::{Annotation, Command, Refusal, RunControl};
+use evb::run_control::{Annotation, Command, RunControl};
 use evb_core::{id::BuilderId, units::Frequency};
-use http_body_util::Full;
-use hyper::{
-    Method, Response, StatusCode,
-    header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS},
-    http::request::Parts,
-};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use hyper::{Method, StatusCode, header::ACCEPT, http::request::Parts};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::{
+    answer::{Answer, JSON},
     guard::Access,
     metrics,
     rendered::{MetricsFormat, Rendered},
 };
-
-const JSON: &str = "application/json";
-
-/// An answer: its status and its JSON.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    body: Body,
-}
-
-/// What an answer says.
-#[derive(Debug)]
-enum Body {
-    /// JSON that is rendered for it alone.
-    Value(Value),
-    /// What was rendered for everybody, and its content type.
-    Rendered(Bytes, &'static str),
-}
 
 /// A run to be begun, and what people say of it.
 #[derive(Default, Deserialize)]
@@ -56,58 +33,6 @@ struct NewBuilder {
 #[serde(deny_unknown_fields)]
 struct NewRate {
     rate: String,
-}
-
-impl Answer {
-    fn done(body: impl Serialize) -> Self {
-        match serde_json::to_value(body) {
-            Ok(body) => Self { status: StatusCode::OK, body: Body::Value(body) },
-            Err(error) => {
-                Self::turned_away(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), "report it")
-            }
-        }
-    }
-
-    fn refused(refusal: &Refusal) -> Self {
-        Self { status: StatusCode::CONFLICT, body: Body::Value(json!(refusal)) }
-    }
-
-    /// The request itself is no good.
-    pub(super) fn turned_away(status: StatusCode, reason: &str, remedy: &str) -> Self {
-        let body = json!({ "refused_by": "the control interface", "reason": reason, "remedy": remedy });
-        Self { status, body: Body::Value(body) }
-    }
-
-    fn rendered(outcome: Result<Bytes, Refusal>, content_type: &'static str) -> Self {
-        match outcome {
-            Ok(text) => Self { status: StatusCode::OK, body: Body::Rendered(text, content_type) },
-            Err(refusal) => Self::refused(&refusal),
-        }
-    }
-
-    pub(super) fn reason(&self) -> &str {
-        match &self.body {
-            Body::Value(body) => body.get("reason").and_then(Value::as_str).unwrap_or_default(),
-            Body::Rendered(..) => "",
-        }
-    }
-
-    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
-        let (text, content_type) = match self.body {
-            Body::Value(body) => (Bytes::from(format!("{body:#}\n")), JSON),
-            Body::Rendered(text, content_type) => (text, content_type),
-        };
-        let mut response = Response::new(Full::from(text));
-        *response.status_mut() = self.status;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        response
-    }
 }
 
 /// Shows what many ask for; `None` where nothing of the kind is asked for.

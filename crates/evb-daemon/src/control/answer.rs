@@ -1,0 +1,82 @@
+//! [`Answer`]: what a request comes to.
+
+use bytes::Bytes;
+use evb::run_control::Refusal;
+use http_body_util::Full;
+use hyper::{
+    Response, StatusCode,
+    header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The content type of most answers.
+pub(super) const JSON: &str = "application/json";
+
+/// An answer: its status and its JSON.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    body: Body,
+}
+
+/// What an answer says.
+#[derive(Debug)]
+enum Body {
+    /// JSON that is rendered for it alone.
+    Value(Value),
+    /// What was rendered for everybody, and its content type.
+    Rendered(Bytes, &'static str),
+}
+
+impl Answer {
+    pub(super) fn done(body: impl Serialize) -> Self {
+        match serde_json::to_value(body) {
+            Ok(body) => Self { status: StatusCode::OK, body: Body::Value(body) },
+            Err(error) => {
+                Self::turned_away(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string(), "report it")
+            }
+        }
+    }
+
+    pub(super) fn refused(refusal: &Refusal) -> Self {
+        Self { status: StatusCode::CONFLICT, body: Body::Value(json!(refusal)) }
+    }
+
+    /// The request itself is no good.
+    pub(super) fn turned_away(status: StatusCode, reason: &str, remedy: &str) -> Self {
+        let body = json!({ "refused_by": "the control interface", "reason": reason, "remedy": remedy });
+        Self { status, body: Body::Value(body) }
+    }
+
+    pub(super) fn rendered(outcome: Result<Bytes, Refusal>, content_type: &'static str) -> Self {
+        match outcome {
+            Ok(text) => Self { status: StatusCode::OK, body: Body::Rendered(text, content_type) },
+            Err(refusal) => Self::refused(&refusal),
+        }
+    }
+
+    pub(super) fn reason(&self) -> &str {
+        match &self.body {
+            Body::Value(body) => body.get("reason").and_then(Value::as_str).unwrap_or_default(),
+            Body::Rendered(..) => "",
+        }
+    }
+
+    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+        let (text, content_type) = match self.body {
+            Body::Value(body) => (Bytes::from(format!("{body:#}\n")), JSON),
+            Body::Rendered(text, content_type) => (text, content_type),
+        };
+        let mut response = Response::new(Full::from(text));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
