@@ -20,7 +20,7 @@ pub(crate) struct CiArgs {
     #[arg(long)]
     list: bool,
     /// For all steps together, in minutes.
-    #[arg(long, default_value_t = 44)]
+    #[arg(long, default_value_t = 58)]
     budget: u64,
 }
 
