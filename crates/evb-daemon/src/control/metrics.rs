@@ -4,16 +4,19 @@
 //! What peers report starts anew with each run and each life of a peer, as counters of a process that was started again do.
 //! Nothing bears the number of the run, and nothing is told lane by lane: at 256 × 256 that would be 65 536 series.
 
-use std::{collections::HashSet, fmt};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
 
-use evb::run_control::{State, Status};
+use evb::run_control::{Problem, Severity, State, Status};
 use evb_core::{
     live::Latencies,
     supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
 };
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, NoLabelSet},
+    encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet},
     metrics::MetricType,
     registry::Registry,
 };
@@ -71,15 +74,15 @@ type Labels = Vec<(&'static str, String)>;
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    fn counters(
+    fn counters<V: EncodeCounterValue>(
         &mut self,
         name: &'static str,
         help: &str,
-        values: impl IntoIterator<Item = (Labels, u64)>,
+        values: impl IntoIterator<Item = (Labels, V)>,
     ) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, value) in values {
-            family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&value, None)?;
+            family.encode_family(&labels)?.encode_counter::<NoLabelSet, V, f64>(&value, None)?;
         }
         Ok(())
     }
@@ -124,6 +127,7 @@ impl Collector for Snapshot {
         let mut families = Families(encoder);
         of_process(&self.0, &mut families)?;
         of_events(&self.0, &mut families)?;
+        of_problems(&self.0.problems, &mut families)?;
         let Some(survey) = &self.0.survey else { return Ok(()) };
         of_peers(survey, &mut families)?;
         of_sources(&survey.sources, &mut families)?;
@@ -166,6 +170,23 @@ fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     families.gauges("outstanding_events", "Events that were assigned and not settled.", outstanding)
 }
 
+/// Their texts hold numbers that change, and would make a new series each time.
+fn of_problems(problems: &[Problem], families: &mut Families<'_>) -> fmt::Result {
+    let mut counts: BTreeMap<(Severity, &str), u32> = BTreeMap::new();
+    for problem in problems {
+        *counts.entry((problem.severity, &problem.subject)).or_default() += 1;
+    }
+    let counts = counts.into_iter().map(|((severity, subject), count)| {
+        let severity = match severity {
+            Severity::Bad => "bad",
+            Severity::Warning => "warning",
+        };
+        let labels = vec![("severity", severity.to_owned()), ("subject", subject.to_owned())];
+        (labels, f64::from(count))
+    });
+    families.gauges("problems", "Problems that the status lists, by whose they are.", counts)
+}
+
 fn of_peers(survey: &Survey, families: &mut Families<'_>) -> fmt::Result {
     let label = |role: &str, id: u16| vec![("role", role.to_owned()), ("id", id.to_string())];
     let up = |presence: Presence| f64::from(u8::from(presence == Presence::Up));
@@ -187,18 +208,15 @@ type Counter<P> = (&'static str, &'static str, fn(&P) -> Option<u64>);
 /// A gauge of a peer.
 type Gauge<P> = (&'static str, &'static str, fn(&P) -> Option<f64>);
 
-const SOURCE_COUNTERS: [Counter<SourceSurvey>; 9] = [
+const SOURCE_COUNTERS: [Counter<SourceSurvey>; 8] = [
     ("source_missing_events", "Events that were closed without the source.", |of| Some(of.missing)),
-    ("source_last", "Events whose last fragment was this source's.", |of| Some(of.last)),
+    ("source_last_events", "Events whose last fragment was this source's.", |of| Some(of.last)),
     ("source_pushed_fragments", "Fragments from readout.", |of| Some(of.live.as_ref()?.pushed)),
     ("source_pushed_bytes", "Payload from readout.", |of| Some(of.live.as_ref()?.pushed_bytes)),
     ("source_sent_bytes", "Lane bytes sent, resends included.", |of| Some(of.live.as_ref()?.sent_bytes)),
     ("source_tcp_retransmits", "TCP segments sent again.", |of| Some(of.live.as_ref()?.tcp_retransmits)),
     ("source_resends", "Data sent again by evb.", |of| Some(of.live.as_ref()?.resends)),
     ("source_reconnects", "Lanes that were connected again.", |of| Some(of.live.as_ref()?.reconnects)),
-    ("source_late_nanoseconds", "How long events waited for this source alone.", |of| {
-        Some((of.last_by_us * 1e3 * of.last as f64) as u64)
-    }),
 ];
 
 const SOURCE_GAUGES: [Gauge<SourceSurvey>; 5] = [
@@ -249,6 +267,10 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
     for (name, help, value) in SOURCE_COUNTERS {
         families.counters(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }
+    // Whole nanoseconds: what comes of the mean may be less by a rounding, which would look like a counter that began anew.
+    let late = |of: &SourceSurvey| (of.last_by_us * 1e3 * of.last as f64).round() / 1e9;
+    let late = sources.iter().map(|of| (label(of), late(of)));
+    families.counters("source_late_seconds", "How long events waited for this source alone.", late)?;
     for (name, help, value) in SOURCE_GAUGES {
         families.gauges(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }

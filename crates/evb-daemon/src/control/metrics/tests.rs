@@ -1,4 +1,4 @@
-use evb_core::supervisor::BuilderLive;
+use evb_core::supervisor::{BuilderLive, SourceLive};
 
 use super::*;
 
@@ -16,11 +16,38 @@ fn status() -> Status {
         complete: 9,
         incomplete: 0,
         lost: 0,
-        live: Some(BuilderLive { latencies, ..BuilderLive::default() }),
+        live: Some(BuilderLive {
+            latencies,
+            sink_free_bytes: Some(1),
+            sink_size_bytes: Some(2),
+            last_commit_age_s: Some(0.5),
+            ..BuilderLive::default()
+        }),
+    };
+    let source = SourceSurvey {
+        id: 7,
+        presence: Presence::Silent,
+        incarnation: 1,
+        missing: 4,
+        last: 3,
+        last_by_us: 1.5,
+        live: Some(SourceLive::default()),
+    };
+    let problem = |severity, text: &str| Problem {
+        severity,
+        subject: "source 7".to_owned(),
+        text: text.to_owned(),
+        remedy: String::new(),
     };
     let mut status = Status {
         state: State::Running,
-        survey: Some(Survey { builders: vec![builder], ..Survey::default() }),
+        run: Some(2),
+        problems: vec![
+            problem(Severity::Bad, "silent; 4 events"),
+            problem(Severity::Bad, "silent; 5 events"),
+            problem(Severity::Warning, "slow"),
+        ],
+        survey: Some(Survey { sources: vec![source], builders: vec![builder], ..Survey::default() }),
         ..Status::default()
     };
     status.totals.events.complete = 9;
@@ -40,6 +67,11 @@ fn counters_gauges_and_histograms_are_there() {
         "evb_build_latency_seconds_count{builder=\"3\"} 3",
         "evb_build_latency_seconds_bucket{le=\"0.000007\",builder=\"3\"} 1",
         "evb_build_latency_seconds_bucket{le=\"+Inf\",builder=\"3\"} 3",
+        "evb_problems{severity=\"bad\",subject=\"source 7\"} 2.0",
+        "evb_problems{severity=\"warning\",subject=\"source 7\"} 1.0",
+        "evb_peer_up{role=\"source\",id=\"7\"} 0.0",
+        "evb_source_last_events_total{source=\"7\"} 3",
+        "evb_source_late_seconds_total{source=\"7\"} 0.0000045",
         "evb_dead_time_triggers_total{cause=\"sink of \\\"b\\\" \\\\ 1\\n\"} 7",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
@@ -52,4 +84,20 @@ fn the_older_format_names_counters_by_their_total() {
     let text = in_plain_text(&render(status()));
     assert!(text.contains("# TYPE evb_events_total counter\nevb_events_total{outcome="), "{text}");
     assert!(text.contains("# TYPE evb_run_state gauge\n") && !text.contains("EOF"));
+}
+
+#[test]
+fn lateness_never_goes_back() {
+    let seconds = |last: u64, nanoseconds: u64| {
+        let mut status = status();
+        let survey = status.survey.as_mut().unwrap();
+        survey.sources[0].last = last;
+        survey.sources[0].last_by_us = nanoseconds as f64 / 1e3 / last as f64;
+        let text = render(status);
+        let line = text.lines().find(|line| line.starts_with("evb_source_late_seconds_total{")).unwrap();
+        line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
+    };
+    // The mean sinks by each event that comes with the one before.
+    let all: Vec<f64> = (1..2000).map(|last| seconds(last, 123_456_789_012_345)).collect();
+    assert!(all.is_sorted() && all[0] == 123_456.789_012_345, "{all:?}");
 }
