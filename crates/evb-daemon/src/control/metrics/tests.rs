@@ -1,3 +1,5 @@
+use std::{collections::BTreeSet, fs, path::Path};
+
 use evb_core::supervisor::{BuilderLive, SourceLive};
 
 use super::*;
@@ -100,4 +102,41 @@ fn lateness_never_goes_back() {
     // The mean sinks by each event that comes with the one before.
     let all: Vec<f64> = (1..2000).map(|last| seconds(last, 123_456_789_012_345)).collect();
     assert!(all.is_sorted() && all[0] == 123_456.789_012_345, "{all:?}");
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
+}
+
+/// Names and types, as the older format has them.
+fn rendered() -> BTreeSet<(String, String)> {
+    let text = in_plain_text(&render(status()));
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    types.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
+}
+
+#[test]
+fn the_how_to_lists_every_metric() {
+    let page = read("docs/how-to/monitor.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `evb_")?.split_once("` | "));
+    let listed: BTreeSet<_> = rows
+        .map(|(name, rest)| (format!("evb_{name}"), rest.split(' ').next().unwrap().to_owned()))
+        .collect();
+    assert_eq!(listed, rendered());
+}
+
+#[test]
+fn board_and_rules_ask_for_metrics_that_there_are() {
+    let known: BTreeSet<_> = rendered().into_iter().map(|(name, _)| name).collect();
+    for path in
+        ["dist/grafana/evb.json", "dist/prometheus/evb.rules.yml", "dist/prometheus/evb.rules.test.yml"]
+    {
+        let text = read(path);
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let asked: BTreeSet<_> = words.filter(|word| word.starts_with("evb_")).collect();
+        assert!(asked.len() > 10, "{path}: {asked:?}");
+        for name in asked {
+            assert!(known.contains(name.trim_end_matches("_bucket")), "{path} asks for {name}");
+        }
+    }
 }
