@@ -6,6 +6,9 @@ mod needs;
 mod alone;
 #[cfg_attr(not(feature = "browser"), allow(dead_code))]
 mod daemon;
+mod prometheus;
+mod alerts;
+mod metrics;
 mod page;
 mod hosts;
 mod here;
@@ -42,6 +45,10 @@ enum Part {
     Here(here::HereArgs),
     /// Slurm on five hosts: a job that builds, one that is cancelled, and one that loses a host.
     Slurm(slurm::SlurmArgs),
+    /// Metrics in Prometheus: its counts are the status' and the files', and the board's queries have answers.
+    Metrics(metrics::MetricsArgs),
+    /// Alerts in Prometheus and Alertmanager: a frozen source and a disk that fills are told and named.
+    Alerts(alerts::AlertsArgs),
 }
 
 impl Part {
@@ -50,6 +57,8 @@ impl Part {
             Self::Page(_) => page::NEEDS,
             Self::Here(_) => here::NEEDS,
             Self::Slurm(_) => slurm::NEEDS,
+            Self::Metrics(_) => metrics::NEEDS,
+            Self::Alerts(_) => alerts::NEEDS,
         }
     }
 }
@@ -58,6 +67,22 @@ impl Part {
 struct Setting {
     evbd: PathBuf,
     out: PathBuf,
+}
+
+impl Setting {
+    /// The arguments that start a part once more, in a world of its own.
+    fn again(&self, part: &str) -> Vec<String> {
+        let (evbd, out) = (self.evbd.to_string_lossy(), self.out.to_string_lossy());
+        ["eco", part, "--evbd", &evbd, "--out", &out, "--inside"].map(ToOwned::to_owned).into()
+    }
+
+    /// An empty folder for a part's logs.
+    fn folder(&self, part: &str) -> Result<PathBuf> {
+        let folder = self.out.join(part);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(folder)
+    }
 }
 
 /// Runs a part: 0, 1 for what does not hold, or [`SKIPPED`].
@@ -75,6 +100,8 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::Page(page) => page::run(&setting, page),
         Part::Here(here) => here::run(&setting, here),
         Part::Slurm(slurm) => slurm::run(&setting, slurm),
+        Part::Metrics(metrics) => metrics::run(&setting, metrics),
+        Part::Alerts(alerts) => alerts::run(&setting, alerts),
     }
 }
 
@@ -91,6 +118,16 @@ pub(crate) fn lacks_namespaces() -> Option<String> {
 /// Why Slurm cannot be tried here, for the list of CI's steps.
 pub(crate) fn lacks_slurm() -> Option<String> {
     needs::missing(slurm::NEEDS)
+}
+
+/// The same of Prometheus.
+pub(crate) fn lacks_prometheus() -> Option<String> {
+    needs::missing(metrics::NEEDS)
+}
+
+/// The same of Prometheus with Alertmanager.
+pub(crate) fn lacks_alertmanager() -> Option<String> {
+    needs::missing(alerts::NEEDS)
 }
 
 /// What was asked for, or built last.

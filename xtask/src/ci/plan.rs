@@ -61,6 +61,14 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
         Step::xtask("eco slurm", 300, "eco slurm --evbd target/release/evbd").unless(eco::lacks_slurm()),
     );
     steps.push(
+        Step::xtask("eco metrics", 300, "eco metrics --evbd target/release/evbd")
+            .unless(eco::lacks_prometheus()),
+    );
+    steps.push(
+        Step::xtask("eco alerts", 400, "eco alerts --evbd target/release/evbd")
+            .unless(eco::lacks_alertmanager()),
+    );
+    steps.push(
         // Once each, by what the tests have built already: whether they run, not how fast.
         Step::new("benches run", 600, &format!("cargo test -p evb {BENCHES}")).unless(no_benches(&root)),
     );

@@ -61,11 +61,21 @@ impl Daemon {
         Ok(())
     }
 
+    /// Ends a process as a crash would.
+    pub(crate) fn kill(&mut self, name: &str) -> Result<()> {
+        drop(self.take(name)?);
+        Ok(())
+    }
+
+    fn take(&mut self, name: &str) -> Result<Guarded> {
+        let place = self.processes.iter().position(|(known, _)| known == name).context("no such process")?;
+        Ok(self.processes.remove(place).1)
+    }
+
     /// Ends a process as systemd would, and waits until it is gone.
     pub(crate) fn end(&mut self, name: &str) -> Result<()> {
         self.signal(name, "TERM")?;
-        let place = self.processes.iter().position(|(known, _)| known == name).context("no such process")?;
-        let (_, mut process) = self.processes.remove(place);
+        let mut process = self.take(name)?;
         let until = Instant::now() + WITHIN;
         while process.0.try_wait()?.is_none() {
             if Instant::now() > until {
@@ -83,6 +93,15 @@ impl Daemon {
             bail!("the status answers {code}: {answer}");
         }
         Ok(answer)
+    }
+
+    /// Puts another configuration in the place of the one that there is, and into force.
+    pub(crate) fn configure(&self, config: &str) -> Result<()> {
+        fs::write(&self.config, config).with_context(|| self.config.display().to_string())?;
+        match self.command("configure")? {
+            (200, _) => Ok(()),
+            (_, answer) => bail!("the configuration is refused: {answer}"),
+        }
     }
 
     /// Gives a command without a browser.

@@ -1,0 +1,229 @@
+//! Alerts in a real Prometheus, and on to a real Alertmanager: what is wrong is told in time, and nobody else is blamed.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{ErrorKind, Write as _},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+
+use super::{
+    Setting,
+    alone::{self, IP, UNSHARE},
+    daemon::Daemon,
+    needs::Need,
+    prometheus::{ALERTMANAGER, AMTOOL, Alert, Alertmanager, PROMETHEUS, Prometheus, dist, judge},
+};
+use crate::lab::{
+    disk::Disk,
+    report::{Bound, Report},
+};
+
+pub(crate) const NEEDS: &[Need] = &[PROMETHEUS, ALERTMANAGER, AMTOOL, UNSHARE, IP];
+
+const CONFIG: &str = include_str!("alerts/evb.toml");
+/// After that, all of it is ended.
+const LIMIT: Duration = Duration::from_secs(330);
+/// Bytes. Neither takes more of the machine's disk than what is written.
+const LARGE: u64 = 256 << 30;
+const SMALL: u64 = 600 << 20;
+/// A run in which nothing is wrong lasts so long, and no alert fires.
+const GOOD: Duration = Duration::from_secs(25);
+/// An alert fires so soon, s.
+const SOON: f64 = 30.0;
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+const SOURCE: &str = "fourth source";
+const ROLES: [&str; 6] = ["supervisor", "source:1", "source:2", "source:3", "builder:1", "builder:2"];
+
+#[derive(Args)]
+pub(crate) struct AlertsArgs {
+    /// Part of it: already in the world of its own.
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+pub(super) fn run(setting: &Setting, args: &AlertsArgs) -> Result<u8> {
+    if !args.inside {
+        return alone::run(&setting.again("alerts"), LIMIT);
+    }
+    let folder = setting.folder("alerts")?;
+    let large = Disk::mount(&folder.join("large"), LARGE)?;
+    let small = Disk::mount(&folder.join("small"), SMALL)?;
+    let course = Course::begin(setting, &folder)?;
+    let holds = course.play(&small).with_context(|| format!("logs in {}", folder.display()));
+    drop((large, small));
+    Ok(u8::from(!holds?))
+}
+
+struct Course<'a> {
+    setting: &'a Setting,
+    daemon: Daemon,
+    alertmanager: Alertmanager,
+    prometheus: Prometheus,
+    report: Report,
+}
+
+impl<'a> Course<'a> {
+    fn begin(setting: &'a Setting, folder: &Path) -> Result<Self> {
+        let mut daemon = Daemon::new(&setting.evbd, folder, CONFIG)?;
+        daemon.start("leader", &ROLES)?;
+        daemon.start(SOURCE, &["source:4"])?;
+        daemon.wait("ready", |status| status["ready"] == true)?;
+        let alertmanager = Alertmanager::start(folder)?;
+        let prometheus = Prometheus::start(folder)?;
+        Ok(Self { setting, daemon, alertmanager, prometheus, report: Report::bare("alerts") })
+    }
+
+    /// True: all holds.
+    fn play(mut self, small: &Disk) -> Result<bool> {
+        let (is_content, said) =
+            judge("amtool", &["check-config", "alertmanager.yml"], &dist("prometheus"), "")?;
+        if !is_content {
+            self.report.note(said);
+        }
+        self.report.yes("amtool check-config", is_content);
+        self.good_run()?;
+        self.frozen_source()?;
+        self.disk_that_fills(small)?;
+        self.report.finish(&self.setting.out)
+    }
+
+    fn command(&self, name: &str) -> Result<()> {
+        let (code, answer) = self.daemon.command(name)?;
+        ensure!(code == 200, "{name}: {answer}");
+        Ok(())
+    }
+
+    fn stop(&mut self, runs: u64) -> Result<()> {
+        self.command("stop")?;
+        self.daemon.wait("a run that is over", |status| status["runs"] == runs)?;
+        Ok(())
+    }
+
+    fn good_run(&mut self) -> Result<()> {
+        self.command("start")?;
+        thread::sleep(GOOD);
+        let firing = self.prometheus.firing()?;
+        firing.iter().for_each(|alert| self.report.note(format!("a good run: {alert:?}")));
+        self.report.holds("a good run: alerts that fire", firing.len() as f64, Bound::AtMost(0.0));
+        Ok(())
+    }
+
+    fn frozen_source(&mut self) -> Result<()> {
+        let began = Instant::now();
+        self.daemon.signal(SOURCE, "STOP")?;
+        self.told("a frozen source", "EvbSourceSilent", "source 4", began)?;
+        self.nobody_else("a frozen source", "source 4")?;
+        self.daemon.signal(SOURCE, "CONT")?;
+        let began = Instant::now();
+        self.quiet("a frozen source", began)?;
+        self.stop(1)
+    }
+
+    /// It fills at the pace of the run first, and then at once.
+    fn disk_that_fills(&mut self, small: &Disk) -> Result<()> {
+        self.daemon.configure(&CONFIG.replace("large/1", "small/1"))?;
+        self.daemon.wait("ready again", |status| status["ready"] == true)?;
+        let began = Instant::now();
+        self.command("start")?;
+        self.told("a disk that fills", "EvbDiskFullSoon", "sink of builder 1", began)?;
+        self.nobody_else("a disk that fills", "sink of builder 1")?;
+        let began = Instant::now();
+        let ballast = small.folder.join("ballast");
+        fill(&ballast)?;
+        self.told("a full disk", "EvbSinkSlow", "sink of builder 1", began)?;
+        self.nobody_else("a full disk", "sink of builder 1")?;
+        fs::remove_file(&ballast)?;
+        self.stop(2)?;
+        let status = self.daemon.status()?;
+        let lost = status["totals"]["events"]["lost"].as_f64().unwrap_or(f64::NAN);
+        self.report.holds("events lost by all that", lost, Bound::AtMost(0.0));
+        self.daemon.end("leader")
+    }
+
+    /// Waits for an alert, in Prometheus and in Alertmanager, and says how long that took.
+    fn told(&mut self, what: &str, name: &str, culprit: &str, began: Instant) -> Result<()> {
+        let fires = self.until(began, || Ok(find(&self.prometheus.firing()?, name, culprit)))?;
+        let seconds = fires.as_ref().map_or(f64::NAN, |(seconds, _)| *seconds);
+        if let Some((_, summary)) = fires {
+            self.report.note(format!("{what}: {summary}"));
+        }
+        self.report.holds(
+            &format!("{what}: {name} of {culprit} fires after, s"),
+            seconds,
+            Bound::AtMost(SOON),
+        );
+        let told = self.until(began, || Ok(find(&self.alertmanager.alerts()?, name, culprit)))?;
+        let seconds = told.map_or(f64::NAN, |(seconds, _)| seconds);
+        self.report.holds(
+            &format!("{what}: Alertmanager knows after, s"),
+            seconds,
+            Bound::AtMost(SOON + 2.0),
+        );
+        Ok(())
+    }
+
+    /// Looks until there is something, but not much longer than it may take.
+    fn until<T>(
+        &self,
+        began: Instant,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<(f64, T)>> {
+        loop {
+            let found = look()?;
+            let seconds = began.elapsed().as_secs_f64();
+            match found {
+                Some(found) => return Ok(Some((seconds, found))),
+                None if seconds > 1.5 * SOON => return Ok(None),
+                None => thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    fn nobody_else(&mut self, what: &str, culprit: &str) -> Result<()> {
+        let firing: BTreeSet<_> = self.prometheus.firing()?.into_iter().collect();
+        let names: Vec<_> =
+            firing.iter().map(|alert| format!("{} ({})", alert.name, alert.culprit)).collect();
+        self.report.note(format!("{what}: fires: {}", names.join(", ")));
+        self.report.yes(
+            &format!("{what}: nobody else is blamed"),
+            firing.iter().all(|alert| alert.culprit == culprit),
+        );
+        Ok(())
+    }
+
+    /// Waits until no alert fires any more.
+    fn quiet(&mut self, what: &str, began: Instant) -> Result<()> {
+        let over = self.until(began, || Ok(self.prometheus.firing()?.is_empty().then_some(())))?;
+        let seconds = over.map_or(f64::NAN, |(seconds, ())| seconds);
+        self.report.holds(
+            &format!("{what}: over, and no alert fires, after, s"),
+            seconds,
+            Bound::AtMost(SOON),
+        );
+        Ok(())
+    }
+}
+
+/// Takes all that is free, whoever writes beside.
+fn fill(ballast: &Path) -> Result<()> {
+    let mut file = File::create(ballast)?;
+    let piece = vec![0; 1 << 20];
+    loop {
+        match file.write_all(&piece) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(()),
+            Err(error) => return Err(error).context("the ballast"),
+        }
+    }
+}
+
+/// The summary of that alert, if it is among them.
+fn find(alerts: &[Alert], name: &str, culprit: &str) -> Option<String> {
+    alerts.iter().find(|alert| alert.is(name, culprit)).map(|alert| alert.summary.clone())
+}
