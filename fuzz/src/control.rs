@@ -5,9 +5,9 @@ use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
     wire::control::{
         Assignments, BuilderAddress, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat,
-        Hello, HelloReply, LaneReport, Live, LaneState, MAX_BATCH, MAX_MESSAGE, Ready, Refusal, Report, Roster,
-        RunEnd, RunParameters, SourceReport, Stop, Triggers, Verdict, Welcome, control::Message, hello_reply,
-        refusal, report,
+        Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Ready, Refusal, Report,
+        Roster, RunEnd, RunParameters, SourceReport, Stop, Triggers, Verdict, Welcome, control::Message,
+        hello_reply, refusal, report,
     },
 };
 use evb_net::{
