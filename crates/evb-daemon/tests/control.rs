@@ -441,7 +441,9 @@ fn slow_clients_and_viewers_keep_no_command_out() {
     }
     let since = Instant::now();
     system.does(&["stop", "--no-wait"]);
-    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    println!("a stop beside slow clients took {:?}", since.elapsed());
+    // Sooner than any of them is sent away.
+    assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
     assert!(flood.join().unwrap() < 64_000, "a head without end is cut off");
 }
 
