@@ -19,6 +19,9 @@ pub(crate) struct CiArgs {
     /// Print the steps and their limits, run nothing.
     #[arg(long)]
     list: bool,
+    /// Fail where a step beside other programs (`cargo xtask eco`) cannot run, instead of skipping it.
+    #[arg(long)]
+    require: bool,
     /// For all steps together, in minutes.
     #[arg(long, default_value_t = 58)]
     budget: u64,
@@ -28,7 +31,8 @@ pub(crate) struct CiArgs {
 pub(crate) fn run(args: &CiArgs) -> Result<bool> {
     let began = Instant::now();
     let budget = Duration::from_secs(args.budget * 60);
-    let steps: Vec<Step> = plan::steps()?.into_iter().filter(|step| step.name.contains(&args.only)).collect();
+    let steps: Vec<Step> =
+        plan::steps(args.require)?.into_iter().filter(|step| step.name.contains(&args.only)).collect();
     if args.list {
         for step in &steps {
             println!("{:<28} {:>5} s  {}", step.name, step.limit.as_secs(), step.line());

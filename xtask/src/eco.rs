@@ -105,29 +105,17 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
     }
 }
 
-/// Why the page cannot be tried here, for the list of CI's steps.
-pub(crate) fn lacks_browser() -> Option<String> {
-    needs::missing(page::NEEDS)
-}
-
-/// Why hosts cannot be made here, for the list of CI's steps.
-pub(crate) fn lacks_namespaces() -> Option<String> {
-    needs::missing(here::NEEDS)
-}
-
-/// Why Slurm cannot be tried here, for the list of CI's steps.
-pub(crate) fn lacks_slurm() -> Option<String> {
-    needs::missing(slurm::NEEDS)
-}
-
-/// The same of Prometheus.
-pub(crate) fn lacks_prometheus() -> Option<String> {
-    needs::missing(metrics::NEEDS)
-}
-
-/// The same of Prometheus with Alertmanager.
-pub(crate) fn lacks_alertmanager() -> Option<String> {
-    needs::missing(alerts::NEEDS)
+/// Why a part cannot be tried here, for the list of CI's steps.
+pub(crate) fn lacks(part: &str) -> Option<String> {
+    let needs = match part {
+        "page" => page::NEEDS,
+        "here" => here::NEEDS,
+        "slurm" => slurm::NEEDS,
+        "metrics" => metrics::NEEDS,
+        "alerts" => alerts::NEEDS,
+        _ => return Some(format!("there is no part {part}")),
+    };
+    needs::missing(needs)
 }
 
 /// What was asked for, or built last.

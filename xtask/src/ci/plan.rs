@@ -18,7 +18,9 @@ const BENCHES: &str = "--bench machines --bench shaper --bench loopback";
 const FUZZ_SECONDS: u64 = 10;
 
 /// All steps in their order: what a newcomer runs first, then the cheap ones, then those that need a release build.
-pub(crate) fn steps() -> Result<Vec<Step>> {
+///
+/// What runs beside the programs of others is skipped where these are absent, unless it is `required`.
+pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
     let root = repo::root();
     let mut steps = vec![
         Step::new("README names the test", 10, &in_readme(README_TEST)),
@@ -51,23 +53,7 @@ pub(crate) fn steps() -> Result<Vec<Step>> {
     steps.push(
         Step::xtask("lab wan, short", 200, "lab wan --short --evbd target/release/evbd").unless(uml::lacks()),
     );
-    steps.push(
-        Step::xtask("eco page", 600, "eco page --evbd target/release/evbd").unless(eco::lacks_browser()),
-    );
-    steps.push(
-        Step::xtask("eco here", 240, "eco here --evbd target/release/evbd").unless(eco::lacks_namespaces()),
-    );
-    steps.push(
-        Step::xtask("eco slurm", 300, "eco slurm --evbd target/release/evbd").unless(eco::lacks_slurm()),
-    );
-    steps.push(
-        Step::xtask("eco metrics", 300, "eco metrics --evbd target/release/evbd")
-            .unless(eco::lacks_prometheus()),
-    );
-    steps.push(
-        Step::xtask("eco alerts", 400, "eco alerts --evbd target/release/evbd")
-            .unless(eco::lacks_alertmanager()),
-    );
+    steps.extend(beside_others(required));
     steps.push(
         // Once each, by what the tests have built already: whether they run, not how fast.
         Step::new("benches run", 600, &format!("cargo test -p evb {BENCHES}")).unless(no_benches(&root)),
@@ -144,6 +130,17 @@ fn sink_paths(config: &Table) -> Vec<String> {
     paths.sort();
     paths.dedup();
     paths
+}
+
+/// evb beside the real programs that its users have.
+fn beside_others(required: bool) -> Vec<Step> {
+    let step = |part: &str, seconds| {
+        let step =
+            Step::xtask(&format!("eco {part}"), seconds, &format!("eco {part} --evbd target/release/evbd"));
+        let step = step.unless(eco::lacks(part));
+        if required { step.required() } else { step }
+    };
+    vec![step("page", 600), step("here", 240), step("slurm", 300), step("metrics", 300), step("alerts", 400)]
 }
 
 /// All fuzz targets in one step, which prints a table of its own; and the form of what stands apart from the workspace.

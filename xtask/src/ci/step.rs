@@ -43,6 +43,8 @@ pub(crate) struct Step {
     skip: Option<String>,
     /// Its failure is shown and does not count.
     informative: bool,
+    /// To be skipped is to fail.
+    required: bool,
 }
 
 impl Step {
@@ -57,6 +59,7 @@ impl Step {
             environment: Vec::new(),
             skip: None,
             informative: false,
+            required: false,
         }
     }
 
@@ -83,6 +86,11 @@ impl Step {
         Self { informative: true, ..self }
     }
 
+    /// What it needs was to be had, so it must run.
+    pub(crate) fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
     /// The command as a person would type it.
     pub(crate) fn line(&self) -> String {
         let environment =
@@ -93,6 +101,15 @@ impl Step {
 
     /// Runs it within its own limit and what is left of the budget.
     pub(crate) fn run(&self, left: Duration) -> Ended {
+        match self.run_or_skip(left) {
+            Ended::Skipped(reason) if self.required => {
+                Ended::Failed(format!("it must not be skipped here: {reason}"))
+            }
+            ended => ended,
+        }
+    }
+
+    fn run_or_skip(&self, left: Duration) -> Ended {
         if let Some(reason) = &self.skip {
             return Ended::Skipped(reason.clone());
         }

@@ -30,6 +30,15 @@ fn a_program_may_say_that_it_cannot_run_here_or_only_in_part() {
 }
 
 #[test]
+fn what_is_required_fails_where_it_is_skipped() {
+    let absent = Step::new("x", 10, "true").unless(Some("no prometheus here".into())).required();
+    assert_eq!(absent.run(AMPLE), Ended::Failed("it must not be skipped here: no prometheus here".into()));
+    let unable = Step::new("x", 10, "awk BEGIN{exit(77)}").required();
+    assert!(matches!(unable.run(AMPLE), Ended::Failed(_)));
+    assert_eq!(Step::new("x", 10, "true").required().run(AMPLE), Ended::Passed);
+}
+
+#[test]
 fn the_environment_reaches_the_command() {
     let step = Step::new("x", 10, "printenv EVB_STEP").environment("EVB_STEP", "1");
     assert_eq!(step.line(), "EVB_STEP=\"1\" printenv EVB_STEP");
