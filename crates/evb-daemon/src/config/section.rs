@@ -4,6 +4,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
+    net::IpAddr,
     ops::Range,
     time::Duration,
 };
@@ -326,6 +327,20 @@ impl<'t> Section<'t> {
         }
         self.allow_host(key, bare)?;
         Some(bare.to_owned())
+    }
+
+    /// An IP address of the host itself, which no name can stand for: a name has several, and means others elsewhere.
+    pub(super) fn local_address(&mut self, key: &'static str) -> Option<String> {
+        let host = self.host(key)?;
+        if host.parse::<IpAddr>().is_ok() {
+            return Some(host);
+        }
+        self.refuse(
+            key,
+            format!("`{host}` is not an IP address"),
+            "write the IPv4 or IPv6 address to send from, without a port",
+        );
+        None
     }
 
     /// An address at which something listens.

@@ -42,7 +42,7 @@ const BACKLOG: Bytes = Bytes::mib(256);
 const LARGEST_FRAGMENT: Bytes = Bytes::mib(2048);
 
 pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
-    let bind = section.host("bind");
+    let bind = section.local_address("bind");
     let host = host(&mut section, bind.as_deref());
     let given = section.table("input");
     let input = section

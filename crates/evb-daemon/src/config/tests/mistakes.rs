@@ -1,7 +1,7 @@
 use super::bad;
 
 /// Each mistake, the line it is on, and what its message must say.
-const MISTAKES: [(&str, usize, &[&str]); 51] = [
+const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[run]\nnumer = 3\n", 2, &["unknown key `numer`", "did you mean `number`?", "run.numer"]),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
@@ -105,6 +105,11 @@ const MISTAKES: [(&str, usize, &[&str]); 51] = [
         3,
         &["neither a host name nor an address", "without a port"],
     ),
+    (
+        "[[source]]\nid = 1\nbind = \"daq1\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
+        3,
+        &["`daq1` is not an IP address", "to send from"],
+    ),
     ("[control]\nlisten = \"127.0.0.1:7000\"\n", 1, &["run control listens where supervisor does"]),
 ];
 
@@ -114,11 +119,11 @@ fn every_mistake_is_named_with_its_line() {
         let problems = bad(text);
         let shown = problems.to_string();
         assert!(
-            problems.iter().any(|problem| problems.line_of(problem) == line),
+            problems.iter().any(|problem| problems.line_of(problem) == *line),
             "{text}\nnot on line {line}:\n{shown}"
         );
         assert!(shown.contains(&format!("--> test.toml:{line}:")), "{shown}");
-        for word in says {
+        for word in *says {
             assert!(shown.contains(word), "{text}\ndoes not say {word:?}:\n{shown}");
         }
     }
