@@ -13,7 +13,7 @@ fn check(arguments: &[&str]) -> Output {
 
 #[test]
 fn the_examples_are_admitted() {
-    for example in ["examples/quickstart.toml", "examples/km3net.toml"] {
+    for example in ["examples/quickstart.toml", "examples/watch.toml", "examples/km3net.toml"] {
         let output = check(&[example]);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(String::from_utf8_lossy(&output.stdout).contains("admitted"));

@@ -1,6 +1,6 @@
 //! A process that leads run after run and takes commands.
 
-use std::{future::pending, sync::Arc};
+use std::{future::pending, path::Path, sync::Arc};
 
 use evb::{
     role::Beats,
@@ -37,8 +37,7 @@ pub(super) async fn run(
         ServerError::Listen { .. } => RunError::Supervisor(error.to_string()),
     })?;
     if !arguments.quiet {
-        let reach = if arguments.control { "" } else { " --config CONFIG" };
-        eprintln!("run control at http://{}/v1; try: evbd ctl{reach} status", server.address());
+        eprintln!("{}", invitation(&server.address().to_string(), &arguments.config));
     }
     // Shown before any command can be given.
     let shown = (!arguments.quiet).then(|| tokio::spawn(show(lead.clone())));
@@ -51,6 +50,16 @@ pub(super) async fn run(
         shown.abort();
     }
     Ok(code)
+}
+
+/// Tells where the run is to be seen, and how to ask there: the usual address needs no word.
+fn invitation(address: &str, config: &Path) -> String {
+    let reach = if address == ControlConfig::USUAL {
+        String::new()
+    } else {
+        format!(" --config {}", config.display())
+    };
+    format!("run control at http://{address}: open it in a browser, or try `evbd ctl{reach} status`")
 }
 
 /// A file that is wrong does not get better by trying again, as whoever starts this program may do; an address or a journal that another
