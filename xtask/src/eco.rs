@@ -13,6 +13,7 @@ mod page;
 mod hosts;
 mod here;
 mod slurm;
+mod cost;
 
 use std::{fs, path::PathBuf};
 
@@ -49,6 +50,8 @@ enum Part {
     Metrics(metrics::MetricsArgs),
     /// Alerts in Prometheus and Alertmanager: a frozen source and a disk that fills are told and named.
     Alerts(alerts::AlertsArgs),
+    /// What it costs to be watched: by turns with and without reports, a scrape and three pages.
+    Cost(cost::CostArgs),
 }
 
 impl Part {
@@ -59,6 +62,7 @@ impl Part {
             Self::Slurm(_) => slurm::NEEDS,
             Self::Metrics(_) => metrics::NEEDS,
             Self::Alerts(_) => alerts::NEEDS,
+            Self::Cost(_) => cost::NEEDS,
         }
     }
 }
@@ -102,6 +106,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::Slurm(slurm) => slurm::run(&setting, slurm),
         Part::Metrics(metrics) => metrics::run(&setting, metrics),
         Part::Alerts(alerts) => alerts::run(&setting, alerts),
+        Part::Cost(cost) => cost::run(&setting, cost),
     }
 }
 

@@ -124,7 +124,13 @@ impl Daemon {
 }
 
 /// The status code and the JSON of an answer.
-fn ask(method: &str, path: &str) -> Result<(u16, Value)> {
+pub(crate) fn ask(method: &str, path: &str) -> Result<(u16, Value)> {
+    let (code, body) = text(method, path)?;
+    Ok((code, serde_json::from_str(&body).with_context(|| format!("not JSON: {body}"))?))
+}
+
+/// The status code and the text of an answer.
+pub(crate) fn text(method: &str, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(CONTROL)?;
     stream.set_read_timeout(Some(WITHIN))?;
     let kind = "Content-Type: application/json\r\nContent-Length: 0";
@@ -133,5 +139,5 @@ fn ask(method: &str, path: &str) -> Result<(u16, Value)> {
     stream.read_to_string(&mut text)?;
     let code = text.split(' ').nth(1).and_then(|code| code.parse().ok()).context("no answer")?;
     let body = text.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
-    Ok((code, serde_json::from_str(body).with_context(|| format!("not JSON: {body}"))?))
+    Ok((code, body.to_owned()))
 }

@@ -1,0 +1,139 @@
+//! What it costs to be watched: the same runs by turns with nobody looking and without live reports, and with reports, a scrape a
+//! second and three clients that poll as the page does. The measure is the ratio of the events per second, pair by pair.
+
+mod clients;
+mod pairs;
+
+use std::{fmt::Write as _, thread, time::Duration};
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+
+use self::{clients::Clients, pairs::Ratios};
+use super::{
+    Setting, alone,
+    daemon::{CONTROL, Daemon},
+    needs::Need,
+};
+use crate::lab::report::{Bound, Report};
+
+pub(crate) const NEEDS: &[Need] = &[alone::UNSHARE, alone::SETPRIV, alone::IP];
+
+/// Sources, and as many builders.
+const EACH: u16 = 4;
+/// Small events cost the most of the supervisor, large ones of memory and network.
+const SIZES: [&str; 2] = ["1 kB", "1 MB"];
+/// What the lower end of the interval must keep to.
+const KEPT: f64 = 0.98;
+/// Per run, beside its duration.
+const AROUND: Duration = Duration::from_secs(20);
+
+#[derive(Args)]
+pub(crate) struct CostArgs {
+    /// Pairs of runs for each size.
+    #[arg(long, default_value_t = 20)]
+    rounds: u32,
+    /// How long each run takes triggers, in seconds.
+    #[arg(long, default_value_t = 3)]
+    seconds: u32,
+    /// One process for each role, instead of one for all.
+    #[arg(long)]
+    apart: bool,
+    /// Part of it: already in the world of its own.
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+pub(super) fn run(setting: &Setting, args: &CostArgs) -> Result<u8> {
+    ensure!(args.rounds >= 2, "one pair says nothing of the scatter");
+    if !args.inside {
+        let mut again = setting.again("cost");
+        again.extend([format!("--rounds={}", args.rounds), format!("--seconds={}", args.seconds)]);
+        again.extend(args.apart.then(|| "--apart".to_owned()));
+        let run = Duration::from_secs(args.seconds.into()) + AROUND;
+        return alone::run(&again, run * args.rounds * 2 * SIZES.len() as u32);
+    }
+    let folder = setting.folder("cost")?;
+    let mut report = Report::bare("cost");
+    let mut daemon = Daemon::new(&setting.evbd, &folder, &config(SIZES[0], args.seconds, true))?;
+    for (name, roles) in processes(args.apart) {
+        daemon.start(&name, &roles.iter().map(String::as_str).collect::<Vec<_>>())?;
+    }
+    for size in SIZES {
+        measure(&daemon, size, args, &mut report)?;
+    }
+    drop(daemon);
+    Ok(u8::from(!report.finish(&setting.out)?))
+}
+
+/// All pairs of one size. Who goes first changes from pair to pair.
+fn measure(daemon: &Daemon, size: &str, args: &CostArgs, report: &mut Report) -> Result<()> {
+    println!(
+        "\n{EACH}x{EACH}, {size}\n{:>5} {:>14} {:>14} {:>7}",
+        "pair", "alone 1/s", "watched 1/s", "ratio"
+    );
+    let mut pairs = Vec::new();
+    for round in 1..=args.rounds {
+        let first = round % 2 == 0;
+        let one = events_per_s(daemon, size, args.seconds, first)?;
+        let other = events_per_s(daemon, size, args.seconds, !first)?;
+        let (watched, unwatched) = if first { (one, other) } else { (other, one) };
+        println!("{round:>5} {unwatched:>14.0} {watched:>14.0} {:>7.4}", watched / unwatched);
+        pairs.push((unwatched, watched));
+    }
+    let ratios = Ratios::of(&pairs);
+    println!("ratio {:.4}, 95 % between {:.4} and {:.4}", ratios.mean, ratios.low, ratios.high);
+    report
+        .attach(size, json!({ "pairs": pairs, "mean": ratios.mean, "low": ratios.low, "high": ratios.high }));
+    report.holds(&format!("{size}: lower end of the 95 % interval"), ratios.low, Bound::AtLeast(KEPT));
+    Ok(())
+}
+
+/// One run, and the rate at which its events were complete.
+fn events_per_s(daemon: &Daemon, size: &str, seconds: u32, watched: bool) -> Result<f64> {
+    daemon.wait("idle", |status| status["state"] == "Configured" || status["state"] == "Unconfigured")?;
+    daemon.configure(&config(size, seconds, watched))?;
+    let ready = daemon.wait("ready", |status| status["ready"] == true)?;
+    let clients = watched.then(Clients::start);
+    ensure!(daemon.command("start")?.0 == 200, "the run does not start");
+    // Who watches is among what is measured: nobody asks until it is over.
+    thread::sleep(Duration::from_secs(seconds.into()));
+    let over =
+        daemon.wait("over", |status| status["state"] == "Configured" && status["run"] != ready["run"])?;
+    if let Some(clients) = clients {
+        let answers = clients.stop();
+        ensure!(answers >= u64::from(seconds), "the clients had {answers} answers in {seconds} s");
+    }
+    let last = &over["last_run"];
+    ensure!(last["run"] == ready["run"] && last["exit_code"] == 0, "{}", last["verdict"]);
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    Ok(number(&last["events"]["complete"]) / number(&last["duration_s"]))
+}
+
+/// Processes and their roles.
+fn processes(apart: bool) -> Vec<(String, Vec<String>)> {
+    if !apart {
+        return vec![("all".to_owned(), Vec::new())];
+    }
+    let peers = (1..=EACH).flat_map(|id| [format!("builder:{id}"), format!("source:{id}")]);
+    ["supervisor".to_owned()]
+        .into_iter()
+        .chain(peers)
+        .map(|role| (role.replace(':', "-"), vec![role]))
+        .collect()
+}
+
+fn config(size: &str, seconds: u32, watched: bool) -> String {
+    let period = if watched { "1 s" } else { "0 s" };
+    let mut text = format!(
+        "[run]\nduration = \"{seconds} s\"\nseed = 1\n[control]\nlisten = \"{CONTROL}\"\n\
+         [supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\n\
+         report_period = \"{period}\"\n[network]\ntransport = \"tcp\"\n[shaping]\nmode = \"credit\"\n\
+         [[source]]\nids = \"1-{EACH}\"\nbind = \"127.0.0.1\"\ninput = {{ kind = \"generator\", size = \"{size}\" }}\n"
+    );
+    for id in 1..=EACH {
+        let _ = write!(text, "[[builder]]\nid = {id}\nlisten = \"127.0.0.1:71{id:02}\"\nsink = \"null\"\n");
+    }
+    text
+}

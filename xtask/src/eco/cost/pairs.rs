@@ -1,0 +1,31 @@
+//! The ratio of paired measurements, and how sure it is.
+
+/// Two-sided 95 % points of Student's distribution for 1, 2, … degrees of freedom, then for many.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+/// The geometric mean of the ratios, and its 95 % interval: logarithms of ratios scatter evenly to both sides.
+#[derive(Debug)]
+pub(super) struct Ratios {
+    pub(super) mean: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Ratios {
+    /// Of pairs (before, after): after by before.
+    pub(super) fn of(pairs: &[(f64, f64)]) -> Self {
+        let logs: Vec<f64> = pairs.iter().map(|(before, after)| (after / before).ln()).collect();
+        let count = logs.len() as f64;
+        let mean = logs.iter().sum::<f64>() / count;
+        let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let student = STUDENT.get(logs.len().saturating_sub(2)).copied().unwrap_or(2.042);
+        let half = student * (variance / count).sqrt();
+        Self { mean: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
+    }
+}
+
+#[cfg(test)]
+mod tests;
