@@ -60,6 +60,12 @@ pub(crate) struct FillArgs {
     /// evb takes another turn with twice the triggers that the port can carry.
     #[arg(long, conflicts_with = "rate")]
     twice: bool,
+    /// evb takes another turn with these lines in `[shaping]`, such as `busy_poll = "force"`.
+    #[arg(long)]
+    with: Vec<String>,
+    /// evb takes another turn in mode `window`, with a window for each lane that fits the port beside all others.
+    #[arg(long)]
+    window: bool,
 }
 
 /// Number of hosts of each kind.
@@ -176,6 +182,10 @@ fn programs(bench: &Bench, args: &FillArgs) -> Result<Vec<Program>> {
         programs.push(Program::Evb(*transport));
         if args.twice {
             programs.push(Program::Twice(*transport));
+        }
+        programs.extend(args.with.iter().map(|lines| Program::With(*transport, lines.clone())));
+        if args.window {
+            programs.push(Program::Window(*transport));
         }
         if let Some(before) = &args.before {
             let evbd = before.canonicalize().with_context(|| before.display().to_string())?;

@@ -111,6 +111,8 @@ pub(crate) struct System {
     pub(crate) policy: &'static str,
     /// Whether the last host of a source is somebody else's.
     pub(crate) spares_last_source: bool,
+    /// More lines of `[shaping]`.
+    pub(crate) more_shaping: String,
 }
 
 impl System {
@@ -133,6 +135,7 @@ impl System {
             key: None,
             policy: "round-robin",
             spares_last_source: false,
+            more_shaping: String::new(),
         }
     }
 
@@ -175,6 +178,11 @@ impl System {
 
     pub(crate) fn without_key(self) -> Self {
         Self { key: None, ..self }
+    }
+
+    /// Adds lines to `[shaping]`.
+    pub(crate) fn shaped(self, lines: &str) -> Self {
+        Self { more_shaping: lines.to_owned(), ..self }
     }
 
     pub(crate) fn without_last_source(self) -> Self {
@@ -269,6 +277,9 @@ impl System {
             Mode::TokenBucket => "mode = \"token-bucket\"".to_owned(),
             Mode::None => "mode = \"none\"".to_owned(),
         };
+        if !self.more_shaping.is_empty() {
+            shaping += &format!("\n{}", self.more_shaping);
+        }
         if let Some(budget) = self.budget {
             shaping += &format!("\nbudget = \"{budget} B\"\nchunk = \"{CHUNK} B\"");
         }

@@ -194,20 +194,26 @@ pub(super) fn judge(rounds: &Rounds, report: &mut Report) {
                 {
                     tell(report, &what("before"), &ratio, None);
                 }
-                latencies(rounds, program, report);
+                latencies(rounds, program, report, true);
             }
             Program::Twice(transport) => {
                 if let Some(ratio) = rounds.ratio(program, &Program::Evb(*transport), goodput) {
                     tell(report, &what("the peak"), &ratio, Some(Bound::AtLeast(0.99)));
                 }
             }
+            Program::With(transport, _) | Program::Window(transport) => {
+                if let Some(ratio) = rounds.ratio(program, &Program::Evb(*transport), goodput) {
+                    tell(report, &what("the default"), &ratio, None);
+                }
+                latencies(rounds, program, report, false);
+            }
             Program::Iperf | Program::Zeromq | Program::Before(..) => {}
         }
     }
 }
 
-/// Compares latencies with ZeroMQ's, where events come at a rate.
-fn latencies(rounds: &Rounds, program: &Program, report: &mut Report) {
+/// Compares latencies with ZeroMQ's, where events come at a rate; the default is held to its bounds.
+fn latencies(rounds: &Rounds, program: &Program, report: &mut Report, is_held: bool) {
     if rounds.case.rate.is_none() {
         return;
     }
@@ -216,7 +222,7 @@ fn latencies(rounds: &Rounds, program: &Program, report: &mut Report) {
     {
         if let Some(ratio) = rounds.ratio(program, &Program::Zeromq, get) {
             let what = format!("{}: {quantile} of {} over ZeroMQ's", rounds.case.name(), program.name());
-            tell(report, &what, &ratio, Some(Bound::AtMost(bound)));
+            tell(report, &what, &ratio, is_held.then_some(Bound::AtMost(bound)));
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{
         fleet::machine_ticks,
         network::Network,
         report::Report,
-        system::{Mode, System, Transport, Trigger},
+        system::{Mode, System, Transport, Trigger, safe_window},
     },
     Case, iperf, zeromq,
 };
@@ -29,6 +29,10 @@ pub(super) enum Program {
     Twice(Transport),
     /// The other evbd, at this path.
     Before(Transport, PathBuf),
+    /// evb with these lines in `[shaping]`.
+    With(Transport, String),
+    /// evb in mode `window`: each lane has its part of the budget before it announces anything.
+    Window(Transport),
 }
 
 impl Program {
@@ -39,12 +43,14 @@ impl Program {
             Self::Evb(transport) => format!("evb {}", transport.name()),
             Self::Twice(transport) => format!("evb {} twice", transport.name()),
             Self::Before(transport, _) => format!("before {}", transport.name()),
+            Self::With(transport, lines) => format!("evb {} with {lines}", transport.name()),
+            Self::Window(transport) => format!("evb {} window", transport.name()),
         }
     }
 
     /// Returns true for the program that is judged and must drop no packet.
     pub(super) fn is_judged(&self) -> bool {
-        matches!(self, Self::Evb(_) | Self::Twice(_))
+        matches!(self, Self::Evb(_) | Self::Twice(_) | Self::With(..) | Self::Window(_))
     }
 }
 
@@ -125,7 +131,11 @@ impl Turns<'_> {
         let said = match program {
             Program::Iperf => iperf(network, self.bench.seconds)?,
             Program::Zeromq => self.zeromq(network, case, number, report)?,
-            Program::Evb(transport) | Program::Twice(transport) | Program::Before(transport, _) => {
+            Program::Evb(transport)
+            | Program::Twice(transport)
+            | Program::With(transport, _)
+            | Program::Window(transport)
+            | Program::Before(transport, _) => {
                 self.evb(network, case, number, program, *transport, report)?
             }
         };
@@ -165,7 +175,15 @@ impl Turns<'_> {
         transport: Transport,
         report: &mut Report,
     ) -> Result<Said> {
-        let system = System::new(Mode::Credit, case.fragment).over(transport);
+        let mode = match program {
+            Program::Window(_) => Mode::Window(safe_window(case.shape)),
+            _ => Mode::Credit,
+        };
+        let system = System::new(mode, case.fragment).over(transport);
+        let system = match program {
+            Program::With(_, lines) => system.shaped(lines),
+            _ => system,
+        };
         let system = match (program, case.rate) {
             (Program::Twice(_), _) => {
                 let carried = f64::from(case.shape.builders) / system.wire_time(case.shape);
@@ -174,7 +192,11 @@ impl Turns<'_> {
             (_, Some(rate)) => system.trigger(Trigger::Periodic(rate)).warn(),
             (_, None) => system,
         };
-        let name = format!("{} {} round {number}", case.name().replace('/', " per "), program.name());
+        let name = format!(
+            "{} {} round {number}",
+            case.name().replace('/', " per "),
+            program.name().replace(['"', '='], " ")
+        );
         let evbd = match program {
             Program::Before(_, evbd) => evbd,
             _ => &self.bench.evbd,
