@@ -80,6 +80,9 @@ pub struct BuilderConfig {
     /// Keeps the machine's idle cores awake during the run, if the system permits it ([`host::keep_awake`]); `None`: where
     /// [`Self::queue`] is known and empties within [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
+    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`: it sleeps at once. Its core is
+    /// busy meanwhile: ask [`prove_polling`](evb_net::pacing::prove_polling) first.
+    pub busy_poll: Option<Duration>,
 }
 
 impl BuilderConfig {
@@ -105,6 +108,7 @@ impl BuilderConfig {
             core: None,
             precedence: None,
             keep_awake: None,
+            busy_poll: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the roles share: a thread of their own, and how a run ends for them.
 
 mod beats;
+mod busy_poll;
 pub(crate) mod facts;
 mod registration;
 
@@ -25,6 +26,7 @@ use evb_shaper::cost::PacketCost;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use beats::Beats;
+pub(crate) use busy_poll::BusyPoll;
 pub(crate) use registration::{Access, Heard, Registered, Registration};
 
 /// How many control messages a role takes in before it does what they ask for: bounds what a flood of them can pile up.

@@ -49,6 +49,9 @@ pub struct SourceConfig {
     /// Keeps the machine's idle cores awake during the run, if the system permits it ([`evb_net::host::keep_awake`]); `None`: where
     /// [`Self::queue`] is known and empties within [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
+    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`: it sleeps at once. Its core is
+    /// busy meanwhile: ask [`prove_polling`](evb_net::pacing::prove_polling) first.
+    pub busy_poll: Option<Duration>,
     /// What a packet takes of a switch port's buffer at least.
     pub cell: Bytes,
     /// What carries the lanes; the same for all sources and builders of a run.
@@ -80,6 +83,7 @@ impl SourceConfig {
             mtu: 1500,
             queue: Duration::ZERO,
             keep_awake: None,
+            busy_poll: None,
             cell: CELL,
             transport: Transport::Tcp,
             lane: LaneOptions::default(),

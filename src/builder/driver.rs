@@ -40,7 +40,7 @@ use super::{
 };
 use crate::{
     filter::Filter,
-    role::{self, Heard, Registered, Registration, RoleError, RunOutcome},
+    role::{self, BusyPoll, Heard, Registered, Registration, RoleError, RunOutcome},
     sink::{
         RunFacts, Sink,
         stage::{self, Fate, Stage, StageOptions},
@@ -118,6 +118,7 @@ struct Driver {
     /// What the sink has acknowledged in all our lives.
     written: u64,
     timer: Timer,
+    busy_poll: BusyPoll,
     /// The run is ending: report when nothing is left, or then.
     finish: Option<Instant>,
     outcome: Option<RunOutcome>,
@@ -159,6 +160,7 @@ impl Driver {
             stale: 0,
             written: 0,
             timer: Timer::new()?,
+            busy_poll: BusyPoll::new(config.busy_poll, now),
             finish: None,
             outcome: None,
             report: None,
@@ -187,7 +189,7 @@ impl Driver {
             if let Some(outcome) = self.outcome.take() {
                 return Poll::Ready(Ok(outcome));
             }
-            if !more && self.sleep(cx).is_pending() {
+            if !more && self.sleep(cx, now).is_pending() {
                 return Poll::Pending;
             }
         }
@@ -439,11 +441,17 @@ impl Driver {
     }
 
     /// Arms the timer; ready when it has expired already.
-    fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn sleep(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let finish = self.finish.filter(|_| self.registration.is_up());
         let next = earlier(self.core.next_timeout(), self.registration.next_timeout());
         self.timer.arm_by(earlier(next, finish));
-        self.timer.poll_expired(cx)
+        if self.timer.poll_expired(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let core = &self.core;
+        let granted = || (0..core.config().sources.len()).map(|lane| core.granted(lane)).sum();
+        self.busy_poll.stay_awake(cx, granted, now);
+        Poll::Pending
     }
 
     /// Waits until the sink has closed.

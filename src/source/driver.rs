@@ -30,7 +30,7 @@ use super::{
     lanes::{self, Dialing, Lane, Listed},
     pacing::Paces,
 };
-use crate::role::{self, Heard, Registered, Registration, RoleError, RunOutcome};
+use crate::role::{self, BusyPoll, Heard, Registered, Registration, RoleError, RunOutcome};
 
 /// How much readout makes in one turn, bytes: heartbeats and grants must not wait for more.
 const TURN: usize = 4 << 20;
@@ -85,6 +85,7 @@ pub(super) async fn run(
         paces,
         dialing,
         timer: executor.timer()?,
+        busy_poll: BusyPoll::new(config.busy_poll, now),
         outlet,
         pushed: Vec::with_capacity(BATCH),
         readout,
@@ -144,6 +145,7 @@ struct Driver {
     paces: Paces,
     dialing: Dialing,
     timer: Timer,
+    busy_poll: BusyPoll,
     outlet: Outlet,
     pushed: Vec<Pushed>,
     readout: Option<Box<dyn Readout>>,
@@ -187,7 +189,7 @@ impl Driver {
                 return Poll::Ready(Ok(outcome));
             }
             self.outlet.update(self.core.undecided(), self.core.backlog(), self.core.backlog_fragments());
-            if !more && self.sleep(cx).is_pending() {
+            if !more && self.sleep(cx, now).is_pending() {
                 return Poll::Pending;
             }
         }
@@ -426,12 +428,18 @@ impl Driver {
     }
 
     /// Arms the timer; ready when it has expired already.
-    fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn sleep(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let lanes = self.lanes.iter().filter_map(Lane::next_timeout).min();
         let finish = self.finish.filter(|_| self.registration.is_up());
         let next = earlier(earlier(self.core.next_timeout(), lanes), finish);
         self.timer.arm_by(earlier(next, self.registration.next_timeout()));
-        self.timer.poll_expired(cx)
+        if self.timer.poll_expired(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let core = &self.core;
+        let granted = || (0..core.lane_count()).map(|lane| core.granted(lane)).sum();
+        self.busy_poll.stay_awake(cx, granted, now);
+        Poll::Pending
     }
 }
 

@@ -21,7 +21,7 @@ use std::{
     sync::Arc,
 };
 
-use evb::role::RoleError;
+use evb::role::{Beats, RoleError};
 use evb_core::id::Peer;
 
 pub(crate) use build::lane_frames;
@@ -199,7 +199,7 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
         None => {}
     }
     let number = build::run_number(&config, &hosted)?;
-    let shared = Shared { executor: build::executor(&config, &hosted)?.map(Arc::new), ..Shared::default() };
+    let shared = Shared::prove(&config, &hosted, Beats::default())?;
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
         say(&format_args!("departures are kept by {}: {}", choice.executor.offload(), choice.reason));
     }

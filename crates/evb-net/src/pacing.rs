@@ -6,6 +6,7 @@
 
 mod offload;
 mod spin;
+mod polling;
 mod executor;
 mod gaps;
 mod sender;
@@ -19,6 +20,7 @@ pub use choose::{Choice, NotProved, choose};
 pub use executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime};
 pub use gaps::Gaps;
 pub use offload::{Offload, Transport};
+pub use polling::{POLL_TIME, PollingRefused, prove_polling};
 pub use proof::{Proof, Trial, prove};
 pub use receiver::{GapReceiver, Receipt};
 pub(crate) use sender::is_icmp;

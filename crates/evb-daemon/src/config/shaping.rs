@@ -43,6 +43,8 @@ pub struct ShapingConfig {
     pub spin: Spin,
     /// Keeps idle cores awake; `None`: where a port's queue empties soon.
     pub keep_awake: Option<bool>,
+    /// Whether sources and builders poll for a while before they sleep.
+    pub busy_poll: Spin,
     /// How the classes of traffic share the link; `None`: they do not.
     pub classes: Option<ClassesConfig>,
     /// What a packet is charged at least.
@@ -83,10 +85,10 @@ pub enum OffloadChoice {
     Only(Offload),
 }
 
-/// Whether a core may be kept busy to depart on time.
+/// Whether a core may be kept busy, to depart on time or to find what comes without a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spin {
-    /// Timers alone.
+    /// Timers and wake-ups alone.
     Off,
     /// Where there are cores enough.
     On,
@@ -113,6 +115,7 @@ pub(super) struct Given {
     offload: OffloadChoice,
     spin: Spin,
     keep_awake: Option<bool>,
+    busy_poll: Spin,
     classes: Option<classes::Given>,
 }
 
@@ -138,8 +141,9 @@ pub(super) fn read(section: &mut Section<'_>, transport: Transport) -> Given {
         burst: section.some_bytes("burst"),
         cell: section.bytes("cell").unwrap_or(CELL),
         offload: offload(section),
-        spin: spin(section),
+        spin: spin(section, "spin"),
         keep_awake: section.flag("keep_awake"),
+        busy_poll: spin(section, "busy_poll"),
         classes: classes::read(section),
     };
     if given.sources_at_once.is_some() && given.mode != ShapingMode::Credit {
@@ -168,12 +172,12 @@ fn offload(section: &mut Section<'_>) -> OffloadChoice {
     section.choice("offload", &choices).unwrap_or(OffloadChoice::Auto)
 }
 
-/// `spin = true`, `false` or `"force"`.
-fn spin(section: &mut Section<'_>) -> Spin {
-    if section.is_text("spin") {
-        return section.choice("spin", &[("force", Spin::Force)]).unwrap_or(Spin::Off);
+/// Reads a key that is `true`, `false` or `"force"`.
+fn spin(section: &mut Section<'_>, key: &'static str) -> Spin {
+    if section.is_text(key) {
+        return section.choice(key, &[("force", Spin::Force)]).unwrap_or(Spin::Off);
     }
-    if section.flag("spin") == Some(true) { Spin::On } else { Spin::Off }
+    if section.flag(key) == Some(true) { Spin::On } else { Spin::Off }
 }
 
 impl Given {
@@ -244,6 +248,7 @@ impl Given {
             offload: self.offload,
             spin: self.spin,
             keep_awake: self.keep_awake,
+            busy_poll: self.busy_poll,
             classes: self.classes.and_then(|given| given.resolve(section, network)),
         }
     }

@@ -19,7 +19,6 @@ use evb_core::id::{Peer, RunNumber};
 use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
 use evb_shaper::longest_train;
 
-pub(super) use pacing::executor;
 pub(crate) use pacing::lane_frames;
 pub(super) use sink::{next_number, run_number};
 pub(super) use supervisor::{is_urgent, supervisor};
@@ -35,8 +34,19 @@ use crate::{
 pub(super) struct Shared {
     /// Who keeps paces; `None` where nothing is paced.
     pub(super) executor: Option<Arc<Choice>>,
+    /// Time for which sources and builders poll before they sleep; `None`: they sleep at once.
+    pub(super) busy_poll: Option<Duration>,
     /// The turns of their loops.
     pub(super) beats: Beats,
+}
+
+impl Shared {
+    /// Proves what the configuration asks of this host for the hosted roles.
+    pub(super) fn prove(config: &Config, hosted: &[Peer], beats: Beats) -> Result<Self, RunError> {
+        let executor = pacing::executor(config, hosted)?.map(Arc::new);
+        let threads = hosted.iter().filter(|peer| **peer != Peer::Supervisor).count();
+        Ok(Self { executor, busy_poll: pacing::busy_poll(config.shaping.busy_poll, threads)?, beats })
+    }
 }
 
 /// Starts a source or builder and waits until it has joined the run.
@@ -47,8 +57,11 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
         Peer::Supervisor => Err(missing()),
         Peer::Source(id) => {
             let entry = config.sources.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
-            let role =
-                SourceConfig { beats: shared.beats.clone(), ..source_config(config, executor, entry)? };
+            let role = SourceConfig {
+                beats: shared.beats.clone(),
+                busy_poll: shared.busy_poll,
+                ..source_config(config, executor, entry)?
+            };
             let source = inputs::start_source(entry, config.run.seed, role).await;
             source
                 .map(|source| Role::Source(id, source))
@@ -60,6 +73,7 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
             let role = BuilderConfig {
                 security: security(config)?,
                 beats: shared.beats.clone(),
+                busy_poll: shared.busy_poll,
                 ..builder_config(config, entry)
             };
             let builder = Builder::connect_filtered(role, filters(config, entry), sink).await;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use evb::{
-    role::RunOutcome,
+    role::{Beats, RunOutcome},
     run_control::Role,
     supervisor::{Supervisor, SupervisorConfig, SupervisorHandle},
 };
@@ -32,7 +32,7 @@ pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     let config = Arc::new(config);
     let hosted = roles::all(&config);
     let number = build::run_number(&config, &hosted)?;
-    let shared = Shared { executor: build::executor(&config, &hosted)?.map(Arc::new), ..Shared::default() };
+    let shared = Shared::prove(&config, &hosted, Beats::default())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let mut host = Host::start(Arc::clone(&config), &hosted, number, shared).await?;

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::{
     RunArguments, RunError,
-    build::{self, Shared},
+    build::Shared,
     host::{Ended, Host},
     roles,
     signals::Signals,
@@ -41,10 +41,10 @@ impl Part {
         arguments: &RunArguments,
     ) -> Result<Self, RunError> {
         let hosted = roles::hosted(&arguments.hosting(), &config, &origin)?;
-        let executor = build::executor(&config, &hosted)?.map(Arc::new);
+        let shared = Shared::prove(&config, &hosted, beats)?;
         let mut config = config;
         Arc::make_mut(&mut config).supervisor.start_timeout = PATIENCE;
-        Ok(Self { config, hosted, shared: Shared { executor, beats } })
+        Ok(Self { config, hosted, shared })
     }
 
     /// The file may have changed since; one that makes no sense leaves all as it was.

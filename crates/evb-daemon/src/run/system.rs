@@ -45,7 +45,7 @@ impl FromFile {
         beats: Beats,
         publisher: Publisher,
     ) -> Self {
-        let shared = Shared { executor: None, beats };
+        let shared = Shared { beats, ..Shared::default() };
         Self { path, hosting, config, fresh: Some(origin), hosted: Vec::new(), shared, last: None, publisher }
     }
 
@@ -86,11 +86,11 @@ impl System for FromFile {
         let remedy = "mend the file, then configure";
         let fault = |error: RunError| refused(&error, remedy);
         let hosted = roles::hosted(&self.hosting, &config, &origin).map_err(fault)?;
-        let executor = build::executor(&config, &hosted).map_err(fault)?;
-        if let Some(choice) = &executor {
+        let shared = Shared::prove(&config, &hosted, self.shared.beats.clone()).map_err(fault)?;
+        if let Some(choice) = &shared.executor {
             tracing::info!(by = %choice.executor.offload(), reason = choice.reason, "departures");
         }
-        (self.config, self.hosted, self.shared.executor) = (config, hosted, executor.map(Arc::new));
+        (self.config, self.hosted, self.shared) = (config, hosted, shared);
         Ok(())
     }
 

@@ -28,6 +28,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ),
     ("[shaping]\noffload = \"hardware\"\n", 2, &["\"software\""]),
     ("[shaping]\nspin = \"on\"\n", 2, &["\"force\""]),
+    ("[shaping]\nbusy_poll = \"200 us\"\n", 2, &["\"force\""]),
     ("[shaping]\nrate = \"1 Mbit/s\"\nrate_counts = \"bits\"\n", 3, &["\"buffer\""]),
     ("[shaping.classes]\ndata = { guaranteed = \"1 Mbit/s\" }\n", 1, &["link_rate"]),
     (

@@ -3,13 +3,16 @@
 use std::{
     net::{IpAddr, ToSocketAddrs as _},
     sync::Arc,
+    time::Duration,
 };
 
 use evb::source::PacingConfig;
 use evb_core::{id::Peer, units::Rate};
 use evb_net::{
     host::route::route,
-    pacing::{Choice, Offload, Software, Transport, Trial, choose, cores, spin_allowed},
+    pacing::{
+        Choice, Offload, POLL_TIME, Software, Transport, Trial, choose, cores, prove_polling, spin_allowed,
+    },
 };
 use evb_shaper::{ByteMeasure, Class, LinkPlan, Pace};
 
@@ -17,7 +20,7 @@ use super::super::RunError;
 use crate::config::{BuilderEntry, Config, OffloadChoice, SourceEntry, Spin};
 
 /// Who keeps the paces of the hosted sources; `None` where nothing is paced. Sends and times, below a second.
-pub(in crate::run) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice>, RunError> {
+pub(super) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice>, RunError> {
     let is_hosted = |source: &&SourceEntry| hosted.contains(&Peer::Source(source.id));
     let sources: Vec<&SourceEntry> = config.sources.iter().filter(is_hosted).collect();
     if sources.is_empty() || !config.is_paced() {
@@ -42,6 +45,18 @@ fn software(spin: Spin) -> Result<Software, RunError> {
     spin_allowed(spin == Spin::Force, cores())
         .map(|()| Software::spinning())
         .map_err(|error| RunError::Operator(format!("shaping.spin: {error}")))
+}
+
+/// Returns the time for which so many roles of this process poll before they sleep, if that is asked for and proved here.
+pub(super) fn busy_poll(asked: Spin, threads: usize) -> Result<Option<Duration>, RunError> {
+    if asked == Spin::Off || threads == 0 {
+        return Ok(None);
+    }
+    if asked == Spin::On {
+        prove_polling(threads, cores())
+            .map_err(|error| RunError::Operator(format!("shaping.busy_poll: {error}")))?;
+    }
+    Ok(Some(POLL_TIME))
 }
 
 /// The paths from the sources to all builders, as far as names and routes give them; each once, although sources share

@@ -35,3 +35,17 @@ fn sources_of_one_address_share_their_paths() {
     }
     assert_eq!(all, [paths(second), paths(first)].concat());
 }
+
+#[test]
+fn polling_is_refused_where_roles_have_no_cores_to_spare() {
+    let threads = cores();
+    let error = busy_poll(Spin::On, threads).unwrap_err().to_string();
+    assert!(
+        error.contains("shaping.busy_poll") && error.contains(&format!("for {threads} polling")),
+        "{error}"
+    );
+    assert_eq!(busy_poll(Spin::Force, threads).unwrap(), Some(POLL_TIME));
+    assert_eq!(busy_poll(Spin::Off, threads).unwrap(), None);
+    // A supervisor alone has nothing to poll for.
+    assert_eq!(busy_poll(Spin::On, 0).unwrap(), None);
+}

@@ -1,0 +1,44 @@
+//! [`BusyPoll`]: a driver that polls for a while before it sleeps.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    future::Future as _,
+    pin::pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use evb_core::time::Instant;
+
+/// Keeps a driver from sleeping for a while after each grant: what follows then finds the thread on its core. Without a
+/// window, the driver sleeps at once.
+#[derive(Debug)]
+pub(crate) struct BusyPoll {
+    window: Option<Duration>,
+    /// Lane bytes granted so far, over all lanes.
+    granted: u64,
+    until: Instant,
+}
+
+impl BusyPoll {
+    pub(crate) fn new(window: Option<Duration>, now: Instant) -> Self {
+        Self { window, granted: 0, until: now }
+    }
+
+    /// Has the runtime look at the sockets without waiting and then poll this task again, if a grant came lately: if `granted`,
+    /// the sum over all lanes, has changed within the window.
+    pub(crate) fn stay_awake(&mut self, cx: &mut Context<'_>, granted: impl FnOnce() -> u64, now: Instant) {
+        let Some(window) = self.window else { return };
+        let granted = granted();
+        if granted != self.granted {
+            (self.granted, self.until) = (granted, now + window);
+        }
+        if now < self.until {
+            // Its first poll asks for another turn, behind whatever else is ready.
+            let asked: Poll<()> = pin!(tokio::task::yield_now()).poll(cx);
+            debug_assert!(asked.is_pending());
+        }
+    }
+}
