@@ -318,6 +318,13 @@ impl<'t> Section<'t> {
 
     /// A host on which something of ours listens or from which it sends.
     pub(super) fn host(&mut self, key: &'static str) -> Option<String> {
+        let host = self.bare_host(key)?;
+        self.allow_host(key, &host)?;
+        Some(host)
+    }
+
+    /// Reads a host name or address, wherever that host is.
+    fn bare_host(&mut self, key: &'static str) -> Option<String> {
         let host = self.text(key, &format!("for example {key} = \"127.0.0.1\""))?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
         if !endpoint::is_host(bare) {
@@ -325,22 +332,20 @@ impl<'t> Section<'t> {
             self.refuse(key, reason, "write a name or an IPv4 or IPv6 address, without a port");
             return None;
         }
-        self.allow_host(key, bare)?;
         Some(bare.to_owned())
     }
 
-    /// An IP address of the host itself, which no name can stand for: a name has several, and means others elsewhere.
+    /// Reads an IP address of the host itself. A name cannot stand for it: a name has several addresses, and means others
+    /// on other hosts.
     pub(super) fn local_address(&mut self, key: &'static str) -> Option<String> {
-        let host = self.host(key)?;
-        if host.parse::<IpAddr>().is_ok() {
-            return Some(host);
+        let host = self.bare_host(key)?;
+        if host.parse::<IpAddr>().is_err() {
+            let reason = format!("`{host}` is not an IP address");
+            self.refuse(key, reason, "write the IPv4 or IPv6 address to send from, without a port");
+            return None;
         }
-        self.refuse(
-            key,
-            format!("`{host}` is not an IP address"),
-            "write the IPv4 or IPv6 address to send from, without a port",
-        );
-        None
+        self.allow_host(key, &host)?;
+        Some(host)
     }
 
     /// An address at which something listens.
