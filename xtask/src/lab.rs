@@ -73,9 +73,10 @@ pub(crate) struct LabArgs {
     /// Only the cases whose name contains this.
     #[arg(long, global = true, default_value = "")]
     only: String,
-    /// What carries the lanes, in `incast`, `babar` and `pressure`.
-    #[arg(long, global = true, default_value = "tcp")]
-    transport: Transports,
+    /// Transport of the lanes, in `incast`, `fill`, `babar`, `pressure`, `chaos`, `soak` and `deaths`; without it TCP, and both in
+    /// the last three.
+    #[arg(long, global = true)]
+    transport: Option<Transports>,
     /// Hosts keep their segmentation offloads, and trains of at most 16 KiB cross the network
     /// whole: so two cores carry 10 Gbit/s. In `up` and `incast`; implied in `fill`, `calibrate`
     /// and `stops`.
@@ -172,6 +173,23 @@ enum Scenario {
     Down,
 }
 
+impl LabArgs {
+    /// Returns the transports that were asked for, or the scenario's usual ones.
+    fn transports(&self) -> &'static [Transport] {
+        self.transport.unwrap_or(self.scenario.usual_transports()).all()
+    }
+}
+
+impl Scenario {
+    /// Returns the transports of a scenario that is told none.
+    fn usual_transports(&self) -> Transports {
+        match self {
+            Self::Chaos(_) | Self::Soak(_) | Self::Deaths => Transports::Both,
+            _ => Transports::Tcp,
+        }
+    }
+}
+
 /// Runs one scenario: the exit code, 0 if every bound holds.
 pub(crate) fn run(args: &LabArgs) -> Result<u8> {
     if let Scenario::Wan { short, here: false } = args.scenario {
@@ -202,7 +220,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         seconds: args.seconds,
         runs: args.runs,
         only: args.only.clone(),
-        transports: args.transport.all(),
+        transports: args.transports(),
         trains: args.trains,
         mtu: args.mtu,
     };

@@ -78,7 +78,7 @@ struct Play {
 
 pub(crate) fn run(bench: &Bench, args: &ChaosArgs) -> Result<Report> {
     let mut report = Report::bare("chaos");
-    for transport in [Transport::Tcp, Transport::Udp] {
+    for &transport in bench.transports {
         let play = Play {
             name: Bench::name("4x3 chaos", transport),
             transport,
@@ -96,7 +96,7 @@ pub(crate) fn run(bench: &Bench, args: &ChaosArgs) -> Result<Report> {
 /// The same at a load near the limit, with a fault a minute, and an eye on the memory.
 pub(crate) fn soak(bench: &Bench, args: &SoakArgs) -> Result<Report> {
     let mut report = Report::bare("soak");
-    for transport in [Transport::Tcp, Transport::Udp] {
+    for &transport in bench.transports {
         let play = Play {
             name: Bench::name("4x3 soak", transport),
             transport,

@@ -45,7 +45,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(40);
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::bare("deaths");
-    for transport in [Transport::Tcp, Transport::Udp] {
+    for &transport in bench.transports {
         for victim in ["b4", "sup"] {
             let name = Bench::name(&format!("8x4 {victim} killed"), transport);
             if bench.wants(&name) {

@@ -1,6 +1,24 @@
 use std::process::Command;
 
+use clap::Parser;
+
 use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    lab: LabArgs,
+}
+
+#[test]
+fn faults_come_over_the_transport_that_is_named() {
+    let transports = |line: &str| Line::parse_from(line.split(' ')).lab.transports();
+    for scenario in ["chaos", "soak", "deaths"] {
+        assert_eq!(transports(&format!("lab {scenario} --transport udp")), [Transport::Udp]);
+        assert_eq!(transports(&format!("lab {scenario}")), [Transport::Tcp, Transport::Udp]);
+    }
+    assert_eq!(transports("lab incast"), [Transport::Tcp]);
+}
 
 #[test]
 fn what_is_lacking_is_not_the_probe_itself() {
