@@ -39,7 +39,7 @@ enum Task {
         bless: bool,
     },
     /// Run `evbd` on a network with shallow switch ports (root).
-    Lab(lab::LabArgs),
+    Lab(Box<lab::LabArgs>),
     /// Try evb with real programs that others have written, such as a browser or Slurm.
     Eco(eco::EcoArgs),
     /// One half of the lab's foreign traffic, on one of its hosts.
