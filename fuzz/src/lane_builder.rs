@@ -100,6 +100,7 @@ pub fn run(turns: bool, steps: &[Step]) {
     for step in steps.iter().take(STEPS) {
         bench.step(step);
         bench.settle();
+        bench.core.invariants();
     }
     bench.end();
 }

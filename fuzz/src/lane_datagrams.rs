@@ -84,6 +84,8 @@ pub fn run(steps: &[Step]) {
     for step in steps.iter().take(STEPS) {
         world.step(step);
         world.pump();
+        world.builder.invariants();
+        world.source.invariants();
     }
     if world.honest {
         world.end();

@@ -99,6 +99,7 @@ pub fn run(on_demand: bool, steps: &[Step]) {
     for step in steps.iter().take(STEPS) {
         bench.step(step);
         bench.settle();
+        bench.core.invariants();
     }
 }
 

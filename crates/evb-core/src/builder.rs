@@ -295,6 +295,23 @@ impl<P: GrantPolicy> BuilderCore<P> {
         &self.policy
     }
 
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub fn invariants(&self) {
+        for reception in &self.lanes.lanes {
+            reception.lane.invariants();
+            reception.datagrams.iter().for_each(|datagrams| datagrams.recovery.invariants());
+        }
+        let is_free = |slot: usize| self.slots[slot].state == State::Free;
+        assert!(self.free.iter().all(|slot| is_free(*slot)), "{:?}", self.free);
+        assert_eq!((0..self.slots.len()).filter(|slot| is_free(*slot)).count(), self.free.len());
+        for (slot, assembly) in self.slots.iter().enumerate().filter(|(_, slot)| slot.state == State::Open) {
+            assert_eq!(self.table.slot(assembly.event), Some(slot), "an open event is found: {assembly:?}");
+        }
+    }
+
     /// What is known of this builder.
     pub fn config(&self) -> &BuilderConfig {
         &self.config

@@ -378,6 +378,14 @@ pub struct RunReport {
 }
 
 impl EventCounts {
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub fn invariants(&self) {
+        assert!(self.open().is_some(), "no more events are settled than triggered: {self:?}");
+    }
+
     /// What is neither settled nor inhibited; zero when the ledger is closed, `None` if more was settled than triggered.
     pub fn open(&self) -> Option<u64> {
         [self.inhibited, self.complete, self.incomplete, self.rejected, self.lost]

@@ -66,6 +66,18 @@ impl RangeSet {
         self.0.len()
     }
 
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub fn invariants(&self) {
+        assert!(self.0.iter().all(|range| range.start < range.end), "no range is empty: {self:?}");
+        assert!(
+            self.0.array_windows().all(|[one, next]| one.end < next.start),
+            "none touches another: {self:?}"
+        );
+    }
+
     /// Whether nothing is in.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

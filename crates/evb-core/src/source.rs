@@ -417,6 +417,14 @@ impl SourceCore {
         self.lanes[lane].pieces(range, room, each)
     }
 
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub fn invariants(&self) {
+        self.lanes.iter().for_each(OutgoingLane::invariants);
+    }
+
     /// How many lanes there are.
     pub fn lane_count(&self) -> usize {
         self.lanes.len()

@@ -60,7 +60,7 @@ use dead_time::DeadTime;
 use ending::Findings;
 use liveness::Pulse;
 use outbox::Outbox;
-use outstanding::Outstanding;
+use outstanding::{HOMELESS, Outstanding};
 use seats::{BuilderSeat, SourceSeat};
 use slots::Slots;
 
@@ -389,6 +389,25 @@ impl SupervisorCore {
     /// The highest event id that has a decision.
     pub fn decided(&self) -> EventId {
         EventId::new(self.outbox.decided())
+    }
+
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub fn invariants(&self) {
+        self.slots.invariants();
+        self.outstanding.invariants();
+        let (open, outstanding) = (self.event_counts().open(), self.outstanding.len() as u64);
+        assert_eq!(open, Some(outstanding), "every trigger is inhibited, settled or outstanding");
+        let mut homeless = 0;
+        for place in self.outstanding.iter() {
+            let builder = usize::from(place.builder);
+            assert!(place.builder == HOMELESS || builder < self.builders.len(), "{place:?}");
+            assert!(self.expected.contains_key(&place.version), "{place:?}");
+            homeless += usize::from(place.builder == HOMELESS && self.homeless.contains(&place.event));
+        }
+        assert_eq!(homeless, self.homeless.len(), "events without a builder are outstanding");
     }
 
     fn is_running(&self) -> bool {

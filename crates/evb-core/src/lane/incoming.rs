@@ -259,6 +259,28 @@ impl IncomingLane {
         self.committed
     }
 
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub fn invariants(&self) {
+        let Self { ready, granted, received, committed, .. } = *self;
+        assert!(
+            committed <= received && received <= granted && granted <= ready,
+            "committed {committed} ≤ received {received} ≤ granted {granted} ≤ ready {ready}"
+        );
+        let mut at = committed;
+        for held in &self.held {
+            assert!(held.start == at && held.start < held.end, "a gap at {at}: {self:?}");
+            at = held.end;
+        }
+        assert_eq!(at, ready, "entries end where the announced bytes do: {self:?}");
+        let is_settled = |held: &&IncomingFragment| held.slot.is_none();
+        assert_eq!(self.held.iter().filter(is_settled).count(), self.settled, "{self:?}");
+        let arriving = self.held.partition_point(|held| held.end <= received);
+        assert_eq!(arriving, self.arriving, "the next byte's entry: {self:?}");
+    }
+
     /// The first entry that begins at `start` or beyond. Events mostly end in their lanes' order, so it is near the front.
     fn held_from(&self, start: u64) -> usize {
         let near = (0..NEAR).find(|index| self.held.get(*index).is_some_and(|held| held.start >= start));

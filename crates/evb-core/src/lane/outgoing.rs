@@ -437,6 +437,32 @@ impl OutgoingLane {
         Ok(())
     }
 
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub fn invariants(&self) {
+        let Self { ready, announced, granted, sent, committed, .. } = *self;
+        assert!(
+            committed <= sent && sent <= granted && granted <= announced && announced <= ready,
+            "committed {committed} ≤ sent {sent} ≤ granted {granted} ≤ announced {announced} ≤ ready {ready}"
+        );
+        let mut end = self.held.front().map_or(ready, |held| held.start);
+        for held in &self.held {
+            assert_eq!(held.start, end, "fragments follow one another: {self:?}");
+            end = held.end();
+        }
+        assert_eq!(end, ready, "the last fragment ends where the lane does: {self:?}");
+        let is_kept = |held: &&Held| held.payload.is_some() || held.is_to_be_made();
+        let bytes = |held: &Held| u64::from(held.announcement.length);
+        assert_eq!(self.held.iter().filter(is_kept).count(), self.uncommitted, "{self:?}");
+        assert_eq!(self.held.iter().filter(is_kept).map(bytes).sum::<u64>(), self.held_bytes, "{self:?}");
+        assert!(self.resends.len() <= MAX_RESENDS);
+        for (range, _) in &self.resends {
+            assert!(committed <= range.start && range.start < range.end && range.end <= sent, "{self:?}");
+        }
+    }
+
     /// Where the next announcement begins: below what is announced while some are made again.
     pub(crate) fn announced_next(&self) -> u64 {
         self.held.get(self.index(self.next_announcement)).map_or(self.ready, |held| held.start)

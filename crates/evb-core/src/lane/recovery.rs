@@ -151,6 +151,25 @@ impl Recovery {
         self.waiting_since.filter(|_| self.is_waiting())
     }
 
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub(crate) fn invariants(&self) {
+        let is_apart = |[one, next]: [&Pending; 2]| one.range.end <= next.range.start;
+        let first: Vec<&Pending> = self.first.iter().collect();
+        assert!(
+            first.array_windows().copied().all(is_apart),
+            "first transmissions in the lane's order: {self:?}"
+        );
+        let pending = || self.first.iter().chain(&self.again);
+        assert!(pending().all(|pending| !pending.range.is_empty()), "nothing empty is waited for: {self:?}");
+        assert!(self.first.iter().all(|pending| pending.request == 0), "{self:?}");
+        assert!(self.written_off.len() <= REMEMBERED, "{self:?}");
+        assert!(self.patience <= MOST_PATIENCE && self.caution <= MOST_CAUTION, "{self:?}");
+        self.lost.invariants();
+    }
+
     fn is_waiting(&self) -> bool {
         !(self.first.is_empty() && self.again.is_empty() && self.lost.is_empty())
     }

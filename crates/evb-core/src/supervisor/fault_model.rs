@@ -135,6 +135,7 @@ impl World {
             }
         }
         self.turn();
+        self.core.iter().for_each(SupervisorCore::invariants);
     }
 
     fn disconnect(&mut self, index: usize) {

@@ -278,6 +278,7 @@ proptest! {
         let opening = (0..4).map(Step::Register).chain((0..2).map(Step::Ready));
         for step in opening.chain(steps) {
             apply(&mut core, &mut world, step, &mut now);
+            core.invariants();
             poll_all(&mut core, &mut world, now, slots)?;
         }
         check_journal(&core, &plan, &world, now)?;

@@ -123,6 +123,18 @@ impl Outstanding {
         }
     }
 
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub(super) fn invariants(&self) {
+        assert_eq!(self.iter().count(), self.count);
+        assert!(self.count * 2 <= self.places.len(), "at most half full");
+        for place in self.iter() {
+            assert_eq!(self.get(place.event).as_ref(), Some(place), "an event is found, and once: {place:?}");
+        }
+    }
+
     fn find(&self, event: u64) -> Option<u64> {
         if event == 0 {
             return None;

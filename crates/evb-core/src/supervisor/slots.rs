@@ -152,6 +152,18 @@ impl Slots {
         self.busy[builder].total
     }
 
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub(super) fn invariants(&self) {
+        assert_eq!(self.free.iter().sum::<u32>(), self.total, "{self:?}");
+        assert!(
+            self.resting.iter().all(|resting| *resting < self.batch),
+            "a batch that rests is free: {self:?}"
+        );
+    }
+
     /// A builder with room, beginning after the last one; there is one.
     fn choose(&self) -> usize {
         let count = self.free.len();

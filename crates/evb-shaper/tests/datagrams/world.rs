@@ -182,6 +182,8 @@ impl World {
                 let Some((way, run)) = self.network.receive(most, self.now) else { break };
                 self.deliver(way, &run);
                 self.pump();
+                self.builder.invariants();
+                self.sources.iter().for_each(SourceCore::invariants);
             }
             self.accept();
             self.pass();

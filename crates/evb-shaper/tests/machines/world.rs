@@ -146,6 +146,8 @@ impl World {
             }
         }
         self.pump();
+        self.builder.invariants();
+        self.sources.iter().for_each(SourceCore::invariants);
     }
 
     /// Lets everything that is under way arrive, and every deadline pass.

@@ -102,6 +102,9 @@ impl BuilderHost {
         self.core.handle_timeout(now);
         self.act(network, ledger, now)?;
         self.check()?;
+        if cfg!(debug_assertions) {
+            self.core.invariants();
+        }
         if finish {
             write_control(&self.core.report(), network.outgoing(self.control));
             network.flush(self.control);

@@ -98,6 +98,9 @@ impl SourceHost {
         self.core.handle_timeout(now);
         self.act(network, now)?;
         self.report(network, now);
+        if cfg!(debug_assertions) {
+            self.core.invariants();
+        }
         let readout = self.readout.first().map(|(at, _)| *at);
         let next = earlier(earlier(self.core.next_timeout(), readout), self.report_by);
         self.spinning.check(self.core.next_timeout(), now)?;

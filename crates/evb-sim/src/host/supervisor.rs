@@ -59,6 +59,9 @@ impl SupervisorHost {
         for (_, end) in &self.peers {
             network.flush(*end);
         }
+        if cfg!(debug_assertions) {
+            self.core.invariants();
+        }
         if let Some(at) = self.core.next_timeout() {
             network.wake_at(self.host, at);
         }
