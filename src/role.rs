@@ -67,6 +67,32 @@ pub struct RunOutcome {
     pub verdict: String,
     /// The role's own final counters, if the run came so far.
     pub report: Option<Report>,
+    /// For how long the role took part: from the first events that it heard of until no more were to come. `None` if it heard of
+    /// none.
+    pub took_part: Option<Duration>,
+}
+
+/// For how long a role takes part in its run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Participation {
+    from: Option<Instant>,
+    to: Option<Instant>,
+}
+
+impl Participation {
+    /// Notes that events came.
+    pub(crate) fn go_on(&mut self, now: Instant) {
+        self.from.get_or_insert(now);
+    }
+
+    /// Notes that no more events come; what follows is for the books.
+    pub(crate) fn end(&mut self, now: Instant) {
+        self.to.get_or_insert(now);
+    }
+
+    fn length(&self, now: Instant) -> Option<Duration> {
+        Some(self.to.unwrap_or(now).since(self.from?))
+    }
 }
 
 /// Asks a role to have the run ended.
@@ -306,8 +332,14 @@ pub(crate) async fn hand_over<T>(
 }
 
 /// The supervisor's last word.
-pub(crate) fn outcome(identity: RunIdentity, end: &RunEnd, report: Option<Report>) -> RunOutcome {
+pub(crate) fn outcome(
+    identity: RunIdentity,
+    end: &RunEnd,
+    report: Option<Report>,
+    participation: Participation,
+) -> RunOutcome {
     let RunIdentity { run, epoch } = identity;
     let exit_code = u8::try_from(end.exit_code).unwrap_or(1);
-    RunOutcome { run, epoch, exit_code, verdict: end.verdict.clone(), report }
+    let took_part = participation.length(evb_net::clock::now());
+    RunOutcome { run, epoch, exit_code, verdict: end.verdict.clone(), report, took_part }
 }

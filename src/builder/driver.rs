@@ -40,7 +40,7 @@ use super::{
 };
 use crate::{
     filter::Filter,
-    role::{self, BusyPoll, Heard, Registered, Registration, RoleError, RunOutcome},
+    role::{self, BusyPoll, Heard, Participation, Registered, Registration, RoleError, RunOutcome},
     sink::{
         RunFacts, Sink,
         stage::{self, Fate, Stage, StageOptions},
@@ -59,7 +59,7 @@ pub(super) async fn run<S: Sink>(
     let identity = registration.identity();
     let roster = match registration.roster(&mut registered).await? {
         Ok(roster) => roster,
-        Err(end) => return Ok(role::outcome(identity, &end, None)),
+        Err(end) => return Ok(role::outcome(identity, &end, None, Participation::default())),
     };
     let blueprint = Blueprint::new(&config, identity, &registered.parameters, &roster, &listener)?;
     let facts = RunFacts {
@@ -122,6 +122,7 @@ struct Driver {
     /// The run is ending: report when nothing is left, or then.
     finish: Option<Instant>,
     outcome: Option<RunOutcome>,
+    participation: Participation,
     /// The final counters, once they are sent.
     report: Option<Report>,
     stop: mpsc::Receiver<String>,
@@ -163,6 +164,7 @@ impl Driver {
             busy_poll: BusyPoll::new(config.busy_poll, now),
             finish: None,
             outcome: None,
+            participation: Participation::default(),
             report: None,
             stop,
             stopping: None,
@@ -241,6 +243,7 @@ impl Driver {
         self.stale = self.at_sink;
         self.core.open_sink(self.stale == 0);
         (self.finish, self.report) = (None, None);
+        self.participation = Participation::default();
     }
 
     fn handle_control(&mut self, message: Control) -> Result<(), RoleError> {
@@ -249,6 +252,9 @@ impl Driver {
         match message.message {
             Some(control::Message::Assignments(assignments)) => {
                 self.core.handle_assignments(&assignments, now).map_err(fault)?;
+                if !assignments.events.is_empty() {
+                    self.participation.go_on(now);
+                }
             }
             Some(control::Message::Accounted(accounted)) => {
                 self.core.handle_accounted(&accounted).map_err(fault)?;
@@ -256,9 +262,13 @@ impl Driver {
             Some(control::Message::Roster(roster)) => self.handle_roster(&roster)?,
             Some(control::Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
             Some(control::Message::Stop(_)) => self.stage.expect_end(),
-            Some(control::Message::Finish(_)) => self.finish = Some(now + LAST_WRITES),
+            Some(control::Message::Finish(_)) => {
+                self.finish = Some(now + LAST_WRITES);
+                self.participation.end(now);
+            }
             Some(control::Message::RunEnd(end)) => {
-                self.outcome = Some(role::outcome(self.registration.identity(), &end, self.report.take()));
+                let (identity, report) = (self.registration.identity(), self.report.take());
+                self.outcome = Some(role::outcome(identity, &end, report, self.participation));
             }
             // The rest is not for builders.
             _ => {}

@@ -30,7 +30,7 @@ use super::{
     lanes::{self, Dialing, Lane, Listed},
     pacing::Paces,
 };
-use crate::role::{self, BusyPoll, Heard, Registered, Registration, RoleError, RunOutcome};
+use crate::role::{self, BusyPoll, Heard, Participation, Registered, Registration, RoleError, RunOutcome};
 
 /// How much readout makes in one turn, bytes: heartbeats and grants must not wait for more.
 const TURN: usize = 4 << 20;
@@ -58,7 +58,7 @@ pub(super) async fn run(
     let identity = registration.identity();
     let roster = match registration.roster(&mut registered).await? {
         Ok(roster) => roster,
-        Err(end) => return Ok(role::outcome(identity, &end, None)),
+        Err(end) => return Ok(role::outcome(identity, &end, None, Participation::default())),
     };
     let core = core_config(&config, &registered.parameters, &roster, readout.is_some())?;
     let executor = Arc::clone(&config.pacing.executor);
@@ -94,6 +94,7 @@ pub(super) async fn run(
         ready: false,
         finish: None,
         outcome: None,
+        participation: Participation::default(),
         report: None,
         stop,
         stopping: None,
@@ -156,6 +157,7 @@ struct Driver {
     /// The run is ending: report when all is committed, or then.
     finish: Option<Instant>,
     outcome: Option<RunOutcome>,
+    participation: Participation,
     /// The final counters, once they are sent.
     report: Option<Report>,
     stop: mpsc::Receiver<String>,
@@ -263,16 +265,20 @@ impl Driver {
             Some(control::Message::Decisions(decisions)) => {
                 self.core.check_wanted(self.wanted.len())?;
                 self.core.handle_decisions(&decisions)?;
+                self.participation.go_on(clock::now());
             }
             Some(control::Message::Heartbeat(heartbeat)) => {
                 self.core.handle_heartbeat(&heartbeat, clock::now());
             }
             Some(control::Message::Finish(_)) => {
-                self.finish = Some(clock::now() + LAST_COMMITS);
+                let now = clock::now();
+                self.finish = Some(now + LAST_COMMITS);
+                self.participation.end(now);
                 self.lanes.iter_mut().for_each(Lane::end_run);
             }
             Some(control::Message::RunEnd(end)) => {
-                self.outcome = Some(role::outcome(self.dialing.identity, &end, self.report.take()));
+                let (identity, report) = (self.dialing.identity, self.report.take());
+                self.outcome = Some(role::outcome(identity, &end, report, self.participation));
             }
             Some(control::Message::Roster(roster)) => self.handle_roster(&roster)?,
             Some(control::Message::Holdings(holdings)) => {

@@ -1,6 +1,8 @@
 //! What a run leaves to read: a table for people, JSON for machines.
 
 mod part;
+#[cfg(test)]
+mod tests;
 
 use std::{
     fmt::Write as _,
@@ -49,26 +51,36 @@ impl Publisher {
     /// Prints and writes what this process knows of its run; returns the exit code of the run.
     pub(super) fn publish_end(&self, ended: &Ended) -> Result<u8, RunError> {
         match ended {
-            Ended::Closed(report) => self.publish(report, true),
-            Ended::Part(parts) => self.publish(&part::report(parts), false),
+            Ended::Closed(report) => self.publish(report),
+            Ended::Part(parts) => {
+                let report = part::report(parts);
+                self.say(&line(&report));
+                self.keep(report.run, || part::json(&report))?;
+                Ok(report.exit_code)
+            }
         }
     }
 
-    /// The same of a closed ledger, or of a part of it.
-    pub(super) fn publish(&self, report: &RunReport, closed: bool) -> Result<u8, RunError> {
+    /// The same of a closed ledger.
+    pub(super) fn publish(&self, report: &RunReport) -> Result<u8, RunError> {
+        self.say(&table(report));
+        self.keep(report.run, || serde_json::to_string_pretty(report))?;
+        Ok(report.exit_code)
+    }
+
+    fn say(&self, words: &str) {
         if !self.quiet {
-            let words = if closed { table(report) } else { line(report) };
             // Nobody may be there to read it any more.
             let _ = std::io::stdout().lock().write_all(words.as_bytes());
         }
-        if let Some(path) = &self.path {
-            let path = with_number(path, report.run);
-            let written = serde_json::to_string_pretty(report)
-                .map_err(std::io::Error::from)
-                .and_then(|json| std::fs::write(&path, json + "\n"));
-            written.map_err(|reason| RunError::Summary { path, reason })?;
-        }
-        Ok(report.exit_code)
+    }
+
+    fn keep(&self, run: u32, json: impl FnOnce() -> serde_json::Result<String>) -> Result<(), RunError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let path = with_number(path, run);
+        let written =
+            json().map_err(std::io::Error::from).and_then(|json| std::fs::write(&path, json + "\n"));
+        written.map_err(|reason| RunError::Summary { path, reason })
     }
 }
 

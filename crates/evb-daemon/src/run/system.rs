@@ -118,7 +118,7 @@ impl System for FromFile {
 
     fn ended(&mut self, report: &RunReport) {
         self.last = Some(RunNumber::new(report.run));
-        if let Err(error) = self.publisher.publish(report, true) {
+        if let Err(error) = self.publisher.publish(report) {
             tracing::warn!(%error, "no summary");
         }
     }

@@ -1,10 +1,13 @@
 //! The summary of a process that does not host the supervisor: what its roles counted. The ledger is the supervisor's.
 
+use std::time::Duration;
+
 use evb::role::RunOutcome;
 use evb_core::{
     id::Peer,
     ledger::{
-        AnswerPath, BuilderSummary, GrantPath, PacingSummary, Percentiles, RunPath, RunReport, SourceSummary,
+        AnswerPath, BuilderSummary, GrantPath, PacingSummary, Percentiles, Rates, RunPath, RunReport,
+        SourceSummary,
     },
     wire::control::{BuilderReport, SourceReport, report},
 };
@@ -34,9 +37,43 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
             _ => {}
         }
     }
+    let longest = parts.iter().filter_map(|(_, outcome)| outcome.took_part).max();
+    pace(&mut report, longest.unwrap_or_default());
     report.build_latency_us = latency.latency();
     report.grant_path_us = RunPath::of(builders, sources);
     report
+}
+
+/// How long the roles took part, and how fast it went in that time.
+fn pace(report: &mut RunReport, took_part: Duration) {
+    report.duration_s = took_part.as_secs_f64();
+    if !took_part.is_zero() {
+        let built = report.events.complete + report.events.incomplete;
+        report.rates = Rates {
+            events_per_s: built as f64 / report.duration_s,
+            payload_bytes_per_s: report.bytes.payload as f64 / report.duration_s,
+        };
+    }
+}
+
+/// The same as JSON. What is not known here has no key: a 0 would be taken for a finding.
+pub(super) fn json(report: &RunReport) -> serde_json::Result<String> {
+    let mut json = serde_json::to_value(report)?;
+    if let Some(keys) = json.as_object_mut() {
+        let has_time = report.duration_s > 0.0;
+        for (key, is_known) in [
+            ("duration_s", has_time),
+            // Only builders know what became of events.
+            ("rates", has_time && !report.builders.is_empty()),
+            ("dead_time_fraction", false),
+            ("busy_fraction", false),
+        ] {
+            if !is_known {
+                keys.remove(key);
+            }
+        }
+    }
+    serde_json::to_string_pretty(&json)
 }
 
 fn count(report: &mut RunReport, own: &BuilderReport) {
