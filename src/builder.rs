@@ -10,7 +10,7 @@ pub use ends::out_of_order_memory;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use evb_core::{
-    id::{BuilderId, Peer},
+    id::{BuilderId, Epoch, Peer, RunNumber},
     units::Bytes,
     wire::control::Hello,
 };
@@ -70,6 +70,8 @@ pub struct BuilderConfig {
     pub security: Security,
     /// A sink that does not take events is tried on for so long after the end of the run was asked for; then they are lost.
     pub give_up: Duration,
+    /// The life of a run that it has built for before, if any: a supervisor of another one refuses it before it takes part.
+    pub life: Option<(RunNumber, Epoch)>,
     /// Counts the turns of its loop; not those of its sink, which may wait for a disk.
     pub beats: Beats,
     /// The core to run on; `None`: any.
@@ -104,6 +106,7 @@ impl BuilderConfig {
             control: TrafficClass::default(),
             security: Security::None,
             give_up: Duration::from_secs(30),
+            life: None,
             beats: Beats::default(),
             core: None,
             precedence: None,
@@ -150,7 +153,10 @@ impl Builder {
         let name = format!("builder {}", config.id);
         let ending = role::on_own_thread(name, config.core, move || async move {
             let (listener, address) = bind(&config).await?;
+            let (run, epoch) = config.life.map_or((0, 0), |(run, epoch)| (run.number(), epoch.number()));
             let hello = Hello {
+                run,
+                epoch,
                 boot_id: host::boot_id(),
                 software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
                 listen: advertised(&config.listen, address),

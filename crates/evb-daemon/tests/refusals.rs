@@ -144,6 +144,8 @@ fn files_of_the_run_are_not_overwritten() {
     fleet.all_end(0, LIMIT);
     let before: Vec<_> = files(&fleet.out());
     assert_eq!(before.len(), 2);
+    // Only the supervisor knows whether the files are of its run.
+    fleet.launch_again("supervisor");
     fleet.launch_again("builder:1");
     assert_eq!(fleet.wait("builder:1", LIMIT), Some(2), "{}", fleet.log("builder:1"));
     let said = fleet.log("builder:1");

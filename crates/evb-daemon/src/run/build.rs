@@ -11,12 +11,15 @@ use evb::{
     builder::{Builder, BuilderConfig},
     filter::{Filter, Prescale, RequireComplete},
     input::CheckContent,
-    role::Beats,
+    role::{Beats, RoleError},
     run_control::Role,
     source::SourceConfig,
 };
-use evb_core::id::{Peer, RunNumber};
-use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
+use evb_core::{
+    id::{Peer, RunNumber},
+    wire::control::refusal::Reason,
+};
+use evb_net::{class::TrafficClass, control::ConnectError, lane::LaneOptions, pacing::Choice};
 use evb_shaper::longest_train;
 
 pub(crate) use pacing::lane_frames;
@@ -69,18 +72,41 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
         }
         Peer::Builder(id) => {
             let entry = config.builders.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
-            let sink = sink::FromConfig::new(&entry.sink);
-            let role = BuilderConfig {
-                security: security(config)?,
-                beats: shared.beats.clone(),
-                busy_poll: shared.busy_poll,
-                ..builder_config(config, entry)
-            };
-            let builder = Builder::connect_filtered(role, filters(config, entry), sink).await;
-            builder
-                .map(|builder| Role::Builder(id, builder))
-                .map_err(|error| RunError::Role { peer, error: Arc::new(error) })
+            join_builder(config, shared, entry).await.map(|builder| Role::Builder(id, builder))
         }
+    }
+}
+
+/// Joins a builder. The files that it has under the run's number may be of this very run, in which it goes on: only the
+/// supervisor knows.
+async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) -> Result<Builder, RunError> {
+    let security = security(config)?;
+    let connect = async |life| {
+        let role = BuilderConfig {
+            security: security.clone(),
+            beats: shared.beats.clone(),
+            busy_poll: shared.busy_poll,
+            life,
+            ..builder_config(config, entry)
+        };
+        Builder::connect_filtered(role, filters(config, entry), sink::FromConfig::new(&entry.sink)).await
+    };
+    let earlier = sink::earlier_files(config, entry)?;
+    let joined = match (connect(earlier.as_ref().map(|files| files.life)).await, earlier) {
+        // The run under way has another number, and its files have other names.
+        (Err(error), Some(_)) if refusal_of(&error) == Some(Reason::Run) => connect(None).await,
+        (Err(error), Some(files)) if refusal_of(&error) == Some(Reason::Epoch) => {
+            return Err(files.in_the_way());
+        }
+        (joined, _) => joined,
+    };
+    joined.map_err(|error| RunError::Role { peer: Peer::Builder(entry.id), error: Arc::new(error) })
+}
+
+fn refusal_of(error: &RoleError) -> Option<Reason> {
+    match error {
+        RoleError::Join(ConnectError::Refused { refusal, .. }) => Some(refusal.reason()),
+        _ => None,
     }
 }
 

@@ -7,14 +7,12 @@ use evb::{
     sink::{FileSink, NullSink, RunFacts, Sink, SinkError, SinkSpace},
     supervisor::unfinished_run,
 };
-use evb_core::id::{BuilderId, Peer, RunNumber};
-use evb_file::{
-    EventFile, FsyncPolicy, IndexState, WriterOptions, existing_files, next_free_run, parse_file_name,
-};
+use evb_core::id::{BuilderId, Epoch, Peer, RunNumber};
+use evb_file::{EventFile, FsyncPolicy, WriterOptions, existing_files, next_free_run, parse_file_name};
 
 use super::FIRST_RUN;
 use crate::{
-    config::{Config, Fsync, SinkEntry},
+    config::{BuilderEntry, Config, Fsync, SinkEntry},
     run::RunError,
 };
 
@@ -84,8 +82,8 @@ impl Sink for FromConfig {
 }
 
 /// The run's number, for the process that hosts the supervisor: as configured, or the next that no file here bears.
-/// Files of a configured run that exist are refused before anything starts; but in a process without the supervisor, one that
-/// was not closed may be of a run that goes on, which the writer sees by its epoch.
+/// Files of a configured run that exist are refused before anything starts; but not in a process without the supervisor, where
+/// they may be of a run that goes on: see [`earlier_files`].
 pub(in crate::run) fn run_number(config: &Config, hosted: &[Peer]) -> Result<Option<RunNumber>, RunError> {
     if hosted.contains(&Peer::Supervisor)
         && let Some(number) = unfinished(config)?
@@ -93,10 +91,13 @@ pub(in crate::run) fn run_number(config: &Config, hosted: &[Peer]) -> Result<Opt
         return Ok(Some(number));
     }
     if let Some(number) = config.run.number {
-        let may_go_on = !hosted.contains(&Peer::Supervisor);
-        for builder in config.builders.iter().filter(|builder| hosted.contains(&Peer::Builder(builder.id))) {
-            if let SinkEntry::File { path, .. } = &builder.sink {
-                refuse_existing(path, number, builder.id, may_go_on)?;
+        let hosted_builders =
+            config.builders.iter().filter(|builder| hosted.contains(&Peer::Builder(builder.id)));
+        for builder in hosted_builders.filter(|_| hosted.contains(&Peer::Supervisor)) {
+            if let SinkEntry::File { path, .. } = &builder.sink
+                && let Some(file) = own_files(path, number, builder.id)?.first()
+            {
+                return Err(taken(number, file));
             }
         }
         return Ok(Some(number));
@@ -135,27 +136,45 @@ fn next_free(config: &Config, from: RunNumber) -> Result<RunNumber, RunError> {
     Ok(number)
 }
 
-fn refuse_existing(
-    path: &Path,
-    number: RunNumber,
-    builder: BuilderId,
-    may_go_on: bool,
-) -> Result<(), RunError> {
-    if !path.exists() {
-        return Ok(());
+/// Files that a builder has under the number of the run, from a life of it that may be over.
+pub(super) struct EarlierFiles {
+    /// Of which life they are.
+    pub(super) life: (RunNumber, Epoch),
+    first: PathBuf,
+}
+
+impl EarlierFiles {
+    /// Refuses to begin: they are of another life of the run.
+    pub(super) fn in_the_way(&self) -> RunError {
+        taken(self.life.0, &self.first)
     }
-    let existing = existing_files(path, number).map_err(|error| RunError::Operator(error.to_string()))?;
-    let name = |file: &&PathBuf| file.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);
-    let is_open =
-        |file: &Path| EventFile::open(file).map_or(true, |file| file.index_state() != IndexState::Present);
-    let mut own =
-        existing.iter().filter(|file| name(file).is_some_and(|(_, owner, _)| owner == Some(builder)));
-    match own.next() {
-        None => Ok(()),
-        Some(first) if may_go_on && (is_open(first) || own.any(|file| is_open(file))) => Ok(()),
-        Some(file) => Err(RunError::Operator(format!(
-            "run {number} has files already, {} among them: choose another `run.number`, leave it out to have the next free one, or move the files away",
-            file.display()
-        ))),
-    }
+}
+
+/// The files that are in a builder's way unless the run that it joins is theirs. Under run control a configured number is only
+/// that of the first run. What cannot be read belongs to nobody, as for the writer.
+pub(super) fn earlier_files(config: &Config, entry: &BuilderEntry) -> Result<Option<EarlierFiles>, RunError> {
+    let (None, Some(run), SinkEntry::File { path, .. }) = (&config.control, config.run.number, &entry.sink)
+    else {
+        return Ok(None);
+    };
+    let mut readable =
+        own_files(path, run, entry.id)?.into_iter().filter_map(|file| EventFile::open(file).ok());
+    Ok(readable
+        .next()
+        .map(|file| EarlierFiles { life: (run, file.header().epoch), first: file.path().to_owned() }))
+}
+
+/// The files of one builder and run, by name.
+fn own_files(path: &Path, number: RunNumber, builder: BuilderId) -> Result<Vec<PathBuf>, RunError> {
+    let mut files = existing_files(path, number).map_err(|error| RunError::Operator(error.to_string()))?;
+    let name = |file: &PathBuf| file.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);
+    files.retain(|file| name(file).is_some_and(|(_, owner, _)| owner == Some(builder)));
+    Ok(files)
+}
+
+fn taken(number: RunNumber, file: &Path) -> RunError {
+    RunError::Operator(format!(
+        "run {number} has files already, {} among them: choose another `run.number`, leave it out to have the next free one, or move the files away",
+        file.display()
+    ))
 }
