@@ -104,7 +104,8 @@ pub struct RunFacts {
 /// events **accepted**: their slots are free, the sources forget them. What an error costs, it says itself:
 /// [`SinkError::lost`] loses events, which the ledger names; [`SinkError::passing`] costs time.
 pub trait Sink: Send + 'static {
-    /// A run begins. An error here ends it before the first event.
+    /// A run begins. An error here ends it before the first event; but after one that passes, the builder takes part, holds its
+    /// events, and lets the run begin again until it can.
     fn begin(&mut self, _run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
         std::future::ready(Ok(()))
     }

@@ -1,10 +1,11 @@
 use std::{
     future::{Future, ready},
+    io,
     path::PathBuf,
 };
 
 use evb_core::{event::Event, units::Bytes};
-use evb_file::{EventFileWriter, FileIdentity, WriteError, WriterOptions};
+use evb_file::{CreateError, EventFileWriter, FileIdentity, WriteError, WriterOptions};
 
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 
@@ -37,6 +38,15 @@ impl FileSink {
     }
 }
 
+/// Whether the system refuses for want of room, which there may be later. A directory that is not there or not ours is for the
+/// operator to mend before the run.
+fn is_full(reason: &io::Error) -> bool {
+    matches!(
+        reason.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
 impl Sink for FileSink {
     fn begin(&mut self, run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
         let RunFacts { run, epoch, builder, sources } = run.clone();
@@ -45,6 +55,9 @@ impl Sink for FileSink {
             Ok(writer) => {
                 self.writer = Some(writer);
                 Ok(())
+            }
+            Err(CreateError::File(file)) if is_full(&file.source) => {
+                Err(SinkError::passing(file.to_string()))
             }
             Err(error) => Err(SinkError::lost(error.to_string())),
         })

@@ -139,10 +139,17 @@ pub(crate) fn start<S: Sink>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(format!("sink {}", facts.builder)).spawn(move || {
         runtime.block_on(async {
-            let beginning = sink.begin(&facts).await;
+            let mut patience = Patience::new(facts.builder, options.give_up, is_ending);
+            let mut sink = Beginning { sink, facts, has_begun: false };
+            let beginning = match sink.begin().await {
+                Err(error) if error.is_passing() => {
+                    patience.note(&error, 0);
+                    Ok(())
+                }
+                beginning => beginning,
+            };
             let go_on = beginning.is_ok();
             if begun.send(beginning).is_ok() && go_on {
-                let patience = Patience::new(facts.builder, options.give_up, is_ending);
                 run(sink, filter, incoming, outgoing, (slots, show_space), patience).await;
             }
         });
@@ -158,8 +165,25 @@ fn at_once<T>(future: impl Future<Output = T>) -> Result<T, SinkError> {
     }
 }
 
+/// A sink that may not have begun yet.
+struct Beginning<S> {
+    sink: S,
+    facts: RunFacts,
+    has_begun: bool,
+}
+
+impl<S: Sink> Beginning<S> {
+    async fn begin(&mut self) -> Result<(), SinkError> {
+        if !self.has_begun {
+            self.sink.begin(&self.facts).await?;
+            self.has_begun = true;
+        }
+        Ok(())
+    }
+}
+
 async fn run<S: Sink>(
-    mut sink: S,
+    mut sink: Beginning<S>,
     mut filter: Box<dyn Filter>,
     mut incoming: mpsc::Receiver<Event>,
     outgoing: mpsc::Sender<(Event, Fate)>,
@@ -173,7 +197,7 @@ async fn run<S: Sink>(
         tokio::select! {
             biased;
             _ = looks.tick() => {
-                space.send_replace(sink.space());
+                space.send_replace(sink.sink.space());
                 continue;
             }
             count = incoming.recv_many(&mut batch, slots) => if count == 0 { break },
@@ -183,7 +207,7 @@ async fn run<S: Sink>(
         let mut left: Vec<usize> = (0..batch.len()).filter(|index| written(&fates[*index])).collect();
         while !left.is_empty() {
             let Err(error) = write(&mut sink, &batch, &mut left, &mut fates).await else { break };
-            space.send_replace(sink.space());
+            space.send_replace(sink.sink.space());
             tokio::select! {
                 goes_on = patience.wait(&error, left.len()) => if !goes_on {
                     left.drain(..).for_each(|index| fates[index] = Fate::Failed(patience.words(&error)));
@@ -199,7 +223,7 @@ async fn run<S: Sink>(
             }
         }
     }
-    if let Err(error) = sink.close().await {
+    if let Err(error) = sink.sink.close().await {
         tracing::warn!(%error, "the sink failed to close; what it accepted is not touched by that");
     }
 }
@@ -207,11 +231,14 @@ async fn run<S: Sink>(
 /// Writes and commits what is left of a batch. An error that passes leaves what is to be written again; any other makes
 /// fates.
 async fn write<S: Sink>(
-    sink: &mut S,
+    sink: &mut Beginning<S>,
     batch: &[Event],
     left: &mut Vec<usize>,
     fates: &mut [Fate],
 ) -> Result<(), SinkError> {
+    // Any error holds the events: those that do not pass were told before the first of them.
+    sink.begin().await?;
+    let sink = &mut sink.sink;
     let mut written = Vec::with_capacity(left.len());
     for (place, index) in left.iter().copied().enumerate() {
         let event = &batch[index];

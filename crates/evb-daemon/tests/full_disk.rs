@@ -5,9 +5,9 @@
 mod ports;
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -21,8 +21,8 @@ struct Run {
 }
 
 impl Run {
-    /// A source and two builders that write into `out`; files may take 400 blocks if `limited`.
-    fn start(limited: bool, run: &str, give_up: &str, out: Option<&Path>) -> Self {
+    /// A source and two builders that write into `out`; files may take so many blocks.
+    fn start(blocks: Option<u32>, run: &str, give_up: &str, out: Option<&Path>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("out");
         let out = out.unwrap_or(&own);
@@ -55,13 +55,17 @@ give_up = "{give_up}"
         );
         let config = dir.path().join("evb.toml");
         fs::write(&config, text).unwrap();
-        let limit = if limited { "trap '' XFSZ; ulimit -S -f 400; " } else { "" };
-        let child = Command::new("sh")
+        let limit = blocks.map(|blocks| format!("trap '' XFSZ; ulimit -S -f {blocks}; ")).unwrap_or_default();
+        let mut child = Command::new("sh")
             .args(["-c", &format!("{limit}exec \"$0\" \"$@\""), EVBD, "run", "--quiet", "--summary"])
             .args([dir.path().join("summary.json"), config])
-            .stderr(fs::File::create(dir.path().join("log")).unwrap())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        // The limit is not for what it says.
+        let (mut said, mut log) =
+            (child.stderr.take().unwrap(), fs::File::create(dir.path().join("log")).unwrap());
+        std::thread::spawn(move || io::copy(&mut said, &mut log));
         Self { dir, child }
     }
 
@@ -135,7 +139,7 @@ fn count(summary: &Value, key: &str) -> u64 {
 
 #[test]
 fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
-    let mut run = Run::start(true, "events = 3000", "30 s", None);
+    let mut run = Run::start(Some(400), "events = 3000", "30 s", None);
     let line = run.says("does not take events");
     assert!(line.contains("WARN") && line.contains("os error 27"), "{line}");
     assert!(line.contains("run000001_b0") && line.contains("builder="), "{line}");
@@ -154,8 +158,25 @@ fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_disk_that_is_full_at_the_start_is_waited_for() {
+    let mut run = Run::start(Some(0), "events = 500", "30 s", None);
+    let line = run.says("does not take events");
+    assert!(line.contains("WARN") && line.contains("os error 27") && line.contains("run000001_b0"), "{line}");
+    std::thread::sleep(Duration::from_secs(1));
+    run.room();
+    let (code, summary) = run.ends();
+    assert_eq!(code, Some(0), "{summary:#}\n{}", run.log());
+    assert_eq!((count(&summary, "complete"), count(&summary, "written")), (500, 500));
+    assert!(count(&summary, "inhibited") > 500, "{:#}", summary["events"]);
+    let cause = &summary["dead_time_causes"][0]["cause"];
+    assert!(cause.as_str().is_some_and(|cause| cause.starts_with("sink of builder ")), "{cause}");
+    run.says("takes events again");
+    assert_eq!(verified(&run.path("out")), 500);
+}
+
+#[test]
 fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
-    let mut run = Run::start(true, "", "1 s", None);
+    let mut run = Run::start(Some(400), "", "1 s", None);
     run.says("does not take events");
     std::thread::sleep(Duration::from_millis(500));
     run.stop();
@@ -179,7 +200,7 @@ fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
 
 #[test]
 fn a_directory_that_is_removed_is_made_again() {
-    let mut run = Run::start(false, "", "30 s", None);
+    let mut run = Run::start(None, "", "30 s", None);
     let out = run.path("out");
     let until = Instant::now() + Duration::from_secs(10);
     while fs::metadata(out.join("run000001_b01_0000.evb")).map_or(0, |file| file.len()) < 100_000 {
@@ -214,7 +235,7 @@ fn a_full_file_system_is_waited_for() {
     fs::write(&ballast, vec![0; 500_000]).unwrap();
     let out = mount.path().join("out");
     let outcome = std::panic::catch_unwind(|| {
-        let mut run = Run::start(false, "events = 1500", "30 s", Some(&out));
+        let mut run = Run::start(None, "events = 1500", "30 s", Some(&out));
         // 1500 events of 1.2 kB do not fit.
         let line = run.says("does not take events");
         assert!(line.contains("os error 28"), "{line}");

@@ -31,14 +31,22 @@ impl Patience {
         Self { builder, give_up, ending, trouble: None, until: None }
     }
 
+    /// Notes that the sink takes no events, and says so once; when the log heard of it last.
+    pub(super) fn note(&mut self, error: &SinkError, held: usize) -> &mut Instant {
+        let builder = self.builder.number();
+        let (_, told) = self.trouble.get_or_insert_with(|| {
+            tracing::warn!(builder, %error, held, "the sink does not take events: they are held and offered again");
+            let now = Instant::now();
+            (now, now)
+        });
+        told
+    }
+
     /// Waits until it is time to try again; false if that is given up.
     pub(super) async fn wait(&mut self, error: &SinkError, held: usize) -> bool {
         let now = Instant::now();
         let builder = self.builder.number();
-        let (_, told) = self.trouble.get_or_insert_with(|| {
-            tracing::warn!(builder, %error, held, "the sink does not take events: they are held and offered again");
-            (now, now)
-        });
+        let told = self.note(error, held);
         if now - *told >= REMIND {
             *told = now;
             tracing::warn!(builder, %error, held, "the sink does still not take events");

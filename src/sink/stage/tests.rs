@@ -24,9 +24,14 @@ struct Moody {
     staged: Vec<u64>,
     taken: Arc<Mutex<Vec<u64>>>,
     commit: Arc<Mutex<Option<SinkError>>>,
+    begin: Arc<Mutex<Option<SinkError>>>,
 }
 
 impl Sink for Moody {
+    async fn begin(&mut self, _run: &RunFacts) -> Result<(), SinkError> {
+        self.begin.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+
     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
         if let Some(Some(error)) = self.moods.lock().unwrap().pop() {
             self.staged.clear();
@@ -123,6 +128,35 @@ async fn at_the_end_of_the_run_it_is_given_up_with_its_words() {
         assert!(cause.contains("0.5 s after the stop") && cause.contains("os error 28"), "{cause}");
     }
     stage.close().await;
+}
+
+#[tokio::test]
+async fn a_sink_that_cannot_begin_yet_holds_its_events() {
+    let sink = Moody::default();
+    *sink.begin.lock().unwrap() = Some(SinkError::passing("full"));
+    let (taken, begin) = (Arc::clone(&sink.taken), Arc::clone(&sink.begin));
+    let mut stage = stage(sink, Duration::from_secs(5)).await;
+    (1..=3).for_each(|id| stage.submit(event(id)).unwrap());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(stage.poll_fate(cx).is_pending())).await);
+    *begin.lock().unwrap() = None;
+    assert_eq!(fates(&mut stage, 3).await, (1..=3).map(|id| (id, None)).collect::<Vec<_>>());
+    assert_eq!(*taken.lock().unwrap(), [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_sink_that_never_can_begin_is_refused() {
+    let sink = Moody::default();
+    *sink.begin.lock().unwrap() = Some(SinkError::lost("no such directory"));
+    let facts = RunFacts {
+        run: RUN,
+        epoch: Epoch::new(1),
+        builder: BuilderId::new(1),
+        sources: vec![SourceId::new(1)],
+    };
+    let options = StageOptions { slots: 8, give_up: Duration::from_secs(5) };
+    let (_stage, begun) = start(facts, sink, Box::new(AcceptAll), options).unwrap();
+    assert_eq!(begun.await.unwrap(), Err(SinkError::lost("no such directory")));
 }
 
 #[tokio::test]
