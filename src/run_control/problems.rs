@@ -94,6 +94,12 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
         )),
         Presence::Up => {}
     }
+    if let Some(live) = &source.live
+        && live.refused > 0
+    {
+        let text = format!("refused {} fragments of its readout", live.refused);
+        found.push(Problem::new(Severity::Bad, &subject, text, "its log names their events, with the cause"));
+    }
 }
 
 fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {

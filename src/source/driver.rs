@@ -315,7 +315,7 @@ impl Driver {
         }
         for pushed in self.pushed.drain(..) {
             let fragment = self.outlet.take(pushed);
-            // Checked at the door; what is left is a readout that runs far ahead of the run.
+            // Checked at the door; what is left is a readout that runs far ahead of the run. The machine counts it.
             if let Err(error) = self.core.push(fragment, now) {
                 tracing::error!(%error, "a fragment is refused");
             }
@@ -372,14 +372,12 @@ impl Driver {
         let mut rest = range.clone();
         while let Some((offset, event)) = self.core.unmade(lane, &rest) {
             rest.start = offset;
-            let fragment = readout.fragment(event);
-            if fragment.is_none() {
+            if !self.core.fulfil(lane, offset, readout.fragment(event)) {
                 tracing::error!(
                     event_id = event.number(),
                     "readout did not make the fragment that it promised"
                 );
             }
-            self.core.fulfil(lane, offset, fragment);
         }
     }
 

@@ -12,7 +12,7 @@ use evb::{
     fragment::{Fragment, Timestamp},
     id::{EventId, SourceId},
     source::{Readout, Source, SourceConfig},
-    supervisor::{Supervisor, SupervisorConfig},
+    supervisor::{RunPlan, Supervisor, SupervisorConfig},
     units::Bytes,
 };
 use evb_core::wire::{
@@ -163,6 +163,31 @@ async fn promised_fragments_are_made_when_they_leave_and_a_broken_promise_is_nam
         }
     }
     assert_eq!((report.events.complete, report.events.incomplete), (40, 10));
-    assert_eq!(report.sources[0].crc_errors, 10);
+    assert_eq!((report.sources[0].crc_errors, report.sources[0].refused), (10, 10));
     assert_eq!(report.events.open(), Some(0));
+}
+
+/// Makes one fragment that is larger than agreed.
+struct Exceeding;
+
+impl Readout for Exceeding {
+    fn fragment(&mut self, event: EventId) -> Option<Fragment> {
+        let length = if event.number() == 7 { 101 } else { 100 };
+        Some(Fragment::new(event, Timestamp::default(), content(SourceId::new(1), event, length)))
+    }
+}
+
+#[tokio::test]
+async fn a_fragment_that_is_refused_is_counted_and_its_source_is_named() {
+    let mut system = begin(RunPlan { deadline: Duration::from_millis(300), ..plan(1, 1, 20) }).await;
+    let config = SourceConfig {
+        max_fragment: Bytes::new(100),
+        ..SourceConfig::new(SourceId::new(1), &system.address)
+    };
+    system.sources.push(Source::on_demand(config, Exceeding).await.expect("the source joins"));
+    let (built, report) = system.finish().await;
+    assert_eq!((built.len(), report.events.incomplete, report.exit_code), (20, 1, 1));
+    assert_eq!((report.sources[0].pushed, report.sources[0].refused), (19, 1));
+    let said = report.problems.join("\n");
+    assert!(said.contains("source 1 refused 1 fragments of its readout"), "{said}");
 }

@@ -193,27 +193,28 @@ impl SourceCore {
         Announcing::new(self.config.id, self.longest_wait, self.queue)
     }
 
-    /// Readout hands a fragment over. Fragments that nobody wants are dropped and counted by cause.
+    /// Takes a fragment from readout. Fragments that nobody wants are dropped and counted by cause, as is one that is refused.
     pub fn push(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
-        let event = fragment.event;
+        let taken = self.take_in(fragment, now);
+        self.counters.refused += u64::from(taken.is_err());
+        taken
+    }
+
+    fn take_in(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
+        let (event, size) = (fragment.event, fragment.size());
         if event.number() == 0 {
             return Err(PushError::EventZero);
         }
-        if fragment.size() > self.config.max_fragment {
-            return Err(PushError::Oversize {
-                event,
-                size: fragment.size(),
-                limit: self.config.max_fragment,
-            });
+        if size > self.config.max_fragment {
+            return Err(PushError::Oversize { event, size, limit: self.config.max_fragment });
         }
-        let size = fragment.size().count();
         let placed = match self.parking.take_home(event) {
             Some(Some(lane)) => Placed::Ready(lane, fragment),
             Some(None) => Placed::Parked(fragment),
             None => self.backlog.push(fragment, now)?,
         };
         self.counters.pushed += 1;
-        self.counters.pushed_bytes += size;
+        self.counters.pushed_bytes += size.count();
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
         self.place(placed);
         Ok(())

@@ -1,4 +1,7 @@
-use evb_core::{ledger::EventCounts, supervisor::BuilderLive};
+use evb_core::{
+    ledger::EventCounts,
+    supervisor::{BuilderLive, SourceLive},
+};
 
 use super::*;
 
@@ -52,6 +55,14 @@ fn culprits_are_named_the_worst_first() {
         ]
     );
     assert!(words(&Survey { running_s: 0.0, ..survey }).is_empty(), "before a run they may be missing");
+}
+
+#[test]
+fn a_source_that_refuses_fragments_is_named() {
+    let live = Some(SourceLive { refused: 4, ..SourceLive::default() });
+    let source = SourceSurvey { live, ..source(3, Presence::Up) };
+    let survey = Survey { running_s: 1.0, sources: vec![source], ..Survey::default() };
+    assert_eq!(words(&survey), ["source 3: refused 4 fragments of its readout"]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ impl SourceCore {
     pub fn promise(&mut self, promise: Announcement) -> Result<(), PushError> {
         let (event, size) = (promise.event, Bytes::new(promise.length.into()));
         if size > self.config.max_fragment {
+            self.counters.refused += 1;
             return Err(PushError::Oversize { event, size, limit: self.config.max_fragment });
         }
         self.counters.pushed += 1;
@@ -32,9 +33,12 @@ impl SourceCore {
         self.lanes[lane].unmade(range)
     }
 
-    /// Readout made a promised fragment, or failed to: see [`OutgoingLane::fulfil`](crate::lane::OutgoingLane::fulfil).
-    pub fn fulfil(&mut self, lane: usize, offset: u64, fragment: Option<Fragment>) {
-        self.lanes[lane].fulfil(offset, fragment);
+    /// Takes a promised fragment, or that there is none; returns false, and counts it, if it is not as promised: see
+    /// [`OutgoingLane::fulfil`](crate::lane::OutgoingLane::fulfil).
+    pub fn fulfil(&mut self, lane: usize, offset: u64, fragment: Option<Fragment>) -> bool {
+        let is_kept = self.lanes[lane].fulfil(offset, fragment);
+        self.counters.refused += u64::from(!is_kept);
+        is_kept
     }
 
     /// All of a lane that was taken has left over TCP: see [`OutgoingLane::unmake_sent`](crate::lane::OutgoingLane::unmake_sent).

@@ -110,6 +110,25 @@ fn what_nobody_wants_is_dropped_by_its_cause() {
 }
 
 #[test]
+fn what_is_refused_is_counted() {
+    let mut source = source(true);
+    for event in [0, 1 + MAX_AHEAD] {
+        source.push(fragment(event), at(0)).unwrap_err();
+    }
+    let large = Fragment { payload: vec![7; 101].into(), ..fragment(1) };
+    source.push(large, at(0)).unwrap_err();
+    assert_eq!((report(&source).refused, report(&source).pushed), (3, 0));
+    source.handle_decisions(&decisions(1, &[FOUR, FOUR])).unwrap();
+    let promised =
+        |event, length| Announcement { event: EventId::new(event), timestamp: Timestamp::default(), length };
+    source.promise(promised(1, 101)).unwrap_err();
+    source.promise(promised(2, 50)).unwrap();
+    assert_eq!((report(&source).refused, report(&source).pushed), (4, 1));
+    assert!(!source.fulfil(0, 0, None), "it was promised");
+    assert_eq!(report(&source).refused, 5);
+}
+
+#[test]
 fn a_fragment_without_decision_waits_its_time() {
     let mut source = source(false);
     source.push(fragment(1), at(0)).unwrap();

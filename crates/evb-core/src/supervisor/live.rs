@@ -31,6 +31,8 @@ pub struct SourceLive {
     pub pushed: u64,
     /// Their payload.
     pub pushed_bytes: u64,
+    /// Fragments that it did not take: too large, too far ahead of the run, or not as promised.
+    pub refused: u64,
     /// Lane bytes sent, resends included.
     pub sent_bytes: u64,
     /// Payload that waits for a decision.
@@ -135,6 +137,7 @@ impl Latest<SourceReport> {
             age_s: self.age(now),
             pushed: own.pushed,
             pushed_bytes: own.pushed_bytes,
+            refused: own.refused,
             sent_bytes: own.sent_bytes,
             backlog_bytes: live.backlog_bytes,
             backlog_peak_bytes: own.backlog_peak_bytes,

@@ -145,6 +145,7 @@ impl SupervisorCore {
             late: sum(|lane| lane.late),
             duplicate: sum(|lane| lane.duplicate).saturating_add(own.duplicate),
             unexpected: sum(|lane| lane.unexpected).saturating_add(own.unexpected),
+            refused: own.refused,
             crc_errors: sum(|lane| lane.crc_errors),
             last,
             last_by_mean_us: fraction(sum(|lane| lane.last_by_ns) as f64 / 1e3, last as f64),
@@ -205,6 +206,9 @@ impl SupervisorCore {
             }
             if source.crc_errors > 0 {
                 problems.push(format!("{} fragments of source {id} were damaged", source.crc_errors));
+            }
+            if source.refused > 0 {
+                problems.push(format!("source {id} refused {} fragments of its readout", source.refused));
             }
             if !source.reported && self.tally.started.is_some() {
                 problems.push(format!("source {id} gave no final report"));

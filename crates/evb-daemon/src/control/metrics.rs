@@ -208,11 +208,14 @@ type Counter<P> = (&'static str, &'static str, fn(&P) -> Option<u64>);
 /// A gauge of a peer.
 type Gauge<P> = (&'static str, &'static str, fn(&P) -> Option<f64>);
 
-const SOURCE_COUNTERS: [Counter<SourceSurvey>; 8] = [
+const SOURCE_COUNTERS: [Counter<SourceSurvey>; 9] = [
     ("source_missing_events", "Events that were closed without the source.", |of| Some(of.missing)),
     ("source_last_events", "Events whose last fragment was this source's.", |of| Some(of.last)),
     ("source_pushed_fragments", "Fragments from readout.", |of| Some(of.live.as_ref()?.pushed)),
     ("source_pushed_bytes", "Payload from readout.", |of| Some(of.live.as_ref()?.pushed_bytes)),
+    ("source_refused_fragments", "Fragments of readout that it did not take.", |of| {
+        Some(of.live.as_ref()?.refused)
+    }),
     ("source_sent_bytes", "Lane bytes sent, resends included.", |of| Some(of.live.as_ref()?.sent_bytes)),
     ("source_tcp_retransmits", "TCP segments sent again.", |of| Some(of.live.as_ref()?.tcp_retransmits)),
     ("source_resends", "Data sent again by evb.", |of| Some(of.live.as_ref()?.resends)),

@@ -31,15 +31,17 @@ impl OutgoingLane {
         Some((held.start, held.announcement.event))
     }
 
-    /// A promised fragment is made. What is not as it was promised, or does not come, is replaced by bytes that the builder
-    /// will find damaged: the announcement cannot be taken back, and the event will name its source.
-    pub fn fulfil(&mut self, offset: u64, fragment: Option<Fragment>) {
+    /// Takes a promised fragment. What is not as it was promised, or does not come, is replaced by bytes that the builder
+    /// will find damaged: the announcement cannot be taken back, and the event will name its source. Returns false then.
+    pub fn fulfil(&mut self, offset: u64, fragment: Option<Fragment>) -> bool {
         let index = self.held.partition_point(|held| held.start < offset);
         let waits = |held: &&mut Held| held.start == offset && held.is_to_be_made();
-        let Some(held) = self.held.get_mut(index).filter(waits) else { return };
+        let Some(held) = self.held.get_mut(index).filter(waits) else { return true };
         let Announcement { event, length, .. } = held.announcement;
         let as_promised = |made: &Fragment| made.event == event && made.payload.len() == length as usize;
-        let (payload, checksum) = match fragment.filter(as_promised) {
+        let kept = fragment.filter(as_promised);
+        let is_kept = kept.is_some();
+        let (payload, checksum) = match kept {
             Some(made) => (made.payload, made.checksum),
             None => {
                 let payload = bytes::Bytes::from(vec![0; length as usize]);
@@ -50,6 +52,7 @@ impl OutgoingLane {
         held.header = encode_fragment_header(event, checksum);
         held.payload = Some(payload);
         held.origin = Origin::Made;
+        is_kept
     }
 
     /// All that was handed out has left, on a transport that repeats by itself: what was promised, made and sent whole will be

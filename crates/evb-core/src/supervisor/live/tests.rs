@@ -26,7 +26,7 @@ fn of_builder(payload_bytes: u64, lanes: &[(u32, u64, u64)], live: Live) -> Mess
 fn a_survey_shows_the_latest_report_of_each_peer() {
     let mut stage = Stage::running(plan(TriggerKind::External));
     assert_eq!(stage.core.survey(stage.now).sources[0].live, None, "before the first");
-    let own = SourceReport { pushed: 7, pushed_bytes: 700, ..SourceReport::default() };
+    let own = SourceReport { pushed: 7, pushed_bytes: 700, refused: 2, ..SourceReport::default() };
     let live = Live { backlog_bytes: 100, processor_ns: 1_000_000_000, ..Live::default() };
     stage.says(source(3), so_far(report::Report::Source(own.clone()), live));
     stage.now += Duration::from_millis(500);
@@ -36,7 +36,7 @@ fn a_survey_shows_the_latest_report_of_each_peer() {
     stage.now += Duration::from_millis(200);
     let survey = stage.core.survey(stage.now);
     let seen = survey.sources[0].live.clone().expect("reported");
-    assert_eq!((seen.pushed, seen.pushed_bytes, seen.backlog_bytes), (9, 700, 0));
+    assert_eq!((seen.pushed, seen.pushed_bytes, seen.refused, seen.backlog_bytes), (9, 700, 2, 0));
     assert!((seen.processor_fraction - 0.5).abs() < 1e-9 && (seen.age_s - 0.2).abs() < 1e-9, "{seen:?}");
     assert!(survey.sources[1].live.is_none() && stage.dropped.is_empty());
 }

@@ -102,6 +102,7 @@ fn source(id: u16, own: &SourceReport) -> SourceSummary {
         committed: own.committed,
         duplicate: own.duplicate,
         unexpected: own.unexpected,
+        refused: own.refused,
         inhibited: own.inhibited,
         closed: own.closed,
         uncommitted: own.uncommitted,

@@ -57,11 +57,11 @@ fn a_promise_is_announced_and_kept_or_found_damaged() {
     outgoing.handle_grant(300).unwrap();
     let range = outgoing.take(300).unwrap().range;
     assert_eq!(outgoing.unmade(&(0..100)), Some((0, EventId::new(1))));
-    outgoing.fulfil(0, Some(kept.clone()));
+    assert!(outgoing.fulfil(0, Some(kept.clone())));
     assert_eq!(outgoing.unmade(&(0..100)), None);
     assert_eq!(outgoing.unmade(&range), Some((100, EventId::new(2))));
-    outgoing.fulfil(100, None);
-    outgoing.fulfil(200, Some(fragment(3, 83)));
+    assert!(!outgoing.fulfil(100, None));
+    assert!(!outgoing.fulfil(200, Some(fragment(3, 83))));
     assert_eq!(outgoing.unmade(&range), None);
     let mut slices = Vec::with_capacity(16);
     assert_eq!(outgoing.gather(range, &mut slices), 300);
