@@ -149,9 +149,8 @@ impl Builder {
         sink: impl Sink,
     ) -> Result<Self, RoleError> {
         let (stop, stopping) = StopRequest::new();
-        let (mut joined, has_joined) = tokio::sync::oneshot::channel();
         let name = format!("builder {}", config.id);
-        let ending = role::on_own_thread(name, config.core, move || async move {
+        let (address, ending) = role::on_own_thread(name, config.core, |mut joined| async move {
             let (listener, address) = bind(&config).await?;
             let (run, epoch) = config.life.map_or((0, 0), |(run, epoch)| (run.number(), epoch.number()));
             let hello = Hello {
@@ -178,15 +177,9 @@ impl Builder {
             let (beats, name) = (config.beats.clone(), format!("builder {}", config.id));
             let run = driver::run(config, listener, registered, Box::new(filter), sink, stopping);
             beats.count(name, run).await
-        })?;
-        match has_joined.await {
-            Ok((address, taken)) => {
-                // Its end is in `ending`, should it have come already.
-                let _ = taken.send(());
-                Ok(Self { ending, stop, address })
-            }
-            Err(_) => Err(role::ended_early(ending).await),
-        }
+        })
+        .await?;
+        Ok(Self { ending, stop, address })
     }
 
     /// Where it listens for sources.

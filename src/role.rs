@@ -204,30 +204,26 @@ pub(crate) async fn ended(ending: &mut Ending) -> Result<RunOutcome, std::sync::
     ended.map_or_else(|_| vanished(), |end| end.clone().unwrap_or_else(vanished))
 }
 
-/// Why a role ended before it had joined: for its caller alone.
-pub(crate) async fn ended_early(mut ending: Ending) -> RoleError {
-    let Err(mut error) = ended(&mut ending).await else { return RoleError::Vanished };
-    drop(ending);
-    loop {
-        match std::sync::Arc::try_unwrap(error) {
-            Ok(error) => return error,
-            // The role's thread lets go of it when it ends, which is about now.
-            Err(shared) => error = shared,
-        }
-        tokio::task::yield_now().await;
-    }
-}
+/// What a role tells whoever started it when it has joined, and by what it hears that this was taken: see [`hand_over`].
+pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
 
 /// Runs a role on a thread and runtime of its own, pinned to `core` if asked, so that it shares no core with others and no
-/// blocking readout or sink can hold it up.
-pub(crate) fn on_own_thread<F>(
+/// blocking readout or sink can hold it up. Waits until it has joined; returns what it handed over, and where it will say how it
+/// ended.
+///
+/// # Errors
+/// Why it ended before it had joined.
+pub(crate) async fn on_own_thread<T, F>(
     name: String,
     core: Option<usize>,
-    role: impl FnOnce() -> F + Send + 'static,
-) -> io::Result<Ending>
+    role: impl FnOnce(oneshot::Sender<Joined<T>>) -> F + Send + 'static,
+) -> Result<(T, Ending), RoleError>
 where
+    T: Send + 'static,
     F: Future<Output = Result<RunOutcome, RoleError>>,
 {
+    let (joined, has_joined) = oneshot::channel();
+    let (early, ended_early) = oneshot::channel();
     let (end, ending) = watch::channel(None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name(name.clone()).spawn(move || {
@@ -236,7 +232,7 @@ where
         {
             tracing::warn!(role = name.as_str(), core, %error, "cannot pin to that core; running on any");
         }
-        let outcome = runtime.block_on(role());
+        let outcome = runtime.block_on(role(joined));
         if let Err(error) = &outcome {
             match error {
                 RoleError::Unwanted => tracing::debug!(role = name.as_str(), "not wanted any more"),
@@ -244,9 +240,23 @@ where
                 _ => tracing::warn!(role = name.as_str(), %error, "ended by an error"),
             }
         }
-        end.send_replace(Some(outcome.map_err(std::sync::Arc::new)));
+        let shared = match outcome {
+            Ok(outcome) => Ok(outcome),
+            // Who still waits for it to join wants the error itself, and is the only one who asks.
+            Err(error) => match early.send(error) {
+                Ok(()) => return,
+                Err(error) => Err(std::sync::Arc::new(error)),
+            },
+        };
+        end.send_replace(Some(shared));
     })?;
-    Ok(ending)
+    let Ok((what, taken)) = has_joined.await else {
+        return Err(ended_early.await.unwrap_or(RoleError::Vanished));
+    };
+    // Before the role goes on: whatever ends it from now on is for `ending`.
+    drop(ended_early);
+    let _ = taken.send(());
+    Ok((what, ending))
 }
 
 /// Which run a role belongs to.
@@ -322,10 +332,7 @@ pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bo
 
 /// Tells whoever started a role that it has joined, and waits until he has heard it. One who has gone away meanwhile would
 /// leave a role in the run that nobody knows of.
-pub(crate) async fn hand_over<T>(
-    joined: oneshot::Sender<(T, oneshot::Sender<()>)>,
-    what: T,
-) -> Result<(), RoleError> {
+pub(crate) async fn hand_over<T>(joined: oneshot::Sender<Joined<T>>, what: T) -> Result<(), RoleError> {
     let (taken, is_taken) = oneshot::channel();
     joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;
     is_taken.await.map_err(|_| RoleError::Unwanted)
@@ -343,3 +350,6 @@ pub(crate) fn outcome(
     let took_part = participation.length(evb_net::clock::now());
     RunOutcome { run, epoch, exit_code, verdict: end.verdict.clone(), report, took_part }
 }
+
+#[cfg(test)]
+mod tests;

@@ -168,9 +168,8 @@ impl Source {
         };
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
         let (stop, stopping) = StopRequest::new();
-        let (mut joined, has_joined) = tokio::sync::oneshot::channel();
         let name = format!("source {}", config.id);
-        let ending = role::on_own_thread(name, config.core, move || async move {
+        let (first, ending) = role::on_own_thread(name, config.core, |mut joined| async move {
             let SourceConfig { supervisor, bind, security, start_timeout, .. } = &config;
             let reached = tokio::select! {
                 reached = role::join(supervisor, *bind, &hello, security, *start_timeout) => reached,
@@ -194,15 +193,9 @@ impl Source {
                 }
                 Err(error) => Err(error.into()),
             }
-        })?;
-        match has_joined.await {
-            Ok((first, taken)) => {
-                // Its end is in `ending`, should it have come already.
-                let _ = taken.send(());
-                Ok(Self { intake, first, ending, stop })
-            }
-            Err(_) => Err(role::ended_early(ending).await),
-        }
+        })
+        .await?;
+        Ok(Self { intake, first, ending, stop })
     }
 
     /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on readout.

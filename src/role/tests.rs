@@ -1,0 +1,57 @@
+use std::{pin::pin, sync::mpsc, task::Poll, time::Duration};
+
+use super::*;
+
+fn refused() -> Result<RunOutcome, RoleError> {
+    Err(RoleError::Roster("no such thing".to_owned()))
+}
+
+/// Looking up a name may keep a thread for long after the role has given up.
+#[tokio::test]
+async fn who_waits_for_a_role_that_cannot_join_sleeps_and_gets_the_error_itself() {
+    let (go, gone) = mpsc::channel::<()>();
+    let mut starting =
+        pin!(on_own_thread("early".to_owned(), None, |_joined: oneshot::Sender<Joined<()>>| async {
+            tokio::task::spawn_blocking(move || gone.recv_timeout(Duration::from_secs(2)));
+            refused()
+        }));
+    let mut polls = 0;
+    let outcome = std::future::poll_fn(|cx| {
+        polls += 1;
+        if polls > 10 { Poll::Ready(None) } else { starting.as_mut().poll(cx).map(Some) }
+    })
+    .await;
+    drop(go);
+    assert!(
+        matches!(outcome, Some(Err(RoleError::Roster(_)))),
+        "{:?} after {polls} polls",
+        outcome.is_some()
+    );
+}
+
+#[tokio::test]
+async fn what_ends_a_role_that_has_just_joined_is_found_at_its_end() {
+    for _ in 0..100 {
+        let role = |joined| async {
+            hand_over(joined, 7).await?;
+            refused()
+        };
+        let (what, mut ending) = on_own_thread("late".to_owned(), None, role).await.expect("it joins");
+        let error = ended(&mut ending).await.expect_err("it fails");
+        assert!(what == 7 && matches!(*error, RoleError::Roster(_)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_ends_well_before_it_joins_has_vanished() {
+    let outcome = RunOutcome {
+        run: RunNumber::new(1),
+        epoch: Epoch::new(1),
+        exit_code: 0,
+        verdict: String::new(),
+        report: None,
+    };
+    let role = |_joined: oneshot::Sender<Joined<()>>| async { Ok(outcome) };
+    let started = on_own_thread("none".to_owned(), None, role).await;
+    assert!(matches!(started, Err(RoleError::Vanished)));
+}
