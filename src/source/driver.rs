@@ -21,7 +21,7 @@ use evb_core::{
     },
 };
 use evb_net::{clock, pacing::Transport, timer::Timer};
-use evb_shaper::PacedSource;
+use evb_shaper::{CONTROL_CLASS, PacedSource};
 use tokio::sync::mpsc;
 
 use super::{
@@ -38,14 +38,8 @@ const TURN: usize = 4 << 20;
 /// What making a fragment costs beside its bytes, in the time that so many bytes take.
 const FRAGMENT_COST: usize = 1 << 10;
 
-/// The class of the supervisor's connection: see [`PacingConfig::link`](super::PacingConfig::link).
-const CONTROL: usize = 1;
-
 /// How many fragments are taken from the channel at once.
 const BATCH: usize = 256;
-
-/// How long the end of the run waits for commits that are under way.
-const LAST_COMMITS: Duration = Duration::from_secs(2);
 
 /// Runs a source from its registration to the end of the run.
 pub(super) async fn run(
@@ -92,7 +86,6 @@ pub(super) async fn run(
         wanted: VecDeque::new(),
         ranges: Vec::new(),
         ready: false,
-        finish: None,
         outcome: None,
         participation: Participation::default(),
         report: None,
@@ -154,8 +147,6 @@ struct Driver {
     wanted: VecDeque<EventId>,
     ranges: Vec<Range<u64>>,
     ready: bool,
-    /// The run is ending: report when all is committed, or then.
-    finish: Option<Instant>,
     outcome: Option<RunOutcome>,
     participation: Participation,
     /// The final counters, once they are sent.
@@ -272,7 +263,7 @@ impl Driver {
             }
             Some(control::Message::Finish(_)) => {
                 let now = clock::now();
-                self.finish = Some(now + LAST_COMMITS);
+                self.core.handle_finish(now);
                 self.participation.end(now);
                 self.lanes.iter_mut().for_each(Lane::end_run);
             }
@@ -408,7 +399,7 @@ impl Driver {
     fn flush_control(&mut self, cx: &mut Context<'_>, now: Instant) {
         let sent = self.registration.poll_flush(cx);
         if sent > 0 {
-            self.core.charge(CONTROL, Bytes::new(sent as u64), now);
+            self.core.charge(CONTROL_CLASS, Bytes::new(sent as u64), now);
         }
     }
 
@@ -421,9 +412,7 @@ impl Driver {
     }
 
     fn report_when_done(&mut self, now: Instant) {
-        let Some(limit) = self.finish else { return };
-        if self.registration.is_up() && (self.core.uncommitted() == 0 || limit <= now) {
-            self.finish = None;
+        if self.registration.is_up() && self.core.finish(now) {
             let (retransmits, trains) = sent(&mut self.lanes);
             let report = self.core.report(retransmits, Some(trains));
             self.report = role::report_of(&report);
@@ -434,7 +423,7 @@ impl Driver {
     /// Arms the timer; ready when it has expired already.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let lanes = self.lanes.iter().filter_map(Lane::next_timeout).min();
-        let finish = self.finish.filter(|_| self.registration.is_up());
+        let finish = self.core.next_finish().filter(|_| self.registration.is_up());
         let next = earlier(earlier(self.core.next_timeout(), lanes), finish);
         self.timer.arm_by(earlier(next, self.registration.next_timeout()));
         if self.timer.poll_expired(cx).is_ready() {

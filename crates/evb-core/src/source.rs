@@ -14,6 +14,7 @@ mod parking;
 mod seats;
 mod datagrams;
 mod holdings;
+mod ending;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use std::{collections::VecDeque, io::IoSlice};
 use bytes::BytesMut;
 
 pub use backlog::MAX_AHEAD;
+pub use ending::LAST_COMMITS;
 
 use backlog::{Backlog, Placed};
 use parking::Parking;
@@ -136,6 +138,8 @@ pub struct SourceCore {
     next_heartbeat: Instant,
     reports: ReportTimer,
     last_heard: Option<(u64, Instant)>,
+    /// The run is ending: when to report at the latest.
+    finish: Option<Instant>,
     counters: SourceReport,
     stages: StageTimes,
 }
@@ -165,6 +169,7 @@ impl SourceCore {
             next_heartbeat: now,
             reports: ReportTimer::NEVER,
             last_heard: None,
+            finish: None,
             counters: SourceReport::default(),
             stages: StageTimes::default(),
             config,
@@ -444,11 +449,6 @@ impl SourceCore {
     /// The first event that is not decided.
     pub fn undecided(&self) -> EventId {
         self.backlog.undecided()
-    }
-
-    /// Fragments that are held until their builder commits them, or a builder is found for them.
-    pub fn uncommitted(&self) -> usize {
-        self.lanes.iter().map(OutgoingLane::held_fragments).sum::<usize>() + self.parking.len()
     }
 
     /// The lane of a builder that is or was in a roster.

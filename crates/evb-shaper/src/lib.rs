@@ -61,7 +61,7 @@ pub use clusters::Clusters;
 pub use cost::ByteMeasure;
 pub use credit::{Credit, CreditConfig};
 pub use lateness::Lateness;
-pub use link::{Class, LinkPlan, LinkPlanError};
+pub use link::{CONTROL_CLASS, Class, LinkPlan, LinkPlanError};
 pub use open::Open;
 pub use pace::Pace;
 pub use paced::{Departure, PacedSource, PacingCounters};

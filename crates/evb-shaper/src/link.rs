@@ -4,6 +4,9 @@ use evb_core::units::Rate;
 
 use crate::pace::Pace;
 
+/// The class of a source's connection to the supervisor; its lanes are in the first.
+pub const CONTROL_CLASS: usize = 1;
+
 /// A traffic class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {

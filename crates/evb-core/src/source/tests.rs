@@ -5,7 +5,7 @@ use core::time::Duration;
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{MAX_AHEAD, Output, PushError, SourceConfig, SourceCore};
+use super::{LAST_COMMITS, MAX_AHEAD, Output, PushError, SourceConfig, SourceCore};
 use crate::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
@@ -126,6 +126,21 @@ fn what_is_refused_is_counted() {
     assert_eq!((report(&source).refused, report(&source).pushed), (4, 1));
     assert!(!source.fulfil(0, 0, None), "it was promised");
     assert_eq!(report(&source).refused, 5);
+}
+
+#[test]
+fn the_last_report_waits_for_commits_but_not_for_ever() {
+    let mut source = source(false);
+    assert!(!source.finish(at(0)) && source.next_finish().is_none(), "nobody asked for it");
+    source.handle_finish(at(0));
+    assert!(source.finish(at(0)), "nothing is held");
+    assert!(!source.finish(at(0)) && source.next_finish().is_none(), "once");
+    source.push(fragment(1), at(0)).unwrap();
+    source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
+    source.handle_finish(at(0));
+    assert_eq!((source.uncommitted(), source.next_finish()), (1, Some(at(0) + LAST_COMMITS)));
+    assert!(!source.finish(at(1999)));
+    assert!(source.finish(at(2000)) && !source.finish(at(2000)));
 }
 
 #[test]

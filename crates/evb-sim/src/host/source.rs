@@ -16,7 +16,7 @@ use evb_core::{
         record::{COMMIT_RANGE, RecordHeader, decode_range},
     },
 };
-use evb_shaper::PacedSource;
+use evb_shaper::{CONTROL_CLASS, PacedSource};
 
 use crate::{
     host::{LaneEnd, Spinning, control},
@@ -24,12 +24,6 @@ use crate::{
     stream::{read_control, read_record, write_control},
     workload::Workload,
 };
-
-/// What is said to the supervisor is of the second class of [`crate::Scenario::link`].
-const CONTROL: usize = 1;
-
-/// How long a source waits for the last commits before it reports: they are on their way when the run is over.
-const LAST_COMMITS: core::time::Duration = core::time::Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct SourceHost {
@@ -44,7 +38,6 @@ pub(crate) struct SourceHost {
     /// What readout is about to push.
     readout: BTreeSet<(Instant, EventId)>,
     ready: bool,
-    report_by: Option<Instant>,
     /// Per lane over datagrams, the end of what was announced, by the host's own count.
     announced: Vec<u64>,
     repeated: u64,
@@ -70,7 +63,6 @@ impl SourceHost {
             workload,
             readout: BTreeSet::new(),
             ready: false,
-            report_by: None,
             repeated: 0,
             spinning: Spinning::default(),
         }
@@ -102,7 +94,7 @@ impl SourceHost {
             self.core.invariants();
         }
         let readout = self.readout.first().map(|(at, _)| *at);
-        let next = earlier(earlier(self.core.next_timeout(), readout), self.report_by);
+        let next = earlier(earlier(self.core.next_timeout(), readout), self.core.next_finish());
         self.spinning.check(self.core.next_timeout(), now)?;
         if let Some(at) = next {
             network.wake_at(self.host, at);
@@ -125,7 +117,7 @@ impl SourceHost {
                     write_control(&control(Message::Ready(Ready {})), network.outgoing(self.control));
                     network.flush(self.control);
                 }
-                Message::Finish(_) => self.report_by = Some(now + LAST_COMMITS),
+                Message::Finish(_) => self.core.handle_finish(now),
                 Message::Roster(_) | Message::Stop(_) | Message::RunEnd(_) => {}
                 other => return Err(format!("a source was sent {other:?}")),
             }
@@ -181,7 +173,7 @@ impl SourceHost {
                         write_control(&message, outgoing);
                         let written = Bytes::new((outgoing.len() - before) as u64);
                         network.flush(self.control);
-                        self.core.charge(CONTROL, written, now);
+                        self.core.charge(CONTROL_CLASS, written, now);
                     }
                 }
             }
@@ -227,9 +219,9 @@ impl SourceHost {
     }
 
     fn report(&mut self, network: &mut Network, now: Instant) {
-        let over = self.core.uncommitted() == 0 && self.readout.is_empty();
-        if self.report_by.is_some_and(|by| over || by <= now) {
-            self.report_by = None;
+        // What readout is about to push counts, too.
+        let is_waiting = !self.readout.is_empty() && self.core.next_finish().is_some_and(|by| now < by);
+        if !is_waiting && self.core.finish(now) {
             let message = self.core.report(network.retransmits_of(self.host), None);
             write_control(&message, network.outgoing(self.control));
             network.flush(self.control);

@@ -1,6 +1,6 @@
 //! [`Datagrams`]: sockets of datagrams, what the network does to what goes between them, and how long losses take to heal.
 
-use core::{ops::Range, time::Duration};
+use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes as Datagram, BytesMut};
@@ -8,7 +8,7 @@ use evb_core::{
     rng::Rng,
     time::Instant,
     units::Bytes,
-    wire::datagram::{DATAGRAM_HEADER, IPV4_UDP},
+    wire::datagram::{DATAGRAM_HEADER, DatagramHeader, DatagramKind, IPV4_UDP},
 };
 
 use super::{HostIndex, NetworkModel};
@@ -18,11 +18,6 @@ pub(crate) type SocketIndex = usize;
 
 /// The Ethernet header.
 const ETHERNET: usize = 14;
-
-/// Where a datagram's header has its kind, and the lane offset of its bytes (docs/protocol.md UDP-1).
-const KIND: usize = 1;
-const KIND_OF_DATA: u8 = 1;
-const OFFSET: Range<usize> = 32..40;
 
 /// All sockets.
 #[derive(Debug)]
@@ -184,9 +179,8 @@ impl Datagrams {
 
 /// The offset of the lane bytes that a datagram carries, if it does.
 fn lane_offset(datagram: &Datagram) -> Option<u64> {
-    let is_data = datagram.get(KIND)? & 0xf == KIND_OF_DATA;
-    let offset = datagram.get(OFFSET)?.first_chunk().filter(|_| is_data)?;
-    Some(u64::from_le_bytes(*offset))
+    let (header, _) = DatagramHeader::decode(datagram).ok()?;
+    (header.kind == DatagramKind::Data).then_some(header.offset)
 }
 
 #[cfg(test)]
