@@ -4,7 +4,7 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | [`id`], [`time`], [`units`], [`set`] | who, when, how much, which sources: types instead of bare numbers |
+//! | [`id`], [`time`], [`units`], [`set`] | who, when, how much, which sources or lanes: types instead of bare numbers |
 //! | [`rng`] | chance as a value, from a seed |
 //! | [`fragment`], [`event`] | what goes in and what comes out |
 //! | [`wire`] | both as bytes, with every check |

@@ -1,18 +1,43 @@
-//! [`SourceSet`]: which sources, by their index in the roster.
+//! [`SourceSet`] and [`LaneSet`]: which sources of a run, or which lanes of a source.
+
+use core::marker::PhantomData;
 
 /// The most sources of one run: bounds every per-event set.
 pub const MAX_SOURCES: usize = 256;
 
 const WORDS: usize = MAX_SOURCES / 64;
 
-/// A set of source indices below [`MAX_SOURCES`].
+/// Sources, by their index in the roster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SourceSet([u64; WORDS]);
+pub struct Sources;
 
-impl SourceSet {
+/// A source's lanes to builders, by their index there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lanes;
+
+/// Which sources.
+pub type SourceSet = IndexSet<Sources>;
+
+/// Which lanes of a source.
+///
+/// ```compile_fail
+/// use evb_core::set::{LaneSet, SourceSet};
+///
+/// let sources: SourceSet = LaneSet::first(1);
+/// ```
+pub type LaneSet = IndexSet<Lanes>;
+
+/// A set of indices below [`IndexSet::LIMIT`]. `K` says of what, so that sets of different things cannot be mixed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexSet<K>([u64; WORDS], PhantomData<K>);
+
+impl<K> IndexSet<K> {
+    /// All indices are below.
+    pub const LIMIT: usize = MAX_SOURCES;
+
     /// The first `count` indices.
     pub fn first(count: usize) -> Self {
-        (0..count.min(MAX_SOURCES)).collect()
+        (0..count.min(Self::LIMIT)).collect()
     }
 
     /// Adds an index; whether it was new.
@@ -79,11 +104,11 @@ impl SourceSet {
     fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         let mut words = self.0;
         words.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine = combine(*mine, theirs));
-        Self(words)
+        Self(words, PhantomData)
     }
 }
 
-/// The indices of a [`SourceSet`], ascending.
+/// The indices of an [`IndexSet`], ascending.
 ///
 /// Most sets that are looked through, for each event, are empty: that has to cost little.
 #[derive(Clone, Debug)]
@@ -110,9 +135,9 @@ impl Iterator for Indices {
     }
 }
 
-impl FromIterator<usize> for SourceSet {
+impl<K> FromIterator<usize> for IndexSet<K> {
     fn from_iter<I: IntoIterator<Item = usize>>(indices: I) -> Self {
-        let mut set = Self::default();
+        let mut set = Self([0; WORDS], PhantomData);
         for index in indices {
             set.insert(index);
         }

@@ -36,7 +36,7 @@ use crate::{
     id::{BuilderId, EventId, SourceId},
     lane::{Announcing, LaneError, OutgoingDatagrams, OutgoingLane, Parked, StageTimes, Taken},
     live::ReportTimer,
-    set::SourceSet,
+    set::LaneSet,
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
@@ -124,9 +124,9 @@ pub struct SourceCore {
     datagrams: Vec<Option<OutgoingDatagrams>>,
     ranges: Vec<Range<u64>>,
     /// Which lanes have a connection.
-    connected: SourceSet,
+    connected: LaneSet,
     wanted: VecDeque<EventId>,
-    announce: SourceSet,
+    announce: LaneSet,
     /// Of lanes whose records go by a stream.
     announcing: Vec<Announcing>,
     /// Of announcements.
@@ -156,9 +156,9 @@ impl SourceCore {
             lanes: config.builders.iter().map(|_| OutgoingLane::default()).collect(),
             datagrams: config.builders.iter().map(|_| None).collect(),
             ranges: Vec::new(),
-            connected: SourceSet::default(),
+            connected: LaneSet::default(),
             wanted: VecDeque::new(),
-            announce: SourceSet::default(),
+            announce: LaneSet::default(),
             announcing: vec![
                 Announcing::new(config.id, Duration::MAX, Duration::ZERO);
                 config.builders.len()

@@ -2,8 +2,11 @@
 
 use crate::{
     id::{BuilderId, Incarnation},
+    set::LaneSet,
     wire::control::{MAX_BUILDERS, MalformedMessage},
 };
+
+const _: () = assert!(MAX_BUILDERS <= LaneSet::LIMIT, "a lane has no place in a set of lanes");
 
 /// The builders of a run in the order in which they first appeared: a builder's position is its lane's index, for the whole
 /// run, whether it goes and comes again.
