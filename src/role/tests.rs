@@ -50,6 +50,7 @@ async fn a_role_that_ends_well_before_it_joins_has_vanished() {
         exit_code: 0,
         verdict: String::new(),
         report: None,
+        took_part: None,
     };
     let role = |_joined: oneshot::Sender<Joined<()>>| async { Ok(outcome) };
     let started = on_own_thread("none".to_owned(), None, role).await;

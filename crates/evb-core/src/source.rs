@@ -8,6 +8,7 @@
 //! ```
 
 mod stages;
+mod push_error;
 mod backlog;
 mod promises;
 mod parking;
@@ -24,8 +25,8 @@ use std::{collections::VecDeque, io::IoSlice};
 
 use bytes::BytesMut;
 
-pub use backlog::MAX_AHEAD;
 pub use ending::LAST_COMMITS;
+pub use push_error::{MAX_AHEAD, PushError};
 
 use backlog::{Backlog, Placed};
 use parking::Parking;
@@ -78,36 +79,6 @@ pub enum Output {
     Wanted(EventId),
     /// To the supervisor.
     Supervisor(Control),
-}
-
-/// Why a fragment was not taken: the caller's fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PushError {
-    /// Larger than agreed with the builders.
-    #[error(
-        "event {event}: the fragment has {size}, more than max_fragment = {limit}; raise max_fragment of this source"
-    )]
-    Oversize {
-        /// Its event.
-        event: EventId,
-        /// Its payload.
-        size: Bytes,
-        /// The limit.
-        limit: Bytes,
-    },
-    /// So far ahead of the decisions that it cannot be right.
-    #[error(
-        "event {event} is more than {MAX_AHEAD} ahead of event {first}, the first one open: are event ids dense, from 1?"
-    )]
-    TooFarAhead {
-        /// The event pushed.
-        event: EventId,
-        /// The first event that is not over.
-        first: EventId,
-    },
-    /// Event id 0.
-    #[error("event ids start at 1")]
-    EventZero,
 }
 
 /// The source's machine.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::PushError;
+use super::push_error::{MAX_AHEAD, PushError};
 use crate::{
     fragment::Fragment,
     id::EventId,
@@ -12,9 +12,6 @@ use crate::{
     units::Bytes,
     wire::control::{MAX_OUTSTANDING, Verdict},
 };
-
-/// How far a fragment's event id may be ahead of the first event that is not over.
-pub const MAX_AHEAD: u64 = 1 << 20;
 
 /// How many decisions are remembered for which no fragment came, so that a late fragment is dropped by its cause. On demand, nobody makes
 /// one that is not wanted.
