@@ -16,8 +16,8 @@ pub struct PacingConfig {
     pub lane: Option<Pace>,
     /// In its place for some builders: each destination its rate.
     pub builders: BTreeMap<BuilderId, Pace>,
-    /// The link that all lanes share. If it is limited, its first class is the lanes', [`CONTROL_CLASS`](evb_shaper::CONTROL_CLASS) the supervisor
-    /// connection's.
+    /// The link that all lanes share. If it is limited, its first class is the lanes', and
+    /// [`CONTROL_CLASS`](evb_shaper::CONTROL_CLASS) the supervisor connection's.
     pub link: LinkPlan,
     /// Who makes departure times come true. Take what [`evb_net::pacing::choose`] has proved.
     pub executor: Arc<dyn Executor>,
