@@ -3,6 +3,7 @@
 mod door;
 mod journal;
 mod links;
+mod held;
 mod trigger_port;
 mod driver;
 #[cfg(feature = "fuzzing")]
@@ -29,7 +30,7 @@ use tokio::{
 
 use door::Door;
 use driver::{Change, Command, Driver};
-use journal::Journal;
+use journal::{Journal, keeper::Keeper};
 use trigger_port::TriggerPort;
 
 use crate::role::Beats;
@@ -206,6 +207,7 @@ impl Supervisor {
         let (commands, command_queue) = mpsc::channel(COMMANDS);
         let (progress_sender, progress) = watch::channel(Progress::default());
         let (core, journal) = begin(config.plan, config.seed, config.journal)?;
+        let journal = journal.map(|journal| Keeper::new(Box::new(journal))).transpose()?;
         let driver = Driver::new(
             core,
             journal,

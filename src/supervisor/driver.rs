@@ -14,6 +14,7 @@ use evb_core::{
     time::Instant,
     trigger::announcement::{Asked, MAX_COUNT},
     units::Frequency,
+    wire::control::{Control, control::Message},
 };
 use evb_net::{
     clock,
@@ -22,7 +23,13 @@ use evb_net::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{door::Door, journal::Journal, links::Links, trigger_port::TriggerPort};
+use super::{
+    door::Door,
+    held::{Act, Held},
+    journal::keeper::{Done, Keeper},
+    links::Links,
+    trigger_port::TriggerPort,
+};
 use crate::role;
 
 /// How often onlookers see new counters.
@@ -60,9 +67,10 @@ pub(super) enum Change {
 #[derive(Debug)]
 pub(super) struct Driver {
     core: SupervisorCore,
-    journal: Option<Journal>,
-    /// Since when it cannot be written.
-    journal_fails: Option<Instant>,
+    pub(super) journal: Option<Keeper>,
+    /// Since when it cannot be written, and why.
+    journal_fails: Option<(Instant, io::Error)>,
+    held: Held,
     door: Door,
     links: Links,
     triggers: Option<TriggerPort>,
@@ -80,7 +88,7 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         core: SupervisorCore,
-        journal: Option<Journal>,
+        journal: Option<Keeper>,
         door: Door,
         triggers: Option<TriggerPort>,
         commands: mpsc::Receiver<Command>,
@@ -93,6 +101,7 @@ impl Driver {
             core,
             journal,
             journal_fails: None,
+            held: Held::default(),
             door,
             triggers,
             commands,
@@ -124,13 +133,17 @@ impl Driver {
         }
         self.timer.arm(Some(clock::now() + FAREWELL));
         poll_fn(|cx| self.poll_farewell(cx)).await;
+        if let Some(journal) = self.journal.take() {
+            journal.close().await;
+        }
         report
     }
 
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Box<RunReport>> {
         loop {
             let now = clock::now();
-            let mut more = self.poll_links(cx, now);
+            let stalled = self.is_stalled(now);
+            let mut more = self.poll_links(cx, now, stalled);
             more |= self.poll_commands(cx, now);
             more |= self.poll_triggers(cx, now);
             if self.core.next_timeout().is_some_and(|due| due <= now) {
@@ -141,17 +154,45 @@ impl Driver {
             if let Some(report) = self.report.take() {
                 return Poll::Ready(report);
             }
-            let due = [self.core.next_timeout(), self.links.next_timeout()];
+            let journal = self.journal.as_ref().and_then(Keeper::next_timeout);
+            let due = [self.core.next_timeout(), self.links.next_timeout(), journal];
             self.timer.arm(due.into_iter().flatten().min());
             let due = self.core.next_timeout().is_some_and(|due| due <= now);
+            more |= self.poll_journal(cx, now);
             if !more && !due && self.timer.poll_expired(cx).is_pending() {
                 return Poll::Pending;
             }
         }
     }
 
-    fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
-        while let Poll::Ready(incoming) = self.door.poll(cx) {
+    /// Hears what came of writing; whether that was anything.
+    fn poll_journal(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(Poll::Ready(done)) = self.journal.as_mut().map(|journal| journal.poll(cx, now)) {
+            match done {
+                Done::Written { .. } => self.note_written(),
+                Done::Failed(error) => self.note_failure(error, now),
+                Done::Abandoned(removed) => self.go_on_without_journal(removed),
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Whether the run has to wait for the journal's disk.
+    fn is_stalled(&mut self, now: Instant) -> bool {
+        let stalled = self.journal.as_mut().is_some_and(|journal| journal.is_stalled(now));
+        if stalled {
+            self.core.stall_journal(now);
+        } else {
+            self.core.journal_goes_on(now);
+        }
+        stalled
+    }
+
+    fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant, stalled: bool) -> bool {
+        // Whoever comes now waits at the door: nobody could be told before it is written down.
+        while !stalled && let Poll::Ready(incoming) = self.door.poll(cx) {
             self.admit(incoming, now);
         }
         let core = &mut self.core;
@@ -167,7 +208,9 @@ impl Driver {
                 tracing::debug!(%peer, address = %incoming.peer(), "connected");
                 let link = incoming.welcome(welcome);
                 role::classify(&link, self.door.class());
-                self.links.connect(peer, link);
+                self.links.drop_link(peer);
+                self.held.drop_link(peer);
+                self.held.push(Act::Connect(peer, Box::new(link)));
             }
             // The machine registers nobody without a name.
             (Ok(_), None) => {}
@@ -244,70 +287,90 @@ impl Driver {
         loop {
             while let Some(output) = self.core.poll(now) {
                 match output {
-                    Output::Send { to, message } => self.links.send(to, &message),
+                    // It depends on nothing, and peers listen for it.
+                    Output::Send {
+                        to,
+                        message: message @ Control { message: Some(Message::Heartbeat(_)) },
+                    } => {
+                        self.links.send(to, &message);
+                    }
+                    Output::Send { to, message } => self.held.push(Act::Send(to, message)),
                     Output::Drop { peer, reason } => {
                         tracing::warn!(%peer, %reason, "connection closed");
                         self.links.drop_link(peer);
+                        self.held.drop_link(peer);
                     }
                     Output::Journal(entry) => {
                         if let Some(journal) = &mut self.journal {
-                            journal.append(&entry);
+                            journal.add(*entry, now);
                         }
                     }
-                    Output::Ended(report) => self.report = Some(report),
+                    Output::Ended(report) => self.held.push(Act::End(report)),
                 }
             }
-            // What depends on the journal leaves after it.
-            if self.commit_journal(now) {
-                self.links.poll_flush(cx);
-            }
+            self.release(now);
+            self.links.poll_flush(cx);
             if !self.forget_lost(now) {
                 return;
             }
         }
     }
 
-    /// Writes down what happened; whether that may be sent now.
-    fn commit_journal(&mut self, now: Instant) -> bool {
-        let Some(journal) = &mut self.journal else { return true };
-        let shown = journal.path().display().to_string();
-        match journal.commit() {
-            Ok(()) => {
-                if self.journal_fails.take().is_some() {
-                    tracing::warn!(path = shown, "the journal can be written again");
-                }
-                if journal.is_long()
-                    && let Err(error) = journal.replace(&self.core.snapshot(now))
-                {
-                    tracing::warn!(path = shown, %error, "the journal is long and cannot be made shorter");
-                }
-                true
-            }
-            Err(error) => {
-                let since = *self.journal_fails.get_or_insert_with(|| {
-                    tracing::warn!(path = shown, %error, "the journal cannot be written: nothing is sent meanwhile");
-                    now
-                });
-                if now.since(since) < JOURNAL_PATIENCE {
-                    return false;
-                }
-                self.abandon_journal(&error);
-                true
+    /// Has written down what happened, and does what depends on nothing that is not written.
+    fn release(&mut self, now: Instant) {
+        let (mut added, mut written) = (0, 0);
+        if let Some(journal) = &mut self.journal {
+            let core = &self.core;
+            journal.start(now, || core.snapshot(now));
+            (added, written) = (journal.added(), journal.written());
+        }
+        self.held.seal(added);
+        while let Some(act) = self.held.pop(written) {
+            match act {
+                Act::Send(to, message) => self.links.send(to, &message),
+                Act::Connect(peer, link) => self.links.connect(peer, *link),
+                Act::End(report) => self.report = Some(report),
             }
         }
     }
 
-    /// The run goes on without: what the file tells is no longer true, so it goes.
-    fn abandon_journal(&mut self, error: &io::Error) {
+    fn note_written(&mut self) {
+        if self.journal_fails.take().is_some()
+            && let Some(journal) = &self.journal
+        {
+            tracing::warn!(path = %journal.path().display(), "the journal can be written again");
+        }
+    }
+
+    fn note_failure(&mut self, error: io::Error, now: Instant) {
+        let Some(journal) = &mut self.journal else { return };
+        if self.journal_fails.is_none() {
+            let path = journal.path().display();
+            tracing::warn!(%path, %error, "the journal cannot be written: nothing is sent that depends on it");
+        }
+        let (since, _) = self.journal_fails.get_or_insert((now, error));
+        if now.since(*since) >= JOURNAL_PATIENCE {
+            journal.abandon();
+        }
+    }
+
+    /// The run goes on without: what the file tells is no longer true, so it is removed.
+    fn go_on_without_journal(&mut self, removed: io::Result<()>) {
         let Some(journal) = self.journal.take() else { return };
-        let path = journal.path().display().to_string();
+        let path = journal.path().display();
+        let error = self
+            .journal_fails
+            .take()
+            .map_or_else(|| "its thread ended".to_owned(), |(_, error)| error.to_string());
         let mut problem =
             format!("the journal {path} could not be written: {error}; the run went on without it");
-        if let Err(error) = journal.abandon() {
+        if let Err(error) = removed {
             problem += &format!(", and it could not be removed: {error}; remove it before the next start");
         }
         tracing::warn!("{problem}");
         self.core.abandon_journal(problem);
+        // Nothing depends on it any more.
+        self.held.free();
     }
 
     /// Tells the machine who is gone; whether anybody is.

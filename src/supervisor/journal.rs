@@ -1,6 +1,7 @@
 //! The journal's file. What is torn off at its end is cut away; one that is damaged before is left as it is.
 
 pub(super) mod entries;
+pub(super) mod keeper;
 #[cfg(test)]
 mod tests;
 

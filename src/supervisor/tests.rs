@@ -1,5 +1,7 @@
 //! The supervisor against peers that are nothing but a control link.
 
+mod hanging;
+
 use std::time::Duration;
 
 use evb_core::{

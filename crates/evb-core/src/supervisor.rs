@@ -15,6 +15,7 @@ mod incarnation;
 mod registration;
 mod holdings;
 mod reassigning;
+mod stalling;
 mod steering;
 mod joining;
 mod assigning;
@@ -99,6 +100,8 @@ pub struct SupervisorCore {
     pulse: Pulse,
     dead_time: DeadTime,
     paused: bool,
+    /// Since when the journal takes nothing.
+    stalled: Option<Instant>,
     /// The trigger's rate, if somebody has set it.
     rate: Option<Frequency>,
     tally: Tally,
@@ -255,6 +258,7 @@ impl SupervisorCore {
             pulse: Pulse::new(now, plan.heartbeat),
             dead_time: DeadTime::default(),
             paused: false,
+            stalled: None,
             rate: None,
             tally: Tally::default(),
             findings: Findings::default(),
@@ -300,7 +304,9 @@ impl SupervisorCore {
             self.beat(now);
         }
         match self.phase {
-            Phase::Gathering { until } if now >= until && !self.plan.hold => self.fail_to_start(now),
+            Phase::Gathering { until } if self.is_over(until, now) && !self.plan.hold => {
+                self.fail_to_start(now)
+            }
             Phase::Running { until } => {
                 self.take_due_triggers(now, until);
                 // Triggers that came in time are all taken first, however late we are.
@@ -310,10 +316,10 @@ impl SupervisorCore {
                     self.begin_draining("its duration is over", now);
                 }
             }
-            Phase::Recovering { until } if now >= until => self.go_on(now),
+            Phase::Recovering { until } if self.is_over(until, now) => self.go_on(now),
             Phase::Recovering { .. } => self.take_due_triggers(now, None),
-            Phase::Draining { until } if now >= until => self.give_outstanding_up(now),
-            Phase::Reporting { until } if now >= until => self.close_ledger(now),
+            Phase::Draining { until } if self.is_over(until, now) => self.give_outstanding_up(now),
+            Phase::Reporting { until } if self.is_over(until, now) => self.close_ledger(now),
             _ => {}
         }
     }
@@ -324,9 +330,9 @@ impl SupervisorCore {
             Phase::Gathering { .. } if self.plan.hold => None,
             Phase::Running { .. } | Phase::Recovering { .. } if self.pending > 0 => Some(Instant::ZERO),
             Phase::Gathering { until } | Phase::Draining { until } | Phase::Reporting { until } => {
-                Some(until)
+                self.running(until)
             }
-            Phase::Recovering { until } => earlier(Some(until), self.own_trigger_due()),
+            Phase::Recovering { until } => earlier(self.running(until), self.own_trigger_due()),
             Phase::Running { until } => earlier(until, self.own_trigger_due()),
             Phase::Ended => return None,
         };
@@ -343,7 +349,10 @@ impl SupervisorCore {
         self.answer_completions();
         self.dismiss_builders();
         self.drain_if_done(now);
-        self.close_batches();
+        // What is decided while nothing is written down goes into as few entries as possible.
+        if self.stalled.is_none() {
+            self.close_batches();
+        }
         self.outbox.pop()
     }
 
@@ -446,6 +455,14 @@ impl SupervisorCore {
     fn send(&mut self, to: Recipients, message: Message) {
         self.close_batches();
         self.outbox.send(to, message);
+    }
+
+    /// Sends what depends on nothing that was decided, and may overtake it.
+    fn send_ahead(&mut self, to: Recipients, message: Message) {
+        if self.stalled.is_none() {
+            self.close_batches();
+        }
+        self.outbox.send_ahead(to, message);
     }
 
     fn event_counts(&self) -> EventCounts {

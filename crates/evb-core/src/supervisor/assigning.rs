@@ -129,9 +129,10 @@ impl SupervisorCore {
         self.slots.set(index as BuilderIndex, free as u32, now);
     }
 
-    /// Whether a new event can be had by somebody: those without a builder go first.
+    /// Whether a new event can be had by somebody: those without a builder go first, and of none could be told before it is in
+    /// the journal.
     fn has_slot(&self) -> bool {
-        self.slots.total() > 0 && self.homeless.is_empty()
+        self.slots.total() > 0 && self.homeless.is_empty() && self.stalled.is_none()
     }
 
     /// Whether a trigger that comes from elsewhere is an event, or at least an inhibited one.

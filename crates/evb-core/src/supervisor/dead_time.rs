@@ -19,6 +19,8 @@ pub(super) enum Cause {
     Paused,
     /// The supervisor was started anew and waited for its peers.
     Supervisor,
+    /// What it decides could not be written down.
+    Journal,
     /// Nobody would have sent a fragment.
     NoSource,
     /// Nobody would have built it.
@@ -105,6 +107,7 @@ impl Cause {
             Self::NoBuilder => (4, 0),
             Self::Sink(id) => (5, id.number()),
             Self::Source(id) => (6, id.number()),
+            Self::Journal => (7, 0),
         };
         Blame { cause, id: id.into(), inhibited }
     }
@@ -118,6 +121,7 @@ impl Cause {
             4 => Self::NoBuilder,
             5 => Self::Sink(BuilderId::new(id)),
             6 => Self::Source(SourceId::new(id)),
+            7 => Self::Journal,
             _ => Self::Busy,
         }
     }
@@ -126,6 +130,7 @@ impl Cause {
         match self {
             Self::Paused => "paused".to_owned(),
             Self::Supervisor => "supervisor recovering".to_owned(),
+            Self::Journal => "the journal's disk".to_owned(),
             Self::NoSource => "no source is up".to_owned(),
             Self::NoBuilder => "no builder is up".to_owned(),
             Self::Sink(id) => format!("sink of builder {id}"),
@@ -140,6 +145,7 @@ impl SupervisorCore {
     pub(super) fn put_down(&mut self, count: u64) {
         let cause = match self.phase {
             _ if self.paused => Cause::Paused,
+            _ if self.stalled.is_some() => Cause::Journal,
             Phase::Recovering { .. } => Cause::Supervisor,
             _ if self.up.is_empty() => Cause::NoSource,
             _ if self.builders.iter().all(|seat| !seat.is_active()) => Cause::NoBuilder,

@@ -130,7 +130,7 @@ impl SupervisorCore {
         let connected = self.up.iter().all(|index| self.sources[index].reaches_all);
         for index in 0..self.builders.len() {
             let Some(since) = self.builders[index].joining else { continue };
-            if connected || now.since(since) >= CONNECTING {
+            if connected || self.is_over(since + CONNECTING, now) {
                 self.builders[index].joining = None;
                 self.offer_slots(index, now);
             }

@@ -141,7 +141,7 @@ impl SupervisorCore {
         let watch = !matches!(self.phase, Phase::Gathering { .. } | Phase::Recovering { .. });
         for index in 0..self.sources.len() {
             let Some(connection) = self.sources[index].connection else { continue };
-            self.send(Recipients::Source(self.sources[index].id), heartbeat(&connection, now));
+            self.send_ahead(Recipients::Source(self.sources[index].id), heartbeat(&connection, now));
             if watch && now.since(connection.last_heard) >= self.plan.down_after {
                 self.lower(index, "no heartbeat", now);
             }
@@ -170,7 +170,7 @@ impl SupervisorCore {
             return self.end_incarnation(index, &cause, now);
         }
         let Some(connection) = connection else { return };
-        self.send(Recipients::Builder(id), heartbeat(&connection, now));
+        self.send_ahead(Recipients::Builder(id), heartbeat(&connection, now));
         if watch && silence >= self.plan.down_after && !self.builders[index].suspended {
             tracing::warn!(builder = %id, "no heartbeat: it gets no more events");
             self.builders[index].suspended = true;
@@ -270,6 +270,9 @@ impl SupervisorCore {
     }
 
     fn check_somebody_is_left(&mut self, now: Instant) {
+        if self.stalled.is_some() {
+            return;
+        }
         let too_long = |(since, limit): (Instant, Duration)| now.since(since) >= limit;
         if self.is_running() && self.pulse.no_source_since.is_some_and(too_long) {
             self.failure("no source is left".to_owned(), now);

@@ -153,6 +153,11 @@ impl Outbox {
         self.push(send(to, message));
     }
 
+    /// Queues a message behind all other messages, before the decisions of batches that are open.
+    pub(super) fn send_ahead(&mut self, to: Recipients, message: Message) {
+        self.push(send(to, message));
+    }
+
     /// Queues an output behind everything so far; nothing comes after [`Output::Ended`].
     pub(super) fn push(&mut self, output: Output) {
         if !self.ended {

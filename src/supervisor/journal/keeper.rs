@@ -1,0 +1,276 @@
+//! [`Keeper`]: the journal on a thread of its own. A disk that hangs keeps nobody from what needs no disk.
+
+use std::{
+    fmt::Debug,
+    io,
+    path::{Path, PathBuf},
+    sync::mpsc as jobs,
+    task::{Context, Poll, ready},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use evb_core::{
+    time::{Instant, earlier},
+    wire::journal::Entry,
+};
+use tokio::sync::mpsc;
+
+use super::Journal;
+
+/// A write that takes longer holds up the run, and what is inhibited then is put down to it.
+const STALL: Duration = Duration::from_millis(100);
+
+/// A write that takes longer is told.
+const HANG: Duration = Duration::from_secs(1);
+
+/// How long it takes to the next try after one that failed.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How long the end of a run waits for what the disk is still at.
+const LAST_WRITE: Duration = Duration::from_secs(5);
+
+/// How many milliseconds a sudden end waits for it.
+const LAST_LOOKS: u32 = 100;
+
+/// Keeps entries.
+pub(crate) trait Store: Debug + Send {
+    fn path(&self) -> &Path;
+    fn append(&mut self, entry: &Entry);
+    fn commit(&mut self) -> io::Result<()>;
+    fn is_long(&self) -> bool;
+    fn replace(&mut self, entries: &[Entry]) -> io::Result<()>;
+    fn abandon(self: Box<Self>) -> io::Result<()>;
+}
+
+impl Store for Journal {
+    fn path(&self) -> &Path {
+        self.path()
+    }
+
+    fn append(&mut self, entry: &Entry) {
+        self.append(entry);
+    }
+
+    fn commit(&mut self) -> io::Result<()> {
+        self.commit()
+    }
+
+    fn is_long(&self) -> bool {
+        self.is_long()
+    }
+
+    fn replace(&mut self, entries: &[Entry]) -> io::Result<()> {
+        self.replace(entries)
+    }
+
+    fn abandon(self: Box<Self>) -> io::Result<()> {
+        (*self).abandon()
+    }
+}
+
+/// What the thread is to do; one job at a time.
+enum Job {
+    Write { entries: Vec<Entry>, up_to: u64, instead: Option<Vec<Entry>> },
+    Abandon,
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// So many entries are written, of all that there were.
+    Written { up_to: u64, is_long: bool },
+    /// They were not; they are tried again.
+    Failed(io::Error),
+    /// The file is gone, or could not be removed.
+    Abandoned(io::Result<()>),
+}
+
+/// The journal, as the driver sees it.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    path: PathBuf,
+    jobs: Option<jobs::SyncSender<Job>>,
+    done: mpsc::Receiver<Done>,
+    thread: Option<JoinHandle<()>>,
+    is_at_work: bool,
+    /// Entries that the thread does not have yet, while it is at work on others.
+    pending: Vec<Entry>,
+    added: u64,
+    written: u64,
+    /// Since when nothing was written though something is to be.
+    waiting: Option<Instant>,
+    stalled: bool,
+    told: bool,
+    retry: Option<Instant>,
+    is_long: bool,
+}
+
+impl Keeper {
+    /// Starts the thread.
+    pub(crate) fn new(store: Box<dyn Store>) -> io::Result<Self> {
+        let path = store.path().to_owned();
+        let (jobs, to_do) = jobs::sync_channel(1);
+        let (say, done) = mpsc::channel(1);
+        let thread = std::thread::Builder::new().name("journal".to_owned());
+        let thread = thread.spawn(move || {
+            work(store, &to_do, &say);
+            // The file is closed by now: another journal may open it when this channel ends.
+            drop(say);
+        })?;
+        Ok(Self {
+            path,
+            jobs: Some(jobs),
+            done,
+            thread: Some(thread),
+            is_at_work: false,
+            pending: Vec::new(),
+            added: 0,
+            written: 0,
+            waiting: None,
+            stalled: false,
+            told: false,
+            retry: None,
+            is_long: false,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds an entry.
+    pub(crate) fn add(&mut self, entry: Entry, now: Instant) {
+        self.pending.push(entry);
+        self.added += 1;
+        self.waiting.get_or_insert(now);
+    }
+
+    /// How many entries were added.
+    pub(crate) fn added(&self) -> u64 {
+        self.added
+    }
+
+    /// How many of them are written.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Gives the thread what is to be written, if it is at rest; `snapshot` is what all entries amount to.
+    pub(crate) fn start(&mut self, now: Instant, snapshot: impl FnOnce() -> Vec<Entry>) {
+        let is_due = self.retry.map_or(!self.pending.is_empty(), |at| at <= now);
+        if self.is_at_work || !is_due {
+            return;
+        }
+        self.retry = None;
+        let instead = std::mem::take(&mut self.is_long).then(snapshot);
+        let entries = std::mem::take(&mut self.pending);
+        self.give(Job::Write { entries, up_to: self.added, instead });
+    }
+
+    /// Has the file removed: it would tell of a past that has gone on without it.
+    pub(crate) fn abandon(&mut self) {
+        self.retry = None;
+        self.give(Job::Abandon);
+    }
+
+    fn give(&mut self, job: Job) {
+        // If nobody takes it, `poll` finds the thread gone.
+        let _ = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
+        self.is_at_work = true;
+    }
+
+    /// What came of the job.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Done> {
+        if !self.is_at_work {
+            return Poll::Pending;
+        }
+        let done = ready!(self.done.poll_recv(cx));
+        self.is_at_work = false;
+        let done =
+            done.unwrap_or_else(|| Done::Abandoned(Err(io::Error::other("the journal's thread is gone"))));
+        match &done {
+            Done::Written { up_to, is_long } => {
+                self.written = *up_to;
+                self.is_long = *is_long;
+                self.waiting = (self.written < self.added).then_some(now);
+            }
+            Done::Failed(_) => self.retry = Some(now + RETRY),
+            Done::Abandoned(_) => {}
+        }
+        Poll::Ready(done)
+    }
+
+    /// Whether the run has to wait for the disk. What takes long is told.
+    pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
+        let waits = self.waiting.map_or(Duration::ZERO, |since| now.since(since));
+        self.stalled = waits >= STALL;
+        let path = self.path.display();
+        if waits >= HANG && !self.told {
+            self.told = true;
+            tracing::warn!(%path, "the journal's disk does not answer: nothing is sent that depends on it, and triggers are inhibited");
+        } else if waits < STALL && std::mem::take(&mut self.told) {
+            tracing::warn!(%path, "the journal's disk answers again; the run goes on");
+        }
+        self.stalled
+    }
+
+    /// When to look again.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let stall = self.waiting.filter(|_| !self.stalled).map(|since| since + STALL);
+        earlier(stall, self.retry)
+    }
+
+    /// Waits until the file is closed, so that another run may have it.
+    pub(crate) async fn close(mut self) {
+        self.jobs = None;
+        let end = async { while self.done.recv().await.is_some() {} };
+        if tokio::time::timeout(LAST_WRITE, end).await.is_err() {
+            tracing::warn!(path = %self.path.display(), "the journal's disk does not answer; its file stays open");
+        }
+    }
+}
+
+impl Drop for Keeper {
+    /// Whoever ends without a word leaves behind what it has decided, and a file that another may have at once, unless the disk
+    /// hangs.
+    fn drop(&mut self) {
+        self.done.close();
+        if !self.pending.is_empty() {
+            let (entries, up_to) = (std::mem::take(&mut self.pending), self.added);
+            self.give(Job::Write { entries, up_to, instead: None });
+        }
+        self.jobs = None;
+        let Some(thread) = self.thread.take() else { return };
+        for _ in 0..LAST_LOOKS {
+            if thread.is_finished() {
+                let _ = thread.join();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The thread.
+fn work(mut store: Box<dyn Store>, jobs: &jobs::Receiver<Job>, say: &mpsc::Sender<Done>) {
+    while let Ok(job) = jobs.recv() {
+        let Job::Write { entries, up_to, instead } = job else {
+            let _ = say.blocking_send(Done::Abandoned(store.abandon()));
+            return;
+        };
+        entries.iter().for_each(|entry| store.append(entry));
+        let done = match store.commit() {
+            Ok(()) => {
+                if let Some(error) = instead.and_then(|entries| store.replace(&entries).err()) {
+                    let path = store.path().display();
+                    tracing::warn!(%path, %error, "the journal is long and cannot be made shorter");
+                }
+                Done::Written { up_to, is_long: store.is_long() }
+            }
+            Err(error) => Done::Failed(error),
+        };
+        // Nobody hears it, and the next job is the last.
+        let _ = say.blocking_send(done);
+    }
+}
