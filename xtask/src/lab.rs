@@ -176,7 +176,7 @@ enum Scenario {
 impl LabArgs {
     /// Returns the transports that were asked for, or the scenario's usual ones.
     fn transports(&self) -> &'static [Transport] {
-        self.transport.unwrap_or(self.scenario.usual_transports()).all()
+        self.transport.unwrap_or_else(|| self.scenario.usual_transports()).all()
     }
 }
 

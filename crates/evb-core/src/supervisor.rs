@@ -4,6 +4,7 @@
 //! no more triggers come and what is outstanding is settled (`Stopping`), peers report, and the ledger is closed (`Ended`).
 
 mod plan;
+mod words;
 mod outstanding;
 mod slots;
 mod live;
@@ -64,6 +65,7 @@ use outbox::Outbox;
 use outstanding::{HOMELESS, Outstanding};
 use seats::{BuilderSeat, SourceSeat};
 use slots::Slots;
+use words::{kind, role, short};
 
 /// The supervisor's machine.
 ///
@@ -477,37 +479,5 @@ impl SupervisorCore {
             lost: tally.lost,
             written: 0,
         }
-    }
-}
-
-/// A peer's text, fit for a log line.
-fn short(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
-}
-
-fn role(peer: Peer) -> &'static str {
-    match peer {
-        Peer::Supervisor => "supervisor",
-        Peer::Source(_) => "source",
-        Peer::Builder(_) => "builder",
-    }
-}
-
-fn kind(message: &Message) -> &'static str {
-    match message {
-        Message::Roster(_) => "a roster",
-        Message::Decisions(_) => "decisions",
-        Message::Assignments(_) => "assignments",
-        Message::Completions(_) => "completions",
-        Message::Heartbeat(_) => "a heartbeat",
-        Message::Stop(_) => "a stop",
-        Message::Finish(_) => "a finish",
-        Message::Report(_) => "a report",
-        Message::RunEnd(_) => "a run end",
-        Message::Triggers(_) => "triggers",
-        Message::Ready(_) => "a ready",
-        Message::Accounted(_) => "an accounted",
-        Message::Accepted(_) => "an accepted",
-        Message::Holdings(_) => "holdings",
     }
 }

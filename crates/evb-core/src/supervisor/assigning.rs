@@ -4,7 +4,7 @@ use super::{
     Phase, SupervisorCore,
     journal::What,
     outstanding::{BuilderIndex, Place},
-    short,
+    words::short,
 };
 use crate::{
     id::{BuilderId, Peer},

@@ -7,7 +7,7 @@ use super::{
     outstanding::BuilderIndex,
     plan::SourceLoss,
     seats::{Connection, Down},
-    short,
+    words::short,
 };
 use crate::{
     id::Peer,

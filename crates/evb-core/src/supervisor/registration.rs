@@ -7,7 +7,7 @@ use super::{
     incarnation::goes_on,
     journal::What,
     seats::{Connection, Leaving},
-    short,
+    words::short,
 };
 use crate::{
     id::{BuilderId, Peer, SourceId},
@@ -365,7 +365,7 @@ impl SupervisorCore {
         let detail = format!(
             "{peer} is not configured for run {}, which has {}s {}",
             self.plan.run,
-            super::role(peer),
+            super::words::role(peer),
             known.join(", ")
         );
         Refusal::because(Reason::UnknownPeer, detail)

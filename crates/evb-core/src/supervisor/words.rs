@@ -1,0 +1,37 @@
+//! Peers and their messages in words, for logs and reasons.
+
+use crate::{id::Peer, wire::control::control::Message};
+
+/// A peer's text, fit for a log line.
+pub(super) fn short(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+/// What a peer is.
+pub(super) fn role(peer: Peer) -> &'static str {
+    match peer {
+        Peer::Supervisor => "supervisor",
+        Peer::Source(_) => "source",
+        Peer::Builder(_) => "builder",
+    }
+}
+
+/// What a message is.
+pub(super) fn kind(message: &Message) -> &'static str {
+    match message {
+        Message::Roster(_) => "a roster",
+        Message::Decisions(_) => "decisions",
+        Message::Assignments(_) => "assignments",
+        Message::Completions(_) => "completions",
+        Message::Heartbeat(_) => "a heartbeat",
+        Message::Stop(_) => "a stop",
+        Message::Finish(_) => "a finish",
+        Message::Report(_) => "a report",
+        Message::RunEnd(_) => "a run end",
+        Message::Triggers(_) => "triggers",
+        Message::Ready(_) => "a ready",
+        Message::Accounted(_) => "an accounted",
+        Message::Accepted(_) => "an accepted",
+        Message::Holdings(_) => "holdings",
+    }
+}
