@@ -12,8 +12,8 @@ use std::{
 
 use evb_core::time::Instant;
 
-/// Keeps a driver from sleeping for a while after each grant: what follows then finds the thread on its core. Without a
-/// window, the driver sleeps at once.
+/// Keeps a driver from sleeping for a while after each grant, so that what follows needs no
+/// wake-up. Without a window, the driver sleeps at once.
 #[derive(Debug)]
 pub(crate) struct BusyPoll {
     window: Option<Duration>,

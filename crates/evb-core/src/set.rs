@@ -15,10 +15,10 @@ pub struct Sources;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lanes;
 
-/// Which sources.
+/// Set of sources, by their index in the roster.
 pub type SourceSet = IndexSet<Sources>;
 
-/// Which lanes of a source.
+/// Set of a source's lanes.
 ///
 /// ```compile_fail
 /// use evb_core::set::{LaneSet, SourceSet};
@@ -27,7 +27,8 @@ pub type SourceSet = IndexSet<Sources>;
 /// ```
 pub type LaneSet = IndexSet<Lanes>;
 
-/// A set of indices below [`IndexSet::LIMIT`]. `K` says of what, so that sets of different things cannot be mixed up.
+/// Set of indices below [`IndexSet::LIMIT`]. `K` names what they index, so that sets of different
+/// things cannot be mixed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexSet<K>([u64; WORDS], PhantomData<K>);
 

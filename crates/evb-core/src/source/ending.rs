@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::SourceCore;
 use crate::{lane::OutgoingLane, time::Instant};
 
-/// How long the end of the run waits for commits that are under way.
+/// Time for which a source waits at the end of the run for commits that are under way.
 pub const LAST_COMMITS: Duration = Duration::from_secs(2);
 
 impl SourceCore {
@@ -14,12 +14,14 @@ impl SourceCore {
         self.lanes.iter().map(OutgoingLane::held_fragments).sum::<usize>() + self.parking.len()
     }
 
-    /// Takes it that every event is settled (docs/protocol.md RUN-17): only commits may still be under way.
+    /// Notes that the run is ending (docs/protocol.md RUN-17): every event is settled, and only
+    /// commits may still be under way.
     pub fn handle_finish(&mut self, now: Instant) {
         self.finish = Some(now + LAST_COMMITS);
     }
 
-    /// When the last report is due at the latest; `None` if it is not asked for, or has been given.
+    /// Returns when the last report is due at the latest; `None` if it is not asked for, or has
+    /// been given.
     pub fn next_finish(&self) -> Option<Instant> {
         self.finish
     }

@@ -2,10 +2,10 @@
 
 use crate::{id::EventId, units::Bytes};
 
-/// How far a fragment's event id may be ahead of the first event that is not over.
+/// Distance by which a fragment's event id may be ahead of the first event that is not over.
 pub const MAX_AHEAD: u64 = 1 << 20;
 
-/// Why a fragment was not taken: the caller's fault.
+/// Reason for which a source refuses a fragment: the caller's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
     /// Larger than agreed with the builders.

@@ -24,12 +24,12 @@ impl SupervisorCore {
         self.put_off(now.since(since));
     }
 
-    /// The limit, unless it stands still.
+    /// Returns the limit, unless it stands still.
     pub(super) fn running(&self, limit: Instant) -> Option<Instant> {
         Some(limit).filter(|_| self.stalled.is_none())
     }
 
-    /// Whether that time is over.
+    /// Returns true if the limit has passed and does not stand still.
     pub(super) fn is_over(&self, limit: Instant, now: Instant) -> bool {
         self.running(limit).is_some_and(|limit| now >= limit)
     }

@@ -2,12 +2,12 @@
 
 use crate::{id::Peer, wire::control::control::Message};
 
-/// A peer's text, fit for a log line.
+/// Returns a peer's text without control characters, and short enough for a log line.
 pub(super) fn short(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// What a peer is.
+/// Returns the word for a peer's role.
 pub(super) fn role(peer: Peer) -> &'static str {
     match peer {
         Peer::Supervisor => "supervisor",
@@ -16,7 +16,7 @@ pub(super) fn role(peer: Peer) -> &'static str {
     }
 }
 
-/// What a message is.
+/// Returns the words for a message's kind.
 pub(super) fn kind(message: &Message) -> &'static str {
     match message {
         Message::Roster(_) => "a roster",

@@ -43,7 +43,7 @@ pub struct ShapingConfig {
     pub spin: Spin,
     /// Keeps idle cores awake; `None`: where a port's queue empties soon.
     pub keep_awake: Option<bool>,
-    /// Whether sources and builders poll for a while before they sleep.
+    /// Permission for sources and builders to poll for a while before they sleep.
     pub busy_poll: Spin,
     /// How the classes of traffic share the link; `None`: they do not.
     pub classes: Option<ClassesConfig>,
@@ -85,7 +85,7 @@ pub enum OffloadChoice {
     Only(Offload),
 }
 
-/// Whether a core may be kept busy, to depart on time or to find what comes without a wake-up.
+/// Permission to keep a core busy, to depart on time or to find what comes without a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spin {
     /// Timers and wake-ups alone.
