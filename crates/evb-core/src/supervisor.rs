@@ -90,6 +90,8 @@ pub struct SupervisorCore {
     trigger: Trigger,
     /// External triggers that are not decided yet.
     pending: u64,
+    /// Time of the last decision that inhibited.
+    inhibited_at: Instant,
     slots: Slots,
     outstanding: Outstanding,
     /// Outstanding events without a builder.
@@ -250,6 +252,7 @@ impl SupervisorCore {
             expected: BTreeMap::new(),
             trigger: Trigger::new(plan.trigger, seed, now),
             pending: 0,
+            inhibited_at: Instant::ZERO,
             slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length)
                 .in_batches(plan.slots_at_a_time()),
             outstanding: Outstanding::new(),
@@ -314,8 +317,11 @@ impl SupervisorCore {
                 // Triggers that came in time are all taken first, however late we are.
                 let due = self.own_trigger_due();
                 let over = |until| now >= until && due.is_none_or(|due| due > until);
-                if until.is_some_and(over) && self.is_running() {
-                    self.begin_draining("its duration is over", now);
+                if until.is_some_and(over) {
+                    self.settle_pending(now);
+                    if self.is_running() {
+                        self.begin_draining("its duration is over", now);
+                    }
                 }
             }
             Phase::Recovering { until } if self.is_over(until, now) => self.go_on(now),
@@ -330,12 +336,11 @@ impl SupervisorCore {
     pub fn next_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Gathering { .. } if self.plan.hold => None,
-            Phase::Running { .. } | Phase::Recovering { .. } if self.pending > 0 => Some(Instant::ZERO),
             Phase::Gathering { until } | Phase::Draining { until } | Phase::Reporting { until } => {
                 self.running(until)
             }
-            Phase::Recovering { until } => earlier(self.running(until), self.own_trigger_due()),
-            Phase::Running { until } => earlier(until, self.own_trigger_due()),
+            Phase::Recovering { until } => earlier(self.running(until), self.next_decision()),
+            Phase::Running { until } => earlier(until, self.next_decision()),
             Phase::Ended => return None,
         };
         earlier(phase, Some(self.pulse.next()))
@@ -365,7 +370,12 @@ impl SupervisorCore {
                 self.problem(format!("stopped before it began: {cause}"), now);
                 self.begin_draining(cause, now);
             }
-            Phase::Running { .. } => self.begin_draining(cause, now),
+            Phase::Running { .. } => {
+                self.settle_pending(now);
+                if self.is_running() {
+                    self.begin_draining(cause, now);
+                }
+            }
             // First those that do not come back are replaced, which may take longer than a drain.
             Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
             Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}

@@ -1,5 +1,7 @@
 //! From trigger to decision, and from completion to free slot: the path of every event.
 
+use core::time::Duration;
+
 use super::{
     Phase, SupervisorCore,
     journal::What,
@@ -18,6 +20,10 @@ use crate::{
 
 /// How many triggers one turn takes; the rest come with the next.
 const TRIGGERS_PER_TURN: u32 = 1 << 14;
+
+/// Time between two decisions that inhibit: triggers in excess are told to the sources together, because a message for each
+/// would take the processor from those that build events. A slot that comes free meanwhile goes to one of them.
+const INHIBIT_EVERY: Duration = Duration::from_millis(1);
 
 /// How many external triggers may wait to be decided.
 const PENDING_LIMIT: u64 = 1 << 32;
@@ -42,7 +48,11 @@ impl SupervisorCore {
             return;
         }
         let last = until.map_or(now, |until| until.min(now));
+        let inhibits = self.inhibits(now) || last < now;
         for _ in 0..TRIGGERS_PER_TURN {
+            if !self.has_slot() && !inhibits {
+                return;
+            }
             let Some(due) = self.trigger.pop_due(last) else { return };
             self.take_trigger(due, now);
             if !self.counts_triggers() {
@@ -146,16 +156,39 @@ impl SupervisorCore {
         self.counts_triggers() && !self.paused
     }
 
-    /// When the run's own clock is to be looked at next: whoever waits for what is not taken then would not sleep.
+    /// Returns when the run's own clock triggers next; nothing while its triggers are not taken.
     pub(super) fn own_trigger_due(&self) -> Option<Instant> {
         self.trigger.next_due().filter(|_| self.heeds_clock())
     }
 
+    /// Returns when the next trigger can be decided: one without a slot waits for others.
+    pub(super) fn next_decision(&self) -> Option<Instant> {
+        let due = if self.pending > 0 { Some(Instant::ZERO) } else { self.own_trigger_due() };
+        let is_assigned = self.takes_triggers() && self.has_slot();
+        let earliest = if is_assigned { Instant::ZERO } else { self.inhibited_at + INHIBIT_EVERY };
+        due.map(|due| due.max(earliest))
+    }
+
+    /// Whether triggers without a slot are inhibited in this turn.
+    fn inhibits(&self, now: Instant) -> bool {
+        now == self.inhibited_at || now >= self.inhibited_at + INHIBIT_EVERY
+    }
+
+    /// Decides the external triggers that came before the run changes its state.
+    pub(super) fn settle_pending(&mut self, now: Instant) {
+        self.inhibited_at = Instant::ZERO;
+        self.take_pending(now);
+    }
+
     pub(super) fn take_pending(&mut self, now: Instant) {
         let mut left = u64::from(TRIGGERS_PER_TURN);
+        let inhibits = self.inhibits(now);
         while self.pending > 0 && left > 0 && self.counts_triggers() {
             // An event's assignment may end the run, and then nothing is pending any more: so count first.
             let count = if !self.has_slot() || !self.takes_triggers() {
+                if !inhibits {
+                    return;
+                }
                 let count = self.inhibit(self.pending, now);
                 self.pending -= count;
                 count
@@ -204,6 +237,7 @@ impl SupervisorCore {
         let count = self.outbox.decide(count, Verdict::Inhibited, now);
         self.tally.triggered += count;
         self.tally.inhibited += count;
+        self.inhibited_at = now;
         self.put_down(count);
         count
     }

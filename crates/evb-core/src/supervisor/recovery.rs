@@ -230,6 +230,7 @@ impl SupervisorCore {
         if self.tally.last_trigger_possible.is_none() {
             tracing::info!(run = %self.plan.run, cause, "stops when peers are back");
             self.journal(What::Stopping(cause.to_owned()), now);
+            self.settle_pending(now);
             self.tally.last_trigger_possible = Some(now);
             self.pending = 0;
         }

@@ -55,14 +55,14 @@ impl SupervisorCore {
     /// # Errors
     /// [`ChangeError`]: it is not running, or paused already.
     pub fn pause(&mut self, now: Instant) -> Result<(), ChangeError> {
+        if self.paused && self.is_running() {
+            return Err(ChangeError::Paused);
+        }
+        self.settle_pending(now);
         if !self.is_running() {
             return Err(ChangeError::NotRunning);
         }
-        if self.paused {
-            return Err(ChangeError::Paused);
-        }
         tracing::info!(run = %self.plan.run, "paused");
-        self.take_pending(now);
         self.paused = true;
         self.journal(What::Paused(true), now);
         Ok(())
