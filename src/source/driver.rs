@@ -15,10 +15,7 @@ use evb_core::{
     source::{Output, SourceConfig as CoreConfig, SourceCore},
     time::{Instant, earlier},
     units::Bytes,
-    wire::{
-        control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, TrainReport, control},
-        record::Announcement,
-    },
+    wire::control::{Control, MAX_BUILDERS, Ready, Report, Roster, RunParameters, TrainReport, control},
 };
 use evb_net::{clock, pacing::Transport, timer::Timer};
 use evb_shaper::{CONTROL_CLASS, PacedSource};
@@ -173,7 +170,6 @@ impl Driver {
             more |= !self.wanted.is_empty();
             for lane in 0..self.lanes.len() {
                 self.lanes[lane].poll_flush(cx, &mut self.core);
-                self.unmake_sent(lane);
             }
             self.announce_ready();
             self.report_when_done(now);
@@ -284,15 +280,9 @@ impl Driver {
 
     /// Takes in what builders say; whether there may be more.
     fn poll_lanes(&mut self, cx: &mut Context<'_>) -> bool {
-        let readout = &mut self.readout;
-        let mut recycle = |payload| {
-            if let Some(readout) = readout {
-                readout.recycle(payload);
-            }
-        };
         let mut more = false;
         for lane in &mut self.lanes {
-            more |= lane.poll_input(cx, &mut self.core, &self.dialing, &mut self.ranges, &mut recycle);
+            more |= lane.poll_input(cx, &mut self.core, &self.dialing, &mut self.ranges);
         }
         more
     }
@@ -341,34 +331,9 @@ impl Driver {
         }
         while let Some(departure) = self.core.poll_departure(now) {
             let lane = departure.lane;
-            self.make_promised(lane, &departure.range);
             self.lanes[lane].send(departure);
             // At once: what was just made is still in the cache.
             self.lanes[lane].poll_flush(cx, &mut self.core);
-            self.unmake_sent(lane);
-        }
-    }
-
-    /// Takes back from a lane what it need not keep, once all has left.
-    fn unmake_sent(&mut self, lane: usize) {
-        let Some(readout) = self.readout.as_mut().filter(|readout| readout.makes_again()) else { return };
-        if self.lanes[lane].has_left_over_tcp() {
-            self.core.unmake_sent(lane, |payload| readout.recycle(payload));
-        }
-    }
-
-    /// Has readout make what it promised for these lane bytes.
-    fn make_promised(&mut self, lane: usize, range: &Range<u64>) {
-        let Some(readout) = &mut self.readout else { return };
-        let mut rest = range.clone();
-        while let Some((offset, event)) = self.core.unmade(lane, &rest) {
-            rest.start = offset;
-            if !self.core.fulfil(lane, offset, readout.fragment(event)) {
-                tracing::error!(
-                    event_id = event.number(),
-                    "readout did not make the fragment that it promised"
-                );
-            }
         }
     }
 
@@ -379,13 +344,6 @@ impl Driver {
         while made < TURN
             && let Some(event) = self.wanted.pop_front()
         {
-            if let Some((timestamp, length)) = readout.promise(event) {
-                made += FRAGMENT_COST;
-                if let Err(error) = self.core.promise(Announcement { event, timestamp, length }) {
-                    tracing::error!(%error, "readout promised a fragment that is refused");
-                }
-                continue;
-            }
             let Some(fragment) = readout.fragment(event) else { continue };
             made += fragment.payload.len() + FRAGMENT_COST;
             if let Err(error) = self.core.push(fragment, now) {

@@ -228,7 +228,6 @@ impl Lane {
         core: &mut PacedSource,
         dialing: &Dialing,
         ranges: &mut Vec<Range<u64>>,
-        recycle: &mut dyn FnMut(bytes::Bytes),
     ) -> bool {
         loop {
             match &mut self.state {
@@ -241,7 +240,7 @@ impl Lane {
                     Poll::Ready(Ok((end, welcome))) => self.begin(end, &welcome, core, dialing),
                     Poll::Ready(Err(error)) => self.fail(core, &error),
                 },
-                State::Up(end, _) => match end.poll_input(cx, core, self.index, ranges, &mut *recycle) {
+                State::Up(end, _) => match end.poll_input(cx, core, self.index, ranges) {
                     Ok(progress) => return progress == Progress::More,
                     Err(error) => self.fail(core, &error),
                 },
@@ -289,12 +288,6 @@ impl Lane {
         {
             self.fail(core, &error);
         }
-    }
-
-    /// Whether the kernel has all that was to be sent, and repeats it by itself.
-    pub(super) fn has_left_over_tcp(&self) -> bool {
-        let State::Up(end, _) = &self.state else { return false };
-        matches!(&**end, End::Stream(end) if end.is_flushed())
     }
 
     /// When a lane that waits, or the kernel behind it, wants to be polled.
@@ -360,10 +353,9 @@ impl End {
         core: &mut PacedSource,
         lane: usize,
         ranges: &mut Vec<Range<u64>>,
-        recycle: &mut dyn FnMut(bytes::Bytes),
     ) -> Result<Progress, LaneEnd> {
         let end = match self {
-            Self::Datagrams(end, _) => return end.poll_recv(cx, core, lane, clock::now(), recycle),
+            Self::Datagrams(end, _) => return end.poll_recv(cx, core, lane, clock::now()),
             Self::Stream(end) => end,
         };
         loop {
@@ -375,7 +367,7 @@ impl End {
                     core.handle_grant(lane, to)?;
                 }
                 Poll::Ready(Ok(FromBuilder::Commit { offset })) => {
-                    core.handle_commit(lane, offset, ranges, &mut *recycle)?;
+                    core.handle_commit(lane, offset, ranges)?;
                 }
                 Poll::Ready(Err(error)) => return Err(error),
             }
