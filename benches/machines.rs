@@ -100,6 +100,8 @@ fn builder_core(sources: usize) -> BuilderCore<Policy> {
         lease: Duration::ZERO,
         sources: (1..=sources as u16).map(SourceId::new).collect(),
         max_fragment: vec![Amount::mib(1); sources],
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let mut core =
         BuilderCore::new(config, Shaping::LOOPBACK.policy(sources, PacketCost::tcp(1500, CELL), 0), NOW);
@@ -116,6 +118,9 @@ fn source_core(id: u16) -> SourceCore {
         builders: vec![BUILDER],
         on_demand: false,
         decided: EventId::default(),
+        deadline: Duration::from_secs(20),
+        queue: Duration::from_millis(1),
+        report_period: Duration::ZERO,
     };
     SourceCore::new(config, NOW)
 }

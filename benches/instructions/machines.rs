@@ -57,6 +57,9 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
         builders: vec![ASSOCIATION.builder],
         on_demand: false,
         decided: EventId::default(),
+        deadline: Duration::from_secs(20),
+        queue: Duration::from_millis(1),
+        report_period: Duration::ZERO,
     };
     let now = clock::now();
     let mut core = SourceCore::new(config, now);
@@ -104,6 +107,8 @@ pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy
         lease: Duration::ZERO,
         sources: vec![ASSOCIATION.source],
         max_fragment: vec![Bytes::new(length as u64)],
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let now = clock::now();
     let cost = if datagrams { PacketCost::udp(1500, CELL) } else { PacketCost::tcp(1500, CELL) };

@@ -118,6 +118,8 @@ impl Bench {
             lease: Duration::ZERO,
             sources: (1..=LANES as u16).map(SourceId::new).collect(),
             max_fragment: vec![Bytes::new(MAX_FRAGMENT); LANES],
+            queue: Duration::from_millis(1),
+            report_period: Duration::from_secs(1),
         };
         let shaping = Shaping::Credit { budget: BUDGET, chunk: CHUNK, sources_at_once };
         let policy = shaping.policy(LANES, PacketCost::tcp(1500, CELL), 1);

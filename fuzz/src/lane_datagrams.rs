@@ -107,6 +107,8 @@ impl World {
             lease: Duration::ZERO,
             sources: vec![SourceId::new(1)],
             max_fragment: vec![Bytes::new(MAX_FRAGMENT)],
+            queue: Duration::from_millis(1),
+            report_period: Duration::from_secs(1),
         };
         let shaping =
             Shaping::Credit { budget: BUDGET, chunk: Bytes::new(2 * SEGMENT), sources_at_once: None };
@@ -120,6 +122,9 @@ impl World {
             builders: vec![BuilderId::new(1)],
             on_demand: false,
             decided: EventId::default(),
+            deadline: Duration::from_secs(20),
+            queue: Duration::from_millis(1),
+            report_period: Duration::from_secs(1),
         };
         let mut source = SourceCore::new(config, now);
         let mut decisions = Decisions::starting(EventId::FIRST);

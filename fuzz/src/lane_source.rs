@@ -93,6 +93,9 @@ pub fn run(on_demand: bool, steps: &[Step]) {
         builders: vec![BuilderId::new(1), BuilderId::new(4)],
         on_demand,
         decided: EventId::default(),
+        deadline: Duration::from_secs(20),
+        queue: Duration::from_millis(1),
+        report_period: Duration::from_secs(1),
     };
     let lanes = (0..LANES).map(|_| Lane { bounds: vec![0], ..Lane::default() }).collect();
     let mut bench = Bench { core: SourceCore::new(config, now), lanes, now, on_demand };

@@ -128,6 +128,8 @@ fn builder_core() -> BuilderCore<Policy> {
         lease: Duration::ZERO,
         sources: vec![SourceId::new(1)],
         max_fragment: vec![Bytes::kib(40)],
+        queue: Duration::from_millis(1),
+        report_period: Duration::from_secs(1),
     };
     let shaping = Shaping::Credit { budget: BUDGET, chunk: Bytes::kib(32), sources_at_once: None };
     let mut core = BuilderCore::new(config, shaping.policy(1, PacketCost::tcp(1500, CELL), 0), NOW);
@@ -150,6 +152,9 @@ fn source_core() -> SourceCore {
         builders: vec![BuilderId::new(1)],
         on_demand: false,
         decided: EventId::default(),
+        deadline: Duration::from_secs(20),
+        queue: Duration::from_millis(1),
+        report_period: Duration::from_secs(1),
     };
     let mut core = SourceCore::new(config, NOW);
     let mut decisions = Decisions::starting(EventId::FIRST);

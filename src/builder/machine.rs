@@ -23,8 +23,6 @@ pub(super) struct Blueprint {
     pub(super) shaping: Shaping,
     cost: PacketCost,
     rotation: usize,
-    queue: Duration,
-    report_period: Duration,
 }
 
 impl Blueprint {
@@ -46,22 +44,13 @@ impl Blueprint {
         let is_longer = config.transport == Transport::Udp && listener.local_addr()?.is_ipv6();
         let mtu = config.mtu.saturating_sub(if is_longer { 20 } else { 0 });
         let cost = role::packet_cost(config.transport, mtu, config.cell, config.security.is_protected());
-        Ok(Self {
-            core,
-            shaping: config.shaping.clone(),
-            cost,
-            rotation: config.rotation,
-            queue: config.queue,
-            report_period: Duration::from_nanos(parameters.report_ns),
-        })
+        Ok(Self { core, shaping: config.shaping.clone(), cost, rotation: config.rotation })
     }
 
     /// A machine with nothing in hand.
     pub(super) fn build(&self, now: Instant) -> ShapedBuilder {
         let policy = self.shaping.policy(self.core.sources.len(), self.cost, self.rotation);
-        let mut core = BuilderCore::new(self.core.clone(), policy, now).with_reports(self.report_period, now);
-        core.expect_queue(self.queue);
-        core
+        BuilderCore::new(self.core.clone(), policy, now)
     }
 }
 
@@ -91,5 +80,7 @@ fn core_config(
         lease: Duration::from_nanos(parameters.lease_ns),
         sources,
         max_fragment: roster.max_fragment.iter().copied().map(Bytes::new).collect(),
+        queue: config.queue,
+        report_period: Duration::from_nanos(parameters.report_ns),
     })
 }

@@ -66,9 +66,8 @@ pub(super) async fn run(
     };
     let paces = Paces::new(&config);
     let pacing = paces.plan(&core.builders);
-    let deadline = Duration::from_nanos(registered.parameters.deadline_ns);
-    let (now, report_period) = (clock::now(), Duration::from_nanos(registered.parameters.report_ns));
-    let core = SourceCore::new(core, now).with_times(deadline, config.queue).with_reports(report_period, now);
+    let now = clock::now();
+    let core = SourceCore::new(core, now);
     let mut driver = Driver {
         core: PacedSource::new(core, pacing),
         registration,
@@ -125,6 +124,9 @@ fn core_config(
         builders: listed(roster)?.into_iter().map(|listed| listed.builder).collect(),
         on_demand,
         decided: EventId::new(parameters.decided),
+        deadline: Duration::from_nanos(parameters.deadline_ns),
+        queue: config.queue,
+        report_period: Duration::from_nanos(parameters.report_ns),
     })
 }
 

@@ -88,6 +88,8 @@ impl Bench {
             lease: std::time::Duration::ZERO,
             sources: vec![SourceId::new(1), SourceId::new(2)],
             max_fragment: vec![Bytes::new(20_000); 2],
+            queue: Duration::from_millis(1),
+            report_period: Duration::from_secs(1),
         };
         let now = clock::now();
         let mut core = BuilderCore::new(config, Shaping::None.policy(2, PacketCost::tcp(1500, CELL), 0), now);

@@ -52,6 +52,9 @@ fn source_core(now: Instant) -> SourceCore {
         builders: vec![BuilderId::new(1)],
         on_demand: false,
         decided: EventId::default(),
+        deadline: Duration::from_secs(20),
+        queue: Duration::from_millis(1),
+        report_period: Duration::from_secs(1),
     };
     let mut core = SourceCore::new(config, now);
     let mut decisions = Decisions::starting(EventId::FIRST);
@@ -76,6 +79,8 @@ fn builder_core(now: Instant) -> BuilderCore<Policy> {
         lease: Duration::ZERO,
         sources: vec![SourceId::new(1)],
         max_fragment: vec![Bytes::new(200_000)],
+        queue: Duration::from_millis(1),
+        report_period: Duration::from_secs(1),
     };
     let mut core = BuilderCore::new(config, Shaping::None.policy(1, PacketCost::tcp(1500, CELL), 0), now);
     core.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);

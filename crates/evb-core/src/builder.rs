@@ -78,6 +78,10 @@ pub struct BuilderConfig {
     pub sources: Vec<SourceId>,
     /// The largest payload of each source, in the same order.
     pub max_fragment: Vec<Bytes>,
+    /// Time for which data of a lane over datagrams may wait in the builder's port: no timer takes it for lost before.
+    pub queue: Duration,
+    /// Interval of reports so far; zero: none.
+    pub report_period: Duration,
 }
 
 /// What a builder wants done.
@@ -166,7 +170,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             clock: PeerClock::new(config.shared_clock),
             last_heartbeat: now,
             next_heartbeat: now,
-            reports: ReportTimer::NEVER,
+            reports: ReportTimer::new(config.report_period, config.id.number(), now),
             counters: Counters::new(&config.sources),
             spare_events: Vec::new(),
             next_sweep: now,
@@ -176,13 +180,6 @@ impl<P: GrantPolicy> BuilderCore<P> {
             config,
             policy,
         }
-    }
-
-    /// The same with reports so far, that often; zero: none.
-    #[must_use]
-    pub fn with_reports(mut self, period: Duration, now: Instant) -> Self {
-        self.reports = ReportTimer::new(period, self.config.id.number(), now);
-        self
     }
 
     /// The most payload memory that the slots can take.

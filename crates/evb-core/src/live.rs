@@ -25,9 +25,6 @@ pub(crate) struct ReportTimer {
 }
 
 impl ReportTimer {
-    /// A timer that never rings.
-    pub(crate) const NEVER: Self = Self { period: None, next: Instant::ZERO };
-
     /// A timer that rings once in each period. `number` is the peer's, by which peers take turns.
     pub(crate) fn new(period: Duration, number: u16, now: Instant) -> Self {
         let part = u32::from(number) % PARTS + 1;

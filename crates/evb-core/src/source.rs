@@ -7,34 +7,31 @@
 //!                                          permitted bytes: `take` from a lane, paced by evb-shaper
 //! ```
 
-mod stages;
 mod push_error;
 mod backlog;
 mod parking;
 mod seats;
-mod datagrams;
+mod lane;
+mod lanes;
 mod holdings;
-mod ending;
 
 #[cfg(test)]
 mod tests;
 
-use core::{ops::Range, time::Duration};
-use std::{collections::VecDeque, io::IoSlice};
+use core::time::Duration;
+use std::collections::VecDeque;
 
-use bytes::BytesMut;
-
-pub use ending::LAST_COMMITS;
 pub use push_error::{MAX_AHEAD, PushError};
 
 use backlog::{Backlog, Placed};
+use lane::{LaneTimes, SourceLane};
 use parking::Parking;
 use seats::Seats;
 
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
-    lane::{Announcing, LaneError, OutgoingDatagrams, OutgoingLane, StageTimes, Taken},
+    lane::StageTimes,
     live::ReportTimer,
     set::LaneSet,
     time::{Instant, earlier},
@@ -44,6 +41,9 @@ use crate::{
         control, report,
     },
 };
+
+/// Time for which a source waits at the end of the run for commits that are under way.
+pub const LAST_COMMITS: Duration = Duration::from_secs(2);
 
 /// What a source has to know before the first event.
 #[derive(Clone, Debug)]
@@ -62,6 +62,13 @@ pub struct SourceConfig {
     pub on_demand: bool,
     /// All events up to this one were decided before this source came: nobody waits for it there.
     pub decided: EventId,
+    /// Time after an event's assignment at which builders give up what is not announced.
+    pub deadline: Duration,
+    /// Time that full ports on the way to the builders take to drain: announcements keep a distance by it, and over datagrams none is
+    /// repeated before.
+    pub queue: Duration,
+    /// Interval of reports so far; zero: none.
+    pub report_period: Duration,
 }
 
 /// What a source wants done.
@@ -89,20 +96,13 @@ pub struct SourceCore {
     backlog: Backlog,
     parking: Parking,
     seats: Seats,
-    lanes: Vec<OutgoingLane>,
-    /// Of lanes whose records go by datagrams.
-    datagrams: Vec<Option<OutgoingDatagrams>>,
-    ranges: Vec<Range<u64>>,
-    /// Which lanes have a connection.
-    connected: LaneSet,
-    wanted: VecDeque<EventId>,
+    /// By the position of their builders; see [`Seats`].
+    lanes: Vec<SourceLane>,
+    times: LaneTimes,
+    /// Lanes that may have something to announce.
     announce: LaneSet,
-    /// Of lanes whose records go by a stream.
-    announcing: Vec<Announcing>,
-    /// Of announcements.
-    longest_wait: Duration,
-    /// What full ports delay them by.
-    queue: Duration,
+    /// Events that readout is to be asked for.
+    wanted: VecDeque<EventId>,
     /// Whether there is a connection to the supervisor.
     is_supervised: bool,
     next_heartbeat: Instant,
@@ -119,53 +119,24 @@ impl SourceCore {
     pub fn new(mut config: SourceConfig, now: Instant) -> Self {
         // An announcement says a payload's length in 32 bits (docs/protocol.md LANE-4).
         config.max_fragment = config.max_fragment.min(Bytes::new(u32::MAX.into()));
+        let times = LaneTimes::new(config.id, config.deadline, config.queue);
         Self {
             backlog: Backlog::new(config.decided, config.orphan_timeout, config.on_demand),
             parking: Parking::default(),
             seats: Seats::new(&config.builders),
-            lanes: config.builders.iter().map(|_| OutgoingLane::default()).collect(),
-            datagrams: config.builders.iter().map(|_| None).collect(),
-            ranges: Vec::new(),
-            connected: LaneSet::default(),
-            wanted: VecDeque::new(),
+            lanes: config.builders.iter().map(|_| SourceLane::new(&times)).collect(),
+            times,
             announce: LaneSet::default(),
-            announcing: vec![
-                Announcing::new(config.id, Duration::MAX, Duration::ZERO);
-                config.builders.len()
-            ],
-            longest_wait: Duration::MAX,
-            queue: Duration::ZERO,
+            wanted: VecDeque::new(),
             is_supervised: true,
             next_heartbeat: now,
-            reports: ReportTimer::NEVER,
+            reports: ReportTimer::new(config.report_period, config.id.number(), now),
             last_heard: None,
             finish: None,
             counters: SourceReport::default(),
             stages: StageTimes::default(),
             config,
         }
-    }
-
-    /// Builders give up what is not announced a `deadline` after its assignment: a small part of that is what announcements may wait.
-    /// Full ports on the way to them take `queue` to drain: announcements keep a distance by it, and over datagrams none is
-    /// repeated before.
-    #[must_use]
-    pub fn with_times(mut self, deadline: Duration, queue: Duration) -> Self {
-        (self.longest_wait, self.queue) = (deadline / 16, queue);
-        self.announcing = vec![self.announcing(); self.config.builders.len()];
-        self
-    }
-
-    /// The same with reports so far, that often; zero: none.
-    #[must_use]
-    pub fn with_reports(mut self, period: Duration, now: Instant) -> Self {
-        self.reports = ReportTimer::new(period, self.config.id.number(), now);
-        self
-    }
-
-    /// Of a lane that begins.
-    fn announcing(&self) -> Announcing {
-        Announcing::new(self.config.id, self.longest_wait, self.queue)
     }
 
     /// Takes a fragment from readout. Fragments that nobody wants are dropped and counted by cause, as is one that is refused.
@@ -245,65 +216,14 @@ impl SourceCore {
         self.last_heard = Some((heartbeat.sent_ns, now));
     }
 
-    /// A builder accepted our connection and said what it holds.
-    pub fn handle_lane_connected(
-        &mut self,
-        lane: usize,
-        received: u64,
-        announced: u64,
-    ) -> Result<(), LaneError> {
-        self.lanes[lane].handle_reconnect(received, announced)?;
-        self.counters.reconnects += u64::from(received > 0);
-        self.connected.insert(lane);
-        self.announce.insert(lane);
-        Ok(())
-    }
-
-    /// A builder's connection is gone.
-    pub fn handle_lane_disconnected(&mut self, lane: usize) {
-        self.connected.remove(lane);
-        self.announcing[lane].reset();
-        self.datagrams[lane] = None;
-    }
-
-    /// Whether every builder of the roster can be reached.
-    pub fn is_connected(&self) -> bool {
-        (0..self.lanes.len()).all(|lane| self.connected.contains(lane) || !self.seats.is_listed(lane))
-    }
-
-    /// A builder grants.
-    pub fn handle_grant(&mut self, lane: usize, end: u64) -> Result<(), LaneError> {
-        self.lanes[lane].handle_grant(end)?;
-        // The builder may have too little left to grant.
-        if self.lanes[lane].has_announcements() {
-            self.announce.insert(lane);
-        }
-        Ok(())
-    }
-
-    /// A builder's sink accepted: the memory is given back.
-    pub fn handle_commit(
-        &mut self,
-        lane: usize,
-        offset: u64,
-        ranges: &[Range<u64>],
-    ) -> Result<(), LaneError> {
-        let lane = &mut self.lanes[lane];
-        let before = lane.held_fragments();
-        lane.handle_commit(offset, ranges)?;
-        self.counters.committed += (before - lane.held_fragments()) as u64;
-        Ok(())
-    }
-
     /// Time passed: fragments that nobody decided about.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.is_supervised {
             self.counters.unexpected += self.backlog.expire(now);
         }
-        self.expire_datagrams(now);
-        for (lane, announcing) in self.announcing.iter().enumerate() {
-            if announcing.next().is_some_and(|at| at <= now) {
-                self.announce.insert(lane);
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            if lane.handle_timeout(now) {
+                self.announce.insert(index);
             }
         }
     }
@@ -312,8 +232,8 @@ impl SourceCore {
     pub fn next_timeout(&self) -> Option<Instant> {
         let spoken = earlier(Some(self.next_heartbeat), self.reports.next());
         let supervised = earlier(spoken, self.backlog.next_expiry());
-        let announcing = self.announcing.iter().map(Announcing::next).fold(self.next_datagram(), earlier);
-        earlier(supervised.filter(|_| self.is_supervised), announcing)
+        let lanes = self.lanes.iter().map(SourceLane::next_timeout);
+        lanes.fold(supervised.filter(|_| self.is_supervised), earlier)
     }
 
     /// What is to be done next; permitted data is taken from the lanes beside it.
@@ -323,7 +243,7 @@ impl SourceCore {
         }
         while let Some(lane) = self.announce.iter().next() {
             self.announce.remove(lane);
-            if self.connected.contains(lane) && self.is_announcement_due(lane, now) {
+            if self.lanes[lane].is_announcement_due(now) {
                 return Some(Output::Announce(lane));
             }
         }
@@ -340,56 +260,33 @@ impl SourceCore {
         Some(Output::Supervisor(Control { message: Some(control::Message::Heartbeat(heartbeat)) }))
     }
 
-    /// Appends announcements to a lane's stream: of those that wait, as many as may go now.
-    pub fn announce(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
-        let (announcing, outgoing) = (&mut self.announcing[lane], &mut self.lanes[lane]);
-        let mut left = announcing.batch(outgoing, now);
-        while left > 0 {
-            let count = outgoing.announce_at_most(left, into);
-            self.counters.announced += count as u64;
-            left = if count == 0 { 0 } else { left - count };
-        }
-        announcing.note(outgoing, now);
-        // What is left waits.
-        if outgoing.has_announcements() {
-            self.announce.insert(lane);
-        }
+    /// Notes that the run is ending (docs/protocol.md RUN-17): every event is settled, and only
+    /// commits may still be under way.
+    pub fn handle_finish(&mut self, now: Instant) {
+        self.finish = Some(now + LAST_COMMITS);
     }
 
-    /// Bytes that a lane may send now; none while it is not connected.
-    pub fn sendable(&self, lane: usize) -> u64 {
-        if self.connected.contains(lane) { self.lanes[lane].sendable() } else { 0 }
+    /// Returns when the last report is due at the latest; `None` if it is not asked for, or has
+    /// been given.
+    pub fn next_finish(&self) -> Option<Instant> {
+        self.finish
     }
 
-    /// As [`Self::sendable`], about so many and rather whole fragments: see [`OutgoingLane::sendable_whole`].
-    pub fn sendable_whole(&self, lane: usize, about: u64) -> u64 {
-        if self.connected.contains(lane) { self.lanes[lane].sendable_whole(about) } else { 0 }
+    /// Returns true if the last report is due, once for each time that it was asked for: all is committed, or
+    /// [`LAST_COMMITS`] have passed.
+    pub fn finish(&mut self, now: Instant) -> bool {
+        self.finish.take_if(|limit| *limit <= now).is_some()
+            || (self.uncommitted() == 0 && self.finish.take().is_some())
     }
 
-    /// Hands out at most `limit` permitted bytes of a lane.
-    pub fn take(&mut self, lane: usize, limit: u64) -> Option<Taken> {
-        if !self.connected.contains(lane) {
-            return None;
-        }
-        let taken = self.lanes[lane].take(limit)?;
-        self.counters.sent_bytes += taken.range.end - taken.range.start;
-        Some(taken)
+    /// Counts a sample of the source's wake-up: from the kernel's receipt of a grant to its read.
+    pub fn record_grant_wake(&mut self, took: Duration) {
+        self.stages.wake.record(took);
     }
 
-    /// The memory behind a range that was handed out: see [`OutgoingLane::gather`].
-    pub fn gather<'a>(&'a self, lane: usize, range: Range<u64>, slices: &mut Vec<IoSlice<'a>>) -> u64 {
-        self.lanes[lane].gather(range, slices)
-    }
-
-    /// The same, piece by piece: see [`OutgoingLane::pieces`].
-    pub fn pieces<'a>(
-        &'a self,
-        lane: usize,
-        range: Range<u64>,
-        room: usize,
-        each: impl FnMut(&'a [u8]),
-    ) -> u64 {
-        self.lanes[lane].pieces(range, room, each)
+    /// Counts a sample of the source's answer: from the read of a grant to the end of the write of its first data.
+    pub fn record_grant_answer(&mut self, took: Duration) {
+        self.stages.write.record(took);
     }
 
     /// Checks what always holds, for tests, the simulator and fuzz targets.
@@ -397,17 +294,14 @@ impl SourceCore {
     /// # Panics
     /// Where it does not hold: a defect of evb.
     pub fn invariants(&self) {
-        self.lanes.iter().for_each(OutgoingLane::invariants);
+        self.lanes.iter().for_each(SourceLane::invariants);
+        assert_eq!(self.lanes.len(), self.seats.len(), "each builder has a lane");
+        assert!(self.announce.iter().all(|lane| lane < self.lanes.len()), "{:?}", self.announce);
     }
 
     /// How many lanes there are.
     pub fn lane_count(&self) -> usize {
         self.lanes.len()
-    }
-
-    /// Events whose fragments a lane keeps until they are committed.
-    pub fn held_events(&self, lane: usize) -> impl Iterator<Item = EventId> {
-        self.lanes[lane].held_events()
     }
 
     /// Payload bytes that wait for a decision: what `backlog` bounds.
@@ -437,17 +331,15 @@ impl SourceCore {
 
     /// The final counters, for the supervisor.
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
-        let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
-        let stages = self.stages.report();
-        let counters = SourceReport { tcp_retransmits, uncommitted, trains, stages, ..self.counters.clone() };
+        let counters =
+            SourceReport { tcp_retransmits, trains, stages: self.stages.report(), ..self.counters() };
         let report = Report { report: Some(report::Report::Source(counters)), live: None };
         Control { message: Some(control::Message::Report(report)) }
     }
 
     /// The counters so far, without histograms.
     fn report_so_far(&self) -> Control {
-        let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
-        let counters = SourceReport { uncommitted, ..self.counters.clone() };
+        let counters = self.counters();
         let live = Live {
             backlog_bytes: self.backlog.bytes().count(),
             backlog_fragments: self.backlog.held() as u64,
@@ -455,6 +347,20 @@ impl SourceCore {
         };
         let report = Report { report: Some(report::Report::Source(counters)), live: Some(live) };
         Control { message: Some(control::Message::Report(report)) }
+    }
+
+    /// Returns what was counted so far, that of the lanes included.
+    fn counters(&self) -> SourceReport {
+        let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
+        let mut counters = SourceReport { uncommitted, ..self.counters.clone() };
+        for lane in self.lanes.iter().map(SourceLane::counters) {
+            counters.announced += lane.announced;
+            counters.committed += lane.committed;
+            counters.reconnects += lane.reconnects;
+            counters.resends += lane.resends;
+            counters.sent_bytes += lane.sent_bytes;
+        }
+        counters
     }
 
     fn place(&mut self, placed: Placed) {

@@ -93,6 +93,9 @@ fn no_source_agrees_to_more_than_an_announcement_can_say() {
         builders: vec![BuilderId::new(1)],
         on_demand: false,
         decided: EventId::default(),
+        deadline: Duration::MAX,
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let mut core = SourceCore::new(config, Instant::ZERO);
     assert_eq!(core.config().max_fragment, Bytes::new(u32::MAX.into()));
@@ -137,6 +140,8 @@ fn failures_fit_the_message_whatever_their_number_and_words() {
         lease: Duration::ZERO,
         sources: vec![SourceId::new(1)],
         max_fragment: vec![Bytes::kib(1)],
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let now = Instant::from_nanos(1);
     let mut core = BuilderCore::new(config, Never(GrantCounters::default()), now);

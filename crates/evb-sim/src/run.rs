@@ -139,9 +139,7 @@ impl<'a> Simulation<'a> {
         let cost = scenario.cost();
         let source_hosts = (0..sources.len()).map(|index| {
             let core =
-                SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO)
-                    .with_times(scenario.deadline, scenario.queue())
-                    .with_reports(Duration::from_nanos(parameters[index].report_ns), Instant::ZERO);
+                SourceCore::new(source_config(scenario, &plan, index, &parameters[index]), Instant::ZERO);
             let pacing = Pacing {
                 link: scenario.link.clone(),
                 ..Pacing::uniform(scenario.shaping.pace(), builders.len(), cost)
@@ -155,11 +153,8 @@ impl<'a> Simulation<'a> {
         let builder_hosts = (0..builders.len()).map(|index| {
             let config = builder_config(scenario, &plan, index, &parameters[sources.len() + index]);
             let policy = scenario.shaping.policy(sources.len(), cost, index);
-            let period = Duration::from_nanos(parameters[sources.len() + index].report_ns);
-            let mut core =
-                ShapedBuilder::new(config, policy, Instant::ZERO).with_reports(period, Instant::ZERO);
+            let mut core = ShapedBuilder::new(config, policy, Instant::ZERO);
             core.handle_registered(Instant::ZERO, Instant::ZERO);
-            core.expect_queue(scenario.queue());
             let own: Vec<_> = lanes.iter().map(|of_source| of_source[index].1).collect();
             let (host, control) = (1 + sources.len() + index, ends[sources.len() + index].1.1);
             BuilderHost::new(core, host, control, &own, scenario.sink, scenario.budget())
@@ -291,6 +286,9 @@ fn source_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunPa
         builders: plan.builders.clone(),
         on_demand: true,
         decided: evb_core::id::EventId::new(told.decided),
+        deadline: scenario.deadline,
+        queue: scenario.queue(),
+        report_period: Duration::from_nanos(told.report_ns),
     }
 }
 
@@ -306,5 +304,7 @@ fn builder_config(scenario: &Scenario, plan: &RunPlan, index: usize, told: &RunP
         lease: Duration::from_nanos(told.lease_ns),
         sources: plan.sources.clone(),
         max_fragment: vec![scenario.readout.size.largest(); plan.sources.len()],
+        queue: scenario.queue(),
+        report_period: Duration::from_nanos(told.report_ns),
     }
 }

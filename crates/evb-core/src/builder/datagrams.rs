@@ -31,14 +31,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         let reception = &mut self.lanes.lanes[lane];
         reception.lane.limit_window(window.count());
         let mut datagrams = IncomingDatagrams::new(association, estimate, window, now);
-        datagrams.recovery.expect_queue(self.lanes.queue);
+        datagrams.recovery.expect_queue(self.config.queue);
         reception.datagrams = Some(Box::new(datagrams));
         self.lanes.refresh(lane);
-    }
-
-    /// Data of later associations may wait in the builder's port for that long: no timer takes it for lost before.
-    pub fn expect_queue(&mut self, longest: Duration) {
-        self.lanes.queue = longest;
     }
 
     /// The association of a lane, if it has one.

@@ -41,8 +41,6 @@ pub(super) struct Lanes {
     pub(super) ranges: Vec<Range<u64>>,
     /// How long things took on associations that are gone.
     pub(super) past_times: LaneTimes,
-    /// How long data may wait in the builder's port.
-    pub(super) queue: Duration,
 }
 
 /// A lane and what is known of the fragment that is coming in on it.
@@ -89,7 +87,6 @@ impl Lanes {
             answers: Later::new(ANSWER_WITHIN),
             ranges: Vec::new(),
             past_times: LaneTimes::default(),
-            queue: Duration::ZERO,
         }
     }
 

@@ -19,5 +19,4 @@ fn peers_take_turns_within_a_period() {
 fn no_period_is_never() {
     let mut timer = ReportTimer::new(Duration::ZERO, 1, at(0));
     assert!(timer.next().is_none() && !timer.ring(at(100_000)));
-    assert!(ReportTimer::NEVER.next().is_none());
 }

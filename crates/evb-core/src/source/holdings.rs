@@ -1,10 +1,9 @@
 //! Builders that come and go, and what becomes of the fragments that were theirs.
 
-use super::{SourceCore, backlog::Recalled};
+use super::{SourceCore, backlog::Recalled, lane::SourceLane};
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, Incarnation},
-    lane::OutgoingLane,
     wire::control::{Holdings, MAX_OUTSTANDING, MalformedMessage},
 };
 
@@ -17,9 +16,7 @@ impl SourceCore {
         let added = self.seats.publish(builders, |lane| over.push(lane))?;
         over.into_iter().for_each(|lane| self.restart(lane));
         for _ in 0..added {
-            self.lanes.push(OutgoingLane::default());
-            self.datagrams.push(None);
-            self.announcing.push(self.announcing());
+            self.lanes.push(SourceLane::new(&self.times));
         }
         Ok(())
     }
@@ -36,7 +33,7 @@ impl SourceCore {
         let mut held = self.homes_of(holdings)?;
         held.sort_unstable_by_key(|(event, _)| *event);
         let events: Vec<EventId> = held.iter().map(|(event, _)| *event).collect();
-        let mut in_lanes: Vec<EventId> = self.lanes.iter().flat_map(OutgoingLane::held_events).collect();
+        let mut in_lanes: Vec<EventId> = self.lanes.iter().flat_map(SourceLane::held_events).collect();
         in_lanes.sort_unstable();
         self.parking.forget_homes();
         for (event, lane) in held {
@@ -79,10 +76,8 @@ impl SourceCore {
 
     /// The lane is over: what was not committed is kept by event.
     fn restart(&mut self, lane: usize) {
-        self.handle_lane_disconnected(lane);
         self.announce.remove(lane);
-        let over = core::mem::take(&mut self.lanes[lane]);
-        over.into_uncommitted().for_each(|fragment| self.parking.park(fragment));
+        self.lanes[lane].restart().for_each(|fragment| self.parking.park(fragment));
     }
 
     /// Each event that is named, and its lane.

@@ -33,6 +33,11 @@ impl Seats {
         new
     }
 
+    /// Returns how many builders ever were in a roster.
+    pub(super) fn len(&self) -> usize {
+        self.seats.len()
+    }
+
     /// The lane of a builder that ever was in a roster.
     pub(super) fn lane(&self, builder: BuilderId) -> Option<usize> {
         let rank = self.ranks.binary_search_by_key(&builder, |(id, _)| *id).ok()?;

@@ -30,6 +30,9 @@ fn source(on_demand: bool) -> SourceCore {
         builders: vec![BuilderId::new(4), BuilderId::new(9)],
         on_demand,
         decided: EventId::default(),
+        deadline: Duration::MAX,
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     SourceCore::new(config, at(0))
 }

@@ -75,6 +75,9 @@ fn a_source() -> SourceCore {
         builders: vec![BUILDER],
         on_demand: false,
         decided: EventId::new(41),
+        deadline: Duration::MAX,
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let mut source = SourceCore::new(config, at(0));
     let mut decisions = Decisions::starting(EventId::new(42));
@@ -103,6 +106,8 @@ fn a_builder() -> BuilderCore<GrantAll> {
         lease: Duration::ZERO,
         sources: vec![SOURCE],
         max_fragment: vec![Bytes::new(100)],
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let mut builder = BuilderCore::new(config, GrantAll::default(), at(0));
     builder.handle_roster(1, SourceSet::first(1), SourceSet::default(), at(0));

@@ -40,6 +40,9 @@ fn empty(pacing: Pacing, lanes: u16) -> PacedSource {
         builders: (1..=lanes).map(BuilderId::new).collect(),
         on_demand: false,
         decided: EventId::default(),
+        deadline: Duration::MAX,
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let mut source = PacedSource::new(SourceCore::new(config, START), pacing);
     for lane in 0..usize::from(lanes) {

@@ -130,6 +130,8 @@ impl World {
             lease: Duration::ZERO,
             sources: ids.clone(),
             max_fragment: vec![Bytes::new(MAX_FRAGMENT); plan.sources],
+            queue: Duration::from_millis(1),
+            report_period: Duration::from_secs(1),
         };
         let source = |id: &SourceId| SourceConfig {
             id: *id,
@@ -139,6 +141,9 @@ impl World {
             builders: vec![BUILDER],
             on_demand: false,
             decided: EventId::default(),
+            deadline: Duration::from_secs(20),
+            queue: Duration::from_millis(1),
+            report_period: Duration::from_secs(1),
         };
         let policy = plan.shaping.policy(plan.sources, PacketCost::udp(1500, CELL), 1);
         let mut builder = BuilderCore::new(config, policy, now);

@@ -90,6 +90,8 @@ impl World {
             lease: Duration::ZERO,
             sources: ids.clone(),
             max_fragment: vec![MAX_FRAGMENT; plan.sources],
+            queue: Duration::from_millis(1),
+            report_period: Duration::from_secs(1),
         };
         let source = |id: &SourceId| SourceConfig {
             id: *id,
@@ -99,6 +101,9 @@ impl World {
             builders: vec![BUILDER],
             on_demand: false,
             decided: EventId::default(),
+            deadline: Duration::from_secs(20),
+            queue: Duration::from_millis(1),
+            report_period: Duration::from_secs(1),
         };
         let policy = plan.shaping.policy(plan.sources, PacketCost::tcp(1500, CELL), 1);
         let mut builder = BuilderCore::new(config, policy, now);

@@ -89,6 +89,8 @@ impl Bench {
             lease: Duration::ZERO,
             sources: vec![SourceId::new(3)],
             max_fragment: vec![Bytes::kib(64)],
+            queue: Duration::ZERO,
+            report_period: Duration::ZERO,
         };
         let mut core = BuilderCore::new(config, GrantAll::default(), at(0));
         core.handle_roster(1, SourceSet::first(1), SourceSet::default(), at(0));

@@ -83,6 +83,8 @@ impl Bench {
             lease,
             sources: (1..=sources).map(SourceId::new).collect(),
             max_fragment: vec![Bytes::mib(1); sources.into()],
+            queue: Duration::ZERO,
+            report_period: Duration::ZERO,
         };
         let mut core = BuilderCore::new(config, GrantAll::default(), at(0));
         core.handle_roster(1, SourceSet::first(sources.into()), SourceSet::default(), at(0));

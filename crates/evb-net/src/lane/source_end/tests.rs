@@ -52,6 +52,9 @@ fn core() -> SourceCore {
         builders: vec![BuilderId::new(4)],
         on_demand: false,
         decided: EventId::default(),
+        deadline: Duration::MAX,
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let mut core = SourceCore::new(config, clock::now());
     core.handle_lane_connected(0, 0, 0).unwrap();

@@ -120,6 +120,8 @@ pub(super) fn builder_core() -> BuilderCore<GrantAll> {
         lease: Duration::ZERO,
         sources: vec![ASSOCIATION.source],
         max_fragment: vec![Bytes::mib(1)],
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let now = clock::now();
     let mut core = BuilderCore::new(config, GrantAll::default(), now);
@@ -138,6 +140,9 @@ fn source_core(path: Path) -> SourceCore {
         builders: vec![ASSOCIATION.builder],
         on_demand: false,
         decided: EventId::default(),
+        deadline: Duration::MAX,
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let mut source = SourceCore::new(config, clock::now());
     source.handle_lane_connected(0, 0, 0).unwrap();

@@ -9,7 +9,11 @@ use crate::{
     units::Bytes,
     wire::{
         control::{Decisions, SourceReport, Verdict, control, report},
-        record::{MAX_RESEND_RANGES, RecordError, encode_commit, encode_resend},
+        datagram::DatagramKind,
+        record::{
+            COMMIT_RANGE, MAX_RESEND_RANGES, RecordError, RecordHeader, encode_commit, encode_resend,
+            next_record,
+        },
     },
 };
 
@@ -31,6 +35,9 @@ fn source(fragments: u64) -> SourceCore {
         builders: vec![BUILDER],
         on_demand: false,
         decided: EventId::default(),
+        deadline: Duration::MAX,
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
     };
     let mut source = SourceCore::new(config, at(0));
     let mut decisions = Decisions::starting(EventId::FIRST);
