@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     filter::{AcceptAll, Filter},
-    role::{self, Access, Beats, Ending, Registration, RoleError, RunOutcome, StopRequest},
+    role::{self, Beats, Ending, OldAccess, Registration, RoleError, RunOutcome, StopRequest},
     sink::Sink,
 };
 
@@ -167,7 +167,7 @@ impl Builder {
                 () = joined.closed() => return Err(RoleError::Unwanted),
             };
             role::hand_over(joined, address).await?;
-            let access = Access {
+            let access = OldAccess {
                 supervisor: config.supervisor.clone(),
                 bind: None,
                 class: config.control,

@@ -3,13 +3,15 @@
 mod beats;
 mod busy_poll;
 pub(crate) mod facts;
+mod link;
+mod entry;
 mod registration;
 
 use std::{future::Future, io, net::IpAddr, time::Duration};
 
 use evb_core::{
-    id::{Epoch, RunNumber},
     lane::LaneError,
+    session::RoleFault,
     time::Instant,
     units::Bytes,
     wire::control::{Control, Hello, MalformedMessage, Report, RunEnd, Stop, Welcome, control, refusal},
@@ -27,7 +29,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use beats::Beats;
 pub(crate) use busy_poll::BusyPoll;
-pub(crate) use registration::{Access, Heard, Registered, Registration};
+pub(crate) use entry::{Beginning, Entry};
+pub use evb_core::session::RunOutcome;
+pub(crate) use evb_core::session::{Participation, RunIdentity};
+pub(crate) use link::{Access, SupervisorLink};
+pub(crate) use registration::{Heard, OldAccess, Registered, Registration};
 
 /// How many control messages a role takes in before it does what they ask for: bounds what a flood of them can pile up.
 pub(crate) const MESSAGES: usize = 64;
@@ -52,47 +58,6 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
         tracing::info!(%error, "cores may sleep between packets, and grants are late by what it takes to wake them; allow writing to /dev/cpu_dma_latency");
     }
     awake.ok()
-}
-
-/// How a run ended, as the supervisor's ledger says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunOutcome {
-    /// Which run.
-    pub run: RunNumber,
-    /// Which life of it.
-    pub epoch: Epoch,
-    /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.
-    pub exit_code: u8,
-    /// The same in words.
-    pub verdict: String,
-    /// The role's own final counters, if the run came so far.
-    pub report: Option<Report>,
-    /// For how long the role took part: from the first events that it heard of until no more were to come. `None` if it heard of
-    /// none.
-    pub took_part: Option<Duration>,
-}
-
-/// For how long a role takes part in its run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Participation {
-    from: Option<Instant>,
-    to: Option<Instant>,
-}
-
-impl Participation {
-    /// Notes that events came.
-    pub(crate) fn go_on(&mut self, now: Instant) {
-        self.from.get_or_insert(now);
-    }
-
-    /// Notes that no more events come; what follows is for the books.
-    pub(crate) fn end(&mut self, now: Instant) {
-        self.to.get_or_insert(now);
-    }
-
-    fn length(&self, now: Instant) -> Option<Duration> {
-        Some(self.to.unwrap_or(now).since(self.from?))
-    }
 }
 
 /// Asks a role to have the run ended.
@@ -194,6 +159,20 @@ pub enum RoleError {
     Vanished,
 }
 
+impl From<RoleFault> for RoleError {
+    fn from(fault: RoleFault) -> Self {
+        match fault {
+            RoleFault::Abandoned { cause, tried, last, held } => Self::Abandoned { cause, tried, last, held },
+            RoleFault::Malformed(fault) => Self::Malformed(fault),
+            RoleFault::Roster(problem) => Self::Roster(problem),
+            RoleFault::Memory { needed, limit } => Self::Memory { needed, limit },
+            RoleFault::SinkGone => Self::SinkGone,
+            // Whoever connected has said more.
+            RoleFault::NotJoined(_) | RoleFault::Unreadable(_) => Self::Vanished,
+        }
+    }
+}
+
 /// The end of a role's run, for whoever waits for it.
 pub(crate) type Ending = watch::Receiver<Option<Result<RunOutcome, std::sync::Arc<RoleError>>>>;
 
@@ -257,19 +236,6 @@ where
     drop(ended_early);
     let _ = taken.send(());
     Ok((what, ending))
-}
-
-/// Which run a role belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RunIdentity {
-    pub(crate) epoch: Epoch,
-    pub(crate) run: RunNumber,
-}
-
-impl RunIdentity {
-    pub(crate) fn of(welcome: &Welcome) -> Self {
-        Self { epoch: Epoch::new(welcome.epoch), run: RunNumber::new(welcome.run) }
-    }
 }
 
 /// Registers at the supervisor; while nobody answers there, tries again until `patience` is over. Also returns when the
@@ -345,10 +311,7 @@ pub(crate) fn outcome(
     report: Option<Report>,
     participation: Participation,
 ) -> RunOutcome {
-    let RunIdentity { run, epoch } = identity;
-    let exit_code = u8::try_from(end.exit_code).unwrap_or(1);
-    let took_part = participation.length(evb_net::clock::now());
-    RunOutcome { run, epoch, exit_code, verdict: end.verdict.clone(), report, took_part }
+    RunOutcome::new(identity, end, report, participation, evb_net::clock::now())
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub(crate) struct Registered {
 
 /// How the supervisor is reached.
 #[derive(Clone, Debug)]
-pub(crate) struct Access {
+pub(crate) struct OldAccess {
     pub(crate) supervisor: String,
     pub(crate) bind: Option<IpAddr>,
     pub(crate) class: TrafficClass,
@@ -72,7 +72,7 @@ pub(crate) struct Access {
 /// The connection to the supervisor, over all the connections that it takes.
 /// Requirements: docs/protocol.md CONN-17, CONN-18.
 pub(crate) struct Registration {
-    access: Access,
+    access: OldAccess,
     /// As it is said: with run, epoch and incarnation.
     hello: Hello,
     identity: RunIdentity,
@@ -105,7 +105,7 @@ struct Loss {
 impl Registration {
     /// After the first registration, by `hello` that was sent at `greeted`.
     pub(crate) fn new(
-        access: Access,
+        access: OldAccess,
         hello: Hello,
         (link, welcome): (ControlLink, &Welcome),
         greeted: Instant,
@@ -330,8 +330,8 @@ impl Registration {
     }
 }
 
-fn attempt(access: &Access, hello: &Hello) -> Trying {
-    let (Access { supervisor, bind, security, .. }, hello) = (access.clone(), hello.clone());
+fn attempt(access: &OldAccess, hello: &Hello) -> Trying {
+    let (OldAccess { supervisor, bind, security, .. }, hello) = (access.clone(), hello.clone());
     Box::pin(async move {
         let trying = evb_net::control::connect_secured(&supervisor, bind, &hello, &security);
         let out_of_time = |_| {
