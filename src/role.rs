@@ -5,24 +5,17 @@ mod busy_poll;
 pub(crate) mod facts;
 mod link;
 mod entry;
-mod registration;
+mod greetings;
 
-use std::{future::Future, io, net::IpAddr, time::Duration};
+use std::{future::Future, io, time::Duration};
 
-use evb_core::{
-    lane::LaneError,
-    session::RoleFault,
-    time::Instant,
-    units::Bytes,
-    wire::control::{Control, Hello, MalformedMessage, Report, RunEnd, Stop, Welcome, control, refusal},
-};
+use evb_core::{lane::LaneError, session::RoleFault, units::Bytes, wire::control::MalformedMessage};
 use evb_net::{
-    class::TrafficClass,
-    control::{ConnectError, ControlLink, LinkError},
+    control::{ConnectError, LinkError},
     host,
     pacing::Transport,
     resolve::ResolveError,
-    security::{PARCEL_OVERHEAD, Security, tag::TAG_LENGTH},
+    security::{PARCEL_OVERHEAD, tag::TAG_LENGTH},
 };
 use evb_shaper::cost::PacketCost;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -31,19 +24,11 @@ pub use beats::Beats;
 pub(crate) use busy_poll::BusyPoll;
 pub(crate) use entry::{Beginning, Entry};
 pub use evb_core::session::RunOutcome;
-pub(crate) use evb_core::session::{Participation, RunIdentity};
-pub(crate) use link::{Access, SupervisorLink};
-pub(crate) use registration::{Heard, OldAccess, Registered, Registration};
+pub(crate) use greetings::Greetings;
+pub(crate) use link::{Access, SupervisorLink, classify};
 
 /// How many control messages a role takes in before it does what they ask for: bounds what a flood of them can pile up.
 pub(crate) const MESSAGES: usize = 64;
-
-/// Handshakes that may be under way at once at a listener; more wait in the kernel's queue (docs/protocol.md CONN-7).
-pub(crate) const GREETINGS: usize = 64;
-
-/// How long the others at a full listener wait for one that says nothing: hundreds of silent connections must not keep a
-/// peer out for their time limit each.
-pub(crate) const GREETING_PATIENCE: Duration = Duration::from_millis(250);
 
 /// A port whose queue empties in less falls idle while a core leaves its sleep: that takes up to some 100 µs on each side of a grant.
 pub const BRISK: Duration = Duration::from_millis(1);
@@ -75,19 +60,6 @@ impl StopRequest {
     pub(crate) fn send(&self, cause: &str) {
         // Full or closed: asked already, or over.
         let _ = self.0.try_send(cause.to_owned());
-    }
-}
-
-/// The message by which a peer asks for the end of the run.
-pub(crate) fn stop_message(cause: String) -> Control {
-    Control { message: Some(control::Message::Stop(Stop { cause })) }
-}
-
-/// The counters within a final report.
-pub(crate) fn report_of(message: &Control) -> Option<Report> {
-    match &message.message {
-        Some(control::Message::Report(report)) => Some(report.clone()),
-        _ => None,
     }
 }
 
@@ -238,55 +210,6 @@ where
     Ok((what, ending))
 }
 
-/// Registers at the supervisor; while nobody answers there, tries again until `patience` is over. Also returns when the
-/// greeting was sent that was answered.
-pub(crate) async fn join(
-    supervisor: &str,
-    bind: Option<IpAddr>,
-    hello: &Hello,
-    security: &Security,
-    patience: Duration,
-) -> Result<(ControlLink, Welcome, Instant), ConnectError> {
-    let deadline = evb_net::clock::now() + patience;
-    let mut keys = KEY_TRIES;
-    loop {
-        let greeted = evb_net::clock::now();
-        let error = match evb_net::control::connect_secured(supervisor, bind, hello, security).await {
-            Ok((link, welcome)) => return Ok((link, welcome, greeted)),
-            Err(error) => error,
-        };
-        // docs/protocol.md CONN-11.
-        let passing = match &error {
-            // Keys that do not fit do not change by waiting; one changed byte on the way looks the same.
-            ConnectError::Handshake { error, .. } => {
-                error.is_about_keys().then(|| keys -= 1);
-                keys > 0
-            }
-            ConnectError::Unreachable { .. } => true,
-            // After a restart, the supervisor may still hold our old connection.
-            ConnectError::Refused { refusal, .. } => refusal.reason() == refusal::Reason::DuplicateId,
-            ConnectError::Resolve(_) | ConnectError::Bind { .. } | ConnectError::Path(_) => false,
-        };
-        if !passing || evb_net::clock::now() > deadline {
-            return Err(error);
-        }
-        tokio::time::sleep(RETRY).await;
-    }
-}
-
-/// Marks the supervisor's connection. What the system does not allow is said, and nothing depends on it.
-pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
-    if let Err(error) = link.classify(class) {
-        tracing::warn!(%error, "control packets are not marked as the configuration has it");
-    }
-}
-
-/// How often a role tries where its key and that of the other side do not seem to fit.
-const KEY_TRIES: u32 = 3;
-
-/// How long a role waits before it tries to connect again.
-pub(crate) const RETRY: Duration = Duration::from_millis(100);
-
 /// What lane bytes cost on the wire; with the tags that protect them, if they are protected.
 pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
     let (cost, tag) = match transport {
@@ -302,16 +225,6 @@ pub(crate) async fn hand_over<T>(joined: oneshot::Sender<Joined<T>>, what: T) ->
     let (taken, is_taken) = oneshot::channel();
     joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;
     is_taken.await.map_err(|_| RoleError::Unwanted)
-}
-
-/// The supervisor's last word.
-pub(crate) fn outcome(
-    identity: RunIdentity,
-    end: &RunEnd,
-    report: Option<Report>,
-    participation: Participation,
-) -> RunOutcome {
-    RunOutcome::new(identity, end, report, participation, evb_net::clock::now())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(crate) enum Beginning {
     /// With a roster, and the connection to the supervisor.
     Start(Box<Start>, SupervisorLink),
     /// Not at all: the run is over.
-    Over(RunOutcome),
+    Over(Box<RunOutcome>),
 }
 
 impl Entry {
@@ -54,7 +54,7 @@ impl Entry {
                 JoiningOutput::Begin(start) => return Ok(Beginning::Start(start, self.link)),
                 JoiningOutput::Ended(ended) => {
                     let outcome = ended.map_err(|fault| self.link.error(fault))?;
-                    return Ok(Beginning::Over(outcome));
+                    return Ok(Beginning::Over(Box::new(outcome)));
                 }
                 JoiningOutput::Dial(_) | JoiningOutput::Close | JoiningOutput::Joined(_) => {}
             }

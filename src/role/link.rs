@@ -71,7 +71,7 @@ impl SupervisorLink {
             State::Dialing(dialing) => match dialing.as_mut().poll(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok((link, welcome))) => {
-                    self.classify(&link);
+                    classify(&link, self.access.class);
                     self.state = State::Up { link: Box::new(link), broken: None };
                     Poll::Ready(Heard::Welcome(welcome))
                 }
@@ -132,12 +132,12 @@ impl SupervisorLink {
         self.failure = Some(error.into());
         Heard::Unreadable(words)
     }
+}
 
-    /// Marks the connection. What the system does not allow is said, and nothing depends on it.
-    fn classify(&self, link: &ControlLink) {
-        if let Err(error) = link.classify(self.access.class) {
-            tracing::warn!(%error, "control packets are not marked as the configuration has it");
-        }
+/// Marks the supervisor's connection. What the system does not allow is said, and nothing depends on it.
+pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
+    if let Err(error) = link.classify(class) {
+        tracing::warn!(%error, "control packets are not marked as the configuration has it");
     }
 }
 

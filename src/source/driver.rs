@@ -46,7 +46,7 @@ pub(super) async fn run(
 ) -> Result<RunOutcome, RoleError> {
     let (start, link) = match entry.begin().await? {
         Beginning::Start(start, link) => (start, link),
-        Beginning::Over(outcome) => return Ok(outcome),
+        Beginning::Over(outcome) => return Ok(*outcome),
     };
     let of_role = SourceRoleConfig {
         id: config.id,
