@@ -9,7 +9,7 @@ mod driver;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use evb_core::{
-    fragment::{Fragment, Timestamp},
+    fragment::Fragment,
     id::{EventId, Peer, SourceId},
     session::Member,
     source::PushError as Refused,
@@ -121,23 +121,6 @@ pub enum PushError {
 pub trait Readout: Send + 'static {
     /// The fragment of an event; `None` if there is none: the event will miss this source.
     fn fragment(&mut self, event: EventId) -> Option<Fragment>;
-
-    /// The timestamp and length of the fragment of an event, if it is worthwhile to make it only when it is to be sent:
-    /// then it is written just before it leaves, while it is in the cache. [`Self::fragment`] is called for it later, and
-    /// must keep the promise, or the event will name this source. `None`: the fragment is made now.
-    fn promise(&mut self, _event: EventId) -> Option<(Timestamp, u32)> {
-        None
-    }
-
-    /// Whether [`Self::fragment`] gives the same bytes for an event as often as it is called. Then what was promised is not kept
-    /// once it has left over TCP, but made again in case that it did not arrive; one piece of memory serves all fragments. It must be able
-    /// to as long as the run lasts: nobody says when an event is safe, and [`Self::recycle`] does not mean it.
-    fn makes_again(&self) -> bool {
-        false
-    }
-
-    /// A payload whose event is safe, or that can be made again: its memory may be used again, if nobody shares it.
-    fn recycle(&mut self, _payload: bytes::Bytes) {}
 }
 
 /// A running source. Clones push into the same source.

@@ -12,7 +12,6 @@ use evb_core::{
     session::{Dial, ReportFacts, RoleFault, Target},
     time::{Instant, earlier},
     units::Bytes,
-    wire::record::Announcement,
 };
 use evb_net::{clock, pacing::Transport, timer::Timer};
 use evb_shaper::role::{SourceOutput, SourceRole, SourceRoleConfig};
@@ -107,10 +106,7 @@ impl Driver {
                 more |= self.drain(cx, now);
             }
             more |= self.role.has_wanted();
-            for lane in 0..self.lanes.len() {
-                self.lanes[lane].poll_flush(cx, &mut self.role, now);
-                self.unmake_sent(lane);
-            }
+            self.lanes.iter_mut().for_each(|lane| lane.poll_flush(cx, &mut self.role, now));
             let sent = self.link.poll_flush(cx);
             if sent > 0 {
                 self.role.handle_control_sent(Bytes::new(sent as u64), now);
@@ -140,15 +136,9 @@ impl Driver {
 
     /// Takes in what builders say; whether there may be more.
     fn poll_lanes(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
-        let readout = &mut self.readout;
-        let mut recycle = |payload| {
-            if let Some(readout) = readout {
-                readout.recycle(payload);
-            }
-        };
         let mut more = false;
         for lane in &mut self.lanes {
-            more |= lane.poll_input(cx, &mut self.role, now, &mut self.ranges, &mut recycle);
+            more |= lane.poll_input(cx, &mut self.role, now, &mut self.ranges);
         }
         more
     }
@@ -193,12 +183,10 @@ impl Driver {
             }
         }
         while let Some(departure) = self.role.poll_departure(now) {
-            let lane = departure.lane;
-            self.make_promised(lane, &departure.range);
-            self.lanes[lane].send(departure);
+            let lane = &mut self.lanes[departure.lane];
+            lane.send(departure);
             // At once: what was just made is still in the cache.
-            self.lanes[lane].poll_flush(cx, &mut self.role, now);
-            self.unmake_sent(lane);
+            lane.poll_flush(cx, &mut self.role, now);
         }
         more
     }
@@ -212,29 +200,6 @@ impl Driver {
         self.lanes[index].dial(dial, &self.dialing);
     }
 
-    /// Takes back from a lane what it need not keep, once all has left.
-    fn unmake_sent(&mut self, lane: usize) {
-        let Some(readout) = self.readout.as_mut().filter(|readout| readout.makes_again()) else { return };
-        if self.lanes[lane].has_left_over_tcp() {
-            self.role.records().unmake_sent(lane, |payload| readout.recycle(payload));
-        }
-    }
-
-    /// Has readout make what it promised for these lane bytes.
-    fn make_promised(&mut self, lane: usize, range: &Range<u64>) {
-        let Some(readout) = &mut self.readout else { return };
-        let mut rest = range.clone();
-        while let Some((offset, event)) = self.role.core().unmade(lane, &rest) {
-            rest.start = offset;
-            if !self.role.records().fulfil(lane, offset, readout.fragment(event)) {
-                tracing::error!(
-                    event_id = event.number(),
-                    "readout did not make the fragment that it promised"
-                );
-            }
-        }
-    }
-
     /// Has readout make fragments that are wanted, a turn's worth; whether it made any.
     fn make_wanted(&mut self, now: Instant) -> bool {
         let Some(readout) = &mut self.readout else { return false };
@@ -242,13 +207,6 @@ impl Driver {
         while made < TURN
             && let Some(event) = self.role.take_wanted()
         {
-            if let Some((timestamp, length)) = readout.promise(event) {
-                made += FRAGMENT_COST;
-                if let Err(error) = self.role.records().promise(Announcement { event, timestamp, length }) {
-                    tracing::error!(%error, "readout promised a fragment that is refused");
-                }
-                continue;
-            }
             let Some(fragment) = readout.fragment(event) else { continue };
             made += fragment.payload.len() + FRAGMENT_COST;
             if let Err(error) = self.role.push(fragment, now) {

@@ -59,7 +59,6 @@ impl Lane {
         role: &mut SourceRole,
         now: Instant,
         ranges: &mut Vec<Range<u64>>,
-        recycle: &mut dyn FnMut(bytes::Bytes),
     ) -> bool {
         let cause: &dyn std::fmt::Display = match &mut self.state {
             State::Down => return false,
@@ -72,7 +71,7 @@ impl Lane {
                 }
                 Poll::Ready(Err(error)) => &{ error },
             },
-            State::Up(end) => match end.poll_input(cx, role, self.index, now, ranges, recycle) {
+            State::Up(end) => match end.poll_input(cx, role, self.index, now, ranges) {
                 Ok(progress) => return progress == Progress::More,
                 Err(error) => &{ error },
             },
@@ -122,12 +121,6 @@ impl Lane {
         }
     }
 
-    /// Whether the kernel has all that was to be sent, and repeats it by itself.
-    pub(super) fn has_left_over_tcp(&self) -> bool {
-        let State::Up(end) = &self.state else { return false };
-        matches!(&**end, End::Stream(end) if end.is_flushed())
-    }
-
     /// When the kernel behind the lane wants to be asked again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let State::Up(end) = &self.state else { return None };
@@ -156,11 +149,10 @@ impl End {
         lane: usize,
         now: Instant,
         ranges: &mut Vec<Range<u64>>,
-        recycle: &mut dyn FnMut(bytes::Bytes),
     ) -> Result<Progress, LaneEnd> {
         let core = role.records();
         let end = match self {
-            Self::Datagrams(end) => return end.poll_recv(cx, core, lane, now, recycle),
+            Self::Datagrams(end) => return end.poll_recv(cx, core, lane, now),
             Self::Stream(end) => end,
         };
         loop {
@@ -172,7 +164,7 @@ impl End {
                     core.handle_grant(lane, to)?;
                 }
                 Poll::Ready(Ok(FromBuilder::Commit { offset })) => {
-                    core.handle_commit(lane, offset, ranges, &mut *recycle)?;
+                    core.handle_commit(lane, offset, ranges)?;
                 }
                 Poll::Ready(Err(error)) => return Err(error),
             }
