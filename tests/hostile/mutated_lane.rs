@@ -1,6 +1,6 @@
 //! Valid lane streams with errors in them, at a builder's end of a real connection.
 
-use std::future::poll_fn;
+use std::{future::poll_fn, time::Duration};
 
 use bytes::BytesMut;
 use evb::{
@@ -82,10 +82,10 @@ impl Bench {
             run: RunNumber::new(1),
             epoch: Epoch::new(1),
             slots: EVENTS as usize,
-            deadline: std::time::Duration::from_secs(1),
-            heartbeat: std::time::Duration::from_secs(1),
+            deadline: Duration::from_secs(1),
+            heartbeat: Duration::from_secs(1),
             shared_clock: true,
-            lease: std::time::Duration::ZERO,
+            lease: Duration::ZERO,
             sources: vec![SourceId::new(1), SourceId::new(2)],
             max_fragment: vec![Bytes::new(20_000); 2],
             queue: Duration::from_millis(1),

@@ -37,6 +37,11 @@ impl SourceCore {
         self.lanes[lane].handle_disconnected();
     }
 
+    /// Returns true if a lane has a connection.
+    pub fn is_lane_connected(&self, lane: usize) -> bool {
+        self.lanes[lane].is_connected()
+    }
+
     /// Returns true if every builder of the roster can be reached.
     pub fn is_connected(&self) -> bool {
         let mut lanes = self.lanes.iter().enumerate();
