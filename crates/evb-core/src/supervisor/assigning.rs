@@ -1,59 +1,48 @@
 //! From trigger to decision, and from completion to free slot: the path of every event.
 
-use core::time::Duration;
-
 use super::{
-    Phase, SupervisorCore,
-    journal::What,
-    outstanding::{BuilderIndex, Place},
-    words::short,
+    Recipients, SupervisorCore,
+    dead_time::Cause,
+    index::BuilderIndex,
+    intake::TRIGGERS_PER_TURN,
+    journal::{What, differences},
+    phase::Phase,
 };
 use crate::{
-    id::{BuilderId, Peer},
+    id::Peer,
+    set::SourceSet,
     time::Instant,
-    trigger::TriggerKind,
     wire::{
-        control::{Completions, MAX_EXCEPTIONS, Verdict, exception::Outcome},
-        journal::Accounted,
+        control::{self, Completions, MAX_EXCEPTIONS, control::Message},
+        journal::{Accounted, Lost, Reassigned},
     },
 };
-
-/// How many triggers one turn takes; the rest come with the next.
-const TRIGGERS_PER_TURN: u32 = 1 << 14;
-
-/// Time between two decisions that inhibit: triggers in excess are told to the sources together, because a message for each
-/// would take the processor from those that build events. A slot that comes free meanwhile goes to one of them.
-const INHIBIT_EVERY: Duration = Duration::from_millis(1);
-
-/// How many external triggers may wait to be decided.
-const PENDING_LIMIT: u64 = 1 << 32;
 
 impl SupervisorCore {
     /// External triggers: so many events happened now. Says how many are taken: none unless the run is running and its
     /// trigger is external.
     /// Requirements: docs/protocol.md RUN-16.
     pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
-        if !self.counts_triggers() || !self.has_external_trigger() {
+        if !self.counts_triggers() || !self.intake.is_external() {
             return 0;
         }
-        let taken = count.min(PENDING_LIMIT - self.pending);
-        self.pending += taken;
+        let taken = self.intake.add(count);
         self.take_pending(now);
         taken
     }
 
     pub(super) fn take_due_triggers(&mut self, now: Instant, until: Option<Instant>) {
         self.take_pending(now);
-        if !self.heeds_clock() {
+        if !self.counts_triggers() || self.intake.is_paused() {
             return;
         }
         let last = until.map_or(now, |until| until.min(now));
-        let inhibits = self.inhibits(now) || last < now;
+        let inhibits = self.intake.inhibits(now) || last < now;
         for _ in 0..TRIGGERS_PER_TURN {
             if !self.has_slot() && !inhibits {
                 return;
             }
-            let Some(due) = self.trigger.pop_due(last) else { return };
+            let Some(due) = self.intake.pop_due(last) else { return };
             self.take_trigger(due, now);
             if !self.counts_triggers() {
                 return;
@@ -63,7 +52,7 @@ impl SupervisorCore {
 
     /// Assigns events as long as there are free slots, where that is what triggers.
     pub(super) fn assign_freely(&mut self, now: Instant) {
-        if self.plan.trigger != TriggerKind::AsFastAsPossible || self.up.is_empty() {
+        if !self.intake.is_free() || self.roster.up().is_empty() {
             return;
         }
         while self.takes_triggers() && self.has_slot() {
@@ -71,129 +60,36 @@ impl SupervisorCore {
         }
     }
 
-    /// Requirements: docs/protocol.md RUN-12, RUN-13, RUN-20.
-    pub(super) fn handle_completions(&mut self, id: BuilderId, completions: Completions, now: Instant) {
-        let Some(index) = self.builder_index(id) else { return };
-        let exceptions = completions.exceptions.len();
-        if exceptions > MAX_EXCEPTIONS {
-            let reason =
-                format!("{exceptions} exceptions in one message; at most {MAX_EXCEPTIONS} are allowed");
-            return self.expel(Peer::Builder(id), &reason, now);
-        }
-        let known = match self.known_completions(index, &completions) {
-            Ok(known) => known,
-            Err(gap) => return self.expel(Peer::Builder(id), &gap.to_string(), now),
-        };
-        self.builders[index].unanswered = true;
-        let news = completions.without(known);
-        if news.count() == 0 {
-            return;
-        }
-        self.account(index, &news, now);
-        let what = Accounted { builder: id.number().into(), completions: Some(news) };
-        self.journal(What::Accounted(what), now);
-    }
-
-    /// Enters completions that are new into the ledger.
-    pub(super) fn account(&mut self, index: usize, completions: &Completions, now: Instant) {
-        let builder = index as BuilderIndex;
-        let mut complete = 0;
-        self.prolong_drain(now);
-        for event in completions.events() {
-            complete += u64::from(self.free(builder, event.number(), now));
-        }
-        self.builders[index].tally.complete += complete;
-        self.tally.complete += complete;
-        for exception in &completions.exceptions {
-            if !self.free(builder, exception.event, now) {
-                continue;
-            }
-            let tally = &mut self.builders[index].tally;
-            match exception.outcome() {
-                Outcome::Incomplete => {
-                    tally.incomplete += 1;
-                    self.tally.incomplete += 1;
-                    self.count_missing(&exception.missing);
-                }
-                Outcome::Rejected => {
-                    tally.rejected += 1;
-                    self.tally.rejected += 1;
-                }
-                Outcome::Lost | Outcome::Unspecified => {
-                    tally.lost += 1;
-                    self.tally.lost += 1;
-                    let id = self.builders[index].id;
-                    self.findings.loss(format!("builder {id}: {}", short(&exception.cause)), 1);
-                }
-            }
-        }
-        self.builders[index].accounted += completions.count() as u64;
-    }
-
-    /// Gives a builder's free slots to the assignment, if it gets events at all.
-    pub(super) fn offer_slots(&mut self, index: usize, now: Instant) {
-        let seat = &self.builders[index];
-        let taken = seat.tally.outstanding();
-        let offered = self.is_settling() && seat.is_active();
-        let free = if offered { u64::from(self.plan.slots).saturating_sub(taken) } else { 0 };
-        self.slots.set(index as BuilderIndex, free as u32, now);
-    }
-
-    /// Whether a new event can be had by somebody: those without a builder go first, and of none could be told before it is in
-    /// the journal.
-    fn has_slot(&self) -> bool {
-        self.slots.total() > 0 && self.homeless.is_empty() && self.stalled.is_none()
-    }
-
-    /// Whether a trigger that comes from elsewhere is an event, or at least an inhibited one.
-    fn counts_triggers(&self) -> bool {
-        let goes_on = matches!(self.phase, Phase::Running { .. } | Phase::Recovering { .. });
-        goes_on && self.tally.last_trigger_possible.is_none()
-    }
-
-    /// The same of triggers of the run's own clock.
-    fn heeds_clock(&self) -> bool {
-        self.counts_triggers() && !self.paused
-    }
-
     /// Returns when the run's own clock triggers next; nothing while its triggers are not taken.
     pub(super) fn own_trigger_due(&self) -> Option<Instant> {
-        self.trigger.next_due().filter(|_| self.heeds_clock())
+        self.intake.next_due().filter(|_| self.counts_triggers())
     }
 
-    /// Returns when the next trigger can be decided: one without a slot waits for others.
+    /// Returns when the next trigger can be decided.
     pub(super) fn next_decision(&self) -> Option<Instant> {
-        let due = if self.pending > 0 { Some(Instant::ZERO) } else { self.own_trigger_due() };
-        let is_assigned = self.takes_triggers() && self.has_slot();
-        let earliest = if is_assigned { Instant::ZERO } else { self.inhibited_at + INHIBIT_EVERY };
-        due.map(|due| due.max(earliest))
-    }
-
-    /// Whether triggers without a slot are inhibited in this turn.
-    fn inhibits(&self, now: Instant) -> bool {
-        now == self.inhibited_at || now >= self.inhibited_at + INHIBIT_EVERY
+        self.intake.next_decision(self.own_trigger_due(), self.takes_triggers() && self.has_slot())
     }
 
     /// Decides the external triggers that came before the run changes its state.
     pub(super) fn settle_pending(&mut self, now: Instant) {
-        self.inhibited_at = Instant::ZERO;
+        self.intake.hurry();
         self.take_pending(now);
     }
 
-    pub(super) fn take_pending(&mut self, now: Instant) {
+    fn take_pending(&mut self, now: Instant) {
         let mut left = u64::from(TRIGGERS_PER_TURN);
-        let inhibits = self.inhibits(now);
-        while self.pending > 0 && left > 0 && self.counts_triggers() {
-            // An event's assignment may end the run, and then nothing is pending any more: so count first.
+        let inhibits = self.intake.inhibits(now);
+        while self.intake.pending() > 0 && left > 0 && self.counts_triggers() {
             let count = if !self.has_slot() || !self.takes_triggers() {
                 if !inhibits {
                     return;
                 }
-                let count = self.inhibit(self.pending, now);
-                self.pending -= count;
+                let count = self.inhibit(self.intake.pending(), now);
+                self.intake.settle(count);
                 count
             } else {
-                self.pending -= 1;
+                // An event's assignment may end the run, and then nothing is pending any more: so count first.
+                self.intake.settle(1);
                 self.take_trigger(now, now);
                 1
             };
@@ -203,64 +99,163 @@ impl SupervisorCore {
 
     /// One trigger that happened at `triggered` and is decided `now`.
     fn take_trigger(&mut self, triggered: Instant, now: Instant) {
-        if self.outbox.is_full() {
-            self.close_batches();
-        }
-        self.tally.first_trigger.get_or_insert(triggered);
-        let slot = if self.up.is_empty() || !self.has_slot() { None } else { self.slots.take(now) };
-        let Some(builder) = slot else {
+        self.outbox.make_room();
+        self.books.note_trigger(triggered);
+        let is_wanted = !self.roster.up().is_empty() && self.has_slot();
+        let Some(builder) = is_wanted.then(|| self.assigner.take_slot(now)).flatten() else {
             self.inhibit(1, now);
             return;
         };
-        self.tally.triggered += 1;
-        self.outbox.assign(builder, triggered.as_nanos(), now);
-        self.outstanding.insert(Place {
-            event: self.outbox.decided(),
-            triggered_ns: triggered.as_nanos(),
-            version: self.roster_version,
-            answer: 0,
-            builder,
-        });
-        self.builders[usize::from(builder)].tally.assigned += 1;
-        let assigned = self.tally.triggered - self.tally.inhibited;
-        if self.plan.events.is_some_and(|events| assigned >= events) {
+        let event = self.outbox.assign(builder, triggered.as_nanos(), now);
+        self.assigner.assign(event, triggered.as_nanos(), self.roster.version(), builder);
+        self.books.assign(builder);
+        if self.plan.events.is_some_and(|events| self.books.assigned() >= events) {
             self.begin_draining("all its events are assigned", now);
         }
     }
 
     /// Up to so many triggers for which there is no slot; says how many.
     fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
-        if self.outbox.is_full() {
-            self.close_batches();
-        }
-        self.tally.first_trigger.get_or_insert(now);
-        let count = self.outbox.decide(count, Verdict::Inhibited, now);
-        self.tally.triggered += count;
-        self.tally.inhibited += count;
-        self.inhibited_at = now;
-        self.put_down(count);
+        self.outbox.make_room();
+        self.books.note_trigger(now);
+        let count = self.outbox.inhibit(count, now);
+        self.intake.note_inhibited(now);
+        self.books.inhibit(count, self.cause_of_dead_time(), self.outbox.blames());
         count
     }
 
-    /// Settles an event; false if that builder does not have it.
-    fn free(&mut self, builder: BuilderIndex, event: u64, now: Instant) -> bool {
-        if !self.outstanding.take(event, builder) {
-            self.builders[usize::from(builder)].tally.faults += 1;
-            return false;
+    /// Why triggers are inhibited now.
+    fn cause_of_dead_time(&self) -> Cause {
+        match self.phase {
+            _ if self.intake.is_paused() => Cause::Paused,
+            _ if self.outbox.is_stalled() => Cause::Journal,
+            Phase::Recovering { .. } => Cause::Supervisor,
+            _ if self.roster.up().is_empty() => Cause::NoSource,
+            _ if !self.roster.has_active_builder() => Cause::NoBuilder,
+            _ => Cause::Busy,
         }
-        self.tally.last_completion = Some(now);
-        if self.is_settling() && self.builders[usize::from(builder)].is_active() {
-            self.slots.give(builder, now);
-        }
-        true
     }
 
-    fn count_missing(&mut self, missing: &[u32]) {
-        for id in missing {
-            let id = u16::try_from(*id).ok().map(crate::id::SourceId::new);
-            if let Some(index) = id.and_then(|id| self.source_index(id)) {
-                self.sources[index].missing += 1;
+    /// Whether a new event can be had by somebody: those without a builder go first, and of none could be told before it is in
+    /// the journal.
+    fn has_slot(&self) -> bool {
+        self.assigner.has_slot() && !self.outbox.is_stalled()
+    }
+
+    /// Whether a trigger that comes from elsewhere is an event, or at least an inhibited one.
+    fn counts_triggers(&self) -> bool {
+        self.phase.is_triggering() && !self.books.is_stopped()
+    }
+
+    /// Whether triggers become events.
+    fn takes_triggers(&self) -> bool {
+        self.phase.is_running() && !self.intake.is_paused()
+    }
+
+    /// Requirements: docs/protocol.md RUN-12, RUN-13, RUN-20.
+    pub(super) fn handle_completions(&mut self, index: BuilderIndex, completions: Completions, now: Instant) {
+        let id = self.roster.builder(index).id;
+        let exceptions = completions.exceptions.len();
+        if exceptions > MAX_EXCEPTIONS {
+            let reason =
+                format!("{exceptions} exceptions in one message; at most {MAX_EXCEPTIONS} are allowed");
+            return self.expel(Peer::Builder(id), &reason, now);
+        }
+        let known = match self.books.known(index, &completions) {
+            Ok(known) => known,
+            Err(gap) => return self.expel(Peer::Builder(id), &gap.to_string(), now),
+        };
+        self.books.owe_answer(index);
+        let news = completions.without(known);
+        if news.count() == 0 {
+            return;
+        }
+        self.prolong_drain(now);
+        self.account(index, &news, now);
+        let what = Accounted { builder: id.number().into(), completions: Some(news) };
+        self.outbox.journal(What::Accounted(what), now);
+    }
+
+    /// Enters completions that are new into the ledger.
+    pub(super) fn account(&mut self, index: BuilderIndex, completions: &Completions, now: Instant) {
+        let seat = self.roster.builder(index);
+        let frees_slot = self.phase.is_settling() && seat.is_active();
+        self.books.account(
+            (index, seat.id),
+            completions,
+            |id| self.roster.source_index(id),
+            |event| self.assigner.settle(event, index, frees_slot, now),
+            now,
+        );
+    }
+
+    /// Tells builders once in a turn what is in the ledger: their fragments may be forgotten.
+    pub(super) fn answer_completions(&mut self) {
+        for index in self.roster.builders().positions() {
+            let Some(completions) = self.books.take_answer(index) else { continue };
+            let seat = self.roster.builder(index);
+            if seat.connection.is_some() {
+                let message = Message::Accounted(control::Accounted { completions });
+                self.outbox.send(Recipients::Builder(seat.id), message);
             }
         }
+    }
+
+    /// Gives a builder's free slots to the assignment, if it gets events at all.
+    pub(super) fn offer_slots(&mut self, index: BuilderIndex, now: Instant) {
+        let offered = self.phase.is_settling() && self.roster.builder(index).is_active();
+        let taken = self.books.outstanding(index);
+        let free = if offered { u64::from(self.plan.slots).saturating_sub(taken) } else { 0 };
+        self.assigner.set_slots(index, free as u32, now);
+    }
+
+    pub(super) fn offer_all_slots(&mut self, now: Instant) {
+        self.roster.builders().positions().for_each(|index| self.offer_slots(index, now));
+    }
+
+    /// Gives unassigned events to builders that have slots (docs/protocol.md RUN-22).
+    pub(super) fn reassign(&mut self, now: Instant) {
+        if !self.assigner.can_reassign() || !self.phase.is_settling() {
+            return;
+        }
+        for (index, answer, events) in self.assigner.reassign(now) {
+            self.books.take_over(index, events.len() as u64);
+            let builder = self.roster.builder(index).id.number().into();
+            tracing::info!(builder, events = events.len(), "takes over");
+            let what = Reassigned { builder, events: differences(events.into_iter()) };
+            self.outbox.journal(What::Reassigned(what), now);
+            self.assigner.send_again(index, answer, &self.roster, &mut self.outbox);
+        }
+        self.prolong_drain(now);
+    }
+
+    /// Enters unassigned events as lost: nobody came to build them.
+    pub(super) fn lose_unassigned(&mut self, cause: &str, now: Instant) {
+        let events = self.assigner.take_unassigned();
+        self.lose(events, None, cause.to_owned(), now);
+    }
+
+    /// Enters a builder's events as lost with it.
+    pub(super) fn lose_events(&mut self, index: BuilderIndex, cause: String, now: Instant) {
+        let events = self.assigner.take_events(index);
+        self.lose(events, Some(index), cause, now);
+    }
+
+    fn lose(&mut self, events: Vec<u64>, builder: Option<BuilderIndex>, cause: String, now: Instant) {
+        if events.is_empty() {
+            return;
+        }
+        self.books.lose(core::iter::repeat_n(builder, events.len()), cause.clone());
+        let what = Lost { events: differences(events.into_iter()), cause };
+        self.outbox.journal(What::Lost(what), now);
+    }
+
+    /// Tells sources where all outstanding events are, for they may have missed it.
+    pub(super) fn send_holdings(&mut self, to: &SourceSet) {
+        if to.is_empty() || !(self.phase.is_under_way() || self.phase.is_reporting()) {
+            return;
+        }
+        self.assigner.send_holdings(to, &self.roster, &mut self.outbox);
+        self.roster.note_told(to, self.outbox.decided());
     }
 }
