@@ -34,8 +34,10 @@ mod assigner;
 mod summary;
 mod survey;
 mod snapshot;
-mod assigning;
+mod dispatch;
 mod membership;
+mod phases;
+mod peers;
 mod recovery;
 #[cfg(test)]
 mod model_tests;
@@ -53,8 +55,8 @@ use crate::{
     time::{Instant, earlier},
     units::Frequency,
     wire::{
-        control::{Control, Finish, RunEnd, Stop, control::Message},
-        journal::{Entry, Started},
+        control::{Control, control::Message},
+        journal::Entry,
     },
 };
 
@@ -67,13 +69,14 @@ pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};
 
 use assigner::Assigner;
 use books::Books;
+use dispatch::{Dispatch, counts_triggers, has_slot, takes_triggers};
 use intake::Intake;
 use journal::What;
+use membership::Membership;
 use outbox::Outbox;
 use phase::Phase;
 use pulse::Pulse;
 use roster::{Roster, Seat};
-use summary::Summary;
 use words::{kind, role, short};
 
 /// The supervisor's machine.
@@ -119,21 +122,38 @@ impl SupervisorCore {
         }
     }
 
+    /// The parts that an event passes.
+    fn dispatch(&mut self) -> Dispatch<'_> {
+        let Self { plan, phase, roster, intake, assigner, books, outbox, .. } = self;
+        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox }
+    }
+
+    /// The parts that a peer's coming and going concerns.
+    fn membership(&mut self) -> Membership<'_> {
+        let Self { plan, phase, pulse, roster, assigner, books, outbox, .. } = self;
+        Membership { plan, phase, pulse, roster, assigner, books, outbox }
+    }
+
     /// A message from a registered peer (docs/protocol.md CTRL-4).
     pub fn handle_message(&mut self, peer: Peer, message: Control, now: Instant) {
-        let Some(seat) = self.heard(peer, now) else { return };
+        let Some(seat) = self.membership().heard(peer, now) else { return };
         let Some(message) = message.message else {
             return self.expel(peer, "it sent a control message without content, or of a later version", now);
         };
         match (seat, message) {
-            (_, Message::Heartbeat(heartbeat)) => self.handle_heartbeat(seat, &heartbeat, now),
+            (_, Message::Heartbeat(heartbeat)) => self.membership().handle_heartbeat(seat, &heartbeat, now),
             (Seat::Builder(index), Message::Completions(completions)) => {
-                self.handle_completions(index, completions, now);
+                match self.dispatch().settle(index, completions, now) {
+                    Ok(true) => self.prolong_drain(now),
+                    Ok(false) => {}
+                    Err(reason) => self.expel(peer, &reason, now),
+                }
             }
             // It has opened slots: now sources may announce (docs/protocol.md RUN-22).
             (Seat::Builder(index), Message::Accepted(accepted)) => {
                 if self.assigner.accept(index, accepted.answer) {
-                    self.send_holdings(&self.roster.connected_sources());
+                    let sources = self.roster.connected_sources();
+                    self.membership().send_holdings(&sources);
                 }
             }
             (Seat::Source(index), Message::Ready(_)) => self.handle_ready(index, now),
@@ -154,6 +174,19 @@ impl SupervisorCore {
         }
     }
 
+    /// External triggers: so many events happened now. Says how many are taken: none unless the run is running and its
+    /// trigger is external.
+    /// Requirements: docs/protocol.md RUN-16.
+    pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
+        if !counts_triggers(self.phase, &self.books) || !self.intake.is_external() {
+            return 0;
+        }
+        let count = self.intake.add(count);
+        let taken = self.dispatch().take_pending(now);
+        self.drain_if_over(taken, now);
+        count
+    }
+
     /// The time has come that [`next_timeout`](Self::next_timeout) named, or any other.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.pulse.is_due(now) && self.phase != Phase::Ended {
@@ -164,7 +197,8 @@ impl SupervisorCore {
                 self.fail_to_start(now)
             }
             Phase::Running { until } => {
-                self.take_due_triggers(now, until);
+                let taken = self.dispatch().take_due(now, until);
+                self.drain_if_over(taken, now);
                 // Triggers that came in time are all taken first, however late we are.
                 let due = self.own_trigger_due();
                 let over = |until| now >= until && due.is_none_or(|due| due > until);
@@ -173,7 +207,10 @@ impl SupervisorCore {
                 }
             }
             Phase::Recovering { until } if self.is_over(until, now) => self.go_on(now),
-            Phase::Recovering { .. } => self.take_due_triggers(now, None),
+            Phase::Recovering { .. } => {
+                let taken = self.dispatch().take_due(now, None);
+                self.drain_if_over(taken, now);
+            }
             Phase::Draining { until } if self.is_over(until, now) => self.give_outstanding_up(now),
             Phase::Reporting { until } if self.is_over(until, now) => self.close_ledger(now),
             _ => {}
@@ -194,6 +231,17 @@ impl SupervisorCore {
         earlier(phase, Some(self.pulse.next()))
     }
 
+    /// Returns when the run's own clock triggers next; nothing while its triggers are not taken.
+    fn own_trigger_due(&self) -> Option<Instant> {
+        self.intake.next_due().filter(|_| counts_triggers(self.phase, &self.books))
+    }
+
+    /// Returns when the next trigger can be decided.
+    fn next_decision(&self) -> Option<Instant> {
+        let has_slot = takes_triggers(self.phase, &self.intake) && has_slot(&self.assigner, &self.outbox);
+        self.intake.next_decision(self.own_trigger_due(), has_slot)
+    }
+
     /// Returns the limit, unless it stands still.
     fn running(&self, limit: Instant) -> Option<Instant> {
         Some(limit).filter(|_| !self.outbox.is_stalled())
@@ -209,10 +257,13 @@ impl SupervisorCore {
         if let Some(output) = self.outbox.pop() {
             return Some(output);
         }
-        self.reassign(now);
-        self.assign_freely(now);
-        self.answer_completions();
-        self.dismiss_builders();
+        if self.dispatch().reassign(now) {
+            self.prolong_drain(now);
+        }
+        let taken = self.dispatch().assign_freely(now);
+        self.drain_if_over(taken, now);
+        self.dispatch().answer_completions();
+        self.membership().dismiss_builders();
         if self.phase.is_draining() && self.assigner.is_idle() {
             self.finish(now);
         }
@@ -239,35 +290,6 @@ impl SupervisorCore {
         self.plan.hold = false;
         self.start_if_ready(now);
         Ok(())
-    }
-
-    fn start_if_ready(&mut self, now: Instant) {
-        if self.plan.hold || !self.roster.is_ready() {
-            return;
-        }
-        let (sources, builders) = (self.roster.sources().len(), self.roster.builders().len());
-        tracing::info!(run = %self.plan.run, sources, builders, "running");
-        self.phase = Phase::Running { until: self.plan.duration.map(|duration| now + duration) };
-        self.books.start(now);
-        self.outbox.journal(What::Started(Started {}), now);
-        self.roster.hear_everybody(now);
-        self.intake.start(now);
-        self.assigner.open();
-        self.offer_all_slots(now);
-    }
-
-    fn fail_to_start(&mut self, now: Instant) {
-        let words = |peers: Vec<Peer>| peers.iter().map(Peer::to_string).collect::<Vec<_>>().join(", ");
-        let absent = self.roster.absent();
-        let limit = self.plan.start_timeout.as_secs_f64();
-        let problem = if absent.is_empty() {
-            let waiting = words(self.roster.unconnected());
-            format!("after {limit} s, lanes to the builders were still not connected by: {waiting}")
-        } else {
-            format!("after {limit} s, still missing: {}", words(absent))
-        };
-        self.begin_draining(&problem, now);
-        self.failure(problem, now);
     }
 
     /// Takes no triggers until [`resume`](Self::resume). Those that come from elsewhere are inhibited, those of the run's own
@@ -321,136 +343,6 @@ impl SupervisorCore {
         self.outbox.journal(What::Rate(rate.hertz()), now);
         self.intake.restart(self.books.triggered(), now);
         Ok(())
-    }
-
-    /// No more triggers; settle what is outstanding, and end.
-    pub fn stop(&mut self, cause: &str, now: Instant) {
-        match self.phase {
-            Phase::Gathering { .. } => {
-                self.problem(format!("stopped before it began: {cause}"), now);
-                self.begin_draining(cause, now);
-            }
-            Phase::Running { .. } => self.stop_running(cause, now),
-            // First those that do not come back are replaced, which may take longer than a drain.
-            Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
-            Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
-        }
-    }
-
-    fn stop_running(&mut self, cause: &str, now: Instant) {
-        self.settle_pending(now);
-        if self.phase.is_running() {
-            self.begin_draining(cause, now);
-        }
-    }
-
-    /// No more triggers; the drain begins when the run goes on.
-    fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
-        if !self.books.is_stopped() {
-            tracing::info!(run = %self.plan.run, cause, "stops when peers are back");
-            self.outbox.journal(What::Stopping(cause.to_owned()), now);
-            self.settle_pending(now);
-            self.books.stop(Some(now));
-            self.intake.forget();
-        }
-    }
-
-    fn begin_draining(&mut self, cause: &str, now: Instant) {
-        tracing::info!(run = %self.plan.run, cause, outstanding = self.assigner.outstanding(), "stopping");
-        self.outbox.journal(What::Stopping(cause.to_owned()), now);
-        self.phase = Phase::Draining { until: now + self.plan.drain_time() };
-        self.intake.forget();
-        self.assigner.close(now);
-        self.books.stop(Some(now));
-        self.outbox.send(Recipients::Everyone, Message::Stop(Stop { cause: cause.to_owned() }));
-        if self.roster.stop_waiting() {
-            self.publish_roster(now);
-        }
-    }
-
-    /// While something is settled, what is left has its time from now on: a sink may be slow, and nothing is lost for that.
-    fn prolong_drain(&mut self, now: Instant) {
-        self.phase.drain_until(now + self.plan.drain_time());
-    }
-
-    /// The drain took too long: what is outstanding is lost, and its builder is named.
-    fn give_outstanding_up(&mut self, now: Instant) {
-        let waited = self.plan.drain_time().as_secs_f64();
-        self.lose_unassigned("no builder had a slot for them before the end", now);
-        for index in self.roster.builders().positions() {
-            let id = self.roster.builder(index).id;
-            let cause =
-                format!("builder {id} settled nothing for the last {waited} s after the end of triggers");
-            self.lose_events(index, cause, now);
-        }
-        self.finish(now);
-    }
-
-    fn finish(&mut self, now: Instant) {
-        self.books.drain(now);
-        self.outbox.send(Recipients::Everyone, Message::Finish(Finish {}));
-        self.phase = Phase::Reporting { until: now + self.plan.report_timeout };
-        if !self.books.is_started() {
-            // Nothing was counted, and peers that never saw a roster have no report to give.
-            return self.close_ledger(now);
-        }
-        self.close_if_all_reported(now);
-    }
-
-    fn close_ledger(&mut self, now: Instant) {
-        self.phase = Phase::Ended;
-        let drained = self.books.times().drained.unwrap_or(now);
-        self.roster.end_absences(self.books.assigned(), drained);
-        let (plan, roster, assigner, books) = (&self.plan, &self.roster, &self.assigner, &self.books);
-        let report = Summary { plan, roster, assigner, books, drained }.report();
-        self.books.close(report.exit_code);
-        self.outbox.journal(What::Ended(report.exit_code.into()), now);
-        let end = RunEnd { exit_code: report.exit_code.into(), verdict: report.verdict.clone() };
-        self.outbox.send(Recipients::Everyone, Message::RunEnd(end));
-        self.outbox.push(Output::Ended(Box::new(report)));
-    }
-
-    /// Goes on with a run of before, as soon as everybody is back.
-    fn check_recovered(&mut self, now: Instant) {
-        if self.phase.is_recovering() && self.roster.is_back() {
-            self.go_on(now);
-        }
-    }
-
-    /// Requirements: docs/protocol.md RUN-23.
-    fn go_on(&mut self, now: Instant) {
-        const CAUSE: &str = "it did not come back to a new supervisor";
-        self.outbox.close_batches();
-        let stopped = self.books.times().last_trigger_possible;
-        self.phase = Phase::Running { until: None };
-        for index in self.roster.sources().positions() {
-            if self.roster.source(index).connection.is_none() {
-                self.lower(index, CAUSE, now);
-            }
-        }
-        if self.roster.up().is_empty() {
-            self.pulse.lose_sources(now, self.plan.absence_limit(true));
-        }
-        for index in self.roster.builders().positions() {
-            let seat = self.roster.builder(index);
-            if seat.is_alive() && seat.connection.is_none() {
-                self.end_incarnation(index, CAUSE, now);
-            }
-        }
-        self.roster.hear_everybody(now);
-        if self.roster.lacks_builders() {
-            // Nobody knows whether they are dead, or cut off.
-            self.pulse.lose_builders(now + self.plan.absence_limit(true));
-        }
-        self.offer_all_slots(now);
-        self.intake.restart(self.books.triggered(), now);
-        tracing::info!(run = %self.plan.run, outstanding = self.assigner.outstanding(), "peers are back");
-        if stopped.is_some() {
-            self.begin_draining("triggers had ended before", now);
-            self.books.stop(stopped);
-        } else if let Some((started, duration)) = self.books.times().started.zip(self.plan.duration) {
-            self.phase = Phase::Running { until: Some((started + duration).max(now)) };
-        }
     }
 
     /// The journal takes nothing: until [`journal_goes_on`](Self::journal_goes_on), nobody hears of what is decided, so triggers

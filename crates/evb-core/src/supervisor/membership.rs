@@ -1,41 +1,49 @@
-//! Who takes part: peers that register, fall silent, come back and leave; and their reports.
+//! [`Membership`]: peers that register, fall silent, come back and leave, and what the others are told of it.
 
 use core::time::Duration;
 
 use super::{
-    ChangeError, Output, Recipients, SupervisorCore,
-    admission::Admission,
+    ChangeError, Output, Recipients, RunPlan,
+    assigner::Assigner,
+    books::Books,
     index::{BuilderIndex, SourceIndex},
     journal::What,
+    outbox::Outbox,
+    phase::Phase,
     plan::SourceLoss,
+    pulse::Pulse,
     roster::{Roster, Seat},
     seats::{BuilderSeat, Connection, Leaving},
     words::short,
 };
 use crate::{
     id::{BuilderId, Peer},
+    set::SourceSet,
     time::Instant,
     wire::{
-        control::{
-            Finish, Heartbeat, Hello, MAX_BUILDERS, Refusal, Report, RunEnd, Stop, Welcome, control::Message,
-            report,
-        },
-        journal::{Membership, membership::Change},
+        control::{Finish, Heartbeat, Hello, MAX_BUILDERS, RunEnd, Stop, Welcome, control::Message},
+        journal::{Membership as Entry, membership::Change},
     },
 };
 
 /// After so long, a builder gets events though not every source has said that it is connected to it.
 const CONNECTING: Duration = Duration::from_secs(1);
 
-impl SupervisorCore {
-    /// A peer wants to take part. On success the driver connects it before it polls on; a connection that the peer had
-    /// before is closed without further notice.
-    ///
-    /// # Errors
-    /// The refusal to be sent, with a reason for people.
-    pub fn register(&mut self, hello: &Hello, now: Instant) -> Result<Welcome, Refusal> {
-        let (plan, roster, phase, started) = (&self.plan, &self.roster, self.phase, self.books.is_started());
-        let (peer, seat) = Admission { plan, roster, phase, started }.check(hello, now)?;
+/// The parts that a peer's coming and going concerns. It may put off the end of a drain, and changes the phase in no other way.
+#[derive(Debug)]
+pub(super) struct Membership<'a> {
+    pub(super) plan: &'a RunPlan,
+    pub(super) phase: &'a mut Phase,
+    pub(super) pulse: &'a mut Pulse,
+    pub(super) roster: &'a mut Roster,
+    pub(super) assigner: &'a mut Assigner,
+    pub(super) books: &'a mut Books,
+    pub(super) outbox: &'a mut Outbox,
+}
+
+impl Membership<'_> {
+    /// Connects a peer that may take part; returns what it is answered.
+    pub(super) fn enter(&mut self, peer: Peer, seat: Seat, hello: &Hello, now: Instant) -> Welcome {
         let shared_clock = self.plan.shares_clock(&hello.boot_id);
         let connection = Connection { last_heard: now, echo: None, shared_clock };
         let incarnation = match seat {
@@ -57,8 +65,20 @@ impl SupervisorCore {
         if self.roster.version() > 0 || self.roster.is_complete() {
             self.publish_roster(now);
         }
-        self.tell_newcomer(seat, now);
-        Ok(self.plan.welcome(incarnation, self.outbox.decided(), shared_clock))
+        self.tell_newcomer(seat);
+        self.plan.welcome(incarnation, self.outbox.decided(), shared_clock)
+    }
+
+    /// Gives a builder's free slots to the assignment, if it gets events at all.
+    pub(super) fn offer_slots(&mut self, index: BuilderIndex, now: Instant) {
+        let offered = self.phase.is_settling() && self.roster.builder(index).is_active();
+        let taken = self.books.outstanding(index);
+        let free = if offered { u64::from(self.plan.slots).saturating_sub(taken) } else { 0 };
+        self.assigner.set_slots(index, free as u32, now);
+    }
+
+    pub(super) fn offer_all_slots(&mut self, now: Instant) {
+        self.roster.builders().positions().for_each(|index| self.offer_slots(index, now));
     }
 
     fn seat_builder(&mut self, index: BuilderIndex, hello: &Hello, connection: Connection, now: Instant) {
@@ -73,17 +93,17 @@ impl SupervisorCore {
         // It gets events when lanes to it are connected.
         self.roster.begin_joining(index, now);
         self.pulse.find_builder();
-        self.prolong_drain(now);
+        self.phase.drain_until(now + self.plan.drain_time());
     }
 
     /// What a peer is told behind the roster, when it comes while the run goes on (docs/protocol.md RUN-21, RUN-22).
-    fn tell_newcomer(&mut self, seat: Seat, now: Instant) {
+    fn tell_newcomer(&mut self, seat: Seat) {
         if !self.phase.is_under_way() && !self.phase.is_reporting() {
             return;
         }
         match seat {
             Seat::Source(index) => self.send_holdings(&Roster::only(index)),
-            Seat::Builder(index) => self.assigner.send_again(index, 0, &self.roster, &mut self.outbox),
+            Seat::Builder(index) => self.assigner.send_again(index, 0, self.roster, self.outbox),
         }
         let to = self.roster.recipient(seat);
         if self.phase.is_draining() || self.phase.is_reporting() {
@@ -93,48 +113,15 @@ impl SupervisorCore {
         if self.phase.is_reporting() {
             self.outbox.send(to, Message::Finish(Finish {}));
         }
-        self.check_recovered(now);
     }
 
-    /// A source says that its lanes to all builders of the roster are connected (docs/protocol.md RUN-4).
-    pub(super) fn handle_ready(&mut self, index: SourceIndex, now: Instant) {
-        self.roster.set_ready(index);
-        if self.phase.is_gathering() {
-            self.start_if_ready(now);
-        } else {
-            self.raise(index, now);
-        }
-        self.check_joining(now);
-        self.check_recovered(now);
-    }
-
-    /// The peer's connection is gone; the cause is for the log.
-    pub fn handle_disconnect(&mut self, peer: Peer, cause: &str, now: Instant) {
-        let Some(seat) = self.roster.seat(peer).filter(|seat| self.roster.disconnect(*seat, cause)) else {
+    /// Tells sources where all outstanding events are, for they may have missed it.
+    pub(super) fn send_holdings(&mut self, to: &SourceSet) {
+        if to.is_empty() || !(self.phase.is_under_way() || self.phase.is_reporting()) {
             return;
-        };
-        match seat {
-            Seat::Source(index) => self.lower(index, cause, now),
-            // Its events stay its own until it can no longer write (docs/protocol.md RUN-22).
-            Seat::Builder(index) => self.offer_slots(index, now),
         }
-        tracing::warn!(%peer, cause, "left");
-        self.close_if_all_reported(now);
-    }
-
-    /// Notes that a peer lives; `None`: it has no connection here any more.
-    pub(super) fn heard(&mut self, peer: Peer, now: Instant) -> Option<Seat> {
-        let seat = self.roster.seat(peer)?;
-        let was_silent = self.roster.hear(seat, now)?;
-        match seat {
-            Seat::Source(index) if was_silent => self.raise(index, now),
-            Seat::Builder(index) if was_silent => {
-                tracing::info!(%peer, "speaks again");
-                self.offer_slots(index, now);
-            }
-            _ => {}
-        }
-        Some(seat)
+        self.assigner.send_holdings(to, self.roster, self.outbox);
+        self.roster.note_told(to, self.outbox.decided());
     }
 
     pub(super) fn handle_heartbeat(&mut self, seat: Seat, heartbeat: &Heartbeat, now: Instant) {
@@ -145,45 +132,12 @@ impl SupervisorCore {
         }
     }
 
-    /// Ends a connection whose peer does not keep to the protocol.
-    pub(super) fn expel(&mut self, peer: Peer, reason: &str, now: Instant) {
-        self.problem(format!("{peer} was dropped: {reason}"), now);
-        if let Some(Seat::Builder(index)) = self.roster.seat(peer) {
-            self.roster.bar(index);
-        }
-        self.outbox.push(Output::Drop { peer, reason: reason.to_owned() });
-        self.handle_disconnect(peer, reason, now);
-    }
-
-    /// Sends heartbeats and looks who is silent (docs/protocol.md CTRL-5).
-    pub(super) fn beat(&mut self, now: Instant) {
-        // We were late ourselves: then what the peers said meanwhile is not read yet, and the silence is ours.
-        if self.pulse.beat(now) > self.plan.down_after / 2 {
-            self.roster.hear_everybody(now);
-        }
-        // Before the run begins, peers wait in silence for each other.
-        let watch = !self.phase.is_gathering() && !self.phase.is_recovering();
-        for index in self.roster.sources().positions() {
-            let seat = self.roster.source(index);
-            let Some(connection) = seat.connection else { continue };
-            self.outbox.send_ahead(Recipients::Source(seat.id), connection.heartbeat(now));
-            if watch && now.since(connection.last_heard) >= self.plan.down_after {
-                self.lower(index, "no heartbeat", now);
-            }
-        }
-        for index in self.roster.builders().positions() {
-            self.beat_builder(index, watch, now);
-        }
-        self.check_joining(now);
-        self.check_somebody_is_left(now);
-        self.close_if_all_reported(now);
-    }
-
+    /// Sends a builder a heartbeat, and looks whether it is silent; returns true if its life in the run is over now.
     /// Requirements: docs/protocol.md RUN-15, RUN-22.
-    fn beat_builder(&mut self, index: BuilderIndex, watch: bool, now: Instant) {
+    pub(super) fn beat_builder(&mut self, index: BuilderIndex, watch: bool, now: Instant) -> bool {
         let seat = self.roster.builder(index);
         if !seat.is_alive() {
-            return;
+            return false;
         }
         let (id, silence) = (seat.id, now.since(seat.heard_at()));
         if watch && silence >= self.plan.two_leases().max(self.plan.down_after) {
@@ -191,9 +145,10 @@ impl SupervisorCore {
                 Some(_) => format!("it was silent for {:.1} s", silence.as_secs_f64()),
                 None => seat.parting.clone(),
             };
-            return self.end_incarnation(index, &cause, now);
+            self.end_incarnation(index, &cause, now);
+            return true;
         }
-        let Some(connection) = seat.connection else { return };
+        let Some(connection) = seat.connection else { return false };
         let falls_silent = watch && silence >= self.plan.down_after && !seat.suspended;
         self.outbox.send_ahead(Recipients::Builder(id), connection.heartbeat(now));
         if falls_silent {
@@ -201,30 +156,15 @@ impl SupervisorCore {
             self.roster.suspend(index);
             self.offer_slots(index, now);
         }
-    }
-
-    fn check_somebody_is_left(&mut self, now: Instant) {
-        if self.outbox.is_stalled() {
-            return;
-        }
-        if self.phase.is_running() && self.pulse.lacks_sources(now) {
-            self.failure("no source is left".to_owned(), now);
-            self.stop("no source is left", now);
-        }
-        if self.phase.is_under_way() && self.pulse.lacks_builders(now) {
-            self.pulse.find_builder();
-            self.failure("no builder is left".to_owned(), now);
-            self.lose_unassigned("no builder was left to build them", now);
-            self.stop("no builder is left", now);
-        }
+        false
     }
 
     /// Expects a source from the next roster version on, if it can be.
-    fn raise(&mut self, index: SourceIndex, now: Instant) {
+    pub(super) fn raise(&mut self, index: SourceIndex, now: Instant) {
         if !self.phase.is_triggering() || !self.roster.can_rise(index) {
             return;
         }
-        let awaited = self.roster.raise(index, self.books.assigned(), &mut self.outbox, now);
+        let awaited = self.roster.raise(index, self.books.assigned(), self.outbox, now);
         tracing::info!(source = %self.roster.source(index).id, "up");
         self.pulse.find_source();
         self.publish_roster(now);
@@ -238,7 +178,7 @@ impl SupervisorCore {
         if !self.roster.is_up(index) {
             return;
         }
-        self.roster.lower(index, &mut self.outbox);
+        self.roster.lower(index, self.outbox);
         if !self.phase.is_under_way() {
             return;
         }
@@ -276,14 +216,13 @@ impl SupervisorCore {
         if is_missed || self.phase.is_under_way() {
             let remark =
                 format!("builder {id} left the run: {cause}; {moved} events of its were given to others");
-            self.books.remark(remark, &mut self.outbox, now);
+            self.books.remark(remark, self.outbox, now);
         }
         if self.phase.is_under_way() {
             self.publish_roster(now);
             self.send_holdings(&self.roster.connected_sources());
             self.note_absence_of_builders(silent, now);
         }
-        self.close_if_all_reported(now);
     }
 
     /// No builder: the run waits for one, longer where it may be the network alone that is gone.
@@ -297,26 +236,24 @@ impl SupervisorCore {
 
     /// Sends a new roster version to everybody, behind all decisions of the old one.
     pub(super) fn publish_roster(&mut self, now: Instant) {
-        self.roster.publish(self.phase.is_gathering(), &self.assigner.versions(), &mut self.outbox, now);
+        self.roster.publish(self.phase.is_gathering(), &self.assigner.versions(), self.outbox, now);
     }
 
     /// Gives builders their slots when all sources have said that they are connected, or have had the time.
-    fn check_joining(&mut self, now: Instant) {
+    pub(super) fn check_joining(&mut self, now: Instant) {
         let connected = self.roster.reaches_all();
         for index in self.roster.builders().positions() {
             let Some(since) = self.roster.builder(index).joining else { continue };
-            if connected || self.is_over(since + CONNECTING, now) {
+            let in_time = self.outbox.is_stalled() || now < since + CONNECTING;
+            if connected || !in_time {
                 self.roster.end_joining(index);
                 self.offer_slots(index, now);
             }
         }
     }
 
-    /// One builder more may register, in a run that goes on as well.
-    ///
-    /// # Errors
-    /// [`ChangeError`]: it is one already, there are too many, or the run is over.
-    pub fn add_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
+    /// Lets one builder more register.
+    pub(super) fn add_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
         if !self.phase.is_gathering() && !self.phase.is_triggering() {
             return Err(ChangeError::NotRunning);
         }
@@ -337,18 +274,8 @@ impl SupervisorCore {
         Ok(())
     }
 
-    pub(super) fn make_seat(&mut self, id: BuilderId) {
-        self.roster.add_builder(id);
-        self.books.add_builder();
-        self.assigner.add_builder();
-        self.outbox.add_builder(id);
-    }
-
-    /// The builder gets no more events. When it has none left it reports and leaves.
-    ///
-    /// # Errors
-    /// [`ChangeError`]: it is none, it is the last one, or the run is over.
-    pub fn remove_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
+    /// Gives a builder no more events, so that it leaves when it has none left.
+    pub(super) fn remove_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
         let gathering = self.phase.is_gathering();
         if !gathering && !self.phase.is_triggering() {
             return Err(ChangeError::NotRunning);
@@ -388,7 +315,7 @@ impl SupervisorCore {
     }
 
     /// Its report is here: it leaves, and lanes to it end.
-    fn dismiss(&mut self, index: BuilderIndex, now: Instant) {
+    pub(super) fn dismiss(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
         let end = RunEnd { exit_code: 0, verdict: "it has left the run".to_owned() };
         self.outbox.send(Recipients::Builder(id), Message::RunEnd(end));
@@ -409,53 +336,30 @@ impl SupervisorCore {
     }
 
     fn journal_membership(&mut self, id: BuilderId, change: Change, now: Instant) {
-        let what = Membership { builder: id.number().into(), change: change.into() };
+        let what = Entry { builder: id.number().into(), change: change.into() };
         self.outbox.journal(What::Membership(what), now);
     }
 
-    /// Requirements: docs/protocol.md RUN-17.
-    pub(super) fn handle_report(&mut self, peer: Peer, seat: Seat, report: Report, now: Instant) {
-        let sources = self.roster.sources().len();
-        let roster = &mut self.roster;
-        let is_due = self.phase.is_reporting()
-            || matches!(seat, Seat::Builder(index) if roster.builder(index).leaving == Leaving::Finishing);
-        match (seat, report.report, report.live) {
-            (Seat::Source(index), Some(report::Report::Source(own)), Some(live)) => {
-                roster.note_source(index, own, live, now);
+    /// Notes that a peer lives; `None`: it has no connection here any more.
+    pub(super) fn heard(&mut self, peer: Peer, now: Instant) -> Option<Seat> {
+        let seat = self.roster.seat(peer)?;
+        let was_silent = self.roster.hear(seat, now)?;
+        match seat {
+            Seat::Source(index) if was_silent => self.raise(index, now),
+            Seat::Builder(index) if was_silent => {
+                tracing::info!(%peer, "speaks again");
+                self.offer_slots(index, now);
             }
-            (Seat::Builder(_), Some(report::Report::Builder(own)), Some(_)) if own.lanes.len() > sources => {
-                self.expel(peer, "it reports more lanes than there are sources", now);
-            }
-            (Seat::Builder(index), Some(report::Report::Builder(own)), Some(live)) => {
-                roster.note_builder(index, own, live, now);
-            }
-            (_, _, Some(_)) => self.expel(peer, "its report is of another role", now),
-            _ if !is_due => self.expel(peer, "it reported before it was asked to", now),
-            (Seat::Source(index), Some(report::Report::Source(own)), None) => {
-                roster.set_source_report(index, own);
-                self.close_if_all_reported(now);
-            }
-            (Seat::Builder(index), Some(report::Report::Builder(own)), None) => {
-                roster.set_builder_report(index, own);
-                if roster.builder(index).leaving == Leaving::Finishing && self.phase.is_under_way() {
-                    self.dismiss(index, now);
-                }
-                self.close_if_all_reported(now);
-            }
-            _ => self.expel(peer, "its final report is of another role", now),
+            _ => {}
         }
+        Some(seat)
     }
 
-    pub(super) fn close_if_all_reported(&mut self, now: Instant) {
-        if self.phase.is_reporting() && self.roster.has_reported(self.plan.two_leases(), now) {
-            self.close_ledger(now);
-        }
-    }
-
-    /// Tells one peer that the run is over for it; it closes its connection then.
-    pub(super) fn let_go(&mut self, seat: Seat) {
-        let verdict = "it left before the run began".to_owned();
-        let to = self.roster.recipient(seat);
-        self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
+    /// Makes a seat for a builder that had none.
+    pub(super) fn make_seat(&mut self, id: BuilderId) {
+        self.roster.add_builder(id);
+        self.books.add_builder();
+        self.assigner.add_builder();
+        self.outbox.add_builder(id);
     }
 }

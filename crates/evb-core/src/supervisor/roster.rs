@@ -19,7 +19,7 @@ use crate::{
     set::SourceSet,
     time::Instant,
     wire::{
-        control::{BuilderReport, Hello, Live, Role, SourceReport},
+        control::{Hello, Report, Role, report},
         journal::Registered,
     },
 };
@@ -43,6 +43,16 @@ pub(super) struct Roster {
 pub(super) enum Seat {
     Source(SourceIndex),
     Builder(BuilderIndex),
+}
+
+impl Seat {
+    /// Returns the builder's position, if it is one's.
+    pub(super) fn builder(self) -> Option<BuilderIndex> {
+        match self {
+            Self::Builder(index) => Some(index),
+            Self::Source(_) => None,
+        }
+    }
 }
 
 impl Roster {
@@ -305,38 +315,40 @@ impl Roster {
         self.builders[index].suspended = true;
     }
 
-    /// Keeps a source's report so far in place of the one before (docs/protocol.md RUN-37).
-    pub(super) fn note_source(
+    /// Keeps a peer's final report, or one so far in place of the one before (docs/protocol.md RUN-37).
+    ///
+    /// # Errors
+    /// It cannot be that peer's: why.
+    pub(super) fn keep_report(
         &mut self,
-        index: SourceIndex,
-        counters: SourceReport,
-        live: Live,
+        seat: Seat,
+        report: Report,
         now: Instant,
-    ) {
-        let latest = &mut self.sources[index].latest;
-        *latest = Some(Latest::after(latest.as_ref(), counters, live, now));
-    }
-
-    /// The same of a builder.
-    pub(super) fn note_builder(
-        &mut self,
-        index: BuilderIndex,
-        counters: BuilderReport,
-        live: Live,
-        now: Instant,
-    ) {
-        let latest = &mut self.builders[index].latest;
-        *latest = Some(Latest::after(latest.as_ref(), counters, live, now));
-    }
-
-    /// Keeps a source's final report.
-    pub(super) fn set_source_report(&mut self, index: SourceIndex, report: SourceReport) {
-        self.sources[index].report = Some(report);
-    }
-
-    /// Keeps a builder's final report.
-    pub(super) fn set_builder_report(&mut self, index: BuilderIndex, report: BuilderReport) {
-        self.builders[index].report = Some(report);
+    ) -> Result<(), &'static str> {
+        match (seat, report.report, report.live) {
+            (Seat::Source(index), Some(report::Report::Source(own)), live) => {
+                let seat = &mut self.sources[index];
+                match live {
+                    Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
+                    None => seat.report = Some(own),
+                }
+            }
+            (Seat::Builder(_), Some(report::Report::Builder(own)), Some(_))
+                if own.lanes.len() > self.sources.len() =>
+            {
+                return Err("it reports more lanes than there are sources");
+            }
+            (Seat::Builder(index), Some(report::Report::Builder(own)), live) => {
+                let seat = &mut self.builders[index];
+                match live {
+                    Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
+                    None => seat.report = Some(own),
+                }
+            }
+            (_, _, Some(_)) => return Err("its report is of another role"),
+            (_, _, None) => return Err("its final report is of another role"),
+        }
+        Ok(())
     }
 
     /// Returns true if everybody has reported from whom a report may come. Who lost its connection a moment ago may come back

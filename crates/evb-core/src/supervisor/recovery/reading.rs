@@ -222,7 +222,7 @@ impl Reading {
         if !core.books.goes_on_from(index, completions.before) {
             return nonsense("completions do not follow those before");
         }
-        core.account(index, completions, at);
+        core.dispatch().account(index, completions, at);
         Ok(())
     }
 
@@ -248,7 +248,7 @@ impl Reading {
             if self.core.roster.builders().len() >= MAX_BUILDERS {
                 return nonsense("more builders than are possible");
             }
-            self.core.make_seat(id);
+            self.core.membership().make_seat(id);
         }
         Ok(())
     }

@@ -1,16 +1,20 @@
-//! From trigger to decision, and from completion to free slot: the path of every event.
+//! [`Dispatch`]: from trigger to decision, and from completion to free slot: the path of every event.
+
+use core::ops::ControlFlow::{self, Break, Continue};
 
 use super::{
-    Recipients, SupervisorCore,
+    Recipients, RunPlan,
+    assigner::Assigner,
+    books::Books,
     dead_time::Cause,
     index::BuilderIndex,
-    intake::TRIGGERS_PER_TURN,
+    intake::{Intake, TRIGGERS_PER_TURN},
     journal::{What, differences},
+    outbox::Outbox,
     phase::Phase,
+    roster::Roster,
 };
 use crate::{
-    id::Peer,
-    set::SourceSet,
     time::Instant,
     wire::{
         control::{self, Completions, MAX_EXCEPTIONS, control::Message},
@@ -18,100 +22,109 @@ use crate::{
     },
 };
 
-impl SupervisorCore {
-    /// External triggers: so many events happened now. Says how many are taken: none unless the run is running and its
-    /// trigger is external.
-    /// Requirements: docs/protocol.md RUN-16.
-    pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
-        if !self.counts_triggers() || !self.intake.is_external() {
-            return 0;
-        }
-        let taken = self.intake.add(count);
-        self.take_pending(now);
-        taken
-    }
+/// `Break` when all events of the run are assigned: then it takes no more triggers.
+pub(super) type Taken = ControlFlow<()>;
 
-    pub(super) fn take_due_triggers(&mut self, now: Instant, until: Option<Instant>) {
-        self.take_pending(now);
-        if !self.counts_triggers() || self.intake.is_paused() {
-            return;
+/// The parts that an event passes, in a turn in which the run's phase is known.
+#[derive(Debug)]
+pub(super) struct Dispatch<'a> {
+    pub(super) plan: &'a RunPlan,
+    pub(super) phase: Phase,
+    pub(super) roster: &'a Roster,
+    pub(super) intake: &'a mut Intake,
+    pub(super) assigner: &'a mut Assigner,
+    pub(super) books: &'a mut Books,
+    pub(super) outbox: &'a mut Outbox,
+}
+
+/// Returns true if a trigger that comes from elsewhere is an event, or at least an inhibited one.
+pub(super) fn counts_triggers(phase: Phase, books: &Books) -> bool {
+    phase.is_triggering() && !books.is_stopped()
+}
+
+/// Returns true if triggers become events.
+pub(super) fn takes_triggers(phase: Phase, intake: &Intake) -> bool {
+    phase.is_running() && !intake.is_paused()
+}
+
+/// Returns true if a new event can be had by somebody: unassigned ones go first, and of none could be told before it is in the
+/// journal.
+pub(super) fn has_slot(assigner: &Assigner, outbox: &Outbox) -> bool {
+    assigner.has_slot() && !outbox.is_stalled()
+}
+
+impl Dispatch<'_> {
+    /// Decides the triggers that are due, those of the run's own clock up to `until`.
+    pub(super) fn take_due(&mut self, now: Instant, until: Option<Instant>) -> Taken {
+        self.take_pending(now)?;
+        if !counts_triggers(self.phase, self.books) || self.intake.is_paused() {
+            return Continue(());
         }
         let last = until.map_or(now, |until| until.min(now));
         let inhibits = self.intake.inhibits(now) || last < now;
         for _ in 0..TRIGGERS_PER_TURN {
-            if !self.has_slot() && !inhibits {
-                return;
+            if !has_slot(self.assigner, self.outbox) && !inhibits {
+                break;
             }
-            let Some(due) = self.intake.pop_due(last) else { return };
-            self.take_trigger(due, now);
-            if !self.counts_triggers() {
-                return;
-            }
+            let Some(due) = self.intake.pop_due(last) else { break };
+            self.take_trigger(due, now)?;
         }
+        Continue(())
     }
 
     /// Assigns events as long as there are free slots, where that is what triggers.
-    pub(super) fn assign_freely(&mut self, now: Instant) {
-        if !self.intake.is_free() || self.roster.up().is_empty() {
-            return;
+    pub(super) fn assign_freely(&mut self, now: Instant) -> Taken {
+        if !self.intake.is_free() || self.roster.up().is_empty() || !takes_triggers(self.phase, self.intake) {
+            return Continue(());
         }
-        while self.takes_triggers() && self.has_slot() {
-            self.take_trigger(now, now);
+        while has_slot(self.assigner, self.outbox) {
+            self.take_trigger(now, now)?;
         }
+        Continue(())
     }
 
-    /// Returns when the run's own clock triggers next; nothing while its triggers are not taken.
-    pub(super) fn own_trigger_due(&self) -> Option<Instant> {
-        self.intake.next_due().filter(|_| self.counts_triggers())
-    }
-
-    /// Returns when the next trigger can be decided.
-    pub(super) fn next_decision(&self) -> Option<Instant> {
-        self.intake.next_decision(self.own_trigger_due(), self.takes_triggers() && self.has_slot())
-    }
-
-    /// Decides the external triggers that came before the run changes its state.
-    pub(super) fn settle_pending(&mut self, now: Instant) {
-        self.intake.hurry();
-        self.take_pending(now);
-    }
-
-    fn take_pending(&mut self, now: Instant) {
+    /// Decides external triggers.
+    pub(super) fn take_pending(&mut self, now: Instant) -> Taken {
         let mut left = u64::from(TRIGGERS_PER_TURN);
         let inhibits = self.intake.inhibits(now);
-        while self.intake.pending() > 0 && left > 0 && self.counts_triggers() {
-            let count = if !self.has_slot() || !self.takes_triggers() {
+        let takes = takes_triggers(self.phase, self.intake);
+        if !counts_triggers(self.phase, self.books) {
+            return Continue(());
+        }
+        while self.intake.pending() > 0 && left > 0 {
+            let count = if !has_slot(self.assigner, self.outbox) || !takes {
                 if !inhibits {
-                    return;
+                    break;
                 }
                 let count = self.inhibit(self.intake.pending(), now);
                 self.intake.settle(count);
                 count
             } else {
-                // An event's assignment may end the run, and then nothing is pending any more: so count first.
                 self.intake.settle(1);
-                self.take_trigger(now, now);
+                self.take_trigger(now, now)?;
                 1
             };
             left = left.saturating_sub(count);
         }
+        Continue(())
     }
 
     /// One trigger that happened at `triggered` and is decided `now`.
-    fn take_trigger(&mut self, triggered: Instant, now: Instant) {
+    fn take_trigger(&mut self, triggered: Instant, now: Instant) -> Taken {
         self.outbox.make_room();
         self.books.note_trigger(triggered);
-        let is_wanted = !self.roster.up().is_empty() && self.has_slot();
+        let is_wanted = !self.roster.up().is_empty() && has_slot(self.assigner, self.outbox);
         let Some(builder) = is_wanted.then(|| self.assigner.take_slot(now)).flatten() else {
             self.inhibit(1, now);
-            return;
+            return Continue(());
         };
         let event = self.outbox.assign(builder, triggered.as_nanos(), now);
         self.assigner.assign(event, triggered.as_nanos(), self.roster.version(), builder);
         self.books.assign(builder);
         if self.plan.events.is_some_and(|events| self.books.assigned() >= events) {
-            self.begin_draining("all its events are assigned", now);
+            return Break(());
         }
+        Continue(())
     }
 
     /// Up to so many triggers for which there is no slot; says how many.
@@ -136,44 +149,34 @@ impl SupervisorCore {
         }
     }
 
-    /// Whether a new event can be had by somebody: those without a builder go first, and of none could be told before it is in
-    /// the journal.
-    fn has_slot(&self) -> bool {
-        self.assigner.has_slot() && !self.outbox.is_stalled()
-    }
-
-    /// Whether a trigger that comes from elsewhere is an event, or at least an inhibited one.
-    fn counts_triggers(&self) -> bool {
-        self.phase.is_triggering() && !self.books.is_stopped()
-    }
-
-    /// Whether triggers become events.
-    fn takes_triggers(&self) -> bool {
-        self.phase.is_running() && !self.intake.is_paused()
-    }
-
+    /// Enters a builder's completions into the ledger; returns whether some are new.
+    ///
+    /// # Errors
+    /// They are not as the protocol wants them: why.
     /// Requirements: docs/protocol.md RUN-12, RUN-13, RUN-20.
-    pub(super) fn handle_completions(&mut self, index: BuilderIndex, completions: Completions, now: Instant) {
-        let id = self.roster.builder(index).id;
+    pub(super) fn settle(
+        &mut self,
+        index: BuilderIndex,
+        completions: Completions,
+        now: Instant,
+    ) -> Result<bool, String> {
         let exceptions = completions.exceptions.len();
         if exceptions > MAX_EXCEPTIONS {
-            let reason =
-                format!("{exceptions} exceptions in one message; at most {MAX_EXCEPTIONS} are allowed");
-            return self.expel(Peer::Builder(id), &reason, now);
+            return Err(format!(
+                "{exceptions} exceptions in one message; at most {MAX_EXCEPTIONS} are allowed"
+            ));
         }
-        let known = match self.books.known(index, &completions) {
-            Ok(known) => known,
-            Err(gap) => return self.expel(Peer::Builder(id), &gap.to_string(), now),
-        };
+        let known = self.books.known(index, &completions).map_err(|gap| gap.to_string())?;
         self.books.owe_answer(index);
         let news = completions.without(known);
-        if news.count() == 0 {
-            return;
+        if news.count() > 0 {
+            self.account(index, &news, now);
+            let builder = self.roster.builder(index).id.number().into();
+            let what = Accounted { builder, completions: Some(news) };
+            self.outbox.journal(What::Accounted(what), now);
+            return Ok(true);
         }
-        self.prolong_drain(now);
-        self.account(index, &news, now);
-        let what = Accounted { builder: id.number().into(), completions: Some(news) };
-        self.outbox.journal(What::Accounted(what), now);
+        Ok(false)
     }
 
     /// Enters completions that are new into the ledger.
@@ -201,22 +204,11 @@ impl SupervisorCore {
         }
     }
 
-    /// Gives a builder's free slots to the assignment, if it gets events at all.
-    pub(super) fn offer_slots(&mut self, index: BuilderIndex, now: Instant) {
-        let offered = self.phase.is_settling() && self.roster.builder(index).is_active();
-        let taken = self.books.outstanding(index);
-        let free = if offered { u64::from(self.plan.slots).saturating_sub(taken) } else { 0 };
-        self.assigner.set_slots(index, free as u32, now);
-    }
-
-    pub(super) fn offer_all_slots(&mut self, now: Instant) {
-        self.roster.builders().positions().for_each(|index| self.offer_slots(index, now));
-    }
-
     /// Gives unassigned events to builders that have slots (docs/protocol.md RUN-22).
-    pub(super) fn reassign(&mut self, now: Instant) {
+    /// Returns whether there were any.
+    pub(super) fn reassign(&mut self, now: Instant) -> bool {
         if !self.assigner.can_reassign() || !self.phase.is_settling() {
-            return;
+            return false;
         }
         for (index, answer, events) in self.assigner.reassign(now) {
             self.books.take_over(index, events.len() as u64);
@@ -224,9 +216,9 @@ impl SupervisorCore {
             tracing::info!(builder, events = events.len(), "takes over");
             let what = Reassigned { builder, events: differences(events.into_iter()) };
             self.outbox.journal(What::Reassigned(what), now);
-            self.assigner.send_again(index, answer, &self.roster, &mut self.outbox);
+            self.assigner.send_again(index, answer, self.roster, self.outbox);
         }
-        self.prolong_drain(now);
+        true
     }
 
     /// Enters unassigned events as lost: nobody came to build them.
@@ -248,14 +240,5 @@ impl SupervisorCore {
         self.books.lose(core::iter::repeat_n(builder, events.len()), cause.clone());
         let what = Lost { events: differences(events.into_iter()), cause };
         self.outbox.journal(What::Lost(what), now);
-    }
-
-    /// Tells sources where all outstanding events are, for they may have missed it.
-    pub(super) fn send_holdings(&mut self, to: &SourceSet) {
-        if to.is_empty() || !(self.phase.is_under_way() || self.phase.is_reporting()) {
-            return;
-        }
-        self.assigner.send_holdings(to, &self.roster, &mut self.outbox);
-        self.roster.note_told(to, self.outbox.decided());
     }
 }
