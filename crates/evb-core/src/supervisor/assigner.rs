@@ -346,7 +346,7 @@ impl Assigner {
     }
 }
 
-/// Where these events are; those that their builder has not opened a slot for yet are nowhere.
+/// Returns where these events are; those that their builder has not opened a slot for yet are nowhere.
 fn holdings(places: &[Place], decided: u64, roster: &Roster) -> Message {
     let mut held: BTreeMap<u32, (Holding, u64)> = BTreeMap::new();
     for place in places {

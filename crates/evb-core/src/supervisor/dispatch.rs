@@ -109,7 +109,7 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// One trigger that happened at `triggered` and is decided `now`.
+    /// Decides a trigger that happened at `triggered`.
     fn take_trigger(&mut self, triggered: Instant, now: Instant) -> Taken {
         self.outbox.make_room();
         self.books.note_trigger(triggered);
@@ -127,7 +127,7 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// Up to so many triggers for which there is no slot; says how many.
+    /// Inhibits up to so many triggers for which there is no slot; returns how many.
     fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
         self.outbox.make_room();
         self.books.note_trigger(now);
@@ -137,7 +137,7 @@ impl Dispatch<'_> {
         count
     }
 
-    /// Why triggers are inhibited now.
+    /// Returns why triggers are inhibited now.
     fn cause_of_dead_time(&self) -> Cause {
         match self.phase {
             _ if self.intake.is_paused() => Cause::Paused,

@@ -96,7 +96,7 @@ impl Membership<'_> {
         self.phase.drain_until(now + self.plan.drain_time());
     }
 
-    /// What a peer is told behind the roster, when it comes while the run goes on (docs/protocol.md RUN-21, RUN-22).
+    /// Tells a peer what follows the roster, when it comes while the run goes on (docs/protocol.md RUN-21, RUN-22).
     fn tell_newcomer(&mut self, seat: Seat) {
         if !self.phase.is_under_way() && !self.phase.is_reporting() {
             return;
@@ -193,7 +193,7 @@ impl Membership<'_> {
         self.publish_roster(now);
     }
 
-    /// A builder's life in the run is over: what it had is given to others (docs/protocol.md RUN-22).
+    /// Ends a builder's life in the run: what it had is given to others (docs/protocol.md RUN-22).
     pub(super) fn end_incarnation(&mut self, index: BuilderIndex, cause: &str, now: Instant) {
         self.outbox.close_batches();
         let silent = self.roster.end_incarnation(index);
@@ -225,7 +225,7 @@ impl Membership<'_> {
         }
     }
 
-    /// No builder: the run waits for one, longer where it may be the network alone that is gone.
+    /// Where no builder is left, lets the run wait for one, longer where it may be the network alone that is gone.
     fn note_absence_of_builders(&mut self, silent: bool, now: Instant) {
         if self.roster.lacks_builders() {
             let until = now + self.plan.absence_limit(silent);
@@ -314,7 +314,7 @@ impl Membership<'_> {
         }
     }
 
-    /// Its report is here: it leaves, and lanes to it end.
+    /// Lets a builder leave that has reported; lanes to it end.
     pub(super) fn dismiss(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
         let end = RunEnd { exit_code: 0, verdict: "it has left the run".to_owned() };

@@ -37,43 +37,43 @@ pub(super) fn nonsense<T>(problem: impl Into<String>) -> Result<T, Nonsense> {
     Err(Nonsense(problem.into()))
 }
 
-/// A number of events or the like, if a run can have so many.
+/// Returns a number of events or the like, if a run can have so many.
 pub(super) fn count(value: u64) -> Result<u64, Nonsense> {
     if value < BEYOND_ALL_RUNS { Ok(value) } else { nonsense(format!("{value} is beyond all counts")) }
 }
 
-/// How many these are together.
+/// Returns how many these are together.
 pub(super) fn total(counts: impl IntoIterator<Item = u64>) -> Result<u64, Nonsense> {
     counts.into_iter().try_fold(0, |sum, value| count(sum + count(value)?))
 }
 
-/// The number of a life of a process, or of a roster.
+/// Returns the number of a life of a process, or of a roster.
 pub(super) fn ordinal(number: u32) -> Result<u32, Nonsense> {
     if number < TOO_OFTEN { Ok(number) } else { nonsense(format!("{number} is beyond all counts")) }
 }
 
-/// An epoch that others can come after.
+/// Returns an epoch that others can come after.
 pub(super) fn epoch(number: u64) -> Result<Epoch, Nonsense> {
     let room = number.checked_add(BEYOND_ALL_RUNS).is_some();
     if room { Ok(Epoch::new(number)) } else { nonsense("an epoch beyond all epochs") }
 }
 
-/// The id of a builder, of the run or not.
+/// Returns the id of a builder, of the run or not.
 pub(super) fn builder_id(number: u32) -> Result<BuilderId, Nonsense> {
     u16::try_from(number).map(BuilderId::new).or_else(|_| nonsense("no such builder"))
 }
 
-/// As much of a text as reports bear.
+/// Returns as much of a text as reports bear.
 pub(super) fn text(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_TEXT)].to_owned()
 }
 
-/// Where a builder is reached.
+/// Returns where a builder is reached.
 pub(super) fn listen(address: &str) -> Result<String, Nonsense> {
     if address.len() <= MAX_LISTEN { Ok(address.to_owned()) } else { nonsense("an address without end") }
 }
 
-/// What an entry is about, and when that was.
+/// Returns what an entry is about, and when that was.
 pub(super) fn content(entry: &Entry) -> Result<(&What, Instant), Nonsense> {
     let Some(what) = &entry.what else { return nonsense("it is empty, or of a later version") };
     if entry.at_ns >= 1 << 62 {

@@ -61,7 +61,7 @@ impl SupervisorCore {
         }
     }
 
-    /// No more triggers; the drain begins when the run goes on.
+    /// Takes no more triggers; the drain begins when the run goes on.
     fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
         if !self.books.is_stopped() {
             tracing::info!(run = %self.plan.run, cause, "stops when peers are back");
@@ -85,12 +85,12 @@ impl SupervisorCore {
         }
     }
 
-    /// While something is settled, what is left has its time from now on: a sink may be slow, and nothing is lost for that.
+    /// Puts the end of the drain off, because something is settled: a sink may be slow, and nothing is lost for that.
     pub(super) fn prolong_drain(&mut self, now: Instant) {
         self.phase.drain_until(now + self.plan.drain_time());
     }
 
-    /// The drain took too long: what is outstanding is lost, and its builder is named.
+    /// Ends a drain that took too long: what is outstanding is lost, and its builder is named.
     pub(super) fn give_outstanding_up(&mut self, now: Instant) {
         let waited = self.plan.drain_time().as_secs_f64();
         self.dispatch().lose_unassigned("no builder had a slot for them before the end", now);

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Which run this is: the first entry.
+/// Returns which run this is: the first entry.
 pub(super) fn begun(plan: &RunPlan, seed: u64) -> Begun {
     Begun {
         run: plan.run.number(),
@@ -34,7 +34,7 @@ pub(super) fn begun(plan: &RunPlan, seed: u64) -> Begun {
     }
 }
 
-/// Entries that stand for all that came out of the machine.
+/// Returns entries that stand for all that came out of the machine.
 pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
     let SupervisorCore { plan, intake, books, outbox, .. } = core;
     let mut whats = vec![
@@ -94,7 +94,7 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
     }
 }
 
-/// How long it is down is added up: who reads that counts on from here.
+/// Returns a source's totals. How long it is down is added up: who reads that counts on from here.
 fn source(index: SourceIndex, roster: &Roster, books: &Books, now: Instant) -> SourceTotals {
     let seat = roster.source(index);
     let (down, without) = seat

@@ -183,7 +183,7 @@ fn builder(
     }
 }
 
-/// How late each source was, at all builders together.
+/// Returns how late each source was, at all builders together.
 fn lateness(roster: &Roster) -> Per<SourceIndex, Lateness> {
     let mut all: Per<_, Lateness> = roster.sources().iter().map(|_| Lateness::default()).collect();
     let lanes = roster.builders().iter().filter_map(|seat| seat.latest.as_ref());

@@ -72,7 +72,7 @@ impl Reading {
         Ok(())
     }
 
-    /// From the clock of whoever wrote so far to another one: the same, or one that goes on where the last entry was written.
+    /// Goes from the clock of whoever wrote so far to another one: the same, or one that goes on where the last entry was written.
     fn go_on_by(&mut self, boot_id: &str, now: Instant) {
         let same = !boot_id.is_empty() && self.boot_id == boot_id && self.last <= now;
         if !same {
