@@ -2,33 +2,47 @@
 //!
 //! A run goes through these states: peers register and connect their lanes (`Configured`), triggers come (`Running`),
 //! no more triggers come and what is outstanding is settled (`Stopping`), peers report, and the ledger is closed (`Ended`).
+//!
+//! ```text
+//!   triggers ──► Intake ──┐                     ┌──► Outbox ──► journal, then peers
+//!   peers ─────► Roster ──┼─► SupervisorCore ───┤
+//!   completions ──────────┘   wires them        └──► Assigner (slots, outstanding events), Books (what became of them)
+//! ```
 
 mod plan;
+mod output;
+mod change;
 mod words;
+mod index;
+mod journal;
+mod nonsense;
+mod phase;
+mod pulse;
+mod intake;
 mod outstanding;
 mod slots;
 mod live;
-mod seats;
 mod dead_time;
-mod journal;
+mod findings;
+mod tally;
 mod outbox;
-mod incarnation;
-mod registration;
-mod holdings;
-mod reassigning;
-mod stalling;
-mod steering;
-mod joining;
-mod assigning;
-mod liveness;
-mod ending;
-mod recall;
-mod totals;
-mod recovery;
+mod books;
+mod seats;
+mod roster;
+mod admission;
+mod assigner;
 mod summary;
 mod survey;
+mod snapshot;
+mod dispatch;
+mod membership;
+mod phases;
+mod peers;
+mod recovery;
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod stall_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -36,14 +50,9 @@ mod fault_tests;
 #[cfg(test)]
 mod fault_model;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::{
-    id::{BuilderId, Epoch, EventId, Peer, SourceId},
-    ledger::{EventCounts, RunReport},
-    set::SourceSet,
+    id::{EventId, Peer},
     time::{Instant, earlier},
-    trigger::{Trigger, TriggerKind},
     units::Frequency,
     wire::{
         control::{Control, control::Message},
@@ -51,20 +60,23 @@ use crate::{
     },
 };
 
+pub use change::{ChangeError, NotReady};
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
+pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, PlanError, RunPlan, SourceLoss};
 pub use recovery::{RecoverError, Recovery, unfinished};
-pub use registration::NotReady;
-pub use steering::ChangeError;
 pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};
 
-use dead_time::DeadTime;
-use ending::Findings;
-use liveness::Pulse;
+use assigner::Assigner;
+use books::Books;
+use dispatch::{Dispatch, counts_triggers, has_slots_to_give, takes_triggers};
+use intake::Intake;
+use journal::What;
+use membership::Membership;
 use outbox::Outbox;
-use outstanding::{HOMELESS, Outstanding};
-use seats::{BuilderSeat, SourceSeat};
-use slots::Slots;
+use phase::Phase;
+use pulse::Pulse;
+use roster::{Roster, Seat};
 use words::{kind, role, short};
 
 /// The supervisor's machine.
@@ -76,154 +88,13 @@ use words::{kind, role, short};
 #[derive(Clone, Debug)]
 pub struct SupervisorCore {
     plan: RunPlan,
-    seed: u64,
     phase: Phase,
-    sources: Vec<SourceSeat>,
-    builders: Vec<BuilderSeat>,
-    /// Who is connected and sends.
-    up: SourceSet,
-    /// Who is away, and events wait for it.
-    awaited: SourceSet,
-    roster_version: u32,
-    /// By version, whose fragments events have; as long as an event of that version is outstanding.
-    expected: BTreeMap<u32, SourceSet>,
-    trigger: Trigger,
-    /// External triggers that are not decided yet.
-    pending: u64,
-    /// Time of the last decision that inhibited.
-    inhibited_at: Option<Instant>,
-    slots: Slots,
-    outstanding: Outstanding,
-    /// Outstanding events without a builder.
-    homeless: BTreeSet<u64>,
-    /// The last answer that a builder was asked for.
-    answer: u32,
-    outbox: Outbox,
-    /// Of assignments from now on; at least the plan's.
-    epoch: Epoch,
     pulse: Pulse,
-    dead_time: DeadTime,
-    paused: bool,
-    /// Since when the journal takes nothing.
-    stalled: Option<Instant>,
-    /// The trigger's rate, if somebody has set it.
-    rate: Option<Frequency>,
-    tally: Tally,
-    findings: Findings,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Gathering {
-        until: Instant,
-    },
-    Running {
-        until: Option<Instant>,
-    },
-    /// Goes on with a run of before, when its peers are back.
-    Recovering {
-        until: Instant,
-    },
-    Draining {
-        until: Instant,
-    },
-    Reporting {
-        until: Instant,
-    },
-    Ended,
-}
-
-/// Whom a message is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recipients {
-    /// Everybody who is registered and connected.
-    Everyone,
-    /// These sources, by their position in the roster.
-    Sources(SourceSet),
-    /// One source.
-    Source(SourceId),
-    /// One builder.
-    Builder(BuilderId),
-}
-
-/// What the driver has to do.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is rare, never kept, and boxed would cost an allocation each"
-)]
-pub enum Output {
-    /// Send a message. Messages to one peer keep their order.
-    Send {
-        /// To whom; a peer without a connection misses it.
-        to: Recipients,
-        /// What.
-        message: Control,
-    },
-    /// Close the peer's connection: the machine has taken leave of it already.
-    Drop {
-        /// Whose connection.
-        peer: Peer,
-        /// For the log.
-        reason: String,
-    },
-    /// Write this down before anything that comes later is sent; only where the plan wants a journal.
-    Journal(Box<Entry>),
-    /// The ledger is closed. Flush all connections, and end.
-    Ended(Box<RunReport>),
-}
-
-/// Where a run stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RunState {
-    /// Waiting for peers to register and to connect their lanes.
-    #[default]
-    Configured,
-    /// Triggers come.
-    Running,
-    /// Triggers are not taken, everything else goes on.
-    Paused,
-    /// The supervisor goes on with a run of before, and waits for its peers.
-    Recovering,
-    /// No more triggers; what is outstanding is settled.
-    Stopping,
-    /// The ledger is closed.
-    Ended,
-}
-
-/// A cheap look at the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Progress {
-    /// Where the run stands.
-    pub state: RunState,
-    /// Since the run began.
-    pub events: EventCounts,
-    /// Assigned and not settled.
-    pub outstanding: u64,
-    /// Connected sources whose fragments are expected.
-    pub sources_up: u32,
-    /// Builders that get events.
-    pub builders_up: u32,
-    /// All peers are registered and all lanes connected.
-    pub ready: bool,
-}
-
-/// The run in numbers, as the supervisor itself counts it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    triggered: u64,
-    inhibited: u64,
-    complete: u64,
-    incomplete: u64,
-    rejected: u64,
-    lost: u64,
-    started: Option<Instant>,
-    first_trigger: Option<Instant>,
-    last_trigger_possible: Option<Instant>,
-    last_completion: Option<Instant>,
-    drained: Option<Instant>,
-    /// When the ledger is closed.
-    exit_code: Option<u8>,
+    intake: Intake,
+    roster: Roster,
+    assigner: Assigner,
+    books: Books,
+    outbox: Outbox,
 }
 
 impl SupervisorCore {
@@ -234,73 +105,86 @@ impl SupervisorCore {
     pub fn new(plan: RunPlan, seed: u64, now: Instant) -> Result<Self, PlanError> {
         plan.check()?;
         let mut core = Self::waiting(plan, seed, now);
-        core.journal_beginning(now);
+        core.outbox.journal(What::Begun(snapshot::begun(&core.plan, seed)), now);
         Ok(core)
     }
 
     fn waiting(plan: RunPlan, seed: u64, now: Instant) -> Self {
-        let sources = plan.sources.iter().map(|id| SourceSeat::new(*id)).collect();
-        let builders = plan.builders.iter().map(|id| BuilderSeat::new(*id)).collect();
         Self {
-            seed,
             phase: Phase::Gathering { until: now + plan.start_timeout },
-            sources,
-            builders,
-            up: SourceSet::default(),
-            awaited: SourceSet::default(),
-            roster_version: 0,
-            expected: BTreeMap::new(),
-            trigger: Trigger::new(plan.trigger, seed, now),
-            pending: 0,
-            inhibited_at: None,
-            slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length)
-                .in_batches(plan.slots_at_a_time()),
-            outstanding: Outstanding::new(),
-            homeless: BTreeSet::new(),
-            answer: 0,
-            outbox: Outbox::new(&plan.builders, plan.journal),
-            epoch: plan.epoch,
             pulse: Pulse::new(now, plan.heartbeat),
-            dead_time: DeadTime::default(),
-            paused: false,
-            stalled: None,
-            rate: None,
-            tally: Tally::default(),
-            findings: Findings::default(),
+            intake: Intake::new(plan.trigger, seed, now),
+            roster: Roster::new(&plan),
+            assigner: Assigner::new(&plan),
+            books: Books::new(plan.sources.len(), plan.builders.len()),
+            outbox: Outbox::new(&plan),
             plan,
         }
     }
 
+    /// The parts that an event passes.
+    fn dispatch(&mut self) -> Dispatch<'_> {
+        let Self { plan, phase, roster, intake, assigner, books, outbox, .. } = self;
+        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox }
+    }
+
+    /// The parts that a peer's coming and going concerns.
+    fn membership(&mut self) -> Membership<'_> {
+        let Self { plan, phase, pulse, roster, assigner, books, outbox, .. } = self;
+        Membership { plan, phase, pulse, roster, assigner, books, outbox }
+    }
+
     /// A message from a registered peer (docs/protocol.md CTRL-4).
     pub fn handle_message(&mut self, peer: Peer, message: Control, now: Instant) {
-        if !self.heard(peer, now) {
-            return;
-        }
+        let Some(seat) = self.membership().heard(peer, now) else { return };
         let Some(message) = message.message else {
             return self.expel(peer, "it sent a control message without content, or of a later version", now);
         };
-        match (peer, message) {
-            (_, Message::Heartbeat(heartbeat)) => self.handle_heartbeat(peer, &heartbeat, now),
-            (Peer::Builder(id), Message::Completions(completions)) => {
-                self.handle_completions(id, completions, now);
+        match (seat, message) {
+            (_, Message::Heartbeat(heartbeat)) => self.membership().handle_heartbeat(seat, &heartbeat, now),
+            (Seat::Builder(index), Message::Completions(completions)) => {
+                match self.dispatch().settle(index, completions, now) {
+                    Ok(true) => self.prolong_drain(now),
+                    Ok(false) => {}
+                    Err(reason) => self.expel(peer, &reason, now),
+                }
             }
-            (Peer::Builder(id), Message::Accepted(accepted)) => self.handle_accepted(id, accepted.answer),
-            (Peer::Source(id), Message::Ready(_)) => self.handle_ready(id, now),
-            (_, Message::Triggers(_)) if self.plan.trigger != TriggerKind::External => {
+            // It has opened slots: now sources may announce (docs/protocol.md RUN-22).
+            (Seat::Builder(index), Message::Accepted(accepted)) => {
+                if self.assigner.accept(index, accepted.answer) {
+                    let sources = self.roster.connected_sources();
+                    self.membership().send_holdings(&sources);
+                }
+            }
+            (Seat::Source(index), Message::Ready(_)) => self.handle_ready(index, now),
+            (_, Message::Triggers(_)) if !self.intake.is_external() => {
                 self.expel(peer, "it sent triggers, and this run's trigger is not external", now);
             }
             (_, Message::Triggers(triggers)) => {
                 self.trigger(triggers.count, now);
             }
             // Nobody has begun this run: who does not want it leaves it to the others.
-            (_, Message::Stop(_)) if self.plan.hold => self.let_go(peer),
+            (_, Message::Stop(_)) if self.plan.hold => self.let_go(seat),
             (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
-            (_, Message::Report(report)) => self.handle_report(peer, report, now),
+            (_, Message::Report(report)) => self.handle_report(peer, seat, report, now),
             (_, other) => {
                 let reason = format!("it sent {}, which a {} does not send", kind(&other), role(peer));
                 self.expel(peer, &reason, now);
             }
         }
+    }
+
+    /// External triggers: so many events happened now. Says how many are taken: none unless the run is running and its
+    /// trigger is external.
+    /// Requirements: docs/protocol.md RUN-16.
+    pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
+        if !counts_triggers(self.phase, &self.books) || !self.intake.is_external() {
+            return 0;
+        }
+        let count = self.intake.add(count);
+        let taken = self.dispatch().take_pending(now);
+        self.drain_if_over(taken, now);
+        count
     }
 
     /// The time has come that [`next_timeout`](Self::next_timeout) named, or any other.
@@ -313,19 +197,20 @@ impl SupervisorCore {
                 self.fail_to_start(now)
             }
             Phase::Running { until } => {
-                self.take_due_triggers(now, until);
+                let taken = self.dispatch().take_due(now, until);
+                self.drain_if_over(taken, now);
                 // Triggers that came in time are all taken first, however late we are.
                 let due = self.own_trigger_due();
                 let over = |until| now >= until && due.is_none_or(|due| due > until);
                 if until.is_some_and(over) {
-                    self.settle_pending(now);
-                    if self.is_running() {
-                        self.begin_draining("its duration is over", now);
-                    }
+                    self.stop_running("its duration is over", now);
                 }
             }
             Phase::Recovering { until } if self.is_over(until, now) => self.go_on(now),
-            Phase::Recovering { .. } => self.take_due_triggers(now, None),
+            Phase::Recovering { .. } => {
+                let taken = self.dispatch().take_due(now, None);
+                self.drain_if_over(taken, now);
+            }
             Phase::Draining { until } if self.is_over(until, now) => self.give_outstanding_up(now),
             Phase::Reporting { until } if self.is_over(until, now) => self.close_ledger(now),
             _ => {}
@@ -346,40 +231,145 @@ impl SupervisorCore {
         earlier(phase, Some(self.pulse.next()))
     }
 
+    /// Returns when the run's own clock triggers next; nothing while its triggers are not taken.
+    fn own_trigger_due(&self) -> Option<Instant> {
+        self.intake.next_due().filter(|_| counts_triggers(self.phase, &self.books))
+    }
+
+    /// Returns when the next trigger can be decided.
+    fn next_decision(&self) -> Option<Instant> {
+        let has_slots = has_slots_to_give(self.plan.slots, &self.assigner, &self.outbox);
+        let has_slot = takes_triggers(self.phase, &self.intake) && has_slots;
+        self.intake.next_decision(self.own_trigger_due(), has_slot)
+    }
+
+    /// Returns the limit, unless it stands still.
+    fn running(&self, limit: Instant) -> Option<Instant> {
+        Some(limit).filter(|_| !self.outbox.is_stalled())
+    }
+
+    /// Returns true if the limit has passed and does not stand still.
+    fn is_over(&self, limit: Instant, now: Instant) -> bool {
+        self.running(limit).is_some_and(|limit| now >= limit)
+    }
+
     /// The next thing to do. Call it until `None` after inputs that share one `now`.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         if let Some(output) = self.outbox.pop() {
             return Some(output);
         }
-        self.place_homeless(now);
-        self.assign_freely(now);
-        self.answer_completions();
-        self.dismiss_builders();
-        self.drain_if_done(now);
-        // What is decided while nothing is written down goes into as few entries as possible.
-        if self.stalled.is_none() {
-            self.close_batches();
+        if self.dispatch().reassign(now) {
+            self.prolong_drain(now);
         }
+        let taken = self.dispatch().assign_freely(now);
+        self.drain_if_over(taken, now);
+        self.dispatch().answer_completions();
+        self.membership().dismiss_builders();
+        if self.phase.is_draining() && self.assigner.is_idle() {
+            self.finish(now);
+        }
+        self.outbox.close_batches_if_written();
         self.outbox.pop()
     }
 
-    /// No more triggers; settle what is outstanding, and end.
-    pub fn stop(&mut self, cause: &str, now: Instant) {
-        match self.phase {
-            Phase::Gathering { .. } => {
-                self.problem(format!("stopped before it began: {cause}"), now);
-                self.begin_draining(cause, now);
-            }
-            Phase::Running { .. } => {
-                self.settle_pending(now);
-                if self.is_running() {
-                    self.begin_draining(cause, now);
-                }
-            }
-            // First those that do not come back are replaced, which may take longer than a drain.
-            Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
-            Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
+    /// Lets a run begin that its plan holds back.
+    ///
+    /// # Errors
+    /// [`NotReady`]: somebody is missing, or it has begun.
+    pub fn begin(&mut self, now: Instant) -> Result<(), NotReady> {
+        if !self.phase.is_gathering() {
+            return Err(NotReady::Begun);
         }
+        let missing = self.roster.absent();
+        if !missing.is_empty() {
+            return Err(NotReady::Missing(missing));
+        }
+        let waiting = self.roster.unconnected();
+        if !waiting.is_empty() {
+            return Err(NotReady::Unconnected(waiting));
+        }
+        self.plan.hold = false;
+        self.start_if_ready(now);
+        Ok(())
+    }
+
+    /// Takes no triggers until [`resume`](Self::resume). Those that come from elsewhere are inhibited, those of the run's own
+    /// clock do not happen.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: it is not running, or paused already.
+    pub fn pause(&mut self, now: Instant) -> Result<(), ChangeError> {
+        if self.intake.is_paused() && self.phase.is_running() {
+            return Err(ChangeError::Paused);
+        }
+        self.settle_pending(now);
+        if !self.phase.is_running() {
+            return Err(ChangeError::NotRunning);
+        }
+        self.set_paused(true, now);
+        Ok(())
+    }
+
+    /// Takes triggers again.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: it is not running, or not paused.
+    pub fn resume(&mut self, now: Instant) -> Result<(), ChangeError> {
+        if !self.phase.is_running() {
+            return Err(ChangeError::NotRunning);
+        }
+        if !self.intake.is_paused() {
+            return Err(ChangeError::NotPaused);
+        }
+        self.set_paused(false, now);
+        self.intake.restart(self.books.triggered(), now);
+        Ok(())
+    }
+
+    fn set_paused(&mut self, paused: bool, now: Instant) {
+        tracing::info!(run = %self.plan.run, paused, "triggers");
+        self.intake.set_paused(paused);
+        self.outbox.journal(What::Paused(paused), now);
+    }
+
+    /// Sets the mean rate of the run's own trigger, from now on; a held run may be changed as well.
+    ///
+    /// # Errors
+    /// [`ChangeError::NoRate`]: it has none.
+    pub fn set_rate(&mut self, rate: Frequency, now: Instant) -> Result<(), ChangeError> {
+        if !self.intake.set_rate(rate) {
+            return Err(ChangeError::NoRate);
+        }
+        tracing::info!(run = %self.plan.run, %rate, "trigger rate");
+        self.outbox.journal(What::Rate(rate.hertz()), now);
+        self.intake.restart(self.books.triggered(), now);
+        Ok(())
+    }
+
+    /// The journal takes nothing: until [`journal_goes_on`](Self::journal_goes_on), nobody hears of what is decided, so triggers
+    /// are inhibited, and limits of time stand still for those who cannot be told.
+    pub fn stall_journal(&mut self, now: Instant) {
+        self.outbox.stall(now);
+    }
+
+    /// The journal takes entries again, or is kept no more.
+    pub fn journal_goes_on(&mut self, now: Instant) {
+        let Some(time) = self.outbox.go_on(now) else { return };
+        self.phase.put_off(time);
+        self.pulse.put_off(time);
+        self.roster.put_off_joining(time);
+    }
+
+    /// The journal cannot be kept any more: nothing is written down from here on, and the report says why.
+    pub fn abandon_journal(&mut self, problem: String) {
+        self.outbox.abandon_journal();
+        self.problem(problem, Instant::ZERO);
+    }
+
+    /// Entries that stand for all that came out so far. Ask for them when [`poll`](Self::poll) has answered `None`, and
+    /// replace the journal with them.
+    pub fn snapshot(&self, now: Instant) -> Vec<Entry> {
+        snapshot::entries(self, now)
     }
 
     /// A cheap look at the run.
@@ -387,24 +377,28 @@ impl SupervisorCore {
         Progress {
             state: match self.phase {
                 Phase::Gathering { .. } => RunState::Configured,
-                Phase::Running { .. } if self.paused => RunState::Paused,
+                Phase::Running { .. } if self.intake.is_paused() => RunState::Paused,
                 Phase::Running { .. } => RunState::Running,
                 Phase::Recovering { .. } => RunState::Recovering,
                 Phase::Draining { .. } | Phase::Reporting { .. } => RunState::Stopping,
                 Phase::Ended => RunState::Ended,
             },
-            events: self.event_counts(),
-            outstanding: self.outstanding.len() as u64,
-            sources_up: self.up.len() as u32,
-            builders_up: self.builders.iter().filter(|seat| seat.is_active()).count() as u32,
-            ready: self.is_ready(),
+            events: self.books.counts(),
+            outstanding: self.assigner.outstanding(),
+            sources_up: self.roster.up().len() as u32,
+            builders_up: self.roster.builders().iter().filter(|seat| seat.is_active()).count() as u32,
+            ready: self.roster.is_ready(),
         }
+    }
+
+    /// A look at everybody; costs more than [`progress`](Self::progress).
+    pub fn survey(&self, now: Instant) -> Survey {
+        survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now)
     }
 
     /// Everybody who may take part: sources in the order of the roster, then builders.
     pub fn peers(&self) -> Vec<Peer> {
-        let sources = self.sources.iter().map(|seat| Peer::Source(seat.id));
-        sources.chain(self.builders.iter().map(|seat| Peer::Builder(seat.id))).collect()
+        self.roster.peers()
     }
 
     /// The highest event id that has a decision.
@@ -417,77 +411,25 @@ impl SupervisorCore {
     /// # Panics
     /// Where it does not hold: a defect of evb.
     pub fn invariants(&self) {
-        self.slots.invariants();
-        self.outstanding.invariants();
-        let (open, outstanding) = (self.event_counts().open(), self.outstanding.len() as u64);
+        self.roster.invariants();
+        self.assigner.invariants(&self.roster);
+        self.books.invariants();
+        let (open, outstanding) = (self.books.counts().open(), self.assigner.outstanding());
         assert_eq!(open, Some(outstanding), "every trigger is inhibited, settled or outstanding");
-        let mut homeless = 0;
-        for place in self.outstanding.iter() {
-            let builder = usize::from(place.builder);
-            assert!(place.builder == HOMELESS || builder < self.builders.len(), "{place:?}");
-            assert!(self.expected.contains_key(&place.version), "{place:?}");
-            homeless += usize::from(place.builder == HOMELESS && self.homeless.contains(&place.event));
+        let addressed = self.outbox.addressed();
+        assert_eq!(addressed, (*self.roster.up(), self.roster.version()), "decisions go to those who are up");
+        for (index, held) in self.roster.builders().positions().zip(self.assigner.counts(&self.roster)) {
+            assert_eq!(self.books.outstanding(index), held, "books and slots agree: {index:?}");
         }
-        assert_eq!(homeless, self.homeless.len(), "events without a builder are outstanding");
     }
 
-    fn is_running(&self) -> bool {
-        matches!(self.phase, Phase::Running { .. })
+    /// Notes what was not as it should be.
+    fn problem(&mut self, problem: String, now: Instant) {
+        self.books.problem(problem, &mut self.outbox, now);
     }
 
-    /// Whether events are assigned or settled, or will be.
-    fn is_under_way(&self) -> bool {
-        matches!(self.phase, Phase::Running { .. } | Phase::Recovering { .. } | Phase::Draining { .. })
-    }
-
-    fn is_under_way_or_reporting(&self) -> bool {
-        self.is_under_way() || matches!(self.phase, Phase::Reporting { .. })
-    }
-
-    /// Whether builders may be given events: new ones, or those of a builder that is gone.
-    fn is_settling(&self) -> bool {
-        matches!(self.phase, Phase::Running { .. } | Phase::Draining { .. })
-    }
-
-    fn close_batches(&mut self) {
-        let blames = &mut self.dead_time;
-        self.outbox.close_batches(self.up, self.roster_version, self.epoch, || blames.take_fresh());
-    }
-
-    /// Whose fragments the events of a roster version have.
-    fn expected_by(&self, version: u32) -> SourceSet {
-        self.expected.get(&version).copied().unwrap_or_default()
-    }
-
-    fn source_ids(&self, set: SourceSet) -> Vec<u32> {
-        set.iter().map(|index| self.sources[index].id.number().into()).collect()
-    }
-
-    /// Sends a message behind all decisions so far.
-    fn send(&mut self, to: Recipients, message: Message) {
-        self.close_batches();
-        self.outbox.send(to, message);
-    }
-
-    /// Sends what depends on nothing that was decided, and may overtake it.
-    fn send_ahead(&mut self, to: Recipients, message: Message) {
-        if self.stalled.is_none() {
-            self.close_batches();
-        }
-        self.outbox.send_ahead(to, message);
-    }
-
-    fn event_counts(&self) -> EventCounts {
-        let tally = &self.tally;
-        EventCounts {
-            triggered: tally.triggered,
-            inhibited: tally.inhibited,
-            assigned: tally.triggered - tally.inhibited,
-            complete: tally.complete,
-            incomplete: tally.incomplete,
-            rejected: tally.rejected,
-            lost: tally.lost,
-            written: 0,
-        }
+    /// The same, and the run cannot begin or go on.
+    fn failure(&mut self, problem: String, now: Instant) {
+        self.books.failure(problem, &mut self.outbox, now);
     }
 }

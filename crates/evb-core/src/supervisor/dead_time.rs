@@ -5,11 +5,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use super::{Phase, SupervisorCore, seats::BuilderSeat};
 use crate::{
     id::{BuilderId, SourceId},
     ledger::DeadTimeCause,
-    wire::{control::Load, journal::Blame},
+    wire::journal::Blame,
 };
 
 /// Why a trigger could not be taken.
@@ -36,59 +35,75 @@ pub(super) enum Cause {
 
 /// Inhibited triggers by their cause.
 #[derive(Clone, Debug, Default)]
+pub(super) struct Blames(BTreeMap<Cause, u64>);
+
+impl Blames {
+    fn add(&mut self, cause: Cause, count: u64) {
+        *self.0.entry(cause).or_default() += count;
+    }
+
+    /// Returns them for the journal.
+    pub(super) fn messages(&self) -> Vec<Blame> {
+        self.0.iter().map(|(cause, count)| cause.blame(*count)).collect()
+    }
+}
+
+/// All inhibited triggers of the run, and what further ones are put down to.
+#[derive(Clone, Debug, Default)]
 pub(super) struct DeadTime {
-    inhibited: BTreeMap<Cause, u64>,
-    /// What is not written down yet.
-    fresh: BTreeMap<Cause, u64>,
-    /// What it is put down to while all slots are taken, in equal parts: the cause of each builder that has one.
+    inhibited: Blames,
+    /// What they are put down to while all slots are taken, in equal parts: the cause of each builder that has one.
     culprits: Vec<Cause>,
     /// Whose turn it is to get what cannot be divided.
     turn: usize,
 }
 
 impl DeadTime {
-    pub(super) fn add(&mut self, cause: Cause, count: u64) {
-        *self.inhibited.entry(cause).or_default() += count;
-        *self.fresh.entry(cause).or_default() += count;
+    /// Sets what further triggers are put down to while all slots are taken.
+    pub(super) fn set_culprits(&mut self, culprits: Vec<Cause>) {
+        self.culprits = culprits;
     }
 
-    /// Divides it among those who stand out.
-    fn share(&mut self, count: u64) {
+    /// Puts triggers down to a cause, [`Cause::Busy`] to those who stand out; what is to be written down is added to `fresh`.
+    pub(super) fn add(&mut self, cause: Cause, count: u64, mut fresh: Option<&mut Blames>) {
+        let mut add = |cause, count| {
+            self.inhibited.add(cause, count);
+            if let Some(fresh) = &mut fresh {
+                fresh.add(cause, count);
+            }
+        };
         let sharers = self.culprits.len();
-        if sharers == 0 {
-            return self.add(Cause::Busy, count);
+        if sharers == 0 || cause != Cause::Busy {
+            return add(cause, count);
         }
         let (each, rest) = (count / sharers as u64, count % sharers as u64);
         for place in 0..sharers {
             let part = each + u64::from((place as u64) < rest);
             if part > 0 {
-                self.add(self.culprits[(self.turn + place) % sharers], part);
+                add(self.culprits[(self.turn + place) % sharers], part);
             }
         }
         self.turn = (self.turn + rest as usize) % sharers;
     }
 
-    /// What has come since the last time, for the journal.
-    pub(super) fn take_fresh(&mut self) -> Vec<Blame> {
-        core::mem::take(&mut self.fresh).into_iter().map(|(cause, count)| cause.blame(count)).collect()
+    /// Returns how many triggers were put down to something.
+    pub(super) fn total(&self) -> u64 {
+        self.inhibited.0.values().sum()
     }
 
-    /// All of it, for the journal.
+    /// Returns all of it, for the journal.
     pub(super) fn blames(&self) -> Vec<Blame> {
-        self.inhibited.iter().map(|(cause, count)| cause.blame(*count)).collect()
+        self.inhibited.messages()
     }
 
     /// Reads from the journal; what has no meaning there has none here.
     pub(super) fn recall(&mut self, blames: &[Blame]) {
-        for blame in blames {
-            *self.inhibited.entry(Cause::of(blame)).or_default() += blame.inhibited;
-        }
+        blames.iter().for_each(|blame| self.inhibited.add(Cause::of(blame), blame.inhibited));
     }
 
     /// For the report, the largest first.
     pub(super) fn causes(&self) -> Vec<DeadTimeCause> {
-        let mut causes: Vec<_> =
-            self.inhibited.iter().map(|(cause, inhibited)| (*cause, *inhibited)).collect();
+        let mut causes: Vec<_> = self.inhibited.0.iter().map(|(cause, count)| (*cause, *count)).collect();
         causes.sort_by_key(|(_, inhibited)| core::cmp::Reverse(*inhibited));
         causes
             .into_iter()
@@ -137,42 +152,5 @@ impl Cause {
             Self::Source(id) => format!("source {id}"),
             Self::Busy => "builders are busy".to_owned(),
         }
-    }
-}
-
-impl SupervisorCore {
-    /// Puts triggers that are inhibited now down to a cause.
-    pub(super) fn put_down(&mut self, count: u64) {
-        let cause = match self.phase {
-            _ if self.paused => Cause::Paused,
-            _ if self.stalled.is_some() => Cause::Journal,
-            Phase::Recovering { .. } => Cause::Supervisor,
-            _ if self.up.is_empty() => Cause::NoSource,
-            _ if self.builders.iter().all(|seat| !seat.is_active()) => Cause::NoBuilder,
-            _ => return self.dead_time.share(count),
-        };
-        self.dead_time.add(cause, count);
-    }
-
-    /// What a builder's slots are taken by.
-    pub(super) fn handle_load(&mut self, index: usize, load: Load) {
-        self.builders[index].load = load;
-        let active = self.builders.iter().filter(|seat| seat.is_active());
-        self.dead_time.culprits = active.filter_map(|seat| self.culprit(seat)).collect();
-    }
-
-    /// Who holds at least half of a builder's slots: its sink, or a source that is waited for at least twice as often as others
-    /// are. Where all are waited for alike the network is full, and nobody is to blame.
-    ///
-    /// Whoever stands out at one builder is to blame for the dead time of all. Other builders have no free slot either, but they
-    /// build as many events as they can, and would have had less to do.
-    fn culprit(&self, seat: &BuilderSeat) -> Option<Cause> {
-        let (load, half) = (seat.load, self.plan.slots.div_ceil(2).max(1));
-        if load.at_sink >= half {
-            return Some(Cause::Sink(seat.id));
-        }
-        let stands_out = load.slowest_events >= half && load.slowest_events / 2 >= load.others_events;
-        let slowest = u16::try_from(load.slowest).ok().filter(|_| stands_out).map(SourceId::new);
-        slowest.filter(|id| self.source_index(*id).is_some()).map(Cause::Source)
     }
 }

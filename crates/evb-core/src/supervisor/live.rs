@@ -4,12 +4,10 @@ use core::time::Duration;
 
 use serde::Serialize;
 
-use super::SupervisorCore;
 use crate::{
-    id::Peer,
     live::Latencies,
     time::Instant,
-    wire::control::{BuilderReport, Live, Report, SourceReport, report},
+    wire::control::{BuilderReport, LaneReport, Live, SourceReport},
 };
 
 /// The latest report so far of a peer's present incarnation.
@@ -120,7 +118,7 @@ pub(super) struct Lateness {
 }
 
 impl<R> Latest<R> {
-    fn after(before: Option<&Self>, counters: R, live: Live, now: Instant) -> Self {
+    pub(super) fn after(before: Option<&Self>, counters: R, live: Live, now: Instant) -> Self {
         let processor = before.map_or(0.0, |before| live.processor_since(&before.live, now.since(before.at)));
         Self { counters, live, at: now, processor }
     }
@@ -153,6 +151,11 @@ impl Latest<SourceReport> {
 }
 
 impl Latest<BuilderReport> {
+    /// What it says of its lanes.
+    pub(super) fn lanes(&self) -> &[LaneReport] {
+        &self.counters.lanes
+    }
+
     /// Payload that the sink accepted.
     pub(super) fn payload_bytes(&self) -> u64 {
         self.counters.payload_bytes
@@ -160,9 +163,7 @@ impl Latest<BuilderReport> {
 
     pub(super) fn survey(&self, now: Instant) -> BuilderLive {
         let (own, live) = (&self.counters, &self.live);
-        let sum = |of: fn(&crate::wire::control::LaneReport) -> u64| {
-            own.lanes.iter().map(of).fold(0, u64::saturating_add)
-        };
+        let sum = |of: fn(&LaneReport) -> u64| own.lanes.iter().map(of).fold(0, u64::saturating_add);
         let mut latencies = Latencies::new();
         latencies.add_pairs(&live.latency);
         let age = self.age(now);
@@ -186,46 +187,6 @@ impl Latest<BuilderReport> {
             memory_bytes: live.memory_bytes,
             latencies,
         }
-    }
-}
-
-impl SupervisorCore {
-    /// Keeps a report so far in place of the one before (docs/protocol.md RUN-37).
-    pub(super) fn handle_report_so_far(&mut self, peer: Peer, report: Report, live: Live, now: Instant) {
-        match (peer, report.report) {
-            (Peer::Source(id), Some(report::Report::Source(counters))) => {
-                if let Some(index) = self.source_index(id) {
-                    let seat = &mut self.sources[index];
-                    seat.latest = Some(Latest::after(seat.latest.as_ref(), counters, live, now));
-                }
-            }
-            (Peer::Builder(_), Some(report::Report::Builder(counters)))
-                if counters.lanes.len() > self.sources.len() =>
-            {
-                self.expel(peer, "it reports more lanes than there are sources", now);
-            }
-            (Peer::Builder(id), Some(report::Report::Builder(counters))) => {
-                if let Some(index) = self.builder_index(id) {
-                    let seat = &mut self.builders[index];
-                    seat.latest = Some(Latest::after(seat.latest.as_ref(), counters, live, now));
-                }
-            }
-            _ => self.expel(peer, "its report is of another role", now),
-        }
-    }
-
-    /// How late each source was, at all builders together; in the order of the sources.
-    pub(super) fn lateness(&self) -> Vec<Lateness> {
-        let mut all = vec![Lateness::default(); self.sources.len()];
-        let lanes = self.builders.iter().filter_map(|seat| seat.latest.as_ref());
-        for lane in lanes.flat_map(|latest| &latest.counters.lanes) {
-            let found = self.sources.binary_search_by_key(&lane.source, |seat| seat.id.number().into());
-            if let Ok(index) = found {
-                all[index].last = all[index].last.saturating_add(lane.last);
-                all[index].last_by_ns = all[index].last_by_ns.saturating_add(lane.last_by_ns);
-            }
-        }
-        all
     }
 }
 

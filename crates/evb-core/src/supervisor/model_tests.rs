@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 use super::{
     AssignmentPolicy, Output, Phase, Recipients, RunPlan, RunState, SupervisorCore,
+    index::{BuilderIndex, Position},
+    journal::What,
     tests::{EVERYBODY, control, hello, plan, recovered},
 };
 use crate::{
@@ -163,11 +165,12 @@ fn apply(core: &mut SupervisorCore, world: &mut World, step: Step, now: &mut Ins
             (index, Message::Heartbeat(Heartbeat { sent_ns: 5, ..Heartbeat::default() }))
         }
         Step::Trigger(count) => (0, Message::Triggers(Triggers { count })),
-        Step::Settle { builder, count, outcome } => {
-            (builder + 2, settle(world, core.builders[builder].accounted, builder, count, outcome))
-        }
+        Step::Settle { builder, count, outcome } => (
+            builder + 2,
+            settle(world, core.books.accounted(BuilderIndex::at(builder)), builder, count, outcome),
+        ),
         Step::Invent { builder, event } if !world.held[builder].contains(&event) => {
-            let before = core.builders[builder].accounted;
+            let before = core.books.accounted(BuilderIndex::at(builder));
             let mut completions = Completions { before, ..Completions::default() };
             completions.add(&mut EventId::default(), EventId::new(event));
             (builder + 2, Message::Completions(completions))
@@ -220,10 +223,15 @@ fn check_journal(
     let later = now + Duration::from_secs(1);
     let by_entries = recovered(plan, &world.journal, later);
     let by_totals = recovered(plan, &core.snapshot(now), later);
-    let state = |mut next: SupervisorCore| {
+    let state = |next: SupervisorCore| {
+        let mut entries = next.snapshot(later);
         // Entries tell it as it was decided, totals as it was.
-        next.tally.first_trigger = None;
-        next.snapshot(later)
+        for entry in &mut entries {
+            if let Some(What::Totals(totals)) = &mut entry.what {
+                totals.first_trigger_ns = 0;
+            }
+        }
+        entries
     };
     let states = [by_entries, by_totals].map(|next| next.map(state));
     prop_assert!(states[0].is_ok(), "{:?} {:?}", states[0], world.journal);

@@ -1,11 +1,16 @@
-//! [`Outbox`]: what waits to be sent. Decisions and assignments of one turn travel together.
+//! [`Outbox`]: what waits to be written down and sent. Decisions and assignments of one turn travel together.
 
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::{
-    Output, Recipients,
+    Output, Recipients, RunPlan,
+    dead_time::Blames,
+    index::{BuilderIndex, Per},
     journal::{What, differences},
-    outstanding::BuilderIndex,
 };
 use crate::{
     id::{BuilderId, Epoch, EventId},
@@ -13,7 +18,7 @@ use crate::{
     time::Instant,
     wire::{
         control::{Assignments, Control, Decisions, MAX_BATCH, Verdict, control::Message},
-        journal::{Blame, Decided, Entry},
+        journal::{Decided, Entry},
     },
 };
 
@@ -25,10 +30,17 @@ pub(super) struct Outbox {
     decisions: Decisions,
     decided: u64,
     batch: u64,
-    assignments: Vec<Batch>,
-    /// Trigger times of the assigned events in `decisions`; only where a journal is kept.
-    triggered: Option<Vec<u64>>,
-    /// When the last of them was decided.
+    assignments: Per<BuilderIndex, Batch>,
+    /// Which sources decisions go to, and by which version of the roster.
+    up: SourceSet,
+    roster_version: u32,
+    /// Of assignments from now on; at least the plan's.
+    epoch: Epoch,
+    /// Only where a journal is kept.
+    unwritten: Option<Unwritten>,
+    /// Since when the journal takes nothing.
+    stalled: Option<Instant>,
+    /// When the last event was decided.
     decided_at: Instant,
     /// Nothing comes after the end.
     ended: bool,
@@ -41,27 +53,61 @@ struct Batch {
     last: (EventId, u64),
 }
 
+/// What the journal is told of the decisions in the batch.
+#[derive(Clone, Debug, Default)]
+struct Unwritten {
+    /// Trigger times of the assigned events.
+    triggered: Vec<u64>,
+    blames: Blames,
+}
+
 impl Outbox {
-    pub(super) fn new(builders: &[BuilderId], journal: bool) -> Self {
+    pub(super) fn new(plan: &RunPlan) -> Self {
         Self {
             queue: VecDeque::new(),
             decisions: Decisions::starting(EventId::FIRST),
             decided: 0,
             batch: 0,
-            assignments: builders.iter().map(|id| Batch { builder: *id, ..Batch::default() }).collect(),
-            triggered: journal.then(Vec::new),
+            assignments: plan.builders.iter().map(|id| Batch { builder: *id, ..Batch::default() }).collect(),
+            up: SourceSet::default(),
+            roster_version: 0,
+            epoch: plan.epoch,
+            unwritten: plan.journal.then(Unwritten::default),
+            stalled: None,
             decided_at: Instant::ZERO,
             ended: false,
         }
     }
 
-    /// One builder more.
+    /// Adds a builder.
     pub(super) fn add_builder(&mut self, builder: BuilderId) {
         self.assignments.push(Batch { builder, ..Batch::default() });
     }
 
-    pub(super) fn abandon_journal(&mut self) {
-        self.triggered = None;
+    /// Sends decisions from now on to these sources, by that version of the roster; those so far go to the ones before.
+    pub(super) fn address(&mut self, up: SourceSet, roster_version: u32) {
+        self.close_batches();
+        (self.up, self.roster_version) = (up, roster_version);
+    }
+
+    /// Returns which sources decisions go to, and by which version of the roster.
+    pub(super) fn addressed(&self) -> (SourceSet, u32) {
+        (self.up, self.roster_version)
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Tells assignments from now on from all before.
+    pub(super) fn raise_epoch(&mut self, now: Instant) {
+        self.epoch = Epoch::new(self.epoch.number() + 1);
+        self.journal(What::Epoch(self.epoch.number()), now);
+    }
+
+    /// Takes an epoch from the journal.
+    pub(super) fn recall_epoch(&mut self, epoch: Epoch) {
+        self.epoch = epoch.max(self.epoch);
     }
 
     /// Goes on behind what another supervisor decided.
@@ -70,13 +116,46 @@ impl Outbox {
         self.decisions.first = decided + 1;
     }
 
+    /// Keeps a journal from now on.
+    pub(super) fn keep_journal(&mut self) {
+        self.unwritten = Some(Unwritten::default());
+    }
+
+    /// Keeps no journal any more.
+    pub(super) fn abandon_journal(&mut self) {
+        self.unwritten = None;
+    }
+
+    /// Puts an entry before everything that is sent from here on, where a journal is kept.
+    pub(super) fn journal(&mut self, what: What, at: Instant) {
+        if self.unwritten.is_some() {
+            self.push(Output::Journal(Box::new(Entry { at_ns: at.as_nanos(), what: Some(what) })));
+        }
+    }
+
+    /// Notes that the journal takes nothing.
+    pub(super) fn stall(&mut self, now: Instant) {
+        if self.unwritten.is_some() {
+            self.stalled.get_or_insert(now);
+        }
+    }
+
+    /// Notes that the journal takes entries again; returns how long it did not.
+    pub(super) fn go_on(&mut self, now: Instant) -> Option<Duration> {
+        self.stalled.take().map(|since| now.since(since))
+    }
+
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled.is_some()
+    }
+
     /// The highest event id with a decision.
     pub(super) fn decided(&self) -> u64 {
         self.decided
     }
 
     /// Decides the next events, at most as many as fit the batch; says how many.
-    pub(super) fn decide(&mut self, count: u64, verdict: Verdict, now: Instant) -> u64 {
+    fn decide(&mut self, count: u64, verdict: Verdict, now: Instant) -> u64 {
         self.decided_at = now;
         let count = count.min(MAX_BATCH - self.batch);
         self.decisions.extend(count as u32, verdict);
@@ -85,40 +164,54 @@ impl Outbox {
         count
     }
 
-    /// Whether the batch must be closed before another decision.
-    pub(super) fn is_full(&self) -> bool {
-        self.batch >= MAX_BATCH
+    /// Makes room for a decision.
+    pub(super) fn make_room(&mut self) {
+        if self.batch >= MAX_BATCH {
+            self.close_batches();
+        }
     }
 
-    /// Assigns the next event.
-    pub(super) fn assign(&mut self, index: BuilderIndex, triggered_ns: u64, now: Instant) {
-        let batch = &mut self.assignments[usize::from(index)];
-        let builder = batch.builder;
+    /// Assigns the next event; returns its id.
+    pub(super) fn assign(&mut self, builder: BuilderIndex, triggered_ns: u64, now: Instant) -> u64 {
+        let batch = &mut self.assignments[builder];
+        let verdict = Verdict::Assigned(batch.builder);
         let event = EventId::new(self.decided + 1);
         batch.message.add(&mut batch.last, event, triggered_ns);
-        if let Some(triggered) = &mut self.triggered {
-            triggered.push(triggered_ns);
+        if let Some(unwritten) = &mut self.unwritten {
+            unwritten.triggered.push(triggered_ns);
         }
-        self.decide(1, Verdict::Assigned(builder), now);
+        self.decide(1, verdict, now);
+        self.decided
+    }
+
+    /// Inhibits up to so many triggers; says how many.
+    pub(super) fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
+        self.decide(count, Verdict::Inhibited, now)
+    }
+
+    /// Returns the causes of dead time that are not written down yet, to be added to.
+    pub(super) fn blames(&mut self) -> Option<&mut Blames> {
+        self.unwritten.as_mut().map(|unwritten| &mut unwritten.blames)
+    }
+
+    /// Closes the batches, unless the journal takes nothing: what is decided meanwhile goes into as few entries as possible.
+    pub(super) fn close_batches_if_written(&mut self) {
+        if self.stalled.is_none() {
+            self.close_batches();
+        }
     }
 
     /// Closes the batches: decisions to the sources that are up, assignments to their builders.
-    pub(super) fn close_batches(
-        &mut self,
-        up: SourceSet,
-        roster_version: u32,
-        epoch: Epoch,
-        blames: impl FnOnce() -> Vec<Blame>,
-    ) {
+    pub(super) fn close_batches(&mut self) {
         if self.batch == 0 {
             return;
         }
-        if let Some(triggered) = &mut self.triggered {
+        if let Some(unwritten) = &mut self.unwritten {
             let what = Decided {
                 decisions: Some(self.decisions.clone()),
-                roster_version,
-                triggered_ns: differences(triggered.drain(..)),
-                blames: blames(),
+                roster_version: self.roster_version,
+                triggered_ns: differences(unwritten.triggered.drain(..)),
+                blames: core::mem::take(&mut unwritten.blames).messages(),
             };
             let entry = Entry { at_ns: self.decided_at.as_nanos(), what: Some(What::Decided(what)) };
             self.queue.push_back(Output::Journal(Box::new(entry)));
@@ -127,14 +220,14 @@ impl Outbox {
         for batch in self.assignments.iter_mut().filter(|batch| !batch.message.events.is_empty()) {
             let capacity = batch.message.events.len();
             let fresh = Assignments {
-                roster_version,
+                roster_version: self.roster_version,
                 events: Vec::with_capacity(capacity),
                 triggered_ns: Vec::with_capacity(capacity),
                 ..Assignments::default()
             };
             let mut message = core::mem::replace(&mut batch.message, fresh);
-            message.roster_version = roster_version;
-            message.epoch = epoch.number();
+            message.roster_version = self.roster_version;
+            message.epoch = self.epoch.number();
             batch.last = (EventId::default(), 0);
             self.queue.push_back(send(Recipients::Builder(batch.builder), Message::Assignments(message)));
         }
@@ -142,19 +235,20 @@ impl Outbox {
             Decisions { first: self.decided + 1, runs: Vec::with_capacity(self.decisions.runs.len()) };
         let decisions = core::mem::replace(&mut self.decisions, fresh);
         self.batch = 0;
-        if !up.is_empty() {
-            self.queue.push_back(send(Recipients::Sources(up), Message::Decisions(decisions)));
+        if !self.up.is_empty() {
+            self.queue.push_back(send(Recipients::Sources(self.up), Message::Decisions(decisions)));
         }
     }
 
-    /// Queues a message behind everything so far.
+    /// Sends a message behind all decisions so far.
     pub(super) fn send(&mut self, to: Recipients, message: Message) {
-        debug_assert_eq!(self.batch, 0, "batches are closed before other messages");
+        self.close_batches();
         self.push(send(to, message));
     }
 
-    /// Queues a message behind all other messages, before the decisions of batches that are open.
+    /// Sends what depends on nothing that was decided, and may overtake it.
     pub(super) fn send_ahead(&mut self, to: Recipients, message: Message) {
+        self.close_batches_if_written();
         self.push(send(to, message));
     }
 

@@ -4,11 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-/// A position in the list of builders.
-pub(super) type BuilderIndex = u16;
-
-/// No builder has the event: its own is gone, and no other has a slot yet.
-pub(super) const HOMELESS: BuilderIndex = BuilderIndex::MAX;
+use super::index::BuilderIndex;
 
 /// The events that are assigned and not settled. Linear probing, at most half full; grows to the number of slots, and
 /// allocates nothing after that.
@@ -29,7 +25,8 @@ pub(super) struct Place {
     pub(super) version: u32,
     /// Not 0: sources do not hear of the builder before it has answered this.
     pub(super) answer: u32,
-    pub(super) builder: BuilderIndex,
+    /// `None` while it is unassigned: its builder is gone, and no other has a slot yet.
+    pub(super) builder: Option<BuilderIndex>,
 }
 
 impl Outstanding {
@@ -59,8 +56,8 @@ impl Outstanding {
         self.count += 1;
     }
 
-    /// Takes an event out, if it is that builder's.
-    pub(super) fn take(&mut self, event: u64, builder: BuilderIndex) -> bool {
+    /// Takes an event out, if that builder has it.
+    pub(super) fn take(&mut self, event: u64, builder: Option<BuilderIndex>) -> bool {
         let Some(at) = self.find(event).filter(|at| self.place(*at).builder == builder) else { return false };
         self.close_gap(at);
         self.count -= 1;
@@ -73,7 +70,12 @@ impl Outstanding {
     }
 
     /// Gives an event that is in to that builder, which is to answer with that number; its place as it is then.
-    pub(super) fn hand_over(&mut self, event: u64, builder: BuilderIndex, answer: u32) -> Option<Place> {
+    pub(super) fn hand_over(
+        &mut self,
+        event: u64,
+        builder: Option<BuilderIndex>,
+        answer: u32,
+    ) -> Option<Place> {
         let at = self.find(event)?;
         let place = &mut self.places[at as usize];
         (place.builder, place.answer) = (builder, answer);
@@ -83,7 +85,8 @@ impl Outstanding {
     /// The builder has slots for all that it was to answer up to there; whether any was waiting for that.
     pub(super) fn accept(&mut self, builder: BuilderIndex, answer: u32) -> bool {
         let mut any = false;
-        for place in self.places.iter_mut().filter(|place| place.event != 0 && place.builder == builder) {
+        for place in self.places.iter_mut().filter(|place| place.event != 0 && place.builder == Some(builder))
+        {
             if (1..=answer).contains(&place.answer) {
                 place.answer = 0;
                 any = true;
@@ -105,19 +108,19 @@ impl Outstanding {
     }
 
     /// A builder's events, ascending.
-    pub(super) fn of(&self, builder: BuilderIndex) -> Vec<Place> {
+    pub(super) fn of(&self, builder: Option<BuilderIndex>) -> Vec<Place> {
         let mut places: Vec<Place> = self.iter().filter(|place| place.builder == builder).copied().collect();
         places.sort_unstable_by_key(|place| place.event);
         places
     }
 
-    /// Takes out all events of the builders that `gone` names; calls it with each one's builder.
-    pub(super) fn take_all(&mut self, mut gone: impl FnMut(BuilderIndex) -> bool) {
+    /// Takes out all events of a builder.
+    pub(super) fn take_all(&mut self, builder: BuilderIndex) {
         let places = core::mem::take(&mut self.places);
         self.places = vec![Place::default(); places.len()];
         self.count = 0;
         for place in places {
-            if place.event != 0 && !gone(place.builder) {
+            if place.event != 0 && place.builder != Some(builder) {
                 self.insert(place);
             }
         }

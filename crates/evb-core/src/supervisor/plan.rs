@@ -7,7 +7,7 @@ use crate::{
     set::MAX_SOURCES,
     trigger::TriggerKind,
     units::Frequency,
-    wire::control::{MAX_BUILDERS, MAX_OUTSTANDING, MAX_SLOTS},
+    wire::control::{MAX_BUILDERS, MAX_OUTSTANDING, MAX_SLOTS, RunParameters, Welcome},
 };
 
 /// Which builder gets the next event.
@@ -216,6 +216,49 @@ impl RunPlan {
 const BATCHES_IN_SLOTS: u32 = 2;
 
 impl RunPlan {
+    /// Returns how long a builder may still give events to its sink after it was heard, and as long again.
+    pub(super) fn two_leases(&self) -> Duration {
+        self.lease.saturating_mul(2)
+    }
+
+    /// Returns how long the run waits while nobody of a kind is left: longer where it may be the network alone that is gone.
+    pub(super) fn absence_limit(&self, silent: bool) -> Duration {
+        if silent { self.patience.max(self.give_up_after) } else { self.give_up_after }
+    }
+
+    /// Returns how long outstanding events are waited for at the end of the run.
+    pub(super) fn drain_time(&self) -> Duration {
+        self.deadline + self.drain_grace
+    }
+
+    /// Returns true if a host has the supervisor's clock.
+    pub(super) fn shares_clock(&self, boot_id: &str) -> bool {
+        !boot_id.is_empty() && boot_id == self.boot_id
+    }
+
+    /// Returns what a peer is told when it registers.
+    pub(super) fn welcome(&self, incarnation: u32, decided: u64, shared_clock: bool) -> Welcome {
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let parameters = RunParameters {
+            slots: self.slots,
+            deadline_ns: nanos(self.deadline),
+            orphan_timeout_ns: nanos(self.orphan_timeout),
+            heartbeat_ns: nanos(self.heartbeat),
+            decided,
+            shared_clock,
+            lease_ns: nanos(self.lease),
+            patience_ns: nanos(self.patience),
+            report_ns: nanos(self.report_period),
+        };
+        Welcome {
+            epoch: self.epoch.number(),
+            run: self.run.number(),
+            parameters: Some(parameters),
+            incarnation,
+            ..Welcome::default()
+        }
+    }
+
     /// Whether the slots of so many builders hold no more events than sources can be told of.
     pub(super) const fn fits(&self, builders: usize) -> bool {
         builders.saturating_mul(self.slots as usize) <= MAX_OUTSTANDING

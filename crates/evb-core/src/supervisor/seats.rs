@@ -6,7 +6,7 @@ use super::live::Latest;
 use crate::{
     id::{BuilderId, SourceId},
     time::Instant,
-    wire::control::{BuilderReport, Load, SourceReport},
+    wire::control::{BuilderReport, Heartbeat, Hello, Load, SourceReport, control::Message},
 };
 
 /// A live connection to a peer.
@@ -17,6 +17,16 @@ pub(super) struct Connection {
     pub(super) echo: Option<(u64, Instant)>,
     /// Whether its host shares our clock.
     pub(super) shared_clock: bool,
+}
+
+impl Connection {
+    /// Returns the heartbeat that is due to the peer: it has the peer's own last time, so that clocks can be compared.
+    pub(super) fn heartbeat(&self, now: Instant) -> Message {
+        let (echo_ns, echo_delay_ns) = self.echo.map_or((0, 0), |(sent_ns, came)| {
+            (sent_ns, u64::try_from(now.since(came).as_nanos()).unwrap_or(u64::MAX))
+        });
+        Message::Heartbeat(Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None })
+    }
 }
 
 /// A source of the run.
@@ -38,8 +48,6 @@ pub(super) struct SourceSeat {
     pub(super) down: Option<Down>,
     pub(super) down_time: Duration,
     pub(super) events_without: u64,
-    /// Events that builders closed without it.
-    pub(super) missing: u64,
     pub(super) shared_clock: bool,
     pub(super) report: Option<SourceReport>,
     pub(super) latest: Option<Latest<SourceReport>>,
@@ -76,10 +84,6 @@ pub(super) struct BuilderSeat {
     pub(super) id: BuilderId,
     /// Which life of its process this is, from 1; 0: it never registered.
     pub(super) incarnation: u32,
-    /// Completions of this incarnation that are in the ledger.
-    pub(super) accounted: u64,
-    /// Whether it is to be told that.
-    pub(super) unanswered: bool,
     pub(super) connection: Option<Connection>,
     /// While it is not connected, when it was heard last, and why it left.
     pub(super) last_heard: Instant,
@@ -95,9 +99,8 @@ pub(super) struct BuilderSeat {
     /// Silent, so that it gets no events.
     pub(super) suspended: bool,
     pub(super) listen: String,
-    pub(super) tally: BuilderTally,
-    /// The books of its earlier incarnations.
-    pub(super) past: BuilderPast,
+    /// Payload that the sinks of its earlier incarnations accepted, as far as they lived to report it.
+    pub(super) past_payload_bytes: u64,
     /// What its slots are taken by, as it said last.
     pub(super) load: Load,
     pub(super) shared_clock: bool,
@@ -119,33 +122,6 @@ pub(super) enum Leaving {
     Gone,
 }
 
-/// What earlier incarnations of a builder did.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BuilderPast {
-    pub(super) tally: BuilderTally,
-    /// Accepted by its sink.
-    pub(super) written: u64,
-    /// Payload of those, as far as they lived to report it.
-    pub(super) payload_bytes: u64,
-}
-
-/// What became of a builder's events, as the supervisor counts it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BuilderTally {
-    pub(super) assigned: u64,
-    pub(super) complete: u64,
-    pub(super) incomplete: u64,
-    pub(super) rejected: u64,
-    /// Lost and said so by the builder.
-    pub(super) lost: u64,
-    /// Given to another builder.
-    pub(super) moved: u64,
-    /// Lost with the builder, or never settled.
-    pub(super) lost_with_it: u64,
-    /// Completions of events that it did not have.
-    pub(super) faults: u64,
-}
-
 impl SourceSeat {
     pub(super) fn new(id: SourceId) -> Self {
         Self {
@@ -160,7 +136,6 @@ impl SourceSeat {
             down: None,
             down_time: Duration::ZERO,
             events_without: 0,
-            missing: 0,
             shared_clock: false,
             report: None,
             latest: None,
@@ -170,6 +145,11 @@ impl SourceSeat {
     pub(super) fn is_ready(&self) -> bool {
         self.connection.is_some() && self.ready
     }
+
+    /// Returns true if the peer is the process that had the seat before.
+    pub(super) fn goes_on(&self, hello: &Hello) -> bool {
+        self.incarnation != 0 && hello.incarnation == self.incarnation
+    }
 }
 
 impl BuilderSeat {
@@ -177,8 +157,6 @@ impl BuilderSeat {
         Self {
             id,
             incarnation: 0,
-            accounted: 0,
-            unanswered: false,
             connection: None,
             last_heard: Instant::ZERO,
             parting: String::new(),
@@ -188,8 +166,7 @@ impl BuilderSeat {
             leaving: Leaving::No,
             suspended: false,
             listen: String::new(),
-            tally: BuilderTally::default(),
-            past: BuilderPast::default(),
+            past_payload_bytes: 0,
             load: Load::default(),
             shared_clock: false,
             report: None,
@@ -197,26 +174,30 @@ impl BuilderSeat {
         }
     }
 
-    /// Another process takes the seat: it has completed nothing yet.
+    /// Another process takes the seat.
     pub(super) fn begin_incarnation(&mut self) {
-        let written = self.tally.complete + self.tally.incomplete;
-        self.past.tally = self.past.tally.plus(&self.tally);
-        self.past.written += written;
-        self.past.payload_bytes = self.payload_so_far();
+        self.past_payload_bytes = self.payload_so_far();
         (self.report, self.latest) = (None, None);
-        self.tally = BuilderTally::default();
         self.load = Load::default();
         (self.over, self.barred) = (false, false);
         self.incarnation += 1;
-        self.accounted = 0;
-        self.unanswered = false;
     }
 
     /// Payload that its sinks accepted, in all its incarnations, as far as they said so.
     pub(super) fn payload_so_far(&self) -> u64 {
         let latest = self.latest.as_ref().map_or(0, Latest::payload_bytes);
         let own = self.report.as_ref().map_or(latest, |report| report.payload_bytes);
-        self.past.payload_bytes.saturating_add(own)
+        self.past_payload_bytes.saturating_add(own)
+    }
+
+    /// Returns true if the peer is the process that had the seat before, and may go on.
+    pub(super) fn goes_on(&self, hello: &Hello) -> bool {
+        self.incarnation != 0 && hello.incarnation == self.incarnation && !self.over && !self.barred
+    }
+
+    /// Returns when it was heard last.
+    pub(super) fn heard_at(&self) -> Instant {
+        self.connection.map_or(self.last_heard, |connection| connection.last_heard)
     }
 
     /// Whether it gets events.
@@ -232,31 +213,5 @@ impl BuilderSeat {
     /// Whether it takes part, or is to.
     pub(super) fn is_member(&self) -> bool {
         self.leaving != Leaving::Gone
-    }
-
-    /// All its incarnations together.
-    pub(super) fn total(&self) -> BuilderTally {
-        self.past.tally.plus(&self.tally)
-    }
-}
-
-impl BuilderTally {
-    /// Events that it has and has not settled.
-    pub(super) fn outstanding(&self) -> u64 {
-        let settled = self.complete + self.incomplete + self.rejected + self.lost + self.lost_with_it;
-        self.assigned - settled - self.moved
-    }
-
-    fn plus(&self, other: &Self) -> Self {
-        Self {
-            assigned: self.assigned + other.assigned,
-            complete: self.complete + other.complete,
-            incomplete: self.incomplete + other.incomplete,
-            rejected: self.rejected + other.rejected,
-            lost: self.lost + other.lost,
-            moved: self.moved + other.moved,
-            lost_with_it: self.lost_with_it + other.lost_with_it,
-            faults: self.faults + other.faults,
-        }
     }
 }

@@ -5,7 +5,10 @@ mod tests;
 
 use core::time::Duration;
 
-use super::{outstanding::BuilderIndex, plan::AssignmentPolicy};
+use super::{
+    index::{BuilderIndex, Per, Position},
+    plan::AssignmentPolicy,
+};
 use crate::time::Instant;
 
 /// The free slots of all builders.
@@ -14,17 +17,17 @@ pub(super) struct Slots {
     policy: AssignmentPolicy,
     run_length: u32,
     /// Free slots per builder; zero for one that gets no events.
-    free: Vec<u32>,
+    free: Per<BuilderIndex, u32>,
     total: u32,
     /// Slots that were given back are free when a builder has so many of them.
     batch: u32,
     /// Those that wait for it, per builder.
-    resting: Vec<u32>,
+    resting: Per<BuilderIndex, u32>,
     /// The builder that got the last event, and how many of its run are to come.
-    last: usize,
+    last: BuilderIndex,
     run_left: u32,
     all_busy: BusyTime,
-    busy: Vec<BusyTime>,
+    busy: Per<BuilderIndex, BusyTime>,
     /// No more triggers come.
     closed: bool,
 }
@@ -49,27 +52,23 @@ impl BusyTime {
 }
 
 impl Slots {
-    /// For that many builders, none of which has room yet.
-    pub(super) fn new(builders: usize, policy: AssignmentPolicy, run_length: u32) -> Self {
+    /// Slots for that many builders, none of which has room yet. Those that are given back become free `batch` at a time:
+    /// whoever takes them all at once then decides about as many events in one message. It is at most what a builder has, or
+    /// none becomes free again.
+    pub(super) fn new(builders: usize, policy: AssignmentPolicy, run_length: u32, batch: u32) -> Self {
         Self {
             policy,
             run_length,
-            free: vec![0; builders],
+            free: core::iter::repeat_n(0, builders).collect(),
             total: 0,
-            batch: 1,
-            resting: vec![0; builders],
-            last: builders.saturating_sub(1),
+            batch,
+            resting: core::iter::repeat_n(0, builders).collect(),
+            last: BuilderIndex::at(builders.saturating_sub(1)),
             run_left: 0,
             all_busy: BusyTime::default(),
-            busy: vec![BusyTime::default(); builders],
+            busy: core::iter::repeat_n(BusyTime::default(), builders).collect(),
             closed: false,
         }
-    }
-
-    /// Slots that are given back become free so many at a time: whoever takes them all at once then decides about as many
-    /// events in one message. At most what a builder has, or none becomes free again.
-    pub(super) fn in_batches(self, batch: u32) -> Self {
-        Self { batch, ..self }
     }
 
     /// One builder more, without room yet.
@@ -79,6 +78,11 @@ impl Slots {
         self.busy.push(BusyTime::default());
     }
 
+    /// Returns how many builders have slots here.
+    pub(super) fn builders(&self) -> usize {
+        self.free.len()
+    }
+
     /// Free slots of all builders together.
     pub(super) fn total(&self) -> u32 {
         self.total
@@ -86,11 +90,11 @@ impl Slots {
 
     /// Sets what one builder has free.
     pub(super) fn set(&mut self, builder: BuilderIndex, free: u32, now: Instant) {
-        let place = &mut self.free[usize::from(builder)];
+        let place = &mut self.free[builder];
         self.total = self.total - *place + free;
         *place = free;
-        self.resting[usize::from(builder)] = 0;
-        self.note(usize::from(builder), now);
+        self.resting[builder] = 0;
+        self.note(builder, now);
     }
 
     /// A slot for the next event, taken; `None` if there is none.
@@ -111,12 +115,11 @@ impl Slots {
         if self.free[chosen] == 0 {
             self.note(chosen, now);
         }
-        Some(chosen as BuilderIndex)
+        Some(chosen)
     }
 
     /// Gives a slot back.
     pub(super) fn give(&mut self, builder: BuilderIndex, now: Instant) {
-        let builder = usize::from(builder);
         self.resting[builder] += 1;
         if self.resting[builder] < self.batch {
             return;
@@ -132,7 +135,7 @@ impl Slots {
     /// Events come: that there was no room for any before does not count.
     pub(super) fn open(&mut self) {
         self.all_busy = BusyTime::default();
-        self.busy.fill(BusyTime::default());
+        self.busy.iter_mut().for_each(|busy| *busy = BusyTime::default());
     }
 
     /// No more events come: time from now on is not counted as busy.
@@ -148,7 +151,7 @@ impl Slots {
     }
 
     /// How long that builder had no free slot.
-    pub(super) fn busy(&self, builder: usize) -> Duration {
+    pub(super) fn busy(&self, builder: BuilderIndex) -> Duration {
         self.busy[builder].total
     }
 
@@ -165,10 +168,9 @@ impl Slots {
     }
 
     /// A builder with room, beginning after the last one; there is one.
-    fn choose(&self) -> usize {
-        let count = self.free.len();
-        let (after, before) = (self.last + 1..count, 0..(self.last + 1).min(count));
-        let mut in_turn = after.chain(before);
+    fn choose(&self) -> BuilderIndex {
+        let (count, next) = (self.free.len(), self.last.get() + 1);
+        let mut in_turn = (next..count).chain(0..next.min(count)).map(BuilderIndex::at);
         match self.policy {
             AssignmentPolicy::RoundRobin => in_turn.find(|at| self.free[*at] > 0),
             // `max_by_key` prefers the last of equals; in turn, the first is right.
@@ -177,7 +179,7 @@ impl Slots {
         .unwrap_or(self.last)
     }
 
-    fn note(&mut self, builder: usize, now: Instant) {
+    fn note(&mut self, builder: BuilderIndex, now: Instant) {
         if self.closed {
             return;
         }

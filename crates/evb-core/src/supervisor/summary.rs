@@ -3,10 +3,15 @@
 use core::time::Duration;
 
 use super::{
-    SupervisorCore,
-    seats::{BuilderSeat, SourceSeat},
+    RunPlan,
+    assigner::Assigner,
+    books::Books,
+    index::{BuilderIndex, SourceIndex},
+    roster::Roster,
+    tally::BuilderTally,
 };
 use crate::{
+    id::BuilderId,
     ledger::{
         AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, NetworkCounts,
         PacingSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport, SourceSummary, fraction,
@@ -15,25 +20,33 @@ use crate::{
     wire::control::{BuilderReport, DatagramReport, LaneReport},
 };
 
-impl SupervisorCore {
-    pub(super) fn summarize(&mut self, now: Instant) -> RunReport {
-        let drained = self.tally.drained.unwrap_or(now);
-        let assigned = self.tally.triggered - self.tally.inhibited;
-        for seat in &mut self.sources {
-            seat.end_absence(assigned, drained);
-        }
-        let triggering = self.between(self.tally.started, self.tally.last_trigger_possible);
-        let sources: Vec<_> = self.sources.iter().map(|seat| self.source_summary(seat)).collect();
-        let summary = |(index, seat)| builder_summary(seat, self.slots.busy(index), triggering);
-        let builders: Vec<_> = self.builders.iter().enumerate().map(summary).collect();
-        let mut events = self.event_counts();
+/// What the ledger is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Summary<'a> {
+    pub(super) plan: &'a RunPlan,
+    pub(super) roster: &'a Roster,
+    pub(super) assigner: &'a Assigner,
+    pub(super) books: &'a Books,
+    /// When everything was settled.
+    pub(super) drained: Instant,
+}
+
+impl<'a> Summary<'a> {
+    /// Returns the closed ledger.
+    pub(super) fn report(&self) -> RunReport {
+        let (plan, roster, books, times) = (self.plan, self.roster, self.books, self.books.times());
+        let triggering = between(times.started, times.last_trigger_possible);
+        let sources: Vec<_> = roster.sources().positions().map(|index| self.source(index)).collect();
+        let builder = |index| self.builder(index, triggering);
+        let builders: Vec<_> = roster.builders().positions().map(builder).collect();
+        let mut events = books.counts();
         events.written = builders.iter().fold(0, |sum, builder| builder.written.saturating_add(sum));
         let payload = builders.iter().fold(0, |sum, builder| builder.payload_bytes.saturating_add(sum));
-        let busy_time = self.between(self.tally.first_trigger, self.tally.last_completion).as_secs_f64();
+        let busy_time = between(times.first_trigger, times.last_completion).as_secs_f64();
         let mut report = RunReport {
-            run: self.plan.run.number(),
-            epoch: self.plan.epoch.number(),
-            duration_s: self.between(self.tally.started, Some(drained)).as_secs_f64(),
+            run: plan.run.number(),
+            epoch: plan.epoch.number(),
+            duration_s: between(times.started, Some(self.drained)).as_secs_f64(),
             events,
             bytes: ByteCounts { payload },
             rates: Rates {
@@ -43,18 +56,18 @@ impl SupervisorCore {
             build_latency_us: self.build_latency().latency(),
             grant_path_us: self.grant_path(),
             dead_time_fraction: fraction(events.inhibited as f64, events.triggered as f64),
-            dead_time: self.dead_time.causes(),
-            busy_fraction: fraction(self.slots.all_busy().as_secs_f64(), triggering.as_secs_f64()),
+            dead_time: books.dead_time().causes(),
+            busy_fraction: fraction(self.assigner.all_busy().as_secs_f64(), triggering.as_secs_f64()),
             network: self.network_counts(&sources),
             security: self.refusal_counts(),
             clock: ClockSummary {
-                shared: self.sources.iter().all(|seat| seat.shared_clock)
-                    && self.builders.iter().all(|seat| seat.shared_clock),
+                shared: roster.sources().iter().all(|seat| seat.shared_clock)
+                    && roster.builders().iter().all(|seat| seat.shared_clock),
                 error_us: builders.iter().map(|builder| builder.clock_error_us).fold(0.0, f64::max),
             },
             sources,
             builders,
-            failure: self.findings.failure(),
+            failure: books.findings().failure(),
             ..RunReport::default()
         };
         report.problems = self.problems(&report);
@@ -65,27 +78,22 @@ impl SupervisorCore {
         report
     }
 
-    fn between(&self, from: Option<Instant>, to: Option<Instant>) -> Duration {
-        from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
+    /// Builders' final reports.
+    fn reports(&self) -> impl Iterator<Item = &'a BuilderReport> + use<'a> {
+        self.roster.builders().iter().filter_map(|seat| seat.report.as_ref())
     }
 
     /// Who was turned away at the ports of the builders; the supervisor's own are its driver's to add.
     fn refusal_counts(&self) -> RefusalCounts {
         let mut counts = RefusalCounts::default();
-        let reports = self.builders.iter().filter_map(|builder| builder.report.as_ref());
-        reports.filter_map(|report| report.refusals.as_ref()).for_each(|report| counts.add(report));
+        self.reports().filter_map(|report| report.refusals.as_ref()).for_each(|report| counts.add(report));
         counts
     }
 
-    fn sockets(&self) -> Vec<DatagramReport> {
-        self.builders.iter().filter_map(|builder| builder.report.as_ref()?.datagrams).collect()
-    }
-
     fn network_counts(&self, sources: &[SourceSummary]) -> NetworkCounts {
-        let sockets = self.sockets();
-        let reports = self.builders.iter().filter_map(|builder| builder.report.as_ref());
+        let sockets: Vec<DatagramReport> = self.reports().filter_map(|report| report.datagrams).collect();
         let (mut recovery, mut round_trip) = (Percentiles::default(), Percentiles::default());
-        for report in reports {
+        for report in self.reports() {
             let Some(times) = &report.times else { continue };
             recovery.add(&times.recovery_us, times.recovery_max_us);
             round_trip.add(&times.round_trip_us, 0);
@@ -121,15 +129,12 @@ impl SupervisorCore {
         }
     }
 
-    fn lanes_of(&self, seat: &SourceSeat) -> impl Iterator<Item = &LaneReport> {
-        let id = u32::from(seat.id.number());
-        let reports = self.builders.iter().filter_map(|builder| builder.report.as_ref());
-        reports.flat_map(|report| &report.lanes).filter(move |lane| lane.source == id)
-    }
-
-    fn source_summary(&self, seat: &SourceSeat) -> SourceSummary {
+    fn source(&self, index: SourceIndex) -> SourceSummary {
+        let seat = self.roster.source(index);
         let own = seat.report.clone().unwrap_or_default();
-        let sum = |of: fn(&LaneReport) -> u64| self.lanes_of(seat).map(of).fold(0, u64::saturating_add);
+        let id = u32::from(seat.id.number());
+        let lanes = || self.reports().flat_map(|report| &report.lanes).filter(move |lane| lane.source == id);
+        let sum = |of: fn(&LaneReport) -> u64| lanes().map(of).fold(0, u64::saturating_add);
         let last = sum(|lane| lane.last);
         let trains = own.trains.unwrap_or_default();
         SourceSummary {
@@ -141,7 +146,7 @@ impl SupervisorCore {
             committed: own.committed,
             fragments: sum(|lane| lane.fragments),
             payload_bytes: sum(|lane| lane.payload_bytes),
-            missing: seat.missing,
+            missing: self.books.missing(index),
             late: sum(|lane| lane.late),
             duplicate: sum(|lane| lane.duplicate).saturating_add(own.duplicate),
             unexpected: sum(|lane| lane.unexpected).saturating_add(own.unexpected),
@@ -178,21 +183,50 @@ impl SupervisorCore {
     }
 
     fn grant_path(&self) -> RunPath {
-        let builders = self.builders.iter().filter_map(|seat| seat.report.as_ref());
-        RunPath::of(builders, self.sources.iter().filter_map(|seat| seat.report.as_ref()))
+        RunPath::of(self.reports(), self.roster.sources().iter().filter_map(|seat| seat.report.as_ref()))
     }
 
     fn build_latency(&self) -> Percentiles {
         let mut joined = Percentiles::default();
-        for report in self.builders.iter().filter_map(|seat| seat.report.as_ref()) {
-            joined.add(&report.latency_us, report.latency_max_us);
-        }
+        self.reports().for_each(|report| joined.add(&report.latency_us, report.latency_max_us));
         joined
+    }
+
+    fn builder(&self, index: BuilderIndex, triggering: Duration) -> BuilderSummary {
+        let seat = self.roster.builder(index);
+        let (own, tally, busy) = (seat.report.as_ref(), self.books.total(index), self.assigner.busy(index));
+        let mut latency = Percentiles::default();
+        if let Some(report) = own {
+            latency.add(&report.latency_us, report.latency_max_us);
+        }
+        let grant_path = own.map(GrantPath::of).unwrap_or_default();
+        // Who leaves no report has written what the ledger has of it.
+        let accepted = self.books.present(index).accepted();
+        let written = own.map_or(accepted, |report| report.written);
+        let payload_bytes = own.map_or(0, |report| report.payload_bytes);
+        BuilderSummary {
+            id: seat.id.number(),
+            reported: own.is_some(),
+            assigned: tally.assigned,
+            complete: tally.complete,
+            incomplete: tally.incomplete,
+            rejected: tally.rejected,
+            lost: tally.all_lost(),
+            written: written.saturating_add(self.books.past_written(index)),
+            payload_bytes: payload_bytes.saturating_add(seat.past_payload_bytes),
+            busy_fraction: fraction(busy.as_secs_f64(), triggering.as_secs_f64()),
+            memory_peak_bytes: own.map_or(0, |report| report.memory_peak_bytes),
+            build_latency_us: latency.latency(),
+            grant_delay_us: grant_path.last_byte,
+            grant_path_us: grant_path,
+            clock_error_us: own.map_or(0.0, |report| report.clock_error_ns as f64 / 1e3),
+            protocol_faults: tally.faults,
+        }
     }
 
     /// Everything that was not as it should be, the ledger itself included.
     fn problems(&self, report: &RunReport) -> Vec<String> {
-        let mut problems = self.findings.sentences();
+        let mut problems = self.books.findings().sentences();
         if report.events.open() != Some(0) {
             problems.push(format!("the ledger does not close: {:?}", report.events));
         }
@@ -210,21 +244,21 @@ impl SupervisorCore {
             if source.refused > 0 {
                 problems.push(format!("source {id} refused {} fragments of its readout", source.refused));
             }
-            if !source.reported && self.tally.started.is_some() {
+            if !source.reported && self.books.is_started() {
                 problems.push(format!("source {id} gave no final report"));
             }
         }
-        for seat in &self.builders {
-            let id = seat.id;
-            let faults = seat.total().faults;
+        for index in self.roster.builders().positions() {
+            let seat = self.roster.builder(index);
+            let (id, faults) = (seat.id, self.books.total(index).faults);
             if faults > 0 {
                 problems.push(format!("builder {id} settled {faults} events that it did not have"));
             }
             match &seat.report {
-                None if self.tally.started.is_none() || seat.incarnation == 0 => {}
+                None if !self.books.is_started() || seat.incarnation == 0 => {}
                 None if !seat.is_member() || seat.over => {}
                 None => problems.push(format!("builder {id} gave no final report")),
-                Some(report) => problems.extend(mismatch(seat, report)),
+                Some(report) => problems.extend(mismatch(seat.id, self.books.present(index), report)),
             }
         }
         problems
@@ -234,8 +268,12 @@ impl SupervisorCore {
     fn remarks(&self, report: &RunReport) -> Vec<String> {
         let sources =
             report.sources.iter().filter(|source| source.down_s > 0.0 && source.events_without == 0);
-        self.findings.remarks().iter().cloned().chain(sources.map(was_down)).collect()
+        self.books.findings().remarks().iter().cloned().chain(sources.map(was_down)).collect()
     }
+}
+
+fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {
+    from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
 }
 
 fn was_down(source: &SourceSummary) -> String {
@@ -243,42 +281,8 @@ fn was_down(source: &SourceSummary) -> String {
     format!("source {id} was down for {down_s:.3} s; {events_without} events were assigned without it")
 }
 
-fn builder_summary(seat: &BuilderSeat, busy: Duration, triggering: Duration) -> BuilderSummary {
-    let own = seat.report.as_ref();
-    let tally = seat.total();
-    let mut latency = Percentiles::default();
-    if let Some(report) = own {
-        latency.add(&report.latency_us, report.latency_max_us);
-    }
-    let grant_path = own.map(GrantPath::of).unwrap_or_default();
-    // Who leaves no report has written what the ledger has of it.
-    let accepted = seat.tally.complete + seat.tally.incomplete;
-    let written = own.map_or(accepted, |report| report.written);
-    let payload_bytes = own.map_or(0, |report| report.payload_bytes);
-    BuilderSummary {
-        id: seat.id.number(),
-        reported: own.is_some(),
-        assigned: tally.assigned,
-        complete: tally.complete,
-        incomplete: tally.incomplete,
-        rejected: tally.rejected,
-        lost: tally.lost + tally.lost_with_it,
-        written: written.saturating_add(seat.past.written),
-        payload_bytes: payload_bytes.saturating_add(seat.past.payload_bytes),
-        busy_fraction: fraction(busy.as_secs_f64(), triggering.as_secs_f64()),
-        memory_peak_bytes: own.map_or(0, |report| report.memory_peak_bytes),
-        build_latency_us: latency.latency(),
-        grant_delay_us: grant_path.last_byte,
-        grant_path_us: grant_path,
-        clock_error_us: own.map_or(0.0, |report| report.clock_error_ns as f64 / 1e3),
-        protocol_faults: tally.faults,
-    }
-}
-
-fn mismatch(seat: &BuilderSeat, report: &BuilderReport) -> Option<String> {
-    let tally = seat.tally;
-    let accepted = tally.complete + tally.incomplete;
-    let ours = [tally.complete, tally.incomplete, tally.rejected, tally.lost, accepted];
+fn mismatch(id: BuilderId, tally: &BuilderTally, report: &BuilderReport) -> Option<String> {
+    let ours = [tally.complete, tally.incomplete, tally.rejected, tally.lost, tally.accepted()];
     let theirs = [report.complete, report.incomplete, report.rejected, report.lost, report.written];
     let names = ["complete", "incomplete", "rejected", "lost", "written"];
     let differences: Vec<String> = names
@@ -287,7 +291,7 @@ fn mismatch(seat: &BuilderSeat, report: &BuilderReport) -> Option<String> {
         .filter(|(_, (ours, theirs))| *ours != theirs)
         .map(|(name, (ours, theirs))| format!("{theirs} {name} where the supervisor counted {ours}"))
         .collect();
-    (!differences.is_empty()).then(|| format!("builder {} reports {}", seat.id, differences.join(", ")))
+    (!differences.is_empty()).then(|| format!("builder {id} reports {}", differences.join(", ")))
 }
 
 fn verdict(report: &RunReport) -> String {

@@ -3,11 +3,16 @@
 use serde::Serialize;
 
 use super::{
-    SupervisorCore,
-    live::{BuilderLive, LatencySurvey, SourceLive},
+    RunPlan,
+    assigner::Assigner,
+    books::Books,
+    index::{BuilderIndex, Per, SourceIndex},
+    live::{BuilderLive, LatencySurvey, Lateness, Latest, SourceLive},
+    roster::Roster,
     seats::BuilderSeat,
 };
 use crate::{
+    id::SourceId,
     ledger::{DeadTimeCause, EventCounts, fraction},
     live::Latencies,
     time::Instant,
@@ -102,64 +107,92 @@ pub struct BuilderSurvey {
     pub live: Option<BuilderLive>,
 }
 
-impl SupervisorCore {
-    /// A look at everybody; costs more than [`progress`](Self::progress).
-    pub fn survey(&self, now: Instant) -> Survey {
-        let end = self.tally.drained.unwrap_or(now);
-        let lateness = self.lateness();
-        let sources = self.sources.iter().enumerate().map(|(index, seat)| SourceSurvey {
+/// Returns a look at everybody.
+pub(super) fn survey(
+    plan: &RunPlan,
+    roster: &Roster,
+    assigner: &Assigner,
+    books: &Books,
+    now: Instant,
+) -> Survey {
+    let (times, lateness) = (books.times(), lateness(roster));
+    let end = times.drained.unwrap_or(now);
+    let source = |index: SourceIndex| {
+        let (seat, Lateness { last, last_by_ns }) = (roster.source(index), lateness[index]);
+        SourceSurvey {
             id: seat.id.number(),
             presence: match seat.connection {
                 None => Presence::Absent,
                 Some(_) if !seat.ready => Presence::Connecting,
-                Some(_) if seat.down.is_some() || !self.up.contains(index) => Presence::Silent,
+                Some(_) if seat.down.is_some() || !roster.is_up(index) => Presence::Silent,
                 Some(_) => Presence::Up,
             },
             incarnation: seat.incarnation,
-            missing: seat.missing,
-            last: lateness[index].last,
-            last_by_us: fraction(lateness[index].last_by_ns as f64 / 1e3, lateness[index].last as f64),
+            missing: books.missing(index),
+            last,
+            last_by_us: fraction(last_by_ns as f64 / 1e3, last as f64),
             live: seat.latest.as_ref().map(|latest| latest.survey(now)),
-        });
-        let members = self.builders.iter().filter(|seat| seat.is_member());
-        let builders: Vec<_> = members.map(|seat| self.builder_survey(seat, now)).collect();
-        let mut latencies = Latencies::new();
-        builders
-            .iter()
-            .filter_map(|builder| builder.live.as_ref())
-            .for_each(|live| latencies.add(&live.latencies));
-        Survey {
-            run: self.plan.run.number(),
-            epoch: self.plan.epoch.number(),
-            running_s: self.tally.started.map_or(0.0, |started| end.since(started).as_secs_f64()),
-            events: self.event_counts(),
-            outstanding: self.outstanding.len() as u64,
-            dead_time: self.dead_time.causes(),
-            latency_us: LatencySurvey::of(&latencies),
-            payload_bytes: self.builders.iter().map(BuilderSeat::payload_so_far).fold(0, u64::saturating_add),
-            latencies,
-            sources: sources.collect(),
-            builders,
         }
+    };
+    let members = roster.builders().positions().filter(|index| roster.builder(*index).is_member());
+    let builders: Vec<_> = members.map(|index| builder(index, plan, roster, books, now)).collect();
+    let mut latencies = Latencies::new();
+    builders
+        .iter()
+        .filter_map(|builder| builder.live.as_ref())
+        .for_each(|live| latencies.add(&live.latencies));
+    Survey {
+        run: plan.run.number(),
+        epoch: plan.epoch.number(),
+        running_s: times.started.map_or(0.0, |started| end.since(started).as_secs_f64()),
+        events: books.counts(),
+        outstanding: assigner.outstanding(),
+        dead_time: books.dead_time().causes(),
+        latency_us: LatencySurvey::of(&latencies),
+        payload_bytes: roster.builders().iter().map(BuilderSeat::payload_so_far).fold(0, u64::saturating_add),
+        latencies,
+        sources: roster.sources().positions().map(source).collect(),
+        builders,
     }
+}
 
-    fn builder_survey(&self, seat: &BuilderSeat, now: Instant) -> BuilderSurvey {
-        BuilderSurvey {
-            id: seat.id.number(),
-            presence: match seat.connection {
-                None => Presence::Absent,
-                Some(_) if seat.suspended => Presence::Silent,
-                Some(_) => Presence::Up,
-            },
-            incarnation: seat.incarnation,
-            listen: seat.listen.clone(),
-            slots: self.plan.slots,
-            outstanding: seat.tally.outstanding(),
-            at_sink: seat.load.at_sink,
-            complete: seat.total().complete,
-            incomplete: seat.total().incomplete,
-            lost: seat.total().lost + seat.total().lost_with_it,
-            live: seat.latest.as_ref().map(|latest| latest.survey(now)),
+fn builder(
+    index: BuilderIndex,
+    plan: &RunPlan,
+    roster: &Roster,
+    books: &Books,
+    now: Instant,
+) -> BuilderSurvey {
+    let (seat, total) = (roster.builder(index), books.total(index));
+    BuilderSurvey {
+        id: seat.id.number(),
+        presence: match seat.connection {
+            None => Presence::Absent,
+            Some(_) if seat.suspended => Presence::Silent,
+            Some(_) => Presence::Up,
+        },
+        incarnation: seat.incarnation,
+        listen: seat.listen.clone(),
+        slots: plan.slots,
+        outstanding: books.outstanding(index),
+        at_sink: seat.load.at_sink,
+        complete: total.complete,
+        incomplete: total.incomplete,
+        lost: total.all_lost(),
+        live: seat.latest.as_ref().map(|latest| latest.survey(now)),
+    }
+}
+
+/// Returns how late each source was, at all builders together.
+fn lateness(roster: &Roster) -> Per<SourceIndex, Lateness> {
+    let mut all: Per<_, Lateness> = roster.sources().iter().map(|_| Lateness::default()).collect();
+    let lanes = roster.builders().iter().filter_map(|seat| seat.latest.as_ref());
+    for lane in lanes.flat_map(Latest::lanes) {
+        let id = u16::try_from(lane.source).ok().map(SourceId::new);
+        if let Some(index) = id.and_then(|id| roster.source_index(id)) {
+            all[index].last = all[index].last.saturating_add(lane.last);
+            all[index].last_by_ns = all[index].last_by_ns.saturating_add(lane.last_by_ns);
         }
     }
+    all
 }

@@ -1,11 +1,10 @@
-use super::{
-    super::tests::{Stage, builder, plan, source},
-    *,
-};
 use crate::{
-    supervisor::RunPlan,
+    supervisor::{
+        RunPlan,
+        tests::{Stage, builder, plan, source},
+    },
     trigger::TriggerKind,
-    wire::control::{Heartbeat, control::Message},
+    wire::control::{Heartbeat, Load, control::Message},
 };
 
 /// A run whose slots are all taken: so many for each of the two builders.
@@ -30,7 +29,7 @@ fn sink(at_sink: u32) -> Load {
 }
 
 fn causes(stage: &Stage) -> Vec<(String, u64)> {
-    stage.core.dead_time.causes().into_iter().map(|cause| (cause.cause, cause.inhibited)).collect()
+    stage.core.books.dead_time().causes().into_iter().map(|cause| (cause.cause, cause.inhibited)).collect()
 }
 
 fn words(causes: &[(&str, u64)]) -> Vec<(String, u64)> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     supervisor::tests::{Stage, builder, plan, source},
     trigger::TriggerKind,
-    wire::control::{LaneReport, control::Message},
+    wire::control::{LaneReport, Report, control::Message, report},
 };
 
 fn so_far(report: report::Report, live: Live) -> Message {

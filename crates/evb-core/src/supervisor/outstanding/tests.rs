@@ -2,35 +2,40 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{HOMELESS, Outstanding, Place};
+use super::{Outstanding, Place};
+use crate::supervisor::index::{BuilderIndex, Position};
+
+fn at(builder: usize) -> Option<BuilderIndex> {
+    Some(BuilderIndex::at(builder))
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// It does what a map does; ids that collide are likely.
     #[test]
-    fn it_is_a_map(steps in prop::collection::vec((any::<bool>(), 1u64..8, 0u64..40, 0u16..3), 1..300)) {
+    fn it_is_a_map(steps in prop::collection::vec((any::<bool>(), 1u64..8, 0u64..40, 0usize..3), 1..300)) {
         let (mut table, mut map) = (Outstanding::new(), BTreeMap::new());
         for (insert, low, high, builder) in steps {
             let event = high * 64 + low;
             if insert {
-                if map.insert(event, builder).is_none() {
-                    table.insert(Place { event, builder, ..Place::default() });
+                if map.insert(event, at(builder)).is_none() {
+                    table.insert(Place { event, builder: at(builder), ..Place::default() });
                 } else {
-                    prop_assert!(table.take(event, map[&event]) || table.take(event, 0) || table.take(event, 1) || table.take(event, 2));
-                    table.insert(Place { event, builder, ..Place::default() });
+                    prop_assert!(table.take(event, map[&event]) || (0..3).any(|other| table.take(event, at(other))));
+                    table.insert(Place { event, builder: at(builder), ..Place::default() });
                 }
             } else {
-                let theirs = map.get(&event) == Some(&builder);
-                prop_assert_eq!(table.take(event, builder), theirs);
+                let theirs = map.get(&event) == Some(&at(builder));
+                prop_assert_eq!(table.take(event, at(builder)), theirs);
                 if theirs {
                     map.remove(&event);
                 }
             }
             prop_assert_eq!(table.len(), map.len());
         }
-        table.take_all(|builder| builder == 1);
-        map.retain(|_, builder| *builder != 1);
+        table.take_all(BuilderIndex::at(1));
+        map.retain(|_, builder| *builder != at(1));
         for (event, builder) in map {
             prop_assert!(table.take(event, builder));
         }
@@ -42,17 +47,18 @@ proptest! {
 fn events_go_from_builder_to_builder_and_are_accepted_there() {
     let mut table = Outstanding::new();
     for event in 1..=200 {
-        table.insert(Place { event, builder: (event % 3) as u16, ..Place::default() });
+        table.insert(Place { event, builder: at((event % 3) as usize), ..Place::default() });
     }
-    for place in table.of(1) {
-        table.hand_over(place.event, HOMELESS, 0);
+    for place in table.of(at(1)) {
+        table.hand_over(place.event, None, 0);
     }
-    assert_eq!((table.of(1).len(), table.of(HOMELESS).len()), (0, 67));
-    for (answer, place) in (1..).zip(table.of(HOMELESS)) {
-        table.hand_over(place.event, 2, answer);
+    assert_eq!((table.of(at(1)).len(), table.of(None).len()), (0, 67));
+    for (answer, place) in (1..).zip(table.of(None)) {
+        table.hand_over(place.event, at(2), answer);
     }
-    assert!(table.accept(2, 60) && !table.accept(2, 60) && !table.accept(0, 67));
+    let [first, third] = [0, 2].map(BuilderIndex::at);
+    assert!(table.accept(third, 60) && !table.accept(third, 60) && !table.accept(first, 67));
     assert_eq!(table.iter().filter(|place| place.answer != 0).count(), 7);
-    assert_eq!(table.hand_over(201, 0, 0), None);
-    assert!(table.take(1, 2) && table.len() == 199);
+    assert_eq!(table.hand_over(201, at(0), 0), None);
+    assert!(table.take(1, at(2)) && table.len() == 199);
 }

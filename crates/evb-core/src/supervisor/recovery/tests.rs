@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::{
     super::{
         Recipients, RunPlan, RunState,
+        journal::sums,
         tests::{EVERYBODY, Stage, plan, recovered, source},
     },
     RecoverError, unfinished,
@@ -191,11 +192,9 @@ fn times_go_on_over_boots_and_supervisors() {
         running.push(stage.core.survey(stage.now).running_s);
     }
     assert_eq!(running, [0.0, 10.0, 15.0, 17.0, 18.0, 19.0]);
-    let ages = stage
-        .core
-        .outstanding
-        .iter()
-        .map(|place| (place.event, stage.now.since(Instant::from_nanos(place.triggered_ns)).as_secs()));
+    let held = stage.core.assigner.held();
+    let places = held.iter().flat_map(|held| sums(&held.events).zip(sums(&held.triggered_ns)));
+    let ages = places.map(|(event, nanos)| (event, stage.now.since(Instant::from_nanos(nanos)).as_secs()));
     let mut ages: Vec<_> = ages.collect();
     ages.sort_unstable();
     assert_eq!(ages, [(1, 19), (2, 9), (3, 4), (4, 2), (5, 1), (6, 0)]);

@@ -1,11 +1,11 @@
 //! Entries with right checksums that say what cannot be.
 
-use super::{
-    super::{
-        RecoverError, RunPlan,
-        tests::{Stage, builder, plan, recovered},
-    },
-    BEYOND_ALL_RUNS, What, text,
+use super::super::{
+    RecoverError, RunPlan,
+    index::{BuilderIndex, Position},
+    journal::What,
+    nonsense::{BEYOND_ALL_RUNS, text},
+    tests::{Stage, builder, plan, recovered},
 };
 use crate::{
     time::Instant,
@@ -239,7 +239,7 @@ fn events_are_settled_by_whom_they_were_given_to() {
             (lost(&[FAR, 3]), "no such event"),
         ],
     );
-    // What is homeless may be given away, once, and to somebody who is there.
+    // What is unassigned may be given away, once, and to somebody who is there.
     let journal = [journal, vec![Entry { at_ns: 2_000_000, what: Some(What::Over(2)) }]].concat();
     recovered(&plan(TriggerKind::External), &journal, NOW).unwrap();
     are_refused(
@@ -255,7 +255,8 @@ fn completions_of_what_a_builder_does_not_have_count_against_it_alone() {
     let accounted = Accounted { builder: 1, completions: Some(completions) };
     journal.push(Entry { at_ns: 2_000_000, what: Some(What::Accounted(accounted)) });
     let core = recovered(&plan(TriggerKind::External), &journal, NOW).unwrap();
-    assert_eq!((core.builders[0].tally.faults, core.builders[0].accounted), (3, 5));
+    let first = BuilderIndex::at(0);
+    assert_eq!((core.books.present(first).faults, core.books.accounted(first)), (3, 5));
     assert_eq!((core.progress().events.complete, core.progress().outstanding), (2, 2));
 }
 
@@ -268,7 +269,7 @@ fn a_text_is_read_as_far_as_a_report_bears_it() {
         what: Some(What::Finding(Finding { problem, failure: true, ..Finding::default() })),
     });
     let core = recovered(&plan(TriggerKind::External), &journal, NOW).unwrap();
-    assert!(core.findings.failure().unwrap().len() <= 1 << 14);
+    assert!(core.books.findings().failure().unwrap().len() <= 1 << 14);
     assert_eq!(text("ä"), "ä");
 }
 

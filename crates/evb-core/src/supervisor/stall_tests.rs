@@ -1,3 +1,6 @@
+//! A journal that takes nothing for a while. Nobody hears of what is not written down, so nothing new is decided meanwhile, and
+//! no time runs out for those who could not be told.
+
 use core::time::Duration;
 
 use crate::{
@@ -29,7 +32,7 @@ fn while_nothing_is_written_down_nothing_is_decided_and_heartbeats_go_on() {
     let to_one = |(to, _): &&(Recipients, Message)| *to == stage.sent[0].0;
     assert!(stage.sent.iter().filter(to_one).count() > 20, "{beats}");
     assert_eq!(stage.journal, [], "as few entries as possible wait for the disk");
-    let causes = stage.core.dead_time.causes();
+    let causes = stage.core.books.dead_time().causes();
     assert_eq!((causes[0].cause.as_str(), causes[0].inhibited), ("the journal's disk", 500));
     stage.core.journal_goes_on(stage.now);
     stage.trigger(1);

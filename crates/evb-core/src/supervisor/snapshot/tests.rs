@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::super::{
     RecoverError, RunPlan, RunState, SupervisorCore,
-    outstanding::HOMELESS,
+    index::{Position, SourceIndex},
     tests::{Stage, builder, complete, hello, plan, recovered, source},
 };
 use crate::{
@@ -56,7 +56,7 @@ fn a_state_that_is_written_down_is_read_again() {
     let again = |core: &SupervisorCore| format!("{:#?}", core.snapshot(stage.now));
     assert_eq!(again(&by_totals), again(&by_entries));
     assert_eq!((by_totals.progress().events, by_totals.progress().outstanding), (events, outstanding));
-    assert_eq!(by_totals.outstanding.of(HOMELESS).len(), 2);
+    assert_eq!(by_totals.assigner.clone().take_unassigned(), [3, 7]);
 }
 
 /// The time before a journal is made shorter counts as well.
@@ -70,7 +70,7 @@ fn a_source_that_was_down_all_the_time_was_down_all_the_time() {
     let mut next = stage.followed_by(&journaled(), stage.core.snapshot(stage.now));
     next.now += Duration::from_millis(100);
     let mut stage = next.with_everybody();
-    let seat = &stage.core.sources[0];
+    let seat = stage.core.roster.source(SourceIndex::at(0));
     assert_eq!((seat.down_time, seat.events_without), (Duration::from_millis(2100), 1));
     stage.trigger(1);
     assert_eq!(stage.core.progress().sources_up, 2);

@@ -1,0 +1,160 @@
+//! [`Admission`]: who may take part now. What is refused changes nothing.
+
+use super::{
+    RunPlan,
+    nonsense::MAX_LISTEN,
+    phase::Phase,
+    roster::{Roster, Seat},
+    seats::{BuilderSeat, Connection},
+    words::role,
+};
+use crate::{
+    id::Peer,
+    time::Instant,
+    wire::control::{Hello, Refusal, refusal::Reason},
+};
+
+/// The run as far as it decides who may register.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admission<'a> {
+    pub(super) plan: &'a RunPlan,
+    pub(super) roster: &'a Roster,
+    pub(super) phase: Phase,
+    /// Whether triggers could come.
+    pub(super) started: bool,
+}
+
+impl Admission<'_> {
+    /// Returns a peer and its seat, if it is one that may take part.
+    ///
+    /// # Errors
+    /// The refusal to be sent, with a reason for people.
+    pub(super) fn check(&self, hello: &Hello, now: Instant) -> Result<(Peer, Seat), Refusal> {
+        let peer = self.check_identity(hello)?;
+        match (peer, self.roster.seat(peer)) {
+            (Peer::Supervisor, _) => Err(Refusal::because(Reason::WrongRole, "a run has one supervisor")),
+            (_, None) => Err(self.unknown(peer)),
+            (_, Some(Seat::Source(index))) => {
+                let seat = self.roster.source(index);
+                if !seat.goes_on(hello) {
+                    self.check_not_live(peer, seat.connection, now)?;
+                }
+                Ok((peer, Seat::Source(index)))
+            }
+            (_, Some(Seat::Builder(index))) => {
+                let seat = self.roster.builder(index);
+                self.check_builder(peer, seat, hello, now)?;
+                Ok((peer, Seat::Builder(index)))
+            }
+        }
+    }
+
+    /// Requirements: docs/protocol.md CONN-8, CONN-9, CONN-15.
+    fn check_identity(&self, hello: &Hello) -> Result<Peer, Refusal> {
+        let Some(peer) = hello.from_peer() else {
+            return Err(Refusal::because(Reason::Malformed, "the hello does not say who it is from"));
+        };
+        if hello.to_peer() != Some(Peer::Supervisor) {
+            return Err(Refusal::because(
+                Reason::WrongRole,
+                "this is the supervisor; check the address that you connect to",
+            ));
+        }
+        let (run, epoch) = (self.plan.run, self.plan.epoch);
+        if let Some(theirs) = hello.known_run().filter(|theirs| *theirs != run) {
+            let detail =
+                format!("this supervisor leads run {run}, {peer} belongs to run {theirs}: restart it");
+            return Err(Refusal::because(Reason::Run, detail));
+        }
+        if hello.known_epoch().is_some_and(|theirs| theirs != epoch) {
+            let detail = format!("the supervisor of run {run} was started anew: restart {peer}");
+            return Err(Refusal::because(Reason::Epoch, detail));
+        }
+        let open = match self.phase {
+            Phase::Gathering { .. } | Phase::Running { .. } | Phase::Recovering { .. } => true,
+            // What is under way may need whoever comes, if it has begun at all.
+            Phase::Draining { .. } => self.started,
+            Phase::Reporting { .. } => self.knows(peer, hello),
+            Phase::Ended => false,
+        };
+        if !open {
+            let detail = format!("run {run} is over; {peer} can take part in the next one");
+            return Err(Refusal::because(Reason::RunOver, detail));
+        }
+        Ok(peer)
+    }
+
+    /// Returns true if that process has taken part before, and may go on.
+    fn knows(&self, peer: Peer, hello: &Hello) -> bool {
+        self.roster.seat(peer).is_some_and(|seat| match seat {
+            Seat::Source(index) => self.roster.source(index).goes_on(hello),
+            Seat::Builder(index) => self.roster.builder(index).goes_on(hello),
+        })
+    }
+
+    /// Requirements: docs/protocol.md CONN-14, CONN-15, CONN-17.
+    fn check_builder(
+        &self,
+        peer: Peer,
+        seat: &BuilderSeat,
+        hello: &Hello,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        if !seat.is_member() {
+            return Err(self.unknown(peer));
+        }
+        if !seat.goes_on(hello) {
+            self.check_not_live(peer, seat.connection, now)?;
+            self.check_lease_over(seat, now)?;
+        }
+        if hello.listen.is_empty() || hello.listen.len() > MAX_LISTEN {
+            let detail = format!("{peer} must say at which host:port sources reach it");
+            return Err(Refusal::because(Reason::Configuration, detail));
+        }
+        Ok(())
+    }
+
+    /// Requirements: docs/protocol.md CONN-10.
+    fn check_not_live(
+        &self,
+        peer: Peer,
+        connection: Option<Connection>,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let waiting = self.phase.is_gathering();
+        let speaks = |live: Connection| now.since(live.last_heard) < self.plan.down_after;
+        if connection.is_some_and(|connection| waiting || speaks(connection)) {
+            let detail =
+                format!("{peer} takes part already; is one id configured twice, or one role started twice?");
+            return Err(Refusal::because(Reason::DuplicateId, detail));
+        }
+        Ok(())
+    }
+
+    /// A builder's predecessor may still write under its lease.
+    fn check_lease_over(&self, seat: &BuilderSeat, now: Instant) -> Result<(), Refusal> {
+        if !seat.is_alive() || self.phase.is_gathering() {
+            return Ok(());
+        }
+        let left = self.plan.two_leases().saturating_sub(now.since(seat.last_heard)).as_secs_f64();
+        let detail = format!(
+            "another process of builder {} was here and may still write, for at most {left:.1} s; try again then",
+            seat.id
+        );
+        Err(Refusal::because(Reason::DuplicateId, detail))
+    }
+
+    fn unknown(&self, peer: Peer) -> Refusal {
+        let known: Vec<String> = match peer {
+            Peer::Builder(_) => self.roster.builders().iter().map(|seat| seat.id.to_string()).collect(),
+            _ => self.roster.sources().iter().map(|seat| seat.id.to_string()).collect(),
+        };
+        let detail = format!(
+            "{peer} is not configured for run {}, which has {}s {}",
+            self.plan.run,
+            role(peer),
+            known.join(", ")
+        );
+        Refusal::because(Reason::UnknownPeer, detail)
+    }
+}

@@ -1,0 +1,381 @@
+//! [`Books`]: what became of every trigger, when, and whose fault it was.
+
+mod recall;
+#[cfg(test)]
+mod tests;
+
+use super::{
+    dead_time::{Blames, Cause, DeadTime},
+    findings::Findings,
+    index::{BuilderIndex, Per, SourceIndex},
+    journal::What,
+    outbox::Outbox,
+    tally::BuilderTally,
+    words::short,
+};
+use crate::{
+    id::{BuilderId, SourceId},
+    ledger::EventCounts,
+    time::Instant,
+    wire::{
+        control::{Completions, Exception, exception::Outcome},
+        journal::{BuilderTotals, Finding},
+    },
+};
+
+/// The run in numbers, as the supervisor itself counts it.
+#[derive(Clone, Debug)]
+pub(super) struct Books {
+    tally: Tally,
+    times: Times,
+    builders: Per<BuilderIndex, BuilderBooks>,
+    /// Events that builders closed without a source.
+    missing: Per<SourceIndex, u64>,
+    dead_time: DeadTime,
+    findings: Findings,
+    /// When the ledger is closed.
+    exit_code: Option<u8>,
+}
+
+/// All triggers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    triggered: u64,
+    inhibited: u64,
+    complete: u64,
+    incomplete: u64,
+    rejected: u64,
+    lost: u64,
+}
+
+/// When things were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    pub(super) started: Option<Instant>,
+    pub(super) first_trigger: Option<Instant>,
+    pub(super) last_trigger_possible: Option<Instant>,
+    pub(super) last_completion: Option<Instant>,
+    pub(super) drained: Option<Instant>,
+}
+
+/// What a builder did.
+#[derive(Clone, Copy, Debug, Default)]
+struct BuilderBooks {
+    present: BuilderTally,
+    /// Of its earlier incarnations.
+    past: BuilderTally,
+    /// Events that the sinks of those accepted.
+    past_written: u64,
+    /// Completions of this incarnation that are in the ledger.
+    accounted: u64,
+    /// Whether it is to be told that.
+    unanswered: bool,
+}
+
+/// Completions that do not follow those before them: some are missing, and nothing later can be told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it numbered completions from {before}, and {accounted} are known")]
+pub(super) struct Gap {
+    before: u64,
+    accounted: u64,
+}
+
+impl Books {
+    pub(super) fn new(sources: usize, builders: usize) -> Self {
+        Self {
+            tally: Tally::default(),
+            times: Times::default(),
+            builders: core::iter::repeat_n(BuilderBooks::default(), builders).collect(),
+            missing: core::iter::repeat_n(0, sources).collect(),
+            dead_time: DeadTime::default(),
+            findings: Findings::default(),
+            exit_code: None,
+        }
+    }
+
+    /// Adds a builder.
+    pub(super) fn add_builder(&mut self) {
+        self.builders.push(BuilderBooks::default());
+    }
+
+    pub(super) fn times(&self) -> &Times {
+        &self.times
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        self.times.started.is_some()
+    }
+
+    /// Returns true if no more triggers come.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.times.last_trigger_possible.is_some()
+    }
+
+    pub(super) fn start(&mut self, now: Instant) {
+        self.times.started = Some(now);
+    }
+
+    /// Notes when the last trigger was possible; `None`: they may come again.
+    pub(super) fn stop(&mut self, at: Option<Instant>) {
+        self.times.last_trigger_possible = at;
+    }
+
+    /// Notes that everything is settled.
+    pub(super) fn drain(&mut self, now: Instant) {
+        self.times.drained = Some(now);
+    }
+
+    pub(super) fn close(&mut self, exit_code: u8) {
+        self.exit_code = Some(exit_code);
+    }
+
+    /// Returns the exit code, when the ledger is closed.
+    pub(super) fn exit_code(&self) -> Option<u8> {
+        self.exit_code
+    }
+
+    pub(super) fn counts(&self) -> EventCounts {
+        let Tally { triggered, inhibited, complete, incomplete, rejected, lost } = self.tally;
+        let assigned = self.assigned();
+        EventCounts { triggered, inhibited, assigned, complete, incomplete, rejected, lost, written: 0 }
+    }
+
+    pub(super) fn triggered(&self) -> u64 {
+        self.tally.triggered
+    }
+
+    /// Returns how many events were assigned.
+    pub(super) fn assigned(&self) -> u64 {
+        self.tally.triggered - self.tally.inhibited
+    }
+
+    /// Notes that a trigger came.
+    pub(super) fn note_trigger(&mut self, at: Instant) {
+        self.times.first_trigger.get_or_insert(at);
+    }
+
+    /// Counts a new event of that builder.
+    pub(super) fn assign(&mut self, builder: BuilderIndex) {
+        self.tally.triggered += 1;
+        self.builders[builder].present.assigned += 1;
+    }
+
+    /// Counts inhibited triggers; what is to be written down of their cause is added to `fresh`.
+    pub(super) fn inhibit(&mut self, count: u64, cause: Cause, fresh: Option<&mut Blames>) {
+        self.tally.triggered += count;
+        self.tally.inhibited += count;
+        self.dead_time.add(cause, count, fresh);
+    }
+
+    /// Sets who is to blame while all slots are taken.
+    pub(super) fn set_culprits(&mut self, culprits: Vec<Cause>) {
+        self.dead_time.set_culprits(culprits);
+    }
+
+    pub(super) fn dead_time(&self) -> &DeadTime {
+        &self.dead_time
+    }
+
+    /// Counts events that a builder takes over.
+    pub(super) fn take_over(&mut self, builder: BuilderIndex, events: u64) {
+        self.builders[builder].present.assigned += events;
+    }
+
+    /// Counts events that are taken from a builder, to be given to others.
+    pub(super) fn take_away(&mut self, builder: BuilderIndex, events: u64) {
+        self.builders[builder].present.moved += events;
+    }
+
+    /// Counts lost events: for each, the builder that had it, if one had.
+    pub(super) fn lose(&mut self, events: impl Iterator<Item = Option<BuilderIndex>>, cause: String) {
+        let mut lost = 0;
+        for builder in events {
+            if let Some(builder) = builder {
+                self.builders[builder].present.lost_with_it += 1;
+            }
+            lost += 1;
+        }
+        self.tally.lost += lost;
+        self.findings.loss(cause, lost);
+    }
+
+    /// Returns how many of these completions are in the ledger already, and are to be skipped (docs/protocol.md RUN-20).
+    pub(super) fn known(&self, builder: BuilderIndex, completions: &Completions) -> Result<usize, Gap> {
+        let (before, accounted) = (completions.before, self.builders[builder].accounted);
+        if before > accounted {
+            return Err(Gap { before, accounted });
+        }
+        Ok(usize::try_from(accounted - before).unwrap_or(usize::MAX))
+    }
+
+    /// Notes that a builder is to be told what is in the ledger.
+    pub(super) fn owe_answer(&mut self, builder: BuilderIndex) {
+        self.builders[builder].unanswered = true;
+    }
+
+    /// Returns how many completions are in the ledger, if the builder is to be told: its fragments may be forgotten.
+    pub(super) fn take_answer(&mut self, builder: BuilderIndex) -> Option<u64> {
+        let books = &mut self.builders[builder];
+        core::mem::take(&mut books.unanswered).then_some(books.accounted)
+    }
+
+    /// Enters completions that are new into the ledger. `settle` takes an event from the builder, and says whether it had it.
+    pub(super) fn account(
+        &mut self,
+        (builder, id): (BuilderIndex, BuilderId),
+        completions: &Completions,
+        source: impl Fn(SourceId) -> Option<SourceIndex>,
+        mut settle: impl FnMut(u64) -> bool,
+        now: Instant,
+    ) {
+        let (mut complete, mut faults) = (0, 0);
+        for event in completions.events() {
+            let had = settle(event.number());
+            complete += u64::from(had);
+            faults += u64::from(!had);
+        }
+        self.tally.complete += complete;
+        let books = &mut self.builders[builder];
+        books.present.complete += complete;
+        let mut settled = complete;
+        for exception in &completions.exceptions {
+            if settle(exception.event) {
+                settled += 1;
+                self.account_exception((builder, id), exception, &source);
+            } else {
+                faults += 1;
+            }
+        }
+        if settled > 0 {
+            self.times.last_completion = Some(now);
+        }
+        let books = &mut self.builders[builder];
+        books.present.faults += faults;
+        books.accounted += completions.count() as u64;
+    }
+
+    fn account_exception(
+        &mut self,
+        (builder, id): (BuilderIndex, BuilderId),
+        exception: &Exception,
+        source: impl Fn(SourceId) -> Option<SourceIndex>,
+    ) {
+        let tally = &mut self.builders[builder].present;
+        match exception.outcome() {
+            Outcome::Incomplete => {
+                tally.incomplete += 1;
+                self.tally.incomplete += 1;
+                let ids = exception.missing.iter().filter_map(|id| u16::try_from(*id).ok());
+                ids.filter_map(|id| source(SourceId::new(id))).for_each(|index| self.missing[index] += 1);
+            }
+            Outcome::Rejected => {
+                tally.rejected += 1;
+                self.tally.rejected += 1;
+            }
+            Outcome::Lost | Outcome::Unspecified => {
+                tally.lost += 1;
+                self.tally.lost += 1;
+                self.findings.loss(format!("builder {id}: {}", short(&exception.cause)), 1);
+            }
+        }
+    }
+
+    /// Begins the books of a builder's next incarnation: it has completed nothing yet.
+    pub(super) fn begin_incarnation(&mut self, builder: BuilderIndex) {
+        let books = &mut self.builders[builder];
+        *books = BuilderBooks {
+            past: books.past.plus(&books.present),
+            past_written: books.past_written + books.present.accepted(),
+            ..BuilderBooks::default()
+        };
+    }
+
+    /// Returns how many events a builder has and has not settled.
+    pub(super) fn outstanding(&self, builder: BuilderIndex) -> u64 {
+        self.builders[builder].present.outstanding()
+    }
+
+    /// Returns the same of all builders, in the order of the roster.
+    pub(super) fn all_outstanding(&self) -> impl Iterator<Item = u64> {
+        self.builders.iter().map(|books| books.present.outstanding())
+    }
+
+    /// Returns what a builder's present incarnation did.
+    pub(super) fn present(&self, builder: BuilderIndex) -> &BuilderTally {
+        &self.builders[builder].present
+    }
+
+    /// Returns what all incarnations of a builder did together.
+    pub(super) fn total(&self, builder: BuilderIndex) -> BuilderTally {
+        let books = &self.builders[builder];
+        books.past.plus(&books.present)
+    }
+
+    /// Returns how many events the sinks of a builder's earlier incarnations accepted.
+    pub(super) fn past_written(&self, builder: BuilderIndex) -> u64 {
+        self.builders[builder].past_written
+    }
+
+    /// Returns a builder's books for the journal; the rest is its seat's.
+    pub(super) fn builder_totals(&self, builder: BuilderIndex) -> BuilderTotals {
+        let BuilderBooks { present, past, past_written, accounted, .. } = self.builders[builder];
+        BuilderTotals {
+            accounted,
+            present: Some(present.message()),
+            past: Some(past.message()),
+            past_written,
+            ..BuilderTotals::default()
+        }
+    }
+
+    /// Returns how many completions of a builder's present incarnation are in the ledger.
+    #[cfg(test)]
+    pub(super) fn accounted(&self, builder: BuilderIndex) -> u64 {
+        self.builders[builder].accounted
+    }
+
+    /// Returns how many events were closed without that source.
+    pub(super) fn missing(&self, source: SourceIndex) -> u64 {
+        self.missing[source]
+    }
+
+    pub(super) fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
+    /// Notes what was not as it should be, for the report of whoever writes it.
+    pub(super) fn problem(&mut self, problem: String, outbox: &mut Outbox, now: Instant) {
+        let finding = Finding { problem: problem.clone(), ..Finding::default() };
+        outbox.journal(What::Finding(finding), now);
+        self.findings.problem(problem);
+    }
+
+    /// Notes what happened and cost nothing: people want to know of it, and the run is as good as any.
+    pub(super) fn remark(&mut self, remark: String, outbox: &mut Outbox, now: Instant) {
+        let finding = Finding { problem: remark.clone(), remark: true, ..Finding::default() };
+        outbox.journal(What::Finding(finding), now);
+        self.findings.remark(remark);
+    }
+
+    /// Notes why the run cannot begin or go on.
+    pub(super) fn failure(&mut self, problem: String, outbox: &mut Outbox, now: Instant) {
+        let finding = Finding { problem: problem.clone(), failure: true, ..Finding::default() };
+        outbox.journal(What::Finding(finding), now);
+        self.findings.fail(problem);
+    }
+
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub(super) fn invariants(&self) {
+        let tally = self.builders.positions().map(|builder| self.total(builder));
+        let total = tally.fold(BuilderTally::default(), |sum, tally| sum.plus(&tally));
+        let Tally { triggered, inhibited, complete, incomplete, rejected, lost } = self.tally;
+        assert_eq!((total.complete, total.incomplete, total.rejected), (complete, incomplete, rejected));
+        assert!(total.all_lost() <= lost, "{total:?} and {:?}", self.tally);
+        let with_builders = total.assigned - total.moved + (lost - total.all_lost());
+        assert!(with_builders <= self.assigned(), "{total:?} and {:?}", self.tally);
+        assert!(inhibited <= triggered && self.dead_time.total() <= inhibited, "{:?}", self.tally);
+    }
+}

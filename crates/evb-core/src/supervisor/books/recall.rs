@@ -1,0 +1,141 @@
+//! The books as the journal tells of them.
+
+use super::{Books, Times};
+use crate::{
+    supervisor::{
+        index::{BuilderIndex, SourceIndex},
+        nonsense::{EARLIEST, Nonsense, count, nonsense, text, total},
+        tally::BuilderTally,
+    },
+    time::Instant,
+    wire::{
+        control::MAX_SLOTS,
+        journal::{Blame, BuilderTotals, Finding, SourceTotals, Totals},
+    },
+};
+
+impl Books {
+    /// Takes the counts of a state of before.
+    pub(in crate::supervisor) fn recall(&mut self, totals: &Totals, at: Instant) -> Result<(), Nonsense> {
+        self.tally.triggered = count(totals.triggered)?;
+        self.tally.inhibited = totals.inhibited;
+        self.tally.lost = count(totals.lost)?;
+        if totals.inhibited > totals.triggered {
+            return nonsense("more triggers were inhibited than there were");
+        }
+        let instants = [totals.first_trigger_ns, totals.started_ns, totals.last_completion_ns];
+        if instants.iter().any(|nanos| *nanos > at.as_nanos()) {
+            return nonsense("something that is still to come has been");
+        }
+        if totals.started_ns == 0 && totals.triggered > 0 {
+            return nonsense("triggers before the first one could come");
+        }
+        let [first_trigger, started, last_completion] =
+            instants.map(|nanos| (nanos > 0).then(|| Instant::from_nanos(nanos)));
+        self.times = Times { first_trigger, started, last_completion, ..self.times };
+        Ok(())
+    }
+
+    pub(in crate::supervisor) fn recall_source(
+        &mut self,
+        index: SourceIndex,
+        own: &SourceTotals,
+    ) -> Result<(), Nonsense> {
+        self.missing[index] = count(own.missing)?;
+        Ok(())
+    }
+
+    pub(in crate::supervisor) fn recall_builder(
+        &mut self,
+        index: BuilderIndex,
+        own: &BuilderTotals,
+    ) -> Result<(), Nonsense> {
+        let books = &mut self.builders[index];
+        books.accounted = count(own.accounted)?;
+        books.present = BuilderTally::recall(own.present.as_ref())?;
+        books.past = BuilderTally::recall(own.past.as_ref())?;
+        if own.past_written > books.past.accepted() {
+            return nonsense("more events were written than were built");
+        }
+        books.past_written = own.past_written;
+        let total = books.past.plus(&books.present);
+        self.tally.complete += total.complete;
+        self.tally.incomplete += total.incomplete;
+        self.tally.rejected += total.rejected;
+        self.tally.lost += total.all_lost();
+        Ok(())
+    }
+
+    /// Takes the causes of losses, when all losses are counted.
+    pub(in crate::supervisor) fn recall_losses(&mut self, totals: &Totals) -> Result<(), Nonsense> {
+        if total(totals.losses.iter().map(|loss| loss.events))? > self.tally.lost {
+            return nonsense("more events have a cause of their loss than were lost");
+        }
+        totals.losses.iter().for_each(|loss| self.findings.loss(text(&loss.cause), loss.events));
+        Ok(())
+    }
+
+    /// Takes causes of dead time: at most so many triggers are put down to them.
+    pub(in crate::supervisor) fn recall_blames(
+        &mut self,
+        blames: &[Blame],
+        inhibited: u64,
+    ) -> Result<(), Nonsense> {
+        if total(blames.iter().map(|blame| blame.inhibited))? > inhibited {
+            return nonsense("more triggers are put down to causes than were inhibited");
+        }
+        self.dead_time.recall(blames);
+        Ok(())
+    }
+
+    /// Takes triggers that were decided, the inhibited ones among them.
+    pub(in crate::supervisor) fn recall_triggers(
+        &mut self,
+        triggers: u64,
+        inhibited: u64,
+    ) -> Result<(), Nonsense> {
+        self.tally.triggered = count(self.tally.triggered + triggers)?;
+        self.tally.inhibited += inhibited;
+        Ok(())
+    }
+
+    /// Gives a builder one more event.
+    pub(in crate::supervisor) fn recall_assignment(&mut self, builder: BuilderIndex) -> Result<(), Nonsense> {
+        let tally = &mut self.builders[builder].present;
+        tally.assigned = count(tally.assigned + 1)?;
+        if tally.outstanding() > u64::from(MAX_SLOTS) {
+            return nonsense("a builder has more events than slots are possible");
+        }
+        Ok(())
+    }
+
+    /// Returns true if a builder's completions go on from here.
+    pub(in crate::supervisor) fn goes_on_from(&self, builder: BuilderIndex, before: u64) -> bool {
+        self.builders[builder].accounted == before
+    }
+
+    pub(in crate::supervisor) fn recall_finding(&mut self, finding: &Finding) {
+        let problem = text(&finding.problem);
+        if finding.remark {
+            self.findings.remark(problem);
+        } else if finding.failure {
+            self.findings.fail(problem);
+        } else {
+            self.findings.problem(problem);
+        }
+    }
+
+    /// Puts all instants on a clock that is `nanos` ahead. What was before its zero is at its beginning.
+    pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
+        let times = &mut self.times;
+        [
+            &mut times.started,
+            &mut times.first_trigger,
+            &mut times.last_trigger_possible,
+            &mut times.last_completion,
+        ]
+        .into_iter()
+        .flatten()
+        .for_each(|at| *at = at.shifted(nanos).max(EARLIEST));
+    }
+}

@@ -1,0 +1,260 @@
+//! [`Dispatch`]: from trigger to decision, and from completion to free slot: the path of every event.
+
+use core::ops::ControlFlow::{self, Break, Continue};
+
+use super::{
+    Recipients, RunPlan,
+    assigner::Assigner,
+    books::Books,
+    dead_time::Cause,
+    index::BuilderIndex,
+    intake::{Intake, TRIGGERS_PER_TURN},
+    journal::{What, differences},
+    outbox::Outbox,
+    phase::Phase,
+    roster::Roster,
+};
+use crate::{
+    time::Instant,
+    wire::{
+        control::{self, Completions, MAX_EXCEPTIONS, control::Message},
+        journal::{Accounted, Lost, Reassigned},
+    },
+};
+
+/// `Break` when all events of the run are assigned: then it takes no more triggers.
+pub(super) type Taken = ControlFlow<()>;
+
+/// The parts that an event passes, in a turn in which the run's phase is known.
+#[derive(Debug)]
+pub(super) struct Dispatch<'a> {
+    pub(super) plan: &'a RunPlan,
+    pub(super) phase: Phase,
+    pub(super) roster: &'a Roster,
+    pub(super) intake: &'a mut Intake,
+    pub(super) assigner: &'a mut Assigner,
+    pub(super) books: &'a mut Books,
+    pub(super) outbox: &'a mut Outbox,
+}
+
+/// Returns true if a trigger that comes from elsewhere is an event, or at least an inhibited one.
+pub(super) fn counts_triggers(phase: Phase, books: &Books) -> bool {
+    phase.is_triggering() && !books.is_stopped()
+}
+
+/// Returns true if triggers become events.
+pub(super) fn takes_triggers(phase: Phase, intake: &Intake) -> bool {
+    phase.is_running() && !intake.is_paused()
+}
+
+/// Returns true if a new event can be had by somebody: unassigned ones go first, and of none could be told before it is in the
+/// journal.
+pub(super) fn has_slot(assigner: &Assigner, outbox: &Outbox) -> bool {
+    assigner.has_slot() && !outbox.is_stalled()
+}
+
+/// Part of all slots that ends the wait of triggers in excess as soon as it is free.
+const FREE_PART: u64 = 16;
+
+/// Returns true if a decision is worth a message even while triggers are in excess; a builder has that many `slots`.
+pub(super) fn has_slots_to_give(slots: u32, assigner: &Assigner, outbox: &Outbox) -> bool {
+    let (free, all) = (assigner.free_slots(), u64::from(slots) * assigner.builders());
+    has_slot(assigner, outbox) && free * FREE_PART >= all
+}
+
+impl Dispatch<'_> {
+    /// Decides the triggers that are due, those of the run's own clock up to `until`.
+    pub(super) fn take_due(&mut self, now: Instant, until: Option<Instant>) -> Taken {
+        self.take_pending(now)?;
+        if !counts_triggers(self.phase, self.books) || self.intake.is_paused() {
+            return Continue(());
+        }
+        let last = until.map_or(now, |until| until.min(now));
+        let inhibits = self.intake.inhibits(now) || last < now;
+        let assigns = self.assigns(inhibits);
+        for _ in 0..TRIGGERS_PER_TURN {
+            if !(inhibits || assigns && has_slot(self.assigner, self.outbox)) {
+                break;
+            }
+            let Some(due) = self.intake.pop_due(last) else { break };
+            self.take_trigger(due, now)?;
+        }
+        Continue(())
+    }
+
+    /// Assigns events as long as there are free slots, where that is what triggers.
+    pub(super) fn assign_freely(&mut self, now: Instant) -> Taken {
+        if !self.intake.is_free() || self.roster.up().is_empty() || !takes_triggers(self.phase, self.intake) {
+            return Continue(());
+        }
+        while has_slot(self.assigner, self.outbox) {
+            self.take_trigger(now, now)?;
+        }
+        Continue(())
+    }
+
+    /// Decides external triggers.
+    pub(super) fn take_pending(&mut self, now: Instant) -> Taken {
+        let mut left = u64::from(TRIGGERS_PER_TURN);
+        let inhibits = self.intake.inhibits(now);
+        let assigns = self.assigns(inhibits);
+        let takes = takes_triggers(self.phase, self.intake);
+        if !counts_triggers(self.phase, self.books) {
+            return Continue(());
+        }
+        while self.intake.pending() > 0 && left > 0 {
+            if !(inhibits || assigns && takes && has_slot(self.assigner, self.outbox)) {
+                break;
+            }
+            let count = if !has_slot(self.assigner, self.outbox) || !takes {
+                let count = self.inhibit(self.intake.pending(), now);
+                self.intake.settle(count);
+                count
+            } else {
+                self.intake.settle(1);
+                self.take_trigger(now, now)?;
+                1
+            };
+            left = left.saturating_sub(count);
+        }
+        Continue(())
+    }
+
+    /// Returns true if triggers become events in this turn, as far as there are slots.
+    fn assigns(&self, inhibits: bool) -> bool {
+        inhibits || has_slots_to_give(self.plan.slots, self.assigner, self.outbox)
+    }
+
+    /// Decides a trigger that happened at `triggered`.
+    fn take_trigger(&mut self, triggered: Instant, now: Instant) -> Taken {
+        self.outbox.make_room();
+        self.books.note_trigger(triggered);
+        let is_wanted = !self.roster.up().is_empty() && has_slot(self.assigner, self.outbox);
+        let Some(builder) = is_wanted.then(|| self.assigner.take_slot(now)).flatten() else {
+            self.inhibit(1, now);
+            return Continue(());
+        };
+        let event = self.outbox.assign(builder, triggered.as_nanos(), now);
+        self.assigner.assign(event, triggered.as_nanos(), self.roster.version(), builder);
+        self.books.assign(builder);
+        if self.plan.events.is_some_and(|events| self.books.assigned() >= events) {
+            return Break(());
+        }
+        Continue(())
+    }
+
+    /// Inhibits up to so many triggers for which there is no slot; returns how many.
+    fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
+        self.outbox.make_room();
+        self.books.note_trigger(now);
+        let count = self.outbox.inhibit(count, now);
+        self.intake.note_inhibited(now);
+        self.books.inhibit(count, self.cause_of_dead_time(), self.outbox.blames());
+        count
+    }
+
+    /// Returns why triggers are inhibited now.
+    fn cause_of_dead_time(&self) -> Cause {
+        match self.phase {
+            _ if self.intake.is_paused() => Cause::Paused,
+            _ if self.outbox.is_stalled() => Cause::Journal,
+            Phase::Recovering { .. } => Cause::Supervisor,
+            _ if self.roster.up().is_empty() => Cause::NoSource,
+            _ if !self.roster.has_active_builder() => Cause::NoBuilder,
+            _ => Cause::Busy,
+        }
+    }
+
+    /// Enters a builder's completions into the ledger; returns whether some are new.
+    ///
+    /// # Errors
+    /// They are not as the protocol wants them: why.
+    /// Requirements: docs/protocol.md RUN-12, RUN-13, RUN-20.
+    pub(super) fn settle(
+        &mut self,
+        index: BuilderIndex,
+        completions: Completions,
+        now: Instant,
+    ) -> Result<bool, String> {
+        let exceptions = completions.exceptions.len();
+        if exceptions > MAX_EXCEPTIONS {
+            return Err(format!(
+                "{exceptions} exceptions in one message; at most {MAX_EXCEPTIONS} are allowed"
+            ));
+        }
+        let known = self.books.known(index, &completions).map_err(|gap| gap.to_string())?;
+        self.books.owe_answer(index);
+        let news = completions.without(known);
+        if news.count() > 0 {
+            self.account(index, &news, now);
+            let builder = self.roster.builder(index).id.number().into();
+            let what = Accounted { builder, completions: Some(news) };
+            self.outbox.journal(What::Accounted(what), now);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Enters completions that are new into the ledger.
+    pub(super) fn account(&mut self, index: BuilderIndex, completions: &Completions, now: Instant) {
+        let seat = self.roster.builder(index);
+        let frees_slot = self.phase.is_settling() && seat.is_active();
+        self.books.account(
+            (index, seat.id),
+            completions,
+            |id| self.roster.source_index(id),
+            |event| self.assigner.settle(event, index, frees_slot, now),
+            now,
+        );
+    }
+
+    /// Tells builders once in a turn what is in the ledger: their fragments may be forgotten.
+    pub(super) fn answer_completions(&mut self) {
+        for index in self.roster.builders().positions() {
+            let Some(completions) = self.books.take_answer(index) else { continue };
+            let seat = self.roster.builder(index);
+            if seat.connection.is_some() {
+                let message = Message::Accounted(control::Accounted { completions });
+                self.outbox.send(Recipients::Builder(seat.id), message);
+            }
+        }
+    }
+
+    /// Gives unassigned events to builders that have slots (docs/protocol.md RUN-22).
+    /// Returns whether there were any.
+    pub(super) fn reassign(&mut self, now: Instant) -> bool {
+        if !self.assigner.can_reassign() || !self.phase.is_settling() {
+            return false;
+        }
+        for (index, answer, events) in self.assigner.reassign(now) {
+            self.books.take_over(index, events.len() as u64);
+            let builder = self.roster.builder(index).id.number().into();
+            tracing::info!(builder, events = events.len(), "takes over");
+            let what = Reassigned { builder, events: differences(events.into_iter()) };
+            self.outbox.journal(What::Reassigned(what), now);
+            self.assigner.send_again(index, answer, self.roster, self.outbox);
+        }
+        true
+    }
+
+    /// Enters unassigned events as lost: nobody came to build them.
+    pub(super) fn lose_unassigned(&mut self, cause: &str, now: Instant) {
+        let events = self.assigner.take_unassigned();
+        self.lose(events, None, cause.to_owned(), now);
+    }
+
+    /// Enters a builder's events as lost with it.
+    pub(super) fn lose_events(&mut self, index: BuilderIndex, cause: String, now: Instant) {
+        let events = self.assigner.take_events(index);
+        self.lose(events, Some(index), cause, now);
+    }
+
+    fn lose(&mut self, events: Vec<u64>, builder: Option<BuilderIndex>, cause: String, now: Instant) {
+        if events.is_empty() {
+            return;
+        }
+        self.books.lose(core::iter::repeat_n(builder, events.len()), cause.clone());
+        let what = Lost { events: differences(events.into_iter()), cause };
+        self.outbox.journal(What::Lost(what), now);
+    }
+}

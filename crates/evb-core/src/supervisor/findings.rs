@@ -1,0 +1,74 @@
+//! [`Findings`]: what was not as it should be, for the report.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+/// How many different findings are kept; the others are counted.
+const FINDINGS_LIMIT: usize = 64;
+
+/// What was not as it should be.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    problems: Vec<String>,
+    /// What happened and cost nothing.
+    remarks: Vec<String>,
+    /// Lost events by cause, which names the culprit.
+    losses: BTreeMap<String, u64>,
+    unsaid: u64,
+    failure: Option<String>,
+}
+
+impl Findings {
+    /// A problem that ends the run, or did not let it begin.
+    pub(super) fn fail(&mut self, problem: String) {
+        self.failure.get_or_insert_with(|| problem.clone());
+        self.problem(problem);
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.clone()
+    }
+
+    pub(super) fn problem(&mut self, problem: String) {
+        if self.problems.len() < FINDINGS_LIMIT {
+            self.problems.push(problem);
+        } else {
+            self.unsaid += 1;
+        }
+    }
+
+    pub(super) fn remark(&mut self, remark: String) {
+        if self.remarks.len() < FINDINGS_LIMIT {
+            self.remarks.push(remark);
+        }
+    }
+
+    pub(super) fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    pub(super) fn loss(&mut self, cause: String, events: u64) {
+        let known = self.losses.len() < FINDINGS_LIMIT || self.losses.contains_key(&cause);
+        let cause = if known { cause } else { "further causes".to_owned() };
+        *self.losses.entry(cause).or_default() += events;
+    }
+
+    /// The problems, and which of them was a failure.
+    pub(super) fn said(&self) -> (&[String], Option<&String>) {
+        (&self.problems, self.failure.as_ref())
+    }
+
+    /// Lost events by cause.
+    pub(super) fn losses(&self) -> impl Iterator<Item = (&String, &u64)> {
+        self.losses.iter()
+    }
+
+    /// All of them as sentences.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let losses = self.losses.iter().map(|(cause, events)| format!("{events} events lost: {cause}"));
+        let unsaid = (self.unsaid > 0).then(|| format!("and {} further problems", self.unsaid));
+        self.problems.iter().cloned().chain(losses).chain(unsaid).collect()
+    }
+}

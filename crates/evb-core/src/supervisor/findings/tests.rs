@@ -1,0 +1,25 @@
+use super::*;
+
+#[test]
+fn findings_beyond_the_limit_are_counted() {
+    let mut findings = Findings::default();
+    findings.fail("first".to_owned());
+    findings.fail("second".to_owned());
+    (2..FINDINGS_LIMIT + 3).for_each(|number| findings.problem(number.to_string()));
+    findings.loss("disk".to_owned(), 2);
+    findings.loss("disk".to_owned(), 3);
+    let sentences = findings.sentences();
+    assert_eq!(findings.failure().as_deref(), Some("first"));
+    assert_eq!(sentences.len(), FINDINGS_LIMIT + 2);
+    assert_eq!(sentences[FINDINGS_LIMIT..], ["5 events lost: disk", "and 3 further problems"]);
+}
+
+#[test]
+fn losses_beyond_the_limit_share_a_cause() {
+    let mut findings = Findings::default();
+    (0..FINDINGS_LIMIT + 5).for_each(|number| findings.loss(number.to_string(), 1));
+    findings.remark("it was slow".to_owned());
+    let further = findings.losses().find(|(cause, _)| *cause == "further causes");
+    assert_eq!(further.map(|(_, events)| *events), Some(5));
+    assert_eq!(findings.remarks(), ["it was slow"]);
+}

@@ -1,0 +1,365 @@
+//! [`Membership`]: peers that register, fall silent, come back and leave, and what the others are told of it.
+
+use core::time::Duration;
+
+use super::{
+    ChangeError, Output, Recipients, RunPlan,
+    assigner::Assigner,
+    books::Books,
+    index::{BuilderIndex, SourceIndex},
+    journal::What,
+    outbox::Outbox,
+    phase::Phase,
+    plan::SourceLoss,
+    pulse::Pulse,
+    roster::{Roster, Seat},
+    seats::{BuilderSeat, Connection, Leaving},
+    words::short,
+};
+use crate::{
+    id::{BuilderId, Peer},
+    set::SourceSet,
+    time::Instant,
+    wire::{
+        control::{Finish, Heartbeat, Hello, MAX_BUILDERS, RunEnd, Stop, Welcome, control::Message},
+        journal::{Membership as Entry, membership::Change},
+    },
+};
+
+/// After so long, a builder gets events though not every source has said that it is connected to it.
+const CONNECTING: Duration = Duration::from_secs(1);
+
+/// The parts that a peer's coming and going concerns. It may put off the end of a drain, and changes the phase in no other way.
+#[derive(Debug)]
+pub(super) struct Membership<'a> {
+    pub(super) plan: &'a RunPlan,
+    pub(super) phase: &'a mut Phase,
+    pub(super) pulse: &'a mut Pulse,
+    pub(super) roster: &'a mut Roster,
+    pub(super) assigner: &'a mut Assigner,
+    pub(super) books: &'a mut Books,
+    pub(super) outbox: &'a mut Outbox,
+}
+
+impl Membership<'_> {
+    /// Connects a peer that may take part; returns what it is answered.
+    pub(super) fn enter(&mut self, peer: Peer, seat: Seat, hello: &Hello, now: Instant) -> Welcome {
+        let shared_clock = self.plan.shares_clock(&hello.boot_id);
+        let connection = Connection { last_heard: now, echo: None, shared_clock };
+        let incarnation = match seat {
+            Seat::Source(index) => {
+                // Connected once more: what the old connection was told is not known, so the new one begins below.
+                if !(self.roster.source(index).goes_on(hello) && self.phase.is_recovering()) {
+                    self.lower(index, "it registered anew", now);
+                }
+                self.roster.connect_source(index, hello, connection, self.outbox.decided());
+                self.roster.source(index).incarnation
+            }
+            Seat::Builder(index) => {
+                self.seat_builder(index, hello, connection, now);
+                self.roster.builder(index).incarnation
+            }
+        };
+        tracing::info!(%peer, incarnation, software = %short(&hello.software), "registered");
+        self.outbox.journal(What::Registered(self.roster.registered(seat)), now);
+        if self.roster.version() > 0 || self.roster.is_complete() {
+            self.publish_roster(now);
+        }
+        self.tell_newcomer(seat);
+        self.plan.welcome(incarnation, self.outbox.decided(), shared_clock)
+    }
+
+    /// Gives a builder's free slots to the assignment, if it gets events at all.
+    pub(super) fn offer_slots(&mut self, index: BuilderIndex, now: Instant) {
+        let offered = self.phase.is_settling() && self.roster.builder(index).is_active();
+        let taken = self.books.outstanding(index);
+        let free = if offered { u64::from(self.plan.slots).saturating_sub(taken) } else { 0 };
+        self.assigner.set_slots(index, free as u32, now);
+    }
+
+    pub(super) fn offer_all_slots(&mut self, now: Instant) {
+        self.roster.builders().positions().for_each(|index| self.offer_slots(index, now));
+    }
+
+    fn seat_builder(&mut self, index: BuilderIndex, hello: &Hello, connection: Connection, now: Instant) {
+        if self.roster.connect_builder(index, hello, connection) {
+            return self.offer_slots(index, now);
+        }
+        self.books.begin_incarnation(index);
+        if self.phase.is_gathering() {
+            // Lanes to it are to be connected first, by everybody.
+            return self.roster.forget_ready();
+        }
+        // It gets events when lanes to it are connected.
+        self.roster.begin_joining(index, now);
+        self.pulse.find_builder();
+        self.phase.drain_until(now + self.plan.drain_time());
+    }
+
+    /// Tells a peer what follows the roster, when it comes while the run goes on (docs/protocol.md RUN-21, RUN-22).
+    fn tell_newcomer(&mut self, seat: Seat) {
+        if !self.phase.is_under_way() && !self.phase.is_reporting() {
+            return;
+        }
+        match seat {
+            Seat::Source(index) => self.send_holdings(&Roster::only(index)),
+            Seat::Builder(index) => self.assigner.send_again(index, 0, self.roster, self.outbox),
+        }
+        let to = self.roster.recipient(seat);
+        if self.phase.is_draining() || self.phase.is_reporting() {
+            let stop = Stop { cause: "the run takes no more triggers".to_owned() };
+            self.outbox.send(to, Message::Stop(stop));
+        }
+        if self.phase.is_reporting() {
+            self.outbox.send(to, Message::Finish(Finish {}));
+        }
+    }
+
+    /// Tells sources where all outstanding events are, for they may have missed it.
+    pub(super) fn send_holdings(&mut self, to: &SourceSet) {
+        if to.is_empty() || !(self.phase.is_under_way() || self.phase.is_reporting()) {
+            return;
+        }
+        self.assigner.send_holdings(to, self.roster, self.outbox);
+        self.roster.note_told(to, self.outbox.decided());
+    }
+
+    pub(super) fn handle_heartbeat(&mut self, seat: Seat, heartbeat: &Heartbeat, now: Instant) {
+        self.roster.note_heartbeat(seat, heartbeat.sent_ns, now);
+        if let (Seat::Builder(index), Some(load)) = (seat, heartbeat.load) {
+            self.roster.note_load(index, load);
+            self.books.set_culprits(self.roster.culprits(self.plan.slots));
+        }
+    }
+
+    /// Sends a builder a heartbeat, and looks whether it is silent; returns true if its life in the run is over now.
+    /// Requirements: docs/protocol.md RUN-15, RUN-22.
+    pub(super) fn beat_builder(&mut self, index: BuilderIndex, watch: bool, now: Instant) -> bool {
+        let seat = self.roster.builder(index);
+        if !seat.is_alive() {
+            return false;
+        }
+        let (id, silence) = (seat.id, now.since(seat.heard_at()));
+        if watch && silence >= self.plan.two_leases().max(self.plan.down_after) {
+            let cause = match seat.connection {
+                Some(_) => format!("it was silent for {:.1} s", silence.as_secs_f64()),
+                None => seat.parting.clone(),
+            };
+            self.end_incarnation(index, &cause, now);
+            return true;
+        }
+        let Some(connection) = seat.connection else { return false };
+        let falls_silent = watch && silence >= self.plan.down_after && !seat.suspended;
+        self.outbox.send_ahead(Recipients::Builder(id), connection.heartbeat(now));
+        if falls_silent {
+            tracing::warn!(builder = %id, "no heartbeat: it gets no more events");
+            self.roster.suspend(index);
+            self.offer_slots(index, now);
+        }
+        false
+    }
+
+    /// Expects a source from the next roster version on, if it can be.
+    pub(super) fn raise(&mut self, index: SourceIndex, now: Instant) {
+        if !self.phase.is_triggering() || !self.roster.can_rise(index) {
+            return;
+        }
+        let awaited = self.roster.raise(index, self.books.assigned(), self.outbox, now);
+        tracing::info!(source = %self.roster.source(index).id, "up");
+        self.pulse.find_source();
+        self.publish_roster(now);
+        if awaited {
+            self.send_holdings(&Roster::only(index));
+        }
+    }
+
+    /// Expects nothing from a source from the next roster version on (docs/protocol.md RUN-14).
+    pub(super) fn lower(&mut self, index: SourceIndex, cause: &str, now: Instant) {
+        if !self.roster.is_up(index) {
+            return;
+        }
+        self.roster.lower(index, self.outbox);
+        if !self.phase.is_under_way() {
+            return;
+        }
+        let is_awaited = self.plan.on_source_loss == SourceLoss::Wait && !self.phase.is_draining();
+        self.roster.note_absence(index, (!is_awaited).then(|| self.books.assigned()), now);
+        let seat = self.roster.source(index);
+        tracing::warn!(source = %seat.id, cause, "down");
+        if self.roster.up().is_empty() {
+            let limit = self.plan.absence_limit(seat.connection.is_some());
+            self.pulse.lose_sources(now, limit);
+        }
+        self.publish_roster(now);
+    }
+
+    /// Ends a builder's life in the run: what it had is given to others (docs/protocol.md RUN-22).
+    pub(super) fn end_incarnation(&mut self, index: BuilderIndex, cause: &str, now: Instant) {
+        self.outbox.close_batches();
+        let silent = self.roster.end_incarnation(index);
+        let seat = self.roster.builder(index);
+        let (id, is_leaving) = (seat.id, seat.leaving != Leaving::No);
+        // Who is gone before its two leases are over, with nothing in hand, is noticed when the others have reported already.
+        let is_missed = self.phase.is_reporting() && seat.report.is_none();
+        self.assigner.set_slots(index, 0, now);
+        if silent {
+            self.outbox.push(Output::Drop { peer: Peer::Builder(id), reason: cause.to_owned() });
+        }
+        let moved = self.assigner.unassign(index);
+        self.outbox.journal(What::Over(id.number().into()), now);
+        self.outbox.raise_epoch(now);
+        self.books.take_away(index, moved);
+        tracing::warn!(builder = %id, cause, moved, "over");
+        if is_leaving {
+            self.leave(index, now);
+        }
+        if is_missed || self.phase.is_under_way() {
+            let remark =
+                format!("builder {id} left the run: {cause}; {moved} events of its were given to others");
+            self.books.remark(remark, self.outbox, now);
+        }
+        if self.phase.is_under_way() {
+            self.publish_roster(now);
+            self.send_holdings(&self.roster.connected_sources());
+            self.note_absence_of_builders(silent, now);
+        }
+    }
+
+    /// Where no builder is left, lets the run wait for one, longer where it may be the network alone that is gone.
+    fn note_absence_of_builders(&mut self, silent: bool, now: Instant) {
+        if self.roster.lacks_builders() {
+            let until = now + self.plan.absence_limit(silent);
+            self.pulse.lose_builders(until);
+            self.phase.drain_until(until);
+        }
+    }
+
+    /// Sends a new roster version to everybody, behind all decisions of the old one.
+    pub(super) fn publish_roster(&mut self, now: Instant) {
+        self.roster.publish(self.phase.is_gathering(), &self.assigner.versions(), self.outbox, now);
+    }
+
+    /// Gives builders their slots when all sources have said that they are connected, or have had the time.
+    pub(super) fn check_joining(&mut self, now: Instant) {
+        let connected = self.roster.reaches_all();
+        for index in self.roster.builders().positions() {
+            let Some(since) = self.roster.builder(index).joining else { continue };
+            let in_time = self.outbox.is_stalled() || now < since + CONNECTING;
+            if connected || !in_time {
+                self.roster.end_joining(index);
+                self.offer_slots(index, now);
+            }
+        }
+    }
+
+    /// Lets one builder more register.
+    pub(super) fn add_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
+        if !self.phase.is_gathering() && !self.phase.is_triggering() {
+            return Err(ChangeError::NotRunning);
+        }
+        let count = self.roster.builders().len();
+        match self.roster.builder_index(id) {
+            Some(index) => match self.roster.builder(index).leaving {
+                Leaving::No => return Err(ChangeError::KnownBuilder(id)),
+                Leaving::Asked | Leaving::Finishing => return Err(ChangeError::LeavingBuilder(id)),
+                Leaving::Gone => self.roster.set_leaving(index, Leaving::No),
+            },
+            None if count >= MAX_BUILDERS => return Err(ChangeError::TooManyBuilders),
+            None if !self.plan.fits(count + 1) => {
+                return Err(ChangeError::TooManyOutstanding(self.plan.slots));
+            }
+            None => self.make_seat(id),
+        }
+        self.journal_membership(id, Change::Added, now);
+        Ok(())
+    }
+
+    /// Gives a builder no more events, so that it leaves when it has none left.
+    pub(super) fn remove_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
+        let gathering = self.phase.is_gathering();
+        if !gathering && !self.phase.is_triggering() {
+            return Err(ChangeError::NotRunning);
+        }
+        let member = |seat: &BuilderSeat| seat.leaving == Leaving::No;
+        let index = self.roster.builder_index(id).filter(|index| member(self.roster.builder(*index)));
+        let index = index.ok_or(ChangeError::UnknownBuilder(id))?;
+        let is_alive = self.roster.builder(index).is_alive();
+        // While the run goes on, those that are dead do not stand in for it.
+        let stays = |seat: &BuilderSeat| member(seat) && seat.id != id && (gathering || seat.is_alive());
+        if (gathering || is_alive) && !self.roster.builders().iter().any(stays) {
+            return Err(ChangeError::LastBuilder(id));
+        }
+        tracing::info!(builder = %id, "is to leave");
+        self.roster.set_leaving(index, Leaving::Asked);
+        self.journal_membership(id, Change::Leaving, now);
+        self.offer_slots(index, now);
+        if !is_alive {
+            self.leave(index, now);
+        }
+        Ok(())
+    }
+
+    /// Asks those that are to leave for their report, once they have nothing left.
+    pub(super) fn dismiss_builders(&mut self) {
+        for index in self.roster.builders().positions() {
+            let seat = self.roster.builder(index);
+            if seat.leaving == Leaving::Asked
+                && seat.connection.is_some()
+                && self.books.outstanding(index) == 0
+                && self.phase.is_under_way()
+            {
+                self.outbox.send(Recipients::Builder(seat.id), Message::Finish(Finish {}));
+                self.roster.set_leaving(index, Leaving::Finishing);
+            }
+        }
+    }
+
+    /// Lets a builder leave that has reported; lanes to it end.
+    pub(super) fn dismiss(&mut self, index: BuilderIndex, now: Instant) {
+        let id = self.roster.builder(index).id;
+        let end = RunEnd { exit_code: 0, verdict: "it has left the run".to_owned() };
+        self.outbox.send(Recipients::Builder(id), Message::RunEnd(end));
+        self.roster.end_incarnation(index);
+        self.assigner.set_slots(index, 0, now);
+        self.outbox.journal(What::Over(id.number().into()), now);
+        self.leave(index, now);
+        self.note_absence_of_builders(false, now);
+        self.publish_roster(now);
+        self.send_holdings(&self.roster.connected_sources());
+    }
+
+    fn leave(&mut self, index: BuilderIndex, now: Instant) {
+        let id = self.roster.builder(index).id;
+        self.roster.set_leaving(index, Leaving::Gone);
+        tracing::info!(builder = %id, "has left");
+        self.journal_membership(id, Change::Gone, now);
+    }
+
+    fn journal_membership(&mut self, id: BuilderId, change: Change, now: Instant) {
+        let what = Entry { builder: id.number().into(), change: change.into() };
+        self.outbox.journal(What::Membership(what), now);
+    }
+
+    /// Notes that a peer lives; `None`: it has no connection here any more.
+    pub(super) fn heard(&mut self, peer: Peer, now: Instant) -> Option<Seat> {
+        let seat = self.roster.seat(peer)?;
+        let was_silent = self.roster.hear(seat, now)?;
+        match seat {
+            Seat::Source(index) if was_silent => self.raise(index, now),
+            Seat::Builder(index) if was_silent => {
+                tracing::info!(%peer, "speaks again");
+                self.offer_slots(index, now);
+            }
+            _ => {}
+        }
+        Some(seat)
+    }
+
+    /// Makes a seat for a builder that had none.
+    pub(super) fn make_seat(&mut self, id: BuilderId) {
+        self.roster.add_builder(id);
+        self.books.add_builder();
+        self.assigner.add_builder();
+        self.outbox.add_builder(id);
+    }
+}

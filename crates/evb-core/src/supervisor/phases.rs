@@ -1,0 +1,186 @@
+//! From one phase to the next: the run begins, goes on after its supervisor, drains, reports, and ends.
+
+use super::{Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary};
+use crate::{
+    id::Peer,
+    time::Instant,
+    wire::{
+        control::{Finish, RunEnd, Stop, control::Message},
+        journal::Started,
+    },
+};
+
+impl SupervisorCore {
+    pub(super) fn start_if_ready(&mut self, now: Instant) {
+        if self.plan.hold || !self.roster.is_ready() {
+            return;
+        }
+        let (sources, builders) = (self.roster.sources().len(), self.roster.builders().len());
+        tracing::info!(run = %self.plan.run, sources, builders, "running");
+        self.phase = Phase::Running { until: self.plan.duration.map(|duration| now + duration) };
+        self.books.start(now);
+        self.outbox.journal(What::Started(Started {}), now);
+        self.roster.hear_everybody(now);
+        self.intake.start(now);
+        self.assigner.open();
+        self.membership().offer_all_slots(now);
+    }
+
+    pub(super) fn fail_to_start(&mut self, now: Instant) {
+        let words = |peers: Vec<Peer>| peers.iter().map(Peer::to_string).collect::<Vec<_>>().join(", ");
+        let absent = self.roster.absent();
+        let limit = self.plan.start_timeout.as_secs_f64();
+        let problem = if absent.is_empty() {
+            let waiting = words(self.roster.unconnected());
+            format!("after {limit} s, lanes to the builders were still not connected by: {waiting}")
+        } else {
+            format!("after {limit} s, still missing: {}", words(absent))
+        };
+        self.begin_draining(&problem, now);
+        self.failure(problem, now);
+    }
+
+    /// No more triggers; settle what is outstanding, and end.
+    pub fn stop(&mut self, cause: &str, now: Instant) {
+        match self.phase {
+            Phase::Gathering { .. } => {
+                self.problem(format!("stopped before it began: {cause}"), now);
+                self.begin_draining(cause, now);
+            }
+            Phase::Running { .. } => self.stop_running(cause, now),
+            // First those that do not come back are replaced, which may take longer than a drain.
+            Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
+            Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
+        }
+    }
+
+    pub(super) fn stop_running(&mut self, cause: &str, now: Instant) {
+        self.settle_pending(now);
+        if self.phase.is_running() {
+            self.begin_draining(cause, now);
+        }
+    }
+
+    /// Takes no more triggers; the drain begins when the run goes on.
+    fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
+        if !self.books.is_stopped() {
+            tracing::info!(run = %self.plan.run, cause, "stops when peers are back");
+            self.outbox.journal(What::Stopping(cause.to_owned()), now);
+            self.settle_pending(now);
+            self.books.stop(Some(now));
+            self.intake.forget();
+        }
+    }
+
+    pub(super) fn begin_draining(&mut self, cause: &str, now: Instant) {
+        tracing::info!(run = %self.plan.run, cause, outstanding = self.assigner.outstanding(), "stopping");
+        self.outbox.journal(What::Stopping(cause.to_owned()), now);
+        self.phase = Phase::Draining { until: now + self.plan.drain_time() };
+        self.intake.forget();
+        self.assigner.close(now);
+        self.books.stop(Some(now));
+        self.outbox.send(Recipients::Everyone, Message::Stop(Stop { cause: cause.to_owned() }));
+        if self.roster.stop_waiting() {
+            self.membership().publish_roster(now);
+        }
+    }
+
+    /// Puts the end of the drain off, because something is settled: a sink may be slow, and nothing is lost for that.
+    pub(super) fn prolong_drain(&mut self, now: Instant) {
+        self.phase.drain_until(now + self.plan.drain_time());
+    }
+
+    /// Ends a drain that took too long: what is outstanding is lost, and its builder is named.
+    pub(super) fn give_outstanding_up(&mut self, now: Instant) {
+        let waited = self.plan.drain_time().as_secs_f64();
+        self.dispatch().lose_unassigned("no builder had a slot for them before the end", now);
+        for index in self.roster.builders().positions() {
+            let id = self.roster.builder(index).id;
+            let cause =
+                format!("builder {id} settled nothing for the last {waited} s after the end of triggers");
+            self.dispatch().lose_events(index, cause, now);
+        }
+        self.finish(now);
+    }
+
+    pub(super) fn finish(&mut self, now: Instant) {
+        self.books.drain(now);
+        self.outbox.send(Recipients::Everyone, Message::Finish(Finish {}));
+        self.phase = Phase::Reporting { until: now + self.plan.report_timeout };
+        if !self.books.is_started() {
+            // Nothing was counted, and peers that never saw a roster have no report to give.
+            return self.close_ledger(now);
+        }
+        self.close_if_all_reported(now);
+    }
+
+    pub(super) fn close_ledger(&mut self, now: Instant) {
+        self.phase = Phase::Ended;
+        let drained = self.books.times().drained.unwrap_or(now);
+        self.roster.end_absences(self.books.assigned(), drained);
+        let (plan, roster, assigner, books) = (&self.plan, &self.roster, &self.assigner, &self.books);
+        let report = Summary { plan, roster, assigner, books, drained }.report();
+        self.books.close(report.exit_code);
+        self.outbox.journal(What::Ended(report.exit_code.into()), now);
+        let end = RunEnd { exit_code: report.exit_code.into(), verdict: report.verdict.clone() };
+        self.outbox.send(Recipients::Everyone, Message::RunEnd(end));
+        self.outbox.push(Output::Ended(Box::new(report)));
+    }
+
+    /// Goes on with a run of before, as soon as everybody is back.
+    pub(super) fn check_recovered(&mut self, now: Instant) {
+        if self.phase.is_recovering() && self.roster.is_back() {
+            self.go_on(now);
+        }
+    }
+
+    /// Requirements: docs/protocol.md RUN-23.
+    pub(super) fn go_on(&mut self, now: Instant) {
+        const CAUSE: &str = "it did not come back to a new supervisor";
+        self.outbox.close_batches();
+        let stopped = self.books.times().last_trigger_possible;
+        self.phase = Phase::Running { until: None };
+        for index in self.roster.sources().positions() {
+            if self.roster.source(index).connection.is_none() {
+                self.membership().lower(index, CAUSE, now);
+            }
+        }
+        if self.roster.up().is_empty() {
+            self.pulse.lose_sources(now, self.plan.absence_limit(true));
+        }
+        for index in self.roster.builders().positions() {
+            let seat = self.roster.builder(index);
+            if seat.is_alive() && seat.connection.is_none() {
+                self.membership().end_incarnation(index, CAUSE, now);
+            }
+        }
+        self.roster.hear_everybody(now);
+        if self.roster.lacks_builders() {
+            // Nobody knows whether they are dead, or cut off.
+            self.pulse.lose_builders(now + self.plan.absence_limit(true));
+        }
+        self.membership().offer_all_slots(now);
+        self.intake.restart(self.books.triggered(), now);
+        tracing::info!(run = %self.plan.run, outstanding = self.assigner.outstanding(), "peers are back");
+        if stopped.is_some() {
+            self.begin_draining("triggers had ended before", now);
+            self.books.stop(stopped);
+        } else if let Some((started, duration)) = self.books.times().started.zip(self.plan.duration) {
+            self.phase = Phase::Running { until: Some((started + duration).max(now)) };
+        }
+    }
+
+    /// Decides the external triggers that came before the run changes its state.
+    pub(super) fn settle_pending(&mut self, now: Instant) {
+        self.intake.hurry();
+        let taken = self.dispatch().take_pending(now);
+        self.drain_if_over(taken, now);
+    }
+
+    /// Ends triggers when all events of the run are assigned.
+    pub(super) fn drain_if_over(&mut self, taken: Taken, now: Instant) {
+        if taken.is_break() {
+            self.begin_draining("all its events are assigned", now);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! [`Reading`]: from the entries of a journal to the parts of the machine that they led to.
+
+use crate::{
+    id::RunNumber,
+    supervisor::{
+        Phase, RecoverError, RunPlan, SupervisorCore,
+        books::Books,
+        journal::{What, sums},
+        nonsense::{Nonsense, builder_id, content, epoch, nonsense, text},
+        outstanding::Place,
+        roster::Seat,
+    },
+    time::Instant,
+    units::Frequency,
+    wire::{
+        control::{MAX_BUILDERS, MAX_SLOTS, Verdict},
+        journal::{
+            Accounted, Decided, Entry, Lost, Membership, Reassigned, Registered, Resumed, RosterChange,
+            Totals, membership::Change,
+        },
+    },
+};
+
+/// The state that the entries so far have led to.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    /// Its times are those of the entries.
+    core: SupervisorCore,
+    /// By whose clock they are, and the latest of them.
+    boot_id: String,
+    last: Instant,
+    /// Nothing has come that totals could contradict.
+    untouched: bool,
+}
+
+impl Reading {
+    pub(super) fn begin(plan: &RunPlan, entry: &Entry) -> Result<Self, RecoverError> {
+        let Some(What::Begun(begun)) = &entry.what else { return Err(RecoverError::NoBeginning) };
+        let senseless = |Nonsense(problem)| RecoverError::Senseless { number: 1, problem };
+        let (_, at) = content(entry).map_err(senseless)?;
+        let run = RunNumber::new(begun.run);
+        if !plan.sources.iter().map(|id| u32::from(id.number())).eq(begun.sources.iter().copied()) {
+            return Err(RecoverError::OtherSources(run));
+        }
+        let plan = RunPlan {
+            run,
+            epoch: epoch(begun.epoch).map_err(senseless)?,
+            builders: begun
+                .builders
+                .iter()
+                .map(|id| builder_id(*id))
+                .collect::<Result<_, _>>()
+                .map_err(senseless)?,
+            // What is said while entries are read was said by whoever wrote them.
+            journal: false,
+            ..plan.clone()
+        };
+        plan.check()?;
+        let core = SupervisorCore::waiting(plan, begun.seed, at);
+        Ok(Self { core, boot_id: begun.boot_id.clone(), last: at, untouched: true })
+    }
+
+    pub(super) fn read(&mut self, entry: &Entry) -> Result<(), Nonsense> {
+        let (what, at) = content(entry)?;
+        match what {
+            What::Totals(totals) if self.untouched => self.recall_totals(totals, at)?,
+            What::Resumed(resumed) => self.go_on_by(&resumed.boot_id, at),
+            what => self.recall(what, at)?,
+        }
+        self.untouched &= matches!(what, What::Epoch(_));
+        self.last = self.last.max(at);
+        Ok(())
+    }
+
+    /// Goes from the clock of whoever wrote so far to another one: the same, or one that goes on where the last entry was written.
+    fn go_on_by(&mut self, boot_id: &str, now: Instant) {
+        let same = !boot_id.is_empty() && self.boot_id == boot_id && self.last <= now;
+        if !same {
+            let nanos = now.as_nanos().wrapping_sub(self.last.as_nanos()) as i64;
+            self.core.books.shift_times(nanos);
+            self.core.roster.shift_times(nanos);
+            self.core.assigner.shift_times(nanos);
+            boot_id.clone_into(&mut self.boot_id);
+            self.last = now;
+        }
+    }
+
+    pub(super) fn finish(mut self, now: Instant) -> SupervisorCore {
+        let boot_id = self.core.plan.boot_id.clone();
+        self.go_on_by(&boot_id, now);
+        let mut core = self.core;
+        core.outbox.address(*core.roster.up(), core.roster.version());
+        core.outbox.keep_journal();
+        core.outbox.journal(What::Resumed(Resumed { boot_id }), now);
+        core.outbox.raise_epoch(now);
+        core.assigner.ask_for_answers();
+        core.roster.hear_everybody(now);
+        core.pulse.restart(now);
+        let (run, decided) = (core.plan.run, core.outbox.decided());
+        if !core.books.is_started() {
+            tracing::info!(%run, "begins once more");
+            core.books.stop(None);
+            core.phase = Phase::Gathering { until: now + core.plan.start_timeout };
+            return core;
+        }
+        // Somebody has begun it.
+        core.plan.hold = false;
+        let (epoch, outstanding) = (core.outbox.epoch(), core.assigner.outstanding());
+        tracing::info!(%run, %epoch, decided, outstanding, "goes on");
+        core.phase = Phase::Recovering { until: now + core.plan.two_leases() };
+        core.intake.restart(core.books.triggered(), now);
+        core
+    }
+
+    /// Takes an entry that is neither the first nor [`What::Totals`] nor of whoever reads.
+    fn recall(&mut self, what: &What, at: Instant) -> Result<(), Nonsense> {
+        let core = &mut self.core;
+        match what {
+            What::Begun(_) => return nonsense("a run begins once"),
+            What::Totals(_) => return nonsense("totals stand before everything else"),
+            What::Ended(_) | What::Resumed(_) => {}
+            What::Epoch(number) => core.outbox.recall_epoch(epoch(*number)?),
+            What::Registered(registered) => self.recall_registration(registered)?,
+            What::Started(_) if core.books.is_started() => return nonsense("triggers began twice"),
+            What::Started(_) => core.books.start(at),
+            What::Roster(change) => self.recall_roster(change, at)?,
+            What::Decided(decided) => self.recall_decisions(decided, at)?,
+            What::Reassigned(reassigned) => self.recall_reassignment(reassigned)?,
+            What::Accounted(accounted) => self.recall_completions(accounted, at)?,
+            What::Over(builder) => {
+                let index = core.roster.recall_over(*builder)?;
+                core.books.take_away(index, core.assigner.unassign(index));
+            }
+            What::Lost(lost) => self.recall_loss(lost)?,
+            What::Membership(membership) => self.recall_membership(membership)?,
+            What::Finding(finding) => core.books.recall_finding(finding),
+            What::Paused(paused) => core.intake.set_paused(*paused),
+            What::Stopping(_) => core.books.stop(Some(at)),
+            What::Rate(hertz) => {
+                let Some(rate) = Frequency::from_hertz(*hertz) else {
+                    return nonsense(format!("a rate of {hertz} Hz"));
+                };
+                // Where the configuration has another trigger now, that counts.
+                core.intake.set_rate(rate);
+            }
+        }
+        Ok(())
+    }
+
+    fn recall_registration(&mut self, registered: &Registered) -> Result<(), Nonsense> {
+        let core = &mut self.core;
+        if let (Seat::Builder(index), true) = core.roster.recall_registration(registered)? {
+            if core.books.outstanding(index) > 0 {
+                return nonsense("a builder has come whose place was not empty");
+            }
+            core.books.begin_incarnation(index);
+        }
+        Ok(())
+    }
+
+    fn recall_roster(&mut self, change: &RosterChange, at: Instant) -> Result<(), Nonsense> {
+        let core = &mut self.core;
+        let assigned = core.books.is_started().then(|| core.books.assigned());
+        core.roster.recall_change(change, &core.assigner.versions(), assigned, at)
+    }
+
+    fn recall_decisions(&mut self, decided: &Decided, at: Instant) -> Result<(), Nonsense> {
+        let core = &mut self.core;
+        let Some(decisions) = &decided.decisions else { return nonsense("no decisions") };
+        if !core.books.is_started() {
+            return nonsense("decisions before the first trigger could come");
+        }
+        if decisions.first != core.outbox.decided() + 1 {
+            return nonsense("decisions do not follow those before");
+        }
+        let mut times = sums(&decided.triggered_ns);
+        let mut inhibited = 0;
+        for (first, events, verdict) in decisions.verdicts()? {
+            let events = u64::from(events);
+            let is_inhibited = verdict == Verdict::Inhibited;
+            core.books.recall_triggers(events, if is_inhibited { events } else { 0 })?;
+            match verdict {
+                Verdict::Inhibited => inhibited += events,
+                Verdict::Closed => return nonsense("no event is closed when it is decided"),
+                Verdict::Assigned(id) => {
+                    let builder = core.roster.recalled_alive(id.number().into())?;
+                    for event in first.number()..first.number() + events {
+                        let Some(triggered_ns) = times.next() else {
+                            return nonsense("a trigger time is missing");
+                        };
+                        let version = decided.roster_version;
+                        let place = Place { event, triggered_ns, version, answer: 0, builder: Some(builder) };
+                        core.assigner.recall(place, core.books.triggered(), &core.roster)?;
+                        core.books.recall_assignment(builder)?;
+                    }
+                }
+            }
+        }
+        if times.next().is_some() {
+            return nonsense("trigger times of no event");
+        }
+        core.books.recall_blames(&decided.blames, inhibited)?;
+        core.outbox.recall(core.books.triggered());
+        core.books.note_trigger(at);
+        Ok(())
+    }
+
+    fn recall_reassignment(&mut self, reassigned: &Reassigned) -> Result<(), Nonsense> {
+        let core = &mut self.core;
+        let index = core.roster.recalled_alive(reassigned.builder)?;
+        for event in sums(&reassigned.events) {
+            core.assigner.recall_reassignment(event, index)?;
+            core.books.recall_assignment(index)?;
+        }
+        Ok(())
+    }
+
+    fn recall_completions(&mut self, accounted: &Accounted, at: Instant) -> Result<(), Nonsense> {
+        let core = &mut self.core;
+        let index = core.roster.recalled_builder(accounted.builder)?;
+        let Some(completions) = &accounted.completions else { return nonsense("no completions") };
+        if !core.books.goes_on_from(index, completions.before) {
+            return nonsense("completions do not follow those before");
+        }
+        core.dispatch().account(index, completions, at);
+        Ok(())
+    }
+
+    fn recall_loss(&mut self, lost: &Lost) -> Result<(), Nonsense> {
+        let core = &mut self.core;
+        let builders: Vec<_> =
+            sums(&lost.events).map(|event| core.assigner.recall_loss(event)).collect::<Result<_, _>>()?;
+        core.books.lose(builders.into_iter(), text(&lost.cause));
+        Ok(())
+    }
+
+    fn recall_membership(&mut self, membership: &Membership) -> Result<(), Nonsense> {
+        if membership.change() == Change::Added {
+            self.recall_seat(membership.builder)?;
+        }
+        self.core.roster.recall_membership(membership.builder, membership.change())
+    }
+
+    /// Makes a seat for that builder, if it has none.
+    fn recall_seat(&mut self, builder: u32) -> Result<(), Nonsense> {
+        let id = builder_id(builder)?;
+        if self.core.roster.builder_index(id).is_none() {
+            if self.core.roster.builders().len() >= MAX_BUILDERS {
+                return nonsense("more builders than are possible");
+            }
+            self.core.membership().make_seat(id);
+        }
+        Ok(())
+    }
+
+    /// Takes the state of before; nothing may have come before it.
+    fn recall_totals(&mut self, totals: &Totals, at: Instant) -> Result<(), Nonsense> {
+        self.core.books.recall(totals, at)?;
+        self.core.outbox.recall(totals.triggered);
+        self.core.roster.recall(totals)?;
+        let assigned = self.core.books.assigned();
+        for (index, own) in self.core.roster.sources().positions().zip(&totals.sources) {
+            self.core.roster.recall_source(index, own, assigned, at)?;
+            self.core.books.recall_source(index, own)?;
+        }
+        for (position, own) in totals.builders.iter().enumerate() {
+            self.recall_seat(own.id)?;
+            let index = self.core.roster.recalled_builder(own.id)?;
+            if self.core.roster.builders().positions().nth(position) != Some(index) {
+                return nonsense("a builder is not where it was");
+            }
+            self.core.roster.recall_builder(index, own)?;
+            self.core.books.recall_builder(index, own)?;
+        }
+        let core = &mut self.core;
+        if totals.builders.len() != core.roster.builders().len() {
+            return nonsense("a builder has no totals");
+        }
+        for held in &totals.held {
+            core.assigner.recall_held(held, core.books.triggered(), &core.roster)?;
+        }
+        core.books.recall_blames(&totals.blames, totals.inhibited)?;
+        check_books(&core.books, core.assigner.outstanding(), &core.assigner.counts(&core.roster))?;
+        core.books.recall_losses(totals)
+    }
+}
+
+/// Checks that every event is in the books once, and builders have what they are said to have.
+fn check_books(books: &Books, outstanding: u64, held: &[u64]) -> Result<(), Nonsense> {
+    if books.counts().open() != Some(outstanding) {
+        return nonsense("the counts of events do not add up");
+    }
+    let fits = |(own, held): (u64, &u64)| own == *held && *held <= u64::from(MAX_SLOTS);
+    if books.all_outstanding().zip(held).all(fits) {
+        Ok(())
+    } else {
+        nonsense("a builder has other events than those it was given")
+    }
+}

@@ -1,0 +1,401 @@
+//! [`Roster`]: who takes part, who is up, and whose fragments events have.
+
+mod presence;
+mod recall;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use super::{
+    Recipients, RunPlan,
+    dead_time::Cause,
+    index::{BuilderIndex, Per, Position, SourceIndex},
+    live::Latest,
+    seats::{BuilderSeat, Connection, Leaving, SourceSeat},
+};
+use crate::{
+    id::{BuilderId, Peer, SourceId},
+    set::SourceSet,
+    time::Instant,
+    wire::{
+        control::{Hello, Report, Role, report},
+        journal::Registered,
+    },
+};
+
+/// The peers of the run, and which of them are there. Seats are changed here alone.
+#[derive(Clone, Debug)]
+pub(super) struct Roster {
+    sources: Per<SourceIndex, SourceSeat>,
+    builders: Per<BuilderIndex, BuilderSeat>,
+    /// Sources that are connected and send.
+    up: SourceSet,
+    /// Sources that are away, and events wait for them.
+    awaited: SourceSet,
+    version: u32,
+    /// By version, whose fragments events have; as long as an event of that version is outstanding.
+    expected: BTreeMap<u32, SourceSet>,
+}
+
+/// A peer's place in the roster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seat {
+    Source(SourceIndex),
+    Builder(BuilderIndex),
+}
+
+impl Seat {
+    /// Returns the builder's position, if it is one's.
+    pub(super) fn builder(self) -> Option<BuilderIndex> {
+        match self {
+            Self::Builder(index) => Some(index),
+            Self::Source(_) => None,
+        }
+    }
+}
+
+impl Roster {
+    /// Returns a roster of which nobody has come yet.
+    pub(super) fn new(plan: &RunPlan) -> Self {
+        Self {
+            sources: plan.sources.iter().map(|id| SourceSeat::new(*id)).collect(),
+            builders: plan.builders.iter().map(|id| BuilderSeat::new(*id)).collect(),
+            up: SourceSet::default(),
+            awaited: SourceSet::default(),
+            version: 0,
+            expected: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a builder.
+    pub(super) fn add_builder(&mut self, id: BuilderId) {
+        self.builders.push(BuilderSeat::new(id));
+    }
+
+    pub(super) fn sources(&self) -> &Per<SourceIndex, SourceSeat> {
+        &self.sources
+    }
+
+    pub(super) fn builders(&self) -> &Per<BuilderIndex, BuilderSeat> {
+        &self.builders
+    }
+
+    pub(super) fn source(&self, index: SourceIndex) -> &SourceSeat {
+        &self.sources[index]
+    }
+
+    pub(super) fn builder(&self, index: BuilderIndex) -> &BuilderSeat {
+        &self.builders[index]
+    }
+
+    pub(super) fn source_index(&self, id: SourceId) -> Option<SourceIndex> {
+        self.sources.as_slice().binary_search_by_key(&id, |seat| seat.id).ok().map(SourceIndex::at)
+    }
+
+    pub(super) fn builder_index(&self, id: BuilderId) -> Option<BuilderIndex> {
+        self.builders.iter().position(|seat| seat.id == id).map(BuilderIndex::at)
+    }
+
+    pub(super) fn seat(&self, peer: Peer) -> Option<Seat> {
+        match peer {
+            Peer::Source(id) => self.source_index(id).map(Seat::Source),
+            Peer::Builder(id) => self.builder_index(id).map(Seat::Builder),
+            Peer::Supervisor => None,
+        }
+    }
+
+    /// Returns whom a message to that seat is for.
+    pub(super) fn recipient(&self, seat: Seat) -> Recipients {
+        match seat {
+            Seat::Source(index) => Recipients::Source(self.sources[index].id),
+            Seat::Builder(index) => Recipients::Builder(self.builders[index].id),
+        }
+    }
+
+    pub(super) fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Returns the sources that are connected and send.
+    pub(super) fn up(&self) -> &SourceSet {
+        &self.up
+    }
+
+    pub(super) fn is_up(&self, index: SourceIndex) -> bool {
+        self.up.contains(index.get())
+    }
+
+    /// Returns the sources that are away, and events wait for them.
+    pub(super) fn awaited(&self) -> &SourceSet {
+        &self.awaited
+    }
+
+    /// Returns by version whose fragments outstanding events have.
+    pub(super) fn expected(&self) -> &BTreeMap<u32, SourceSet> {
+        &self.expected
+    }
+
+    /// Returns whose fragments the events of a roster version have.
+    pub(super) fn expected_by(&self, version: u32) -> SourceSet {
+        self.expected.get(&version).copied().unwrap_or_default()
+    }
+
+    /// Returns the positions in a set, which are those of sources here.
+    pub(super) fn positions(set: &SourceSet) -> impl Iterator<Item = SourceIndex> {
+        set.iter().map(SourceIndex::at)
+    }
+
+    /// Returns the set of one source.
+    pub(super) fn only(index: SourceIndex) -> SourceSet {
+        [index.get()].into_iter().collect()
+    }
+
+    /// Returns the numbers of the sources in a set.
+    pub(super) fn numbers(&self, set: &SourceSet) -> Vec<u32> {
+        Self::positions(set).map(|index| self.sources[index].id.number().into()).collect()
+    }
+
+    /// Returns everybody who may take part: sources in the order of the roster, then builders.
+    pub(super) fn peers(&self) -> Vec<Peer> {
+        let sources = self.sources.iter().map(|seat| Peer::Source(seat.id));
+        sources.chain(self.builders.iter().map(|seat| Peer::Builder(seat.id))).collect()
+    }
+
+    /// Returns who has not registered, or has left.
+    pub(super) fn absent(&self) -> Vec<Peer> {
+        let sources = self.sources.iter().filter(|seat| seat.connection.is_none());
+        let builders = self.builders.iter().filter(|seat| seat.connection.is_none() && seat.is_member());
+        sources.map(|seat| Peer::Source(seat.id)).chain(builders.map(|seat| Peer::Builder(seat.id))).collect()
+    }
+
+    /// Returns who is registered and not connected to all builders.
+    pub(super) fn unconnected(&self) -> Vec<Peer> {
+        let waiting = self.sources.iter().filter(|seat| seat.connection.is_some() && !seat.ready);
+        waiting.map(|seat| Peer::Source(seat.id)).collect()
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.sources.iter().all(|seat| seat.connection.is_some())
+            && self.builders.iter().all(|seat| seat.connection.is_some() || !seat.is_member())
+    }
+
+    /// Returns true if every peer is registered and all lanes are connected.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_complete() && self.sources.iter().all(SourceSeat::is_ready)
+    }
+
+    /// Returns true if everybody who was here is here again.
+    pub(super) fn is_back(&self) -> bool {
+        Self::positions(&self.up).all(|index| self.sources[index].is_ready())
+            && self.builders.iter().all(|seat| !seat.is_alive() || seat.connection.is_some())
+    }
+
+    /// Returns true if no builder's incarnation may build any more.
+    pub(super) fn lacks_builders(&self) -> bool {
+        !self.builders.iter().any(BuilderSeat::is_alive)
+    }
+
+    /// Returns true if some builder gets events.
+    pub(super) fn has_active_builder(&self) -> bool {
+        self.builders.iter().any(BuilderSeat::is_active)
+    }
+
+    /// Returns the sources that can be told something.
+    pub(super) fn connected_sources(&self) -> SourceSet {
+        let connected = self.sources.iter().enumerate().filter(|(_, seat)| seat.connection.is_some());
+        connected.map(|(index, _)| index).collect()
+    }
+
+    /// Returns true if all sources that are up have said that they reach all builders.
+    pub(super) fn reaches_all(&self) -> bool {
+        Self::positions(&self.up).all(|index| self.sources[index].reaches_all)
+    }
+
+    /// Returns who is to blame for dead time at each active builder, where somebody is.
+    pub(super) fn culprits(&self, slots: u32) -> Vec<Cause> {
+        let active = self.builders.iter().filter(|seat| seat.is_active());
+        active.filter_map(|seat| self.culprit(seat, slots)).collect()
+    }
+
+    /// Returns who holds at least half of a builder's slots: its sink, or a source that is waited for at least twice as often as others
+    /// are. Where all are waited for alike the network is full, and nobody is to blame.
+    ///
+    /// Whoever stands out at one builder is to blame for the dead time of all. Other builders have no free slot either, but they
+    /// build as many events as they can, and would have had less to do.
+    fn culprit(&self, seat: &BuilderSeat, slots: u32) -> Option<Cause> {
+        let (load, half) = (seat.load, slots.div_ceil(2).max(1));
+        if load.at_sink >= half {
+            return Some(Cause::Sink(seat.id));
+        }
+        let stands_out = load.slowest_events >= half && load.slowest_events / 2 >= load.others_events;
+        let slowest = u16::try_from(load.slowest).ok().filter(|_| stands_out).map(SourceId::new);
+        slowest.filter(|id| self.source_index(*id).is_some()).map(Cause::Source)
+    }
+
+    /// Connects a source, which has been told decisions up to there.
+    pub(super) fn connect_source(
+        &mut self,
+        index: SourceIndex,
+        hello: &Hello,
+        connection: Connection,
+        decided: u64,
+    ) {
+        let seat = &mut self.sources[index];
+        if !seat.goes_on(hello) {
+            seat.incarnation += 1;
+            (seat.report, seat.latest) = (None, None);
+        }
+        seat.connection = Some(connection);
+        seat.shared_clock = connection.shared_clock;
+        seat.ready = false;
+        seat.told = decided;
+        seat.max_fragment = hello.max_fragment;
+    }
+
+    /// Connects a builder; false if it is another process than before.
+    pub(super) fn connect_builder(
+        &mut self,
+        index: BuilderIndex,
+        hello: &Hello,
+        connection: Connection,
+    ) -> bool {
+        let seat = &mut self.builders[index];
+        let goes_on = seat.goes_on(hello);
+        seat.connection = Some(connection);
+        seat.shared_clock = connection.shared_clock;
+        seat.listen.clone_from(&hello.listen);
+        seat.suspended = false;
+        if !goes_on {
+            seat.begin_incarnation();
+        }
+        if seat.leaving == Leaving::Finishing {
+            // Whether it heard that it is to report, or its report came, nobody knows.
+            seat.leaving = Leaving::Asked;
+        }
+        goes_on
+    }
+
+    /// Lets all sources say once more that their lanes are connected: a builder has come that they do not know.
+    pub(super) fn forget_ready(&mut self) {
+        self.sources.iter_mut().for_each(|seat| seat.ready = false);
+    }
+
+    /// Notes that a source's lanes to all builders are connected.
+    pub(super) fn set_ready(&mut self, index: SourceIndex) {
+        let seat = &mut self.sources[index];
+        (seat.ready, seat.reaches_all) = (true, true);
+    }
+
+    /// Lets a builder that comes while the run goes on wait for events until lanes to it are connected.
+    pub(super) fn begin_joining(&mut self, index: BuilderIndex, now: Instant) {
+        self.builders[index].joining = Some(now);
+        self.sources.iter_mut().for_each(|seat| seat.reaches_all = false);
+    }
+
+    pub(super) fn end_joining(&mut self, index: BuilderIndex) {
+        self.builders[index].joining = None;
+    }
+
+    /// Puts off until when sources connect to builders that come: time stood still.
+    pub(super) fn put_off_joining(&mut self, time: core::time::Duration) {
+        self.builders.iter_mut().filter_map(|seat| seat.joining.as_mut()).for_each(|since| *since += time);
+    }
+
+    pub(super) fn set_leaving(&mut self, index: BuilderIndex, leaving: Leaving) {
+        self.builders[index].leaving = leaving;
+    }
+
+    /// Bars a builder that broke the rules: it may come back, and not go on.
+    pub(super) fn bar(&mut self, index: BuilderIndex) {
+        self.builders[index].barred = true;
+    }
+
+    pub(super) fn suspend(&mut self, index: BuilderIndex) {
+        self.builders[index].suspended = true;
+    }
+
+    /// Keeps a peer's final report, or one so far in place of the one before (docs/protocol.md RUN-37).
+    ///
+    /// # Errors
+    /// It cannot be that peer's: why.
+    pub(super) fn keep_report(
+        &mut self,
+        seat: Seat,
+        report: Report,
+        now: Instant,
+    ) -> Result<(), &'static str> {
+        match (seat, report.report, report.live) {
+            (Seat::Source(index), Some(report::Report::Source(own)), live) => {
+                let seat = &mut self.sources[index];
+                match live {
+                    Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
+                    None => seat.report = Some(own),
+                }
+            }
+            (Seat::Builder(_), Some(report::Report::Builder(own)), Some(_))
+                if own.lanes.len() > self.sources.len() =>
+            {
+                return Err("it reports more lanes than there are sources");
+            }
+            (Seat::Builder(index), Some(report::Report::Builder(own)), live) => {
+                let seat = &mut self.builders[index];
+                match live {
+                    Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
+                    None => seat.report = Some(own),
+                }
+            }
+            (_, _, Some(_)) => return Err("its report is of another role"),
+            (_, _, None) => return Err("its final report is of another role"),
+        }
+        Ok(())
+    }
+
+    /// Returns true if everybody has reported from whom a report may come. Who lost its connection a moment ago may come back
+    /// with it.
+    pub(super) fn has_reported(&self, patience: core::time::Duration, now: Instant) -> bool {
+        let gone = |connected: bool, heard: Instant| !connected && now.since(heard) >= patience;
+        let sources = self.sources.iter().all(|seat| {
+            seat.report.is_some() || seat.incarnation == 0 || gone(seat.connection.is_some(), seat.last_heard)
+        });
+        let builders = self.builders.iter().all(|seat| {
+            seat.report.is_some() || !seat.is_alive() || gone(seat.connection.is_some(), seat.last_heard)
+        });
+        sources && builders
+    }
+
+    /// Returns what the journal is told of a peer that has registered.
+    pub(super) fn registered(&self, seat: Seat) -> Registered {
+        let mut what = Registered::default();
+        match seat {
+            Seat::Source(index) => {
+                let seat = &self.sources[index];
+                what.set_role(Role::Source);
+                (what.id, what.incarnation) = (seat.id.number().into(), seat.incarnation);
+                what.max_fragment = seat.max_fragment;
+            }
+            Seat::Builder(index) => {
+                let seat = &self.builders[index];
+                what.set_role(Role::Builder);
+                (what.id, what.incarnation) = (seat.id.number().into(), seat.incarnation);
+                what.listen.clone_from(&seat.listen);
+            }
+        }
+        what
+    }
+
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub(super) fn invariants(&self) {
+        let all = SourceSet::first(self.sources.len());
+        assert!(all.is_superset(&self.up) && all.is_superset(&self.awaited), "{self:?}");
+        for seat in self.builders.iter() {
+            assert!(
+                seat.connection.is_none() || seat.incarnation > 0,
+                "who is connected has registered: {seat:?}"
+            );
+        }
+    }
+}

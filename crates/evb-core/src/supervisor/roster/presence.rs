@@ -1,0 +1,201 @@
+//! Who is there: sources that go down and come up, peers that are silent, and the versions of the roster that say so.
+
+use std::collections::BTreeSet;
+
+use super::{Roster, Seat};
+use crate::{
+    set::SourceSet,
+    supervisor::{
+        Recipients,
+        index::{BuilderIndex, Position, SourceIndex},
+        journal::What,
+        outbox::Outbox,
+        seats::{BuilderSeat, Down},
+        words::short,
+    },
+    time::Instant,
+    wire::{
+        control::{BuilderAddress, Decisions, Load, MAX_BATCH, Verdict, control},
+        journal::RosterChange,
+    },
+};
+
+impl Roster {
+    /// Notes that a peer lives; `None`: it has no connection here any more, otherwise whether it was taken for dead.
+    pub(in crate::supervisor) fn hear(&mut self, seat: Seat, now: Instant) -> Option<bool> {
+        let (connection, was_silent) = match seat {
+            Seat::Source(index) => {
+                let seat = &mut self.sources[index];
+                (&mut seat.connection, seat.down.is_some())
+            }
+            Seat::Builder(index) => {
+                let seat = &mut self.builders[index];
+                let suspended = seat.suspended && seat.connection.is_some();
+                seat.suspended &= !suspended;
+                (&mut seat.connection, suspended)
+            }
+        };
+        connection.as_mut()?.last_heard = now;
+        Some(was_silent)
+    }
+
+    /// Notes the sender's time in a heartbeat.
+    pub(in crate::supervisor) fn note_heartbeat(&mut self, seat: Seat, sent_ns: u64, now: Instant) {
+        let connection = match seat {
+            Seat::Source(index) => &mut self.sources[index].connection,
+            Seat::Builder(index) => &mut self.builders[index].connection,
+        };
+        if let Some(connection) = connection {
+            connection.echo = Some((sent_ns, now));
+        }
+    }
+
+    /// Notes what a builder's slots are taken by.
+    pub(in crate::supervisor) fn note_load(&mut self, index: BuilderIndex, load: Load) {
+        self.builders[index].load = load;
+    }
+
+    /// Lets every peer's time to speak begin now.
+    pub(in crate::supervisor) fn hear_everybody(&mut self, now: Instant) {
+        let sources = self.sources.iter_mut().map(|seat| (&mut seat.connection, &mut seat.last_heard));
+        let builders = self.builders.iter_mut().map(|seat| (&mut seat.connection, &mut seat.last_heard));
+        for (connection, last_heard) in sources.chain(builders) {
+            *last_heard = now;
+            if let Some(connection) = connection {
+                connection.last_heard = now;
+            }
+        }
+    }
+
+    /// Notes that a peer's connection is gone; false if it had none.
+    pub(in crate::supervisor) fn disconnect(&mut self, seat: Seat, cause: &str) -> bool {
+        match seat {
+            Seat::Source(index) => {
+                let seat = &mut self.sources[index];
+                let Some(connection) = seat.connection.take() else { return false };
+                seat.last_heard = connection.last_heard;
+                seat.ready = false;
+            }
+            Seat::Builder(index) => {
+                let seat = &mut self.builders[index];
+                let Some(connection) = seat.connection.take() else { return false };
+                seat.last_heard = connection.last_heard;
+                seat.parting = short(cause);
+            }
+        }
+        true
+    }
+
+    /// Ends a builder's life in the run; returns true if it had a connection.
+    pub(in crate::supervisor) fn end_incarnation(&mut self, index: BuilderIndex) -> bool {
+        let seat = &mut self.builders[index];
+        (seat.over, seat.joining) = (true, None);
+        seat.connection.take().is_some()
+    }
+
+    /// Returns true if a source that is not up can be.
+    pub(in crate::supervisor) fn can_rise(&self, index: SourceIndex) -> bool {
+        !self.is_up(index) && self.sources[index].is_ready()
+    }
+
+    /// Expects a source from the next version on, when so many events are assigned; returns true if events waited for it. Otherwise
+    /// it is told that all events are closed that were decided while it was down.
+    pub(in crate::supervisor) fn raise(
+        &mut self,
+        index: SourceIndex,
+        assigned: u64,
+        outbox: &mut Outbox,
+        now: Instant,
+    ) -> bool {
+        let awaited = self.awaited.remove(index.get());
+        let seat = &mut self.sources[index];
+        let decided = outbox.decided();
+        while !awaited && seat.told < decided {
+            let count = (decided - seat.told).min(MAX_BATCH);
+            let mut decisions = Decisions { first: seat.told + 1, runs: Vec::new() };
+            decisions.extend(count as u32, Verdict::Closed);
+            outbox.send(Recipients::Source(seat.id), control::Message::Decisions(decisions));
+            seat.told += count;
+        }
+        seat.end_absence(assigned, now);
+        self.up.insert(index.get());
+        awaited
+    }
+
+    /// Sends a source no more decisions than those so far.
+    pub(in crate::supervisor) fn lower(&mut self, index: SourceIndex, outbox: &mut Outbox) {
+        self.up.remove(index.get());
+        outbox.address(self.up, self.version);
+        self.sources[index].told = outbox.decided();
+    }
+
+    /// Notes since when a source is not there. `assigned` says how many events were assigned by then; `None`: it is awaited.
+    pub(in crate::supervisor) fn note_absence(
+        &mut self,
+        index: SourceIndex,
+        assigned: Option<u64>,
+        now: Instant,
+    ) {
+        if assigned.is_none() {
+            self.awaited.insert(index.get());
+        }
+        self.sources[index].down = Some(Down { since: now, assigned });
+    }
+
+    /// Ends the absence of all sources: the run is over, and so many events were assigned.
+    pub(in crate::supervisor) fn end_absences(&mut self, assigned: u64, at: Instant) {
+        self.sources.iter_mut().for_each(|seat| seat.end_absence(assigned, at));
+    }
+
+    /// Lets events wait for nobody; returns true if they did.
+    pub(in crate::supervisor) fn stop_waiting(&mut self) -> bool {
+        !core::mem::take(&mut self.awaited).is_empty()
+    }
+
+    /// Notes up to which event sources were told decisions.
+    pub(in crate::supervisor) fn note_told(&mut self, to: &SourceSet, decided: u64) {
+        Self::positions(to).for_each(|index| self.sources[index].told = decided);
+    }
+
+    /// Sends a new version to everybody, behind all decisions of the old one (docs/protocol.md RUN-2). `used` has the versions of
+    /// outstanding events. While peers gather, sources are up that are here, and builders are in it that are here.
+    pub(in crate::supervisor) fn publish(
+        &mut self,
+        gathering: bool,
+        used: &BTreeSet<u32>,
+        outbox: &mut Outbox,
+        now: Instant,
+    ) {
+        self.version += 1;
+        if gathering {
+            self.up = self.connected_sources();
+        }
+        self.remember_expected(used);
+        outbox.address(self.up, self.version);
+        let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
+        let (up, awaited) = (positions(&self.up), positions(&self.awaited));
+        outbox.journal(What::Roster(RosterChange { version: self.version, up, awaited }), now);
+        let is_in = |seat: &&BuilderSeat| if gathering { seat.connection.is_some() } else { seat.is_alive() };
+        let address = |seat: &BuilderSeat| BuilderAddress {
+            id: seat.id.number().into(),
+            listen: seat.listen.clone(),
+            incarnation: seat.incarnation,
+        };
+        let roster = crate::wire::control::Roster {
+            version: self.version,
+            sources: self.sources.iter().map(|seat| seat.id.number().into()).collect(),
+            up: self.numbers(&self.up),
+            builders: self.builders.iter().filter(is_in).map(address).collect(),
+            max_fragment: self.sources.iter().map(|seat| seat.max_fragment).collect(),
+            incarnations: self.sources.iter().map(|seat| seat.incarnation).collect(),
+            awaited: self.numbers(&self.awaited),
+        };
+        outbox.send(Recipients::Everyone, control::Message::Roster(roster));
+    }
+
+    /// Keeps what outstanding events are expected to have, and nothing else.
+    pub(super) fn remember_expected(&mut self, used: &BTreeSet<u32>) {
+        self.expected.retain(|version, _| used.contains(version));
+        self.expected.insert(self.version, self.up.union(&self.awaited));
+    }
+}

@@ -1,0 +1,179 @@
+//! The roster as the journal tells of it.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use super::{Roster, Seat};
+use crate::{
+    id::SourceId,
+    set::SourceSet,
+    supervisor::{
+        index::{BuilderIndex, SourceIndex},
+        nonsense::{EARLIEST, Nonsense, builder_id, count, listen, nonsense, ordinal},
+        seats::{Down, Leaving},
+    },
+    time::Instant,
+    wire::{
+        control::Role,
+        journal::{BuilderTotals, Registered, RosterChange, SourceTotals, Totals, membership::Change},
+    },
+};
+
+impl Roster {
+    pub(in crate::supervisor) fn recalled_builder(&self, id: u32) -> Result<BuilderIndex, Nonsense> {
+        self.builder_index(builder_id(id)?).map_or_else(|| nonsense("no such builder"), Ok)
+    }
+
+    /// Returns a builder that may be given events.
+    pub(in crate::supervisor) fn recalled_alive(&self, id: u32) -> Result<BuilderIndex, Nonsense> {
+        let index = self.recalled_builder(id)?;
+        if self.builders[index].is_alive() { Ok(index) } else { nonsense("that builder was not there") }
+    }
+
+    fn recalled_sources(&self, positions: &[u32]) -> Result<SourceSet, Nonsense> {
+        if positions.iter().any(|position| *position as usize >= self.sources.len()) {
+            return nonsense("no such source");
+        }
+        Ok(positions.iter().map(|position| *position as usize).collect())
+    }
+
+    /// Returns the seat that a peer took, and whether another process of a builder took it, which has begun anew.
+    pub(in crate::supervisor) fn recall_registration(
+        &mut self,
+        registered: &Registered,
+    ) -> Result<(Seat, bool), Nonsense> {
+        let Ok(id) = u16::try_from(registered.id) else { return nonsense("no such peer") };
+        let incarnation = ordinal(registered.incarnation)?;
+        match registered.role() {
+            Role::Source => {
+                let Some(index) = self.source_index(SourceId::new(id)) else {
+                    return nonsense("no such source");
+                };
+                let seat = &mut self.sources[index];
+                seat.incarnation = incarnation;
+                seat.max_fragment = registered.max_fragment;
+                Ok((Seat::Source(index), false))
+            }
+            Role::Builder => {
+                let index = self.recalled_builder(registered.id)?;
+                let seat = &mut self.builders[index];
+                if incarnation < seat.incarnation.max(1) {
+                    return nonsense("a builder of before has come back");
+                }
+                let is_new = incarnation > seat.incarnation;
+                if is_new {
+                    seat.begin_incarnation();
+                    seat.incarnation = incarnation;
+                }
+                seat.listen = listen(&registered.listen)?;
+                Ok((Seat::Builder(index), is_new))
+            }
+            _ => nonsense("no such role"),
+        }
+    }
+
+    /// Takes a new version. `used` has the versions of outstanding events; `assigned` says how many were assigned so far, if
+    /// triggers could come.
+    pub(in crate::supervisor) fn recall_change(
+        &mut self,
+        change: &RosterChange,
+        used: &BTreeSet<u32>,
+        assigned: Option<u64>,
+        at: Instant,
+    ) -> Result<(), Nonsense> {
+        let up = self.recalled_sources(&change.up)?;
+        if ordinal(change.version)? <= self.version {
+            return nonsense("a roster of before");
+        }
+        let awaited = self.recalled_sources(&change.awaited)?;
+        for (index, seat) in self.sources.iter_mut().enumerate() {
+            match (up.contains(index), seat.down, assigned) {
+                (false, None, Some(assigned)) => {
+                    let assigned = (!awaited.contains(index)).then_some(assigned);
+                    seat.down = Some(Down { since: at, assigned });
+                }
+                (true, Some(_), _) => seat.end_absence(assigned.unwrap_or(0), at),
+                _ => {}
+            }
+        }
+        (self.up, self.awaited, self.version) = (up, awaited, change.version);
+        self.remember_expected(used);
+        Ok(())
+    }
+
+    pub(in crate::supervisor) fn recall_over(&mut self, builder: u32) -> Result<BuilderIndex, Nonsense> {
+        let index = self.recalled_builder(builder)?;
+        if !self.builders[index].is_alive() {
+            return nonsense("a builder that was not there has ended");
+        }
+        self.builders[index].over = true;
+        Ok(index)
+    }
+
+    pub(in crate::supervisor) fn recall_membership(
+        &mut self,
+        builder: u32,
+        change: Change,
+    ) -> Result<(), Nonsense> {
+        let index = self.recalled_builder(builder)?;
+        self.builders[index].leaving = match change {
+            Change::Unspecified => return nonsense("no such change"),
+            Change::Added => Leaving::No,
+            Change::Leaving => Leaving::Asked,
+            Change::Gone => Leaving::Gone,
+        };
+        Ok(())
+    }
+
+    /// Takes who was up, and whose fragments outstanding events have.
+    pub(in crate::supervisor) fn recall(&mut self, totals: &Totals) -> Result<(), Nonsense> {
+        self.version = ordinal(totals.roster_version)?;
+        for expectation in &totals.expectations {
+            let sources = self.recalled_sources(&expectation.sources)?;
+            self.expected.insert(ordinal(expectation.version)?, sources);
+        }
+        self.up = self.recalled_sources(&totals.up)?;
+        self.awaited = self.recalled_sources(&totals.awaited)?;
+        if totals.sources.len() != self.sources.len() {
+            return nonsense("totals of other sources");
+        }
+        Ok(())
+    }
+
+    pub(in crate::supervisor) fn recall_source(
+        &mut self,
+        index: SourceIndex,
+        own: &SourceTotals,
+        assigned: u64,
+        at: Instant,
+    ) -> Result<(), Nonsense> {
+        let is_awaited = Self::positions(&self.awaited).any(|awaited| awaited == index);
+        let seat = &mut self.sources[index];
+        seat.incarnation = ordinal(own.incarnation)?;
+        seat.max_fragment = own.max_fragment;
+        seat.down_time = Duration::from_nanos(own.down_ns);
+        seat.events_without = count(own.events_without)?;
+        let assigned = (!is_awaited).then_some(assigned);
+        seat.down = own.down.then_some(Down { since: at, assigned });
+        Ok(())
+    }
+
+    pub(in crate::supervisor) fn recall_builder(
+        &mut self,
+        index: BuilderIndex,
+        own: &BuilderTotals,
+    ) -> Result<(), Nonsense> {
+        let seat = &mut self.builders[index];
+        seat.incarnation = ordinal(own.incarnation)?;
+        seat.listen = listen(&own.listen)?;
+        seat.over = own.over;
+        seat.past_payload_bytes = own.past_payload_bytes;
+        self.recall_membership(own.id, own.membership())
+    }
+
+    /// Puts all instants on a clock that is `nanos` ahead. What was before its zero is at its beginning.
+    pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
+        let downs = self.sources.iter_mut().filter_map(|seat| seat.down.as_mut());
+        downs.for_each(|down| down.since = down.since.shifted(nanos).max(EARLIEST));
+    }
+}

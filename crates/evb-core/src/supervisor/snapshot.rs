@@ -1,0 +1,129 @@
+//! The state of a run in place of the entries that led to it: keeps a journal from growing without end.
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use super::{
+    RunPlan, SupervisorCore,
+    books::Books,
+    index::{BuilderIndex, SourceIndex},
+    journal::What,
+    roster::Roster,
+    seats::Leaving,
+};
+use crate::{
+    set::SourceSet,
+    time::Instant,
+    wire::journal::{
+        Begun, BuilderTotals, CauseOfLoss, Entry, Expectation, Finding, SourceTotals, Totals,
+        membership::Change,
+    },
+};
+
+/// Returns which run this is: the first entry.
+pub(super) fn begun(plan: &RunPlan, seed: u64) -> Begun {
+    Begun {
+        run: plan.run.number(),
+        epoch: plan.epoch.number(),
+        seed,
+        sources: plan.sources.iter().map(|id| id.number().into()).collect(),
+        builders: plan.builders.iter().map(|id| id.number().into()).collect(),
+        boot_id: plan.boot_id.clone(),
+    }
+}
+
+/// Returns entries that stand for all that came out of the machine.
+pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
+    let SupervisorCore { plan, intake, books, outbox, .. } = core;
+    let mut whats = vec![
+        What::Begun(begun(plan, intake.seed())),
+        What::Epoch(outbox.epoch().number()),
+        What::Totals(totals(core, now)),
+    ];
+    let (problems, failure) = books.findings().said();
+    whats.extend(problems.iter().map(|problem| {
+        let failure = failure == Some(problem);
+        What::Finding(Finding { problem: problem.clone(), failure, ..Finding::default() })
+    }));
+    whats.extend(books.findings().remarks().iter().map(|remark| {
+        What::Finding(Finding { problem: remark.clone(), remark: true, ..Finding::default() })
+    }));
+    whats.push(What::Paused(intake.is_paused()));
+    whats.extend(intake.rate().map(|rate| What::Rate(rate.hertz())));
+    let entry = |at: Instant, what| Entry { at_ns: at.as_nanos(), what: Some(what) };
+    let mut entries: Vec<Entry> = whats.into_iter().map(|what| entry(now, what)).collect();
+    let stopping = |at| entry(at, What::Stopping("before".to_owned()));
+    entries.extend(books.times().last_trigger_possible.map(stopping));
+    entries.extend(books.exit_code().map(|code| entry(now, What::Ended(code.into()))));
+    entries
+}
+
+fn totals(core: &SupervisorCore, now: Instant) -> Totals {
+    let SupervisorCore { roster, assigner, books, .. } = core;
+    let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
+    let builders = || roster.builders().positions();
+    let with_builders: u64 = builders().map(|index| books.total(index).all_lost()).sum();
+    let nanos = |at: Option<Instant>| at.map_or(0, Instant::as_nanos);
+    let (counts, times) = (books.counts(), books.times());
+    Totals {
+        triggered: counts.triggered,
+        inhibited: counts.inhibited,
+        lost: counts.lost - with_builders,
+        roster_version: roster.version(),
+        expectations: roster
+            .expected()
+            .iter()
+            .map(|(version, sources)| Expectation { version: *version, sources: positions(sources) })
+            .collect(),
+        up: positions(roster.up()),
+        awaited: positions(roster.awaited()),
+        sources: roster.sources().positions().map(|index| source(index, roster, books, now)).collect(),
+        builders: builders().map(|index| builder(index, roster, books)).collect(),
+        held: assigner.held(),
+        blames: books.dead_time().blames(),
+        losses: books
+            .findings()
+            .losses()
+            .map(|(cause, events)| CauseOfLoss { cause: cause.clone(), events: *events })
+            .collect(),
+        first_trigger_ns: nanos(times.first_trigger),
+        started_ns: nanos(times.started),
+        last_completion_ns: nanos(times.last_completion),
+    }
+}
+
+/// Returns a source's totals. How long it is down is added up: who reads that counts on from here.
+fn source(index: SourceIndex, roster: &Roster, books: &Books, now: Instant) -> SourceTotals {
+    let seat = roster.source(index);
+    let (down, without) = seat
+        .down
+        .map_or((Duration::ZERO, 0), |down| (now.since(down.since), down.events_without(books.assigned())));
+    SourceTotals {
+        incarnation: seat.incarnation,
+        max_fragment: seat.max_fragment,
+        missing: books.missing(index),
+        down_ns: u64::try_from((seat.down_time + down).as_nanos()).unwrap_or(u64::MAX),
+        events_without: seat.events_without + without,
+        down: seat.down.is_some(),
+    }
+}
+
+fn builder(index: BuilderIndex, roster: &Roster, books: &Books) -> BuilderTotals {
+    let seat = roster.builder(index);
+    let membership = match seat.leaving {
+        Leaving::No => Change::Added,
+        Leaving::Asked | Leaving::Finishing => Change::Leaving,
+        Leaving::Gone => Change::Gone,
+    };
+    BuilderTotals {
+        id: seat.id.number().into(),
+        incarnation: seat.incarnation,
+        listen: seat.listen.clone(),
+        over: seat.over,
+        membership: membership.into(),
+        past_payload_bytes: seat.past_payload_bytes,
+        ..books.builder_totals(index)
+    }
+}

@@ -1,0 +1,70 @@
+//! [`BuilderTally`]: what became of a builder's events.
+
+use super::nonsense::{Nonsense, count, nonsense, total};
+use crate::wire::journal::BuilderCounts;
+
+/// What became of a builder's events, as the supervisor counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BuilderTally {
+    pub(super) assigned: u64,
+    pub(super) complete: u64,
+    pub(super) incomplete: u64,
+    pub(super) rejected: u64,
+    /// Lost and said so by the builder.
+    pub(super) lost: u64,
+    /// Given to another builder.
+    pub(super) moved: u64,
+    /// Lost with the builder, or never settled.
+    pub(super) lost_with_it: u64,
+    /// Completions of events that it did not have.
+    pub(super) faults: u64,
+}
+
+impl BuilderTally {
+    /// Returns how many events it has and has not settled.
+    pub(super) fn outstanding(&self) -> u64 {
+        let settled = self.complete + self.incomplete + self.rejected + self.all_lost();
+        self.assigned - settled - self.moved
+    }
+
+    /// Returns how many events its sinks accepted, as far as the ledger has them.
+    pub(super) fn accepted(&self) -> u64 {
+        self.complete + self.incomplete
+    }
+
+    /// Returns how many events were lost by it or with it.
+    pub(super) fn all_lost(&self) -> u64 {
+        self.lost + self.lost_with_it
+    }
+
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        Self {
+            assigned: self.assigned + other.assigned,
+            complete: self.complete + other.complete,
+            incomplete: self.incomplete + other.incomplete,
+            rejected: self.rejected + other.rejected,
+            lost: self.lost + other.lost,
+            moved: self.moved + other.moved,
+            lost_with_it: self.lost_with_it + other.lost_with_it,
+            faults: self.faults + other.faults,
+        }
+    }
+
+    /// Returns it for the journal.
+    pub(super) fn message(&self) -> BuilderCounts {
+        let Self { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults } = *self;
+        BuilderCounts { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults }
+    }
+
+    /// Reads it from the journal.
+    pub(super) fn recall(counts: Option<&BuilderCounts>) -> Result<Self, Nonsense> {
+        let counts = counts.copied().unwrap_or_default();
+        let BuilderCounts { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults } =
+            counts;
+        if total([complete, incomplete, rejected, lost, moved, lost_with_it])? > count(assigned)? {
+            return nonsense("a builder has settled more events than it was given");
+        }
+        let faults = count(faults)?;
+        Ok(Self { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults })
+    }
+}
