@@ -2,7 +2,9 @@
 
 mod accept;
 mod ends;
+mod lanes;
 mod driver;
+mod begin;
 
 pub use ends::out_of_order_memory;
 
@@ -170,7 +172,7 @@ impl Builder {
             };
             role::hand_over(joined, address).await?;
             let (beats, name) = (config.beats.clone(), format!("builder {}", config.id));
-            let run = driver::run(config, listener, entry, Box::new(filter), sink, stopping);
+            let run = begin::run(config, listener, entry, Box::new(filter), sink, stopping);
             beats.count(name, run).await
         })
         .await?;

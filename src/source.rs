@@ -2,9 +2,12 @@
 
 mod input;
 mod pacing;
-mod lanes;
+mod end;
 mod dialing;
+mod lanes;
+mod feed;
 mod driver;
+mod begin;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -174,7 +177,7 @@ impl Source {
             outlet.begin(first);
             role::hand_over(joined, first).await?;
             let (beats, name) = (config.beats.clone(), format!("source {}", config.id));
-            beats.count(name, driver::run(config, entry, outlet, readout, stopping)).await
+            beats.count(name, begin::run(config, entry, outlet, readout, stopping)).await
         })
         .await?;
         Ok(Self { intake, first, ending, stop })

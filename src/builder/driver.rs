@@ -1,7 +1,6 @@
 //! The task that drives a builder's machine: bytes, time and the sink's results.
 
 use std::{
-    future::poll_fn,
     io,
     task::{Context, Poll},
 };
@@ -11,114 +10,21 @@ use evb_core::{
     session::{ReportFacts, RoleFault, Target},
     time::Instant,
 };
-use evb_net::{
-    clock,
-    handshake::Channel,
-    host,
-    lane::{
-        LaneEnd,
-        datagrams::{draw_connection, round_trip},
-    },
-    pacing::Transport,
-    timer::Timer,
-};
-use evb_shaper::role::{Admitted, BuilderOutput, BuilderPlan, BuilderRole, BuilderRoleConfig, Greeting};
-use tokio::{net::TcpListener, sync::mpsc};
+use evb_net::{clock, timer::Timer};
+use evb_shaper::role::{BuilderOutput, BuilderRole};
+use tokio::sync::mpsc;
 
-use super::{
-    BuilderConfig,
-    accept::{Entrance, Knock},
-    ends::{Ended, Ends},
-};
+use super::{BuilderConfig, lanes::Lanes};
 use crate::{
-    filter::Filter,
-    role::{self, Beginning, BusyPoll, Entry, RoleError, RunOutcome, SupervisorLink},
-    sink::{
-        RunFacts, Sink,
-        stage::{self, Fate, Stage, StageOptions},
-    },
+    role::{self, BusyPoll, RoleError, RunOutcome, SupervisorLink},
+    sink::stage::{Fate, Stage},
 };
 
-/// Runs a builder from its first roster to the end of the run.
-pub(super) async fn run<S: Sink>(
-    config: BuilderConfig,
-    listener: TcpListener,
-    entry: Entry,
-    filter: Box<dyn Filter>,
-    sink: S,
-    stop: mpsc::Receiver<String>,
-) -> Result<RunOutcome, RoleError> {
-    let (start, link) = match entry.begin().await? {
-        Beginning::Start(start, link) => (start, link),
-        Beginning::Over(outcome) => return Ok(*outcome),
-    };
-    let mut plan = BuilderPlan::new(of_role(&config, &listener)?, &start)?;
-    let sources = plan.sources().to_vec();
-    let (run, epoch) = (start.identity.run, start.identity.epoch);
-    let facts = RunFacts { run, epoch, builder: config.id, sources: sources.clone() };
-    let options = StageOptions { slots: plan.slots(), give_up: config.give_up };
-    let (stage, begun) = stage::start(facts, sink, filter, options)?;
-    match begun.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => return Err(RoleError::Sink(error.to_string())),
-        Err(_) => return Err(RoleError::Vanished),
-    }
-    let ends = Ends::new(config.transport, &listener, &config.lane, plan.shaping_mut(), &sources)?;
-    let now = clock::now();
-    let mut driver = Driver {
-        role: BuilderRole::new(plan, &start, now)?,
-        link,
-        entrance: Entrance::new(listener, &config),
-        is_datagrams: config.transport == Transport::Udp,
-        ends,
-        ended: Vec::new(),
-        stage,
-        timer: Timer::new()?,
-        busy_poll: BusyPoll::new(config.busy_poll, now),
-        stop,
-        outcome: None,
-    };
-    // Not before the sink's thread runs, which would inherit it.
-    if config.is_urgent() {
-        match host::take_precedence() {
-            Ok(how) => tracing::debug!(builder = %config.id, ?how, "goes before other programs"),
-            Err(error) => {
-                tracing::info!(builder = %config.id, %error, "no precedence over other programs: allow real-time priority 1, or nice {}", host::PRECEDENCE);
-            }
-        }
-    }
-    let awake = role::keep_awake(config.keep_awake, config.queue);
-    let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
-    drop(awake);
-    driver.stage.close().await;
-    outcome
-}
-
-/// What the machine is made from.
-fn of_role(config: &BuilderConfig, listener: &TcpListener) -> io::Result<BuilderRoleConfig> {
-    let datagrams = config.transport == Transport::Udp;
-    // IPv6 takes 20 bytes more of each packet (RFC 8200 §3): so much less is of the lane.
-    let is_longer = datagrams && listener.local_addr()?.is_ipv6();
-    let mtu = config.mtu.saturating_sub(if is_longer { 20 } else { 0 });
-    Ok(BuilderRoleConfig {
-        id: config.id,
-        shaping: config.shaping.clone(),
-        cost: role::packet_cost(config.transport, mtu, config.cell, config.security.is_protected()),
-        rotation: config.rotation,
-        queue: config.queue,
-        memory: config.memory,
-        datagrams,
-    })
-}
-
-struct Driver {
+/// A builder's machine, and what it is driven with.
+pub(super) struct Driver {
     role: BuilderRole,
     link: SupervisorLink,
-    entrance: Entrance,
-    is_datagrams: bool,
-    ends: Ends,
-    /// Lanes that have ended in this turn.
-    ended: Vec<Ended>,
+    lanes: Lanes,
     stage: Stage,
     timer: Timer,
     busy_poll: BusyPoll,
@@ -127,18 +33,38 @@ struct Driver {
 }
 
 impl Driver {
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
+    pub(super) fn new(
+        config: &BuilderConfig,
+        role: BuilderRole,
+        link: SupervisorLink,
+        lanes: Lanes,
+        stage: Stage,
+        stop: mpsc::Receiver<String>,
+        now: Instant,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            role,
+            link,
+            lanes,
+            stage,
+            timer: Timer::new()?,
+            busy_poll: BusyPoll::new(config.busy_poll, now),
+            stop,
+            outcome: None,
+        })
+    }
+
+    /// Does all that can be done now; ready when the builder's part is over.
+    pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
             let now = clock::now();
             let mut more = self.poll_control(cx, now);
-            self.poll_entrance(cx, now);
-            let mut unread = self.ends.poll_read(cx, self.role.records(), now, &mut self.ended)?;
+            self.lanes.poll_entrance(cx, &mut self.role, now);
+            let mut unread = self.lanes.poll_read(cx, &mut self.role, now)?;
             more |= unread;
-            self.drop_ended(now);
             self.poll_fates(cx, now);
             if !unread && self.role.wants_reading(now) {
-                unread = self.ends.read(self.role.records(), now, &mut self.ended)?;
-                self.drop_ended(now);
+                unread = self.lanes.read(&mut self.role, now)?;
             }
             self.role.handle_timeout(unread, now);
             more |= self.drain(now);
@@ -146,9 +72,7 @@ impl Driver {
             while self.poll_fates(cx, now) {
                 more |= self.drain(now);
             }
-            self.ends.poll_flush(cx, self.role.records(), &mut self.ended);
-            // What they held is for the others.
-            more |= self.drop_ended(now);
+            more |= self.lanes.poll_flush(cx, &mut self.role, now);
             self.link.poll_flush(cx);
             if let Some(outcome) = self.outcome.take() {
                 return Poll::Ready(outcome.map_err(|fault| self.link.error(fault)));
@@ -169,49 +93,6 @@ impl Driver {
             self.role.handle_supervisor(heard, now);
         }
         true
-    }
-
-    fn poll_entrance(&mut self, cx: &mut Context<'_>, now: Instant) {
-        while let Poll::Ready(knock) = self.entrance.poll(cx, now) {
-            match knock {
-                Knock::Asks(hello, channel, peer) => {
-                    match self.role.handle_hello(&hello, self.greeting(&channel), now) {
-                        Ok(Admitted { lane, welcome }) => {
-                            self.ends.close(lane);
-                            self.entrance.welcome(lane, channel, welcome);
-                        }
-                        Err(refusal) => self.entrance.refuse(channel, peer, refusal),
-                    }
-                }
-                Knock::Opened(lane, channel) => {
-                    self.ends.open(lane, channel);
-                    self.role.handle_lane_up(lane);
-                }
-                Knock::Failed(lane) => self.role.handle_lane_down(lane, &"its source went away", now),
-            }
-        }
-    }
-
-    fn greeting(&self, channel: &Channel) -> Greeting {
-        if !self.is_datagrams {
-            return Greeting::default();
-        }
-        Greeting { connection: draw_connection(), round_trip: round_trip(channel.as_ref()) }
-    }
-
-    /// Drops lanes that have ended; whether there were any.
-    fn drop_ended(&mut self, now: Instant) -> bool {
-        let any = !self.ended.is_empty();
-        while let Some((lane, end)) = self.ended.pop() {
-            if matches!(end, LaneEnd::Forged(_)) {
-                self.entrance.count_forged();
-            }
-            if self.ends.is_open(lane) {
-                self.ends.close(lane);
-                self.role.handle_lane_down(lane, &end, now);
-            }
-        }
-        any
     }
 
     /// Takes back what the sink is done with; whether that was anything.
@@ -242,10 +123,7 @@ impl Driver {
                     more = true;
                 }
                 BuilderOutput::Close(Target::Supervisor) => self.link.close(),
-                BuilderOutput::Close(Target::Lane(lane)) => {
-                    self.ends.close(lane);
-                    self.entrance.forget(lane);
-                }
+                BuilderOutput::Close(Target::Lane(lane)) => self.lanes.close(lane),
                 BuilderOutput::Send(message) => self.link.send(&message),
                 BuilderOutput::Report(mut message) => {
                     let facts = self.facts();
@@ -256,7 +134,7 @@ impl Driver {
                     // Nobody takes it: `poll_fates` is about to end this role.
                     let _ = self.stage.submit(event);
                 }
-                BuilderOutput::Lane(lane) => self.ends.write(lane, self.role.records(), now),
+                BuilderOutput::Lane(lane) => self.lanes.write(lane, &mut self.role, now),
                 BuilderOutput::ExpectEnd => self.stage.expect_end(),
                 BuilderOutput::Ended(outcome) => self.outcome = Some(*outcome),
             }
@@ -268,8 +146,8 @@ impl Driver {
         let disk = self.stage.space().map(|space| (space.free.count(), space.size.count()));
         ReportFacts {
             host: HostFacts { disk, ..role::facts::of_process() },
-            datagrams: self.ends.report(),
-            refusals: Some(self.entrance.refusals()),
+            datagrams: self.lanes.report(),
+            refusals: Some(self.lanes.refusals()),
             ..ReportFacts::default()
         }
     }
@@ -284,5 +162,10 @@ impl Driver {
         let granted = || (0..core.config().sources.len()).map(|lane| core.granted(lane)).sum();
         self.busy_poll.stay_awake(cx, granted, now);
         Poll::Pending
+    }
+
+    /// Waits until the sink has closed.
+    pub(super) async fn close(self) {
+        self.stage.close().await;
     }
 }

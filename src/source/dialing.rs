@@ -28,7 +28,7 @@ use evb_net::{
 };
 use evb_shaper::role::LanePath;
 
-use super::{SourceConfig, lanes::End};
+use super::{SourceConfig, end::End};
 
 /// A connection on its way.
 pub(super) type Connecting = Pin<Box<dyn Future<Output = Result<Connected, ConnectError>>>>;

@@ -1,7 +1,7 @@
 //! The task that drives a source's machine: bytes, time and readout.
 
 use std::{
-    future::poll_fn,
+    io,
     ops::Range,
     sync::Arc,
     task::{Context, Poll},
@@ -13,70 +13,21 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
 };
-use evb_net::{clock, pacing::Transport, timer::Timer};
-use evb_shaper::role::{SourceOutput, SourceRole, SourceRoleConfig};
+use evb_net::{clock, timer::Timer};
+use evb_shaper::role::{SourceOutput, SourceRole};
 use tokio::sync::mpsc;
 
 use super::{
-    Readout, SourceConfig,
+    SourceConfig,
     dialing::Dialing,
-    input::{Outlet, Pushed},
+    feed::Feed,
     lanes::{self, Lane},
     pacing::SocketRates,
 };
-use crate::role::{self, Beginning, BusyPoll, Entry, RoleError, RunOutcome, SupervisorLink};
+use crate::role::{self, BusyPoll, RoleError, RunOutcome, SupervisorLink};
 
-/// How much readout makes in one turn, bytes: heartbeats and grants must not wait for more.
-const TURN: usize = 4 << 20;
-
-/// What making a fragment costs beside its bytes, in the time that so many bytes take.
-const FRAGMENT_COST: usize = 1 << 10;
-
-/// How many fragments are taken from the channel at once.
-const BATCH: usize = 256;
-
-/// Runs a source from its first roster to the end of the run.
-pub(super) async fn run(
-    config: SourceConfig,
-    entry: Entry,
-    outlet: Outlet,
-    readout: Option<Box<dyn Readout>>,
-    stop: mpsc::Receiver<String>,
-) -> Result<RunOutcome, RoleError> {
-    let (start, link) = match entry.begin().await? {
-        Beginning::Start(start, link) => (start, link),
-        Beginning::Over(outcome) => return Ok(*outcome),
-    };
-    let of_role = SourceRoleConfig {
-        id: config.id,
-        max_fragment: config.max_fragment,
-        on_demand: readout.is_some(),
-        datagrams: config.transport == Transport::Udp,
-        queue: config.queue,
-        paces: config.pacing.paces(config.shaping.pace(), config.cost()),
-    };
-    let now = clock::now();
-    let mut driver = Driver {
-        role: SourceRole::new(of_role, &start, now)?,
-        link,
-        lanes: Vec::new(),
-        rates: SocketRates::new(&config),
-        dialing: Dialing::new(&config),
-        timer: Arc::clone(&config.pacing.executor).timer()?,
-        busy_poll: BusyPoll::new(config.busy_poll, now),
-        outlet,
-        pushed: Vec::with_capacity(BATCH),
-        readout,
-        ranges: Vec::new(),
-        stop,
-        ended: None,
-    };
-    let _awake = role::keep_awake(config.keep_awake, config.queue);
-    let ended = poll_fn(|cx| driver.poll_turn(cx)).await;
-    ended.map_err(|fault| driver.link.error(fault))
-}
-
-struct Driver {
+/// A source's machine, and what it is driven with.
+pub(super) struct Driver {
     role: SourceRole,
     link: SupervisorLink,
     /// By the machine's index.
@@ -85,24 +36,46 @@ struct Driver {
     dialing: Dialing,
     timer: Timer,
     busy_poll: BusyPoll,
-    outlet: Outlet,
-    pushed: Vec<Pushed>,
-    readout: Option<Box<dyn Readout>>,
+    feed: Feed,
     ranges: Vec<Range<u64>>,
     stop: mpsc::Receiver<String>,
     ended: Option<Result<RunOutcome, RoleFault>>,
 }
 
 impl Driver {
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleFault>> {
+    pub(super) fn new(
+        config: &SourceConfig,
+        role: SourceRole,
+        link: SupervisorLink,
+        feed: Feed,
+        stop: mpsc::Receiver<String>,
+        now: Instant,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            role,
+            link,
+            lanes: Vec::new(),
+            rates: SocketRates::new(config),
+            dialing: Dialing::new(config),
+            timer: Arc::clone(&config.pacing.executor).timer()?,
+            busy_poll: BusyPoll::new(config.busy_poll, now),
+            feed,
+            ranges: Vec::new(),
+            stop,
+            ended: None,
+        })
+    }
+
+    /// Does all that can be done now; ready when the source's part is over.
+    pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
             let now = clock::now();
             let mut more = self.poll_control(cx, now);
             more |= self.poll_lanes(cx, now);
-            more |= self.poll_pushed(cx, now);
+            more |= self.feed.poll(cx, &mut self.role, now);
             self.role.handle_timeout(now);
             more |= self.drain(cx, now);
-            if self.make_wanted(now) {
+            if self.feed.make_wanted(&mut self.role, now) {
                 more |= self.drain(cx, now);
             }
             more |= self.role.has_wanted();
@@ -112,10 +85,9 @@ impl Driver {
                 self.role.handle_control_sent(Bytes::new(sent as u64), now);
             }
             if let Some(ended) = self.ended.take() {
-                return Poll::Ready(ended);
+                return Poll::Ready(ended.map_err(|fault| self.link.error(fault)));
             }
-            let core = self.role.core();
-            self.outlet.update(core.undecided(), core.backlog(), core.backlog_fragments());
+            self.feed.update(&self.role);
             if !more && self.sleep(cx, now).is_pending() {
                 return Poll::Pending;
             }
@@ -141,22 +113,6 @@ impl Driver {
             more |= lane.poll_input(cx, &mut self.role, now, &mut self.ranges);
         }
         more
-    }
-
-    /// Takes in what readout pushes; whether there may be more.
-    fn poll_pushed(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
-        let mut count = 0;
-        if let Poll::Ready(received) = self.outlet.fragments.poll_recv_many(cx, &mut self.pushed, BATCH) {
-            count = received;
-        }
-        for pushed in self.pushed.drain(..) {
-            let fragment = self.outlet.take(pushed);
-            // Checked at the door; what is left is a readout that runs far ahead of the run. The machine counts it.
-            if let Err(error) = self.role.push(fragment, now) {
-                tracing::error!(%error, "a fragment is refused");
-            }
-        }
-        count == BATCH
     }
 
     /// Does what the machine wants done; whether that may bring something at once.
@@ -198,22 +154,6 @@ impl Driver {
             self.lanes.push(Lane::new(lane, self.rates.of(self.role.builder_of(lane))));
         }
         self.lanes[index].dial(dial, &self.dialing);
-    }
-
-    /// Has readout make fragments that are wanted, a turn's worth; whether it made any.
-    fn make_wanted(&mut self, now: Instant) -> bool {
-        let Some(readout) = &mut self.readout else { return false };
-        let mut made = 0;
-        while made < TURN
-            && let Some(event) = self.role.take_wanted()
-        {
-            let Some(fragment) = readout.fragment(event) else { continue };
-            made += fragment.payload.len() + FRAGMENT_COST;
-            if let Err(error) = self.role.push(fragment, now) {
-                tracing::error!(%error, "readout made a fragment that is refused");
-            }
-        }
-        made > 0
     }
 
     /// Arms the timer; ready when it has expired already.

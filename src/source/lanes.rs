@@ -3,17 +3,16 @@
 use std::{
     ops::Range,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use evb_core::{session::Dial, time::Instant, units::Rate, wire::control::TrainReport};
-use evb_net::lane::{FromBuilder, LaneEnd, Progress, SourceEnd, datagrams::SourceDatagrams};
+use evb_net::lane::Progress;
 use evb_shaper::{Departure, role::SourceRole};
 
-use super::dialing::{Connecting, Dialing};
-
-/// When a lane whose socket is full is asked again for what it has to say.
-const LATER: Duration = Duration::from_millis(1);
+use super::{
+    dialing::{Connecting, Dialing},
+    end::End,
+};
 
 /// The connection to one builder.
 pub(super) struct Lane {
@@ -29,13 +28,6 @@ enum State {
     Down,
     Connecting(Connecting),
     Up(Box<End>),
-}
-
-/// The source's end of a connection.
-#[expect(clippy::large_enum_variant, reason = "it is boxed as a whole")]
-pub(super) enum End {
-    Stream(SourceEnd),
-    Datagrams(Box<SourceDatagrams>),
 }
 
 impl Lane {
@@ -84,30 +76,15 @@ impl Lane {
     /// Has the lane's announcements written.
     pub(super) fn announce(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) {
         let State::Up(end) = &mut self.state else { return };
-        match &mut **end {
-            // They wait for data to share packets with.
-            End::Stream(end) => return role.announce(self.index, now, &mut end.announcements),
-            // What waits says the same, or will be followed.
-            End::Datagrams(end) if !end.records.is_empty() => {
-                role.records().put_off(self.index, now + LATER);
-            }
-            End::Datagrams(end) => {
-                role.records().set_answering(self.index, end.is_answering());
-                role.write_datagram(self.index, now, &mut end.records);
-            }
+        if end.announce(role, self.index, now) {
+            self.poll_flush(cx, role, now);
         }
-        // One datagram at a time.
-        self.poll_flush(cx, role, now);
     }
 
     /// Queues what departs, if the lane is up.
     pub(super) fn send(&mut self, departure: Departure) {
-        let Departure { range, request, at, .. } = departure;
         if let State::Up(end) = &mut self.state {
-            match &mut **end {
-                End::Stream(end) => end.send(range),
-                End::Datagrams(end) => end.send(range, request, at),
-            }
+            end.send(departure);
         }
     }
 
@@ -123,69 +100,14 @@ impl Lane {
 
     /// When the kernel behind the lane wants to be asked again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let State::Up(end) = &self.state else { return None };
-        match &**end {
-            End::Stream(_) => None,
-            End::Datagrams(end) => end.next_timeout(),
-        }
+        if let State::Up(end) = &self.state { end.next_timeout() } else { None }
     }
 
     /// Over all connections of this lane: segments that the kernel had to send again, and what became of trains.
     pub(super) fn sent(&mut self) -> (u64, TrainReport) {
         let State::Up(end) = &mut self.state else { return self.past };
-        let (retransmits, trains) = match &mut **end {
-            End::Stream(end) => (end.retransmits(), TrainReport::default()),
-            End::Datagrams(end) => (0, end.trains()),
-        };
+        let (retransmits, trains) = end.sent();
         (self.past.0 + retransmits, sum(self.past.1, trains))
-    }
-}
-
-impl End {
-    fn poll_input(
-        &mut self,
-        cx: &mut Context<'_>,
-        role: &mut SourceRole,
-        lane: usize,
-        now: Instant,
-        ranges: &mut Vec<Range<u64>>,
-    ) -> Result<Progress, LaneEnd> {
-        let core = role.records();
-        let end = match self {
-            Self::Datagrams(end) => return end.poll_recv(cx, core, lane, now),
-            Self::Stream(end) => end,
-        };
-        loop {
-            match end.poll_recv(cx, ranges) {
-                Poll::Pending => return Ok(Progress::Drained),
-                Poll::Ready(Ok(FromBuilder::Grant { end: to })) => {
-                    let waited = end.note_grant(core.granted(lane));
-                    waited.into_iter().for_each(|waited| core.record_grant_wake(waited));
-                    core.handle_grant(lane, to)?;
-                }
-                Poll::Ready(Ok(FromBuilder::Commit { offset })) => {
-                    core.handle_commit(lane, offset, ranges)?;
-                }
-                Poll::Ready(Err(error)) => return Err(error),
-            }
-        }
-    }
-
-    fn poll_flush(
-        &mut self,
-        cx: &mut Context<'_>,
-        role: &mut SourceRole,
-        lane: usize,
-    ) -> Poll<Result<(), LaneEnd>> {
-        let core = role.records();
-        match self {
-            Self::Stream(end) => {
-                let flushed = end.poll_flush(cx, core, lane);
-                end.take_answer_sample().into_iter().for_each(|took| core.record_grant_answer(took));
-                flushed
-            }
-            Self::Datagrams(end) => end.poll_flush(cx, core, lane),
-        }
     }
 }
 

@@ -1,9 +1,6 @@
 //! [`PacedSource`]: a source whose departures are spaced.
 
-use core::{
-    ops::{Deref, DerefMut, Range},
-    time::Duration,
-};
+use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 use evb_core::{
@@ -240,20 +237,6 @@ impl Lane {
 impl PacingCounters {
     fn count(&mut self, wire: WireBytes) {
         self.wire = self.wire + wire;
-    }
-}
-
-impl Deref for PacedSource {
-    type Target = SourceCore;
-
-    fn deref(&self) -> &SourceCore {
-        &self.core
-    }
-}
-
-impl DerefMut for PacedSource {
-    fn deref_mut(&mut self) -> &mut SourceCore {
-        &mut self.core
     }
 }
 

@@ -183,7 +183,8 @@ impl<'a> Simulation<'a> {
         for (builder, host) in self.builders.iter_mut().enumerate() {
             for (lane, source) in self.sources.iter_mut().enumerate() {
                 let state = host.core().handle_lane_connected(lane, Instant::ZERO);
-                let outcome = source.core().handle_lane_connected(builder, state.received, state.announced);
+                let outcome =
+                    source.core().core_mut().handle_lane_connected(builder, state.received, state.announced);
                 outcome.map_err(|error| self.scenario.broken(Instant::ZERO, 1 + lane, error.to_string()))?;
                 if self.scenario.transport == Transport::Udp {
                     associate(self.scenario, (source, lane), (host, builder));
@@ -241,13 +242,13 @@ fn associate(
 ) {
     let association = Association {
         epoch: Epoch::new(1),
-        source: source.core().config().id,
+        source: source.core().core().config().id,
         builder: host.core().config().id,
         connection: (builder << 16 | lane) as u32,
     };
     let (estimate, datagram) = (Some(scenario.round_trip()), scenario.network.mtu as usize - IPV4_UDP);
     host.core().associate(lane, association, estimate, scenario.reassembly(), Instant::ZERO);
-    source.core().associate(builder, association, estimate, datagram);
+    source.core().core_mut().associate(builder, association, estimate, datagram);
 }
 
 fn register(core: &mut SupervisorCore, peer: Peer, scenario: &Scenario) -> Result<RunParameters, SimError> {

@@ -46,26 +46,26 @@ fn empty(pacing: Pacing, lanes: u16) -> PacedSource {
     };
     let mut source = PacedSource::new(SourceCore::new(config, START), pacing);
     for lane in 0..usize::from(lanes) {
-        source.handle_lane_connected(lane, 0, 0).unwrap();
+        source.core_mut().handle_lane_connected(lane, 0, 0).unwrap();
     }
     source
 }
 
 /// Events from `first` on, a fragment of `length` bytes each as all before, for the lanes in turn; announced and granted.
 fn fill(source: &mut PacedSource, first: u64, count: u64, length: usize) {
-    let lanes = source.lane_count() as u64;
+    let lanes = source.core().lane_count() as u64;
     let mut decisions = Decisions::starting(EventId::new(first));
     for event in first..first + count {
         decisions.extend(1, Verdict::Assigned(BuilderId::new(1 + (event % lanes) as u16)));
         let fragment = Fragment::new(EventId::new(event), Timestamp::default(), vec![0; length]);
-        source.push(fragment, START).unwrap();
+        source.core_mut().push(fragment, START).unwrap();
     }
-    source.handle_decisions(&decisions).unwrap();
+    source.core_mut().handle_decisions(&decisions).unwrap();
     for lane in 0..lanes {
         // No more at once than is needed, but some each time.
         (0..count).for_each(|_| source.announce(lane as usize, START, &mut BytesMut::new()));
         let events = (1..first + count).filter(|event| event % lanes == lane).count() as u64;
-        source.handle_grant(lane as usize, events * (length as u64 + 16)).unwrap();
+        source.core_mut().handle_grant(lane as usize, events * (length as u64 + 16)).unwrap();
     }
 }
 
@@ -86,7 +86,10 @@ fn drive(source: &mut PacedSource, lateness: &[u64]) -> Vec<(Instant, Departure)
         let Some(until) = source.held_until else { break };
         now = until.max(now) + Duration::from_nanos(*late);
     }
-    assert!((0..source.lane_count()).all(|lane| source.sendable(lane) == 0), "it never stands still");
+    assert!(
+        (0..source.core().lane_count()).all(|lane| source.core().sendable(lane) == 0),
+        "it never stands still"
+    );
     departed
 }
 

@@ -87,14 +87,14 @@ impl SourceHost {
             }
         }
         self.push_due(now)?;
-        self.core.handle_timeout(now);
+        self.core.core_mut().handle_timeout(now);
         self.act(network, now)?;
         self.report(network, now);
         if cfg!(debug_assertions) {
-            self.core.invariants();
+            self.core.core().invariants();
         }
         let readout = self.readout.first().map(|(at, _)| *at);
-        let next = earlier(earlier(self.core.next_timeout(), readout), self.core.next_finish());
+        let next = earlier(earlier(self.core.next_timeout(), readout), self.core.core().next_finish());
         self.spinning.check(self.core.next_timeout(), now)?;
         if let Some(at) = next {
             network.wake_at(self.host, at);
@@ -106,18 +106,18 @@ impl SourceHost {
         while let Some(message) = read_control(network.incoming(self.control))? {
             match message {
                 Message::Decisions(decisions) => {
-                    self.core.handle_decisions(&decisions).map_err(|error| error.to_string())?;
+                    self.core.core_mut().handle_decisions(&decisions).map_err(|error| error.to_string())?;
                 }
                 Message::Holdings(holdings) => {
-                    self.core.handle_holdings(&holdings).map_err(|error| error.to_string())?;
+                    self.core.core_mut().handle_holdings(&holdings).map_err(|error| error.to_string())?;
                 }
-                Message::Heartbeat(heartbeat) => self.core.handle_heartbeat(&heartbeat, now),
+                Message::Heartbeat(heartbeat) => self.core.core_mut().handle_heartbeat(&heartbeat, now),
                 Message::Roster(_) if !self.ready => {
                     self.ready = true;
                     write_control(&control(Message::Ready(Ready {})), network.outgoing(self.control));
                     network.flush(self.control);
                 }
-                Message::Finish(_) => self.core.handle_finish(now),
+                Message::Finish(_) => self.core.core_mut().handle_finish(now),
                 Message::Roster(_) | Message::Stop(_) | Message::RunEnd(_) => {}
                 other => return Err(format!("a source was sent {other:?}")),
             }
@@ -129,10 +129,10 @@ impl SourceHost {
         let incoming = network.incoming(end);
         while let Some(record) = read_record(incoming)? {
             let outcome = match record {
-                RecordHeader::Grant { end } => self.core.handle_grant(lane, end),
+                RecordHeader::Grant { end } => self.core.core_mut().handle_grant(lane, end),
                 RecordHeader::Commit { count, offset } => {
                     let ranges = commit_ranges(count, incoming)?;
-                    self.core.handle_commit(lane, offset, &ranges)
+                    self.core.core_mut().handle_commit(lane, offset, &ranges)
                 }
                 other => return Err(format!("a source was sent {other:?}")),
             };
@@ -148,7 +148,7 @@ impl SourceHost {
             self.readout.pop_first();
             if let Some(payload) = self.workload.draw(self.index, event).payload {
                 let fragment = Workload::fragment(event, payload);
-                self.core.push(fragment, now).map_err(|error| error.to_string())?;
+                self.core.core_mut().push(fragment, now).map_err(|error| error.to_string())?;
             }
         }
         Ok(())
@@ -156,7 +156,7 @@ impl SourceHost {
 
     fn act(&mut self, network: &mut Network, now: Instant) -> Result<(), String> {
         loop {
-            while let Some(output) = self.core.poll(now) {
+            while let Some(output) = self.core.core_mut().poll(now) {
                 match output {
                     Output::Announce(lane) => match self.lanes[lane] {
                         LaneEnd::Stream(end) => self.core.announce(lane, now, network.outgoing(end)),
@@ -207,7 +207,7 @@ impl SourceHost {
         let mut at = range.start;
         while at < range.end {
             let mut slices = Vec::<IoSlice<'_>>::with_capacity(64);
-            let covered = self.core.gather(lane, at..range.end, &mut slices);
+            let covered = self.core.core().gather(lane, at..range.end, &mut slices);
             if covered == 0 {
                 return Err(format!("lane {lane} has no bytes at {at}, within {range:?} to be sent"));
             }
@@ -220,8 +220,9 @@ impl SourceHost {
 
     fn report(&mut self, network: &mut Network, now: Instant) {
         // What readout is about to push counts, too.
-        let is_waiting = !self.readout.is_empty() && self.core.next_finish().is_some_and(|by| now < by);
-        if !is_waiting && self.core.finish(now) {
+        let is_waiting =
+            !self.readout.is_empty() && self.core.core().next_finish().is_some_and(|by| now < by);
+        if !is_waiting && self.core.core_mut().finish(now) {
             let message = self.core.report(network.retransmits_of(self.host), None);
             write_control(&message, network.outgoing(self.control));
             network.flush(self.control);

@@ -28,7 +28,7 @@ impl SourceHost {
                 network.datagram_counters().refused += 1;
                 continue;
             };
-            let outcome = self.core.handle_datagram(lane, &header, body, now);
+            let outcome = self.core.core_mut().handle_datagram(lane, &header, body, now);
             outcome.map_err(|fault| format!("lane {lane}: {fault}"))?;
         }
         Ok(())
@@ -63,12 +63,12 @@ impl SourceHost {
     ) -> Result<(), String> {
         let Departure { lane, ref range, request, .. } = *departure;
         let segment = self.core.pacing().cost.packet_payload().count();
-        let sealing = self.core.sealing(lane, request).ok_or("a train without an association")?;
+        let sealing = self.core.core_mut().sealing(lane, request).ok_or("a train without an association")?;
         let (mut start, mut sent) = (range.start, 0);
         while start < range.end {
             let end = range.end.min(start + segment);
             let mut slices = Vec::<IoSlice<'_>>::with_capacity(2 * segment as usize);
-            let covered = self.core.gather(lane, start..end, &mut slices);
+            let covered = self.core.core().gather(lane, start..end, &mut slices);
             if covered < end - start && request == 0 {
                 return Err(format!("lane {lane} has no bytes at {}, to be sent", start + covered));
             }
@@ -84,7 +84,7 @@ impl SourceHost {
             }
             start = end;
         }
-        self.core.handle_sent(lane, sent);
+        self.core.core_mut().handle_sent(lane, sent);
         Ok(())
     }
 }

@@ -1,0 +1,135 @@
+//! [`Lanes`]: a builder's lanes, from the door to the bytes.
+
+use std::{io, task::Context, task::Poll};
+
+use evb_core::{
+    time::Instant,
+    wire::control::{DatagramReport, RefusalReport},
+};
+use evb_net::{
+    handshake::Channel,
+    lane::{
+        LaneEnd,
+        datagrams::{draw_connection, round_trip},
+    },
+    pacing::Transport,
+};
+use evb_shaper::role::{Admitted, BuilderRole, Greeting};
+use tokio::net::TcpListener;
+
+use super::{
+    BuilderConfig,
+    accept::{Entrance, Knock},
+    ends::{Ended, Ends},
+};
+
+/// A builder's lanes, from the door to the bytes.
+pub(super) struct Lanes {
+    entrance: Entrance,
+    is_datagrams: bool,
+    ends: Ends,
+    /// Lanes that have ended, and not been dropped.
+    ended: Vec<Ended>,
+}
+
+impl Lanes {
+    pub(super) fn new(listener: TcpListener, config: &BuilderConfig, ends: Ends) -> Self {
+        let is_datagrams = config.transport == Transport::Udp;
+        Self { entrance: Entrance::new(listener, config), is_datagrams, ends, ended: Vec::new() }
+    }
+
+    /// Takes in who comes to the door.
+    pub(super) fn poll_entrance(&mut self, cx: &mut Context<'_>, role: &mut BuilderRole, now: Instant) {
+        while let Poll::Ready(knock) = self.entrance.poll(cx, now) {
+            match knock {
+                Knock::Asks(hello, channel, peer) => {
+                    match role.handle_hello(&hello, self.greeting(&channel), now) {
+                        Ok(Admitted { lane, welcome }) => {
+                            self.ends.close(lane);
+                            self.entrance.welcome(lane, channel, welcome);
+                        }
+                        Err(refusal) => self.entrance.refuse(channel, peer, refusal),
+                    }
+                }
+                Knock::Opened(lane, channel) => {
+                    self.ends.open(lane, channel);
+                    role.handle_lane_up(lane);
+                }
+                Knock::Failed(lane) => role.handle_lane_down(lane, &"its source went away", now),
+            }
+        }
+    }
+
+    /// Reads what the sources send; whether there may be more.
+    ///
+    /// # Errors
+    /// The system's, on the socket that all lanes share.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        role: &mut BuilderRole,
+        now: Instant,
+    ) -> io::Result<bool> {
+        let more = self.ends.poll_read(cx, role.records(), now, &mut self.ended)?;
+        self.drop_ended(role, now);
+        Ok(more)
+    }
+
+    /// Reads all that has come by now, if lanes have timers of our own; whether there may be more.
+    ///
+    /// # Errors
+    /// As of [`Self::poll_read`].
+    pub(super) fn read(&mut self, role: &mut BuilderRole, now: Instant) -> io::Result<bool> {
+        let more = self.ends.read(role.records(), now, &mut self.ended)?;
+        self.drop_ended(role, now);
+        Ok(more)
+    }
+
+    /// Writes what waits; whether that ended a lane, so that what it held is for the others.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, role: &mut BuilderRole, now: Instant) -> bool {
+        self.ends.poll_flush(cx, role.records(), &mut self.ended);
+        let any = !self.ended.is_empty();
+        self.drop_ended(role, now);
+        any
+    }
+
+    /// The machine has records for a lane's source.
+    pub(super) fn write(&mut self, lane: usize, role: &mut BuilderRole, now: Instant) {
+        self.ends.write(lane, role.records(), now);
+    }
+
+    /// Drops a lane's connection, or the answer that is on its way.
+    pub(super) fn close(&mut self, lane: usize) {
+        self.ends.close(lane);
+        self.entrance.forget(lane);
+    }
+
+    /// What the common socket has seen, if there is one.
+    pub(super) fn report(&mut self) -> Option<DatagramReport> {
+        self.ends.report()
+    }
+
+    /// Who was turned away.
+    pub(super) fn refusals(&self) -> RefusalReport {
+        self.entrance.refusals()
+    }
+
+    fn greeting(&self, channel: &Channel) -> Greeting {
+        if !self.is_datagrams {
+            return Greeting::default();
+        }
+        Greeting { connection: draw_connection(), round_trip: round_trip(channel.as_ref()) }
+    }
+
+    fn drop_ended(&mut self, role: &mut BuilderRole, now: Instant) {
+        while let Some((lane, end)) = self.ended.pop() {
+            if matches!(end, LaneEnd::Forged(_)) {
+                self.entrance.count_forged();
+            }
+            if self.ends.is_open(lane) {
+                self.ends.close(lane);
+                role.handle_lane_down(lane, &end, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! How a source begins: from joining over its first roster to the driver.
+
+use std::future::poll_fn;
+
+use evb_net::{clock, pacing::Transport};
+use evb_shaper::role::{SourceRole, SourceRoleConfig};
+use tokio::sync::mpsc;
+
+use super::{Readout, SourceConfig, driver::Driver, feed::Feed, input::Outlet};
+use crate::role::{self, Beginning, Entry, RoleError, RunOutcome};
+
+/// Runs a source from its first roster to the end of the run.
+pub(super) async fn run(
+    config: SourceConfig,
+    entry: Entry,
+    outlet: Outlet,
+    readout: Option<Box<dyn Readout>>,
+    stop: mpsc::Receiver<String>,
+) -> Result<RunOutcome, RoleError> {
+    let (start, link) = match entry.begin().await? {
+        Beginning::Start(start, link) => (start, link),
+        Beginning::Over(outcome) => return Ok(*outcome),
+    };
+    let of_role = SourceRoleConfig {
+        id: config.id,
+        max_fragment: config.max_fragment,
+        on_demand: readout.is_some(),
+        datagrams: config.transport == Transport::Udp,
+        queue: config.queue,
+        paces: config.pacing.paces(config.shaping.pace(), config.cost()),
+    };
+    let now = clock::now();
+    let role = SourceRole::new(of_role, &start, now)?;
+    let mut driver = Driver::new(&config, role, link, Feed::new(outlet, readout), stop, now)?;
+    let _awake = role::keep_awake(config.keep_awake, config.queue);
+    poll_fn(|cx| driver.poll_turn(cx)).await
+}

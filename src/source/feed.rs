@@ -1,0 +1,71 @@
+//! [`Feed`]: where a source's fragments come from: those that readout pushes, and those that it makes when they are wanted.
+
+use std::task::{Context, Poll};
+
+use evb_core::time::Instant;
+use evb_shaper::role::SourceRole;
+
+use super::{
+    Readout,
+    input::{Outlet, Pushed},
+};
+
+/// How much readout makes in one turn, bytes: heartbeats and grants must not wait for more.
+const TURN: usize = 4 << 20;
+
+/// What making a fragment costs beside its bytes, in the time that so many bytes take.
+const FRAGMENT_COST: usize = 1 << 10;
+
+/// How many fragments are taken from the channel at once.
+const BATCH: usize = 256;
+
+/// Where a source's fragments come from.
+pub(super) struct Feed {
+    outlet: Outlet,
+    pushed: Vec<Pushed>,
+    readout: Option<Box<dyn Readout>>,
+}
+
+impl Feed {
+    pub(super) fn new(outlet: Outlet, readout: Option<Box<dyn Readout>>) -> Self {
+        Self { outlet, pushed: Vec::with_capacity(BATCH), readout }
+    }
+
+    /// Takes in what readout pushes; whether there may be more.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) -> bool {
+        let mut count = 0;
+        if let Poll::Ready(received) = self.outlet.fragments.poll_recv_many(cx, &mut self.pushed, BATCH) {
+            count = received;
+        }
+        for pushed in self.pushed.drain(..) {
+            let fragment = self.outlet.take(pushed);
+            // Checked at the door; what is left is a readout that runs far ahead of the run. The machine counts it.
+            if let Err(error) = role.push(fragment, now) {
+                tracing::error!(%error, "a fragment is refused");
+            }
+        }
+        count == BATCH
+    }
+
+    /// Has readout make fragments that are wanted, a turn's worth; whether it made any.
+    pub(super) fn make_wanted(&mut self, role: &mut SourceRole, now: Instant) -> bool {
+        let Some(readout) = &mut self.readout else { return false };
+        let mut made = 0;
+        while made < TURN
+            && let Some(event) = role.take_wanted()
+        {
+            let Some(fragment) = readout.fragment(event) else { continue };
+            made += fragment.payload.len() + FRAGMENT_COST;
+            if let Err(error) = role.push(fragment, now) {
+                tracing::error!(%error, "readout made a fragment that is refused");
+            }
+        }
+        made > 0
+    }
+
+    /// Tells those who push what is decided, and what there is room for.
+    pub(super) fn update(&mut self, role: &SourceRole) {
+        let core = role.core();
+        self.outlet.update(core.undecided(), core.backlog(), core.backlog_fragments());
+    }
+}
