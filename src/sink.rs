@@ -110,12 +110,6 @@ pub trait Sink: Send + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Whether `write` and `commit` are over at once, neither waiting nor blocking. Then the builder calls them, and the
-    /// filter, on its own thread, which spares every event two hops between threads.
-    fn is_instant(&self) -> bool {
-        false
-    }
-
     /// Takes one event. Clone it to keep it: the builder uses the memory again otherwise.
     fn write(&mut self, event: &Event) -> impl Future<Output = Result<(), SinkError>> + Send;
 

@@ -68,10 +68,6 @@ impl Driver {
             }
             self.role.handle_timeout(unread, now);
             more |= self.drain(now);
-            // An instant sink is done with its events by now.
-            while self.poll_fates(cx, now) {
-                more |= self.drain(now);
-            }
             more |= self.lanes.poll_flush(cx, &mut self.role, now);
             self.link.poll_flush(cx);
             if let Some(outcome) = self.outcome.take() {
@@ -95,9 +91,8 @@ impl Driver {
         true
     }
 
-    /// Takes back what the sink is done with; whether that was anything.
-    fn poll_fates(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
-        let mut any = false;
+    /// Takes back what the sink is done with.
+    fn poll_fates(&mut self, cx: &mut Context<'_>, now: Instant) {
         while let Poll::Ready(fate) = self.stage.poll_fate(cx) {
             match fate {
                 Some((event, Fate::Written)) => self.role.handle_written(event, now),
@@ -108,9 +103,7 @@ impl Driver {
                     break;
                 }
             }
-            any = true;
         }
-        any
     }
 
     /// Does what the machine wants done; whether that may bring something at once.

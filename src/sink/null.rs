@@ -9,10 +9,6 @@ use super::{Sink, SinkError};
 pub struct NullSink;
 
 impl Sink for NullSink {
-    fn is_instant(&self) -> bool {
-        true
-    }
-
     fn write(&mut self, _event: &Event) -> impl Future<Output = Result<(), SinkError>> + Send {
         ready(Ok(()))
     }

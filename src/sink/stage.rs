@@ -5,10 +5,8 @@ mod patience;
 mod tests;
 
 use std::{
-    collections::VecDeque,
     io,
-    pin::pin,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -34,17 +32,13 @@ pub(crate) enum Fate {
     Failed(String),
 }
 
-/// Filter and sink, as the builder sees them. Never more events in hand than the builder has slots, so no queue can be full.
-pub(crate) enum Stage {
-    /// On a thread of their own.
-    Apart {
-        events: mpsc::Sender<Event>,
-        fates: mpsc::Receiver<(Event, Fate)>,
-        ending: watch::Sender<bool>,
-        space: watch::Receiver<Option<SinkSpace>>,
-    },
-    /// On the builder's: the sink never waits.
-    Here { take: Box<dyn FnMut(&Event) -> Fate>, fates: VecDeque<(Event, Fate)> },
+/// Filter and sink on a thread of their own, as the builder sees them. Never more events in hand than the builder has slots,
+/// so no queue can be full.
+pub(crate) struct Stage {
+    events: mpsc::Sender<Event>,
+    fates: mpsc::Receiver<(Event, Fate)>,
+    ending: watch::Sender<bool>,
+    space: watch::Receiver<Option<SinkSpace>>,
 }
 
 /// How a stage deals with its sink.
@@ -59,48 +53,29 @@ pub(crate) struct StageOptions {
 impl Stage {
     /// Hands an event over.
     pub(crate) fn submit(&mut self, event: Event) -> Result<(), Event> {
-        match self {
-            Self::Apart { events, .. } => events.try_send(event).map_err(TrySendError::into_inner),
-            Self::Here { take, fates } => {
-                let fate = take(&event);
-                fates.push_back((event, fate));
-                Ok(())
-            }
-        }
+        self.events.try_send(event).map_err(TrySendError::into_inner)
     }
 
     /// The next event that filter and sink are done with.
     pub(crate) fn poll_fate(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Event, Fate)>> {
-        match self {
-            Self::Apart { fates, .. } => fates.poll_recv(cx),
-            Self::Here { fates, .. } => {
-                fates.pop_front().map_or(Poll::Pending, |fate| Poll::Ready(Some(fate)))
-            }
-        }
+        self.fates.poll_recv(cx)
     }
 
     /// The run is ending: a sink that does not take events is not waited for forever any more.
     pub(crate) fn expect_end(&mut self) {
-        if let Self::Apart { ending, .. } = self {
-            ending.send_replace(true);
-        }
+        self.ending.send_replace(true);
     }
 
     /// The room where the sink writes, as it was a second ago.
     pub(crate) fn space(&self) -> Option<SinkSpace> {
-        match self {
-            Self::Apart { space, .. } => *space.borrow(),
-            Self::Here { .. } => None,
-        }
+        *self.space.borrow()
     }
 
     /// Waits until the sink has closed.
-    pub(crate) async fn close(self) {
-        if let Self::Apart { events, mut fates, ending, .. } = self {
-            ending.send_replace(true);
-            drop(events);
-            while fates.recv().await.is_some() {}
-        }
+    pub(crate) async fn close(mut self) {
+        self.ending.send_replace(true);
+        drop(self.events);
+        while self.fates.recv().await.is_some() {}
     }
 }
 
@@ -110,27 +85,11 @@ impl Stage {
 /// The system has no thread; or later, through the receiver, what the sink says at its beginning.
 pub(crate) fn start<S: Sink>(
     facts: RunFacts,
-    mut sink: S,
-    mut filter: Box<dyn Filter>,
+    sink: S,
+    filter: Box<dyn Filter>,
     options: StageOptions,
 ) -> io::Result<(Stage, oneshot::Receiver<Result<(), SinkError>>)> {
     let (begun, has_begun) = oneshot::channel();
-    if sink.is_instant() {
-        // Nobody is there yet to whom it could be of no use.
-        let _ = begun.send(at_once(sink.begin(&facts)).and_then(|result| result));
-        let take = move |event: &Event| {
-            let mut taken = judge(filter.as_mut(), event);
-            if matches!(taken, Fate::Written)
-                && let Err(error) = at_once(sink.write(event))
-                    .and_then(|result| result)
-                    .and_then(|()| at_once(sink.commit()).and_then(|result| result))
-            {
-                taken = Fate::Failed(error.to_string());
-            }
-            taken
-        };
-        return Ok((Stage::Here { take: Box::new(take), fates: VecDeque::new() }, has_begun));
-    }
     let slots = options.slots.max(1);
     let (events, incoming) = mpsc::channel(slots);
     let (outgoing, fates) = mpsc::channel(slots);
@@ -154,15 +113,7 @@ pub(crate) fn start<S: Sink>(
             }
         });
     })?;
-    Ok((Stage::Apart { events, fates, ending, space }, has_begun))
-}
-
-/// What a future that never waits comes to.
-fn at_once<T>(future: impl Future<Output = T>) -> Result<T, SinkError> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => Ok(value),
-        Poll::Pending => Err(SinkError::lost("the sink says that it is instant, and waits")),
-    }
+    Ok((Stage { events, fates, ending, space }, has_begun))
 }
 
 /// A sink that may not have begun yet.

@@ -38,13 +38,6 @@ impl FromConfig {
 }
 
 impl Sink for FromConfig {
-    fn is_instant(&self) -> bool {
-        match self {
-            Self::File(sink) => sink.is_instant(),
-            Self::Null(sink) => sink.is_instant(),
-        }
-    }
-
     async fn begin(&mut self, run: &RunFacts) -> Result<(), SinkError> {
         match self {
             Self::File(sink) => sink.begin(run).await,
