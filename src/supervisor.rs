@@ -3,9 +3,11 @@
 mod door;
 mod journal;
 mod links;
-mod held;
 mod trigger_port;
+mod commands;
+mod onlookers;
 mod driver;
+mod farewell;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 #[cfg(test)]
@@ -15,7 +17,7 @@ use std::{io, net::SocketAddr};
 
 use evb_core::{
     id::{BuilderId, Epoch},
-    supervisor::{RecoverError, Recovery, SupervisorCore},
+    supervisor::{RecoverError, Recovery, SupervisorCore, SupervisorRole},
 };
 use evb_net::{
     class::TrafficClass,
@@ -28,9 +30,11 @@ use tokio::{
     sync::{mpsc, oneshot, watch},
 };
 
+use commands::{Change, Command, Commands};
 use door::Door;
-use driver::{Change, Command, Driver};
+use driver::Driver;
 use journal::{Journal, keeper::Keeper};
+use onlookers::Onlookers;
 use trigger_port::TriggerPort;
 
 use crate::role::Beats;
@@ -208,13 +212,14 @@ impl Supervisor {
         let (progress_sender, progress) = watch::channel(Progress::default());
         let (core, journal) = begin(config.plan, config.seed, config.journal)?;
         let journal = journal.map(|journal| Keeper::new(Box::new(journal))).transpose()?;
+        let name = journal.as_ref().map(|journal| journal.path().display().to_string());
         let driver = Driver::new(
-            core,
+            SupervisorRole::new(core, name),
             journal,
             Door::new(listener, config.control, config.security),
             triggers,
-            command_queue,
-            progress_sender,
+            Commands::new(command_queue),
+            Onlookers::new(progress_sender),
         )?;
         let handle = SupervisorHandle { commands, progress };
         Ok(Self { driver, address, trigger_address, handle, beats: config.beats })
@@ -241,7 +246,7 @@ impl Supervisor {
     /// None at present: a run that fails has a report that says so.
     pub async fn run(self) -> Result<RunReport, SupervisorError> {
         drop(self.handle);
-        Ok(*self.beats.count("supervisor".to_owned(), self.driver.run()).await)
+        Ok(*self.beats.count("supervisor".to_owned(), farewell::lead(self.driver)).await)
     }
 }
 

@@ -5,10 +5,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use evb_core::wire::control::{Refusal, RefusalReport};
+use evb_core::{
+    time::Instant,
+    wire::control::{Refusal, RefusalReport},
+};
 use evb_net::{
     class::TrafficClass,
-    clock,
     control::{ControlLink, Incoming},
     handshake::words,
     security::Security,
@@ -48,8 +50,8 @@ impl Door {
     }
 
     /// The next peer that has said hello.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Incoming> {
-        self.greetings.poll(cx, clock::now()).map(|(incoming, _)| incoming)
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Incoming> {
+        self.greetings.poll(cx, now).map(|(incoming, _)| incoming)
     }
 
     /// Turns a peer away, with words for it and for the log.

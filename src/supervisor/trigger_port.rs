@@ -9,7 +9,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use evb_core::trigger::announcement::{Asked, MAX_LINE, parse_line};
+use evb_core::{
+    supervisor::SupervisorRole,
+    time::Instant,
+    trigger::announcement::{Asked, MAX_LINE, parse_line},
+};
 use evb_net::{handshake::RefusalLog, resolve::resolve};
 use tokio::{
     io::{AsyncRead, ReadBuf},
@@ -21,6 +25,9 @@ use crate::trigger_feed::TriggerListener;
 
 /// TCP connections at once; more wait in the kernel's queue.
 const CLIENTS: usize = 16;
+
+/// Trigger messages that one turn takes.
+const BATCH: usize = 64;
 
 /// Where external triggers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +87,15 @@ impl TriggerPort {
             Self::Lines { listener, .. } => listener.local_addr().ok(),
             Self::Datagrams { listener } => listener.address().ok(),
         }
+    }
+
+    /// Gives the machine what is asked for; whether there may be more.
+    pub(super) fn feed(&mut self, cx: &mut Context<'_>, role: &mut SupervisorRole, now: Instant) -> bool {
+        for _ in 0..BATCH {
+            let Poll::Ready(asked) = self.poll(cx) else { return false };
+            role.handle_trigger(asked, now);
+        }
+        true
     }
 
     /// The next thing that somebody asks for.

@@ -39,6 +39,7 @@ mod membership;
 mod phases;
 mod peers;
 mod recovery;
+mod role;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
@@ -65,6 +66,7 @@ pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, PlanError, RunPlan, SourceLoss};
 pub use recovery::{RecoverError, Recovery, unfinished};
+pub use role::{SupervisorOutput, SupervisorRole};
 pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};
 
 use assigner::Assigner;

@@ -1,0 +1,134 @@
+//! [`Commands`]: what people ask of a run, by handles.
+
+use std::{
+    collections::BTreeMap,
+    task::{Context, Poll},
+};
+
+use evb_core::{
+    id::{BuilderId, Peer},
+    supervisor::{ChangeError, NotReady, SupervisorRole, Survey},
+    time::Instant,
+    units::Frequency,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use super::links::Links;
+
+/// Commands that one turn takes.
+const BATCH: usize = 64;
+
+/// What a handle asks for.
+#[derive(Debug)]
+pub(super) enum Command {
+    Trigger(u64),
+    Stop(String),
+    Change(Change, oneshot::Sender<Result<(), ChangeError>>),
+    Begin(oneshot::Sender<Result<(), NotReady>>),
+    Survey(oneshot::Sender<Survey>),
+}
+
+/// What is to be changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    Pause,
+    Resume,
+    SetRate(Frequency),
+    AddBuilder(BuilderId),
+    RemoveBuilder(BuilderId),
+}
+
+/// Whoever waits to hear that it is done.
+#[derive(Debug)]
+enum Asker {
+    Change(oneshot::Sender<Result<(), ChangeError>>),
+    Begin(oneshot::Sender<Result<(), NotReady>>),
+}
+
+/// Commands on their way in, and answers that wait for the journal.
+#[derive(Debug)]
+pub(super) struct Commands {
+    /// `None` once all handles are gone.
+    incoming: Option<mpsc::Receiver<Command>>,
+    askers: BTreeMap<u64, Asker>,
+    /// The number of the last answer that waited.
+    last: u64,
+}
+
+impl Commands {
+    pub(super) fn new(incoming: mpsc::Receiver<Command>) -> Self {
+        Self { incoming: Some(incoming), askers: BTreeMap::new(), last: 0 }
+    }
+
+    /// Does what is asked; whether there may be more.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        role: &mut SupervisorRole,
+        links: &mut Links,
+        now: Instant,
+    ) -> bool {
+        for _ in 0..BATCH {
+            let Some(incoming) = &mut self.incoming else { return false };
+            match incoming.poll_recv(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(None) => self.incoming = None,
+                Poll::Ready(Some(command)) => self.carry_out(command, role, links, now),
+            }
+        }
+        true
+    }
+
+    /// Answers whoever asked under that number: it is done, and written down. Who asked may have gone meanwhile.
+    pub(super) fn confirm(&mut self, number: u64) {
+        match self.askers.remove(&number) {
+            Some(Asker::Change(answer)) => drop(answer.send(Ok(()))),
+            Some(Asker::Begin(answer)) => drop(answer.send(Ok(()))),
+            None => {}
+        }
+    }
+
+    fn carry_out(&mut self, command: Command, role: &mut SupervisorRole, links: &mut Links, now: Instant) {
+        match command {
+            Command::Trigger(count) => {
+                role.run_mut().trigger(count, now);
+            }
+            Command::Stop(cause) => role.run_mut().stop(&cause, now),
+            Command::Survey(answer) => drop(answer.send(role.core().survey(now))),
+            Command::Begin(answer) => match role.run_mut().begin(now) {
+                Ok(()) => self.answer_later(Asker::Begin(answer), role),
+                Err(error) => drop(answer.send(Err(error))),
+            },
+            Command::Change(change, answer) => match carry_out_change(change, role, links, now) {
+                Ok(()) => self.answer_later(Asker::Change(answer), role),
+                Err(error) => drop(answer.send(Err(error))),
+            },
+        }
+    }
+
+    fn answer_later(&mut self, asker: Asker, role: &mut SupervisorRole) {
+        self.last += 1;
+        self.askers.insert(self.last, asker);
+        role.confirm(self.last);
+    }
+}
+
+fn carry_out_change(
+    change: Change,
+    role: &mut SupervisorRole,
+    links: &mut Links,
+    now: Instant,
+) -> Result<(), ChangeError> {
+    let run = role.run_mut();
+    match change {
+        Change::Pause => run.pause(now),
+        Change::Resume => run.resume(now),
+        Change::SetRate(rate) => run.set_rate(rate, now),
+        Change::AddBuilder(id) => {
+            run.add_builder(id, now)?;
+            links.add(Peer::Builder(id));
+            Ok(())
+        }
+        Change::RemoveBuilder(id) => run.remove_builder(id, now),
+    }
+}

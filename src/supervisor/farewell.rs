@@ -1,0 +1,43 @@
+//! The end of the supervisor's part: everybody hears that the run is over.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use evb_core::ledger::RunReport;
+use evb_net::clock;
+
+use super::driver::Driver;
+
+/// How long peers may take to read their last message and close.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Leads the run to its end, and sees that everybody hears of it.
+pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
+    let mut report = poll_fn(|cx| driver.poll_turn(cx)).await;
+    report.security.add(&driver.door.refusals());
+    driver.timer.arm(Some(clock::now() + FAREWELL));
+    poll_fn(|cx| poll_farewell(&mut driver, cx)).await;
+    if let Some(journal) = driver.journal.take() {
+        journal.close().await;
+    }
+    report
+}
+
+/// Waits until everybody has read the last message and closed: closing first would make the kernel throw away what a peer
+/// has not read.
+fn poll_farewell(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
+    loop {
+        driver.links.poll_flush(cx);
+        let more = driver.links.poll_received(cx, clock::now(), |_, _| {});
+        while driver.links.pop_lost().is_some() {}
+        if driver.links.is_empty() || driver.timer.poll_expired(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if !more {
+            return Poll::Pending;
+        }
+    }
+}
