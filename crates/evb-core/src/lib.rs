@@ -9,6 +9,7 @@
 //! | [`fragment`], [`event`] | what goes in and what comes out |
 //! | [`wire`] | both as bytes, with every check |
 //! | [`grant`], [`lane`] | the byte stream from one source to one builder, its counters, and what a shaper is |
+//! | [`session`] | a role's place in the run, the connections of its lanes, and who may open one |
 //! | [`source`], [`builder`] | the machines of the two ends |
 //! | [`trigger`], [`ledger`], [`supervisor`] | when events happen, what became of them, and who decides |
 //! | [`run_control`] | the states of a system, and what may be asked of it in which |
@@ -29,6 +30,7 @@ pub mod wire;
 pub mod live;
 pub mod grant;
 pub mod lane;
+pub mod session;
 pub mod source;
 pub mod builder;
 pub mod trigger;

@@ -267,6 +267,11 @@ impl SourceCore {
         self.datagrams[lane] = None;
     }
 
+    /// Whether a lane has a connection.
+    pub fn is_lane_connected(&self, lane: usize) -> bool {
+        self.connected.contains(lane)
+    }
+
     /// Whether every builder of the roster can be reached.
     pub fn is_connected(&self) -> bool {
         (0..self.lanes.len()).all(|lane| self.connected.contains(lane) || !self.seats.is_listed(lane))

@@ -54,6 +54,8 @@ mod train;
 mod tree;
 mod paced;
 mod policy;
+mod out_of_order;
+pub mod role;
 
 pub use bucket::EdtBucket;
 pub use budget::{BudgetTree, BufferIndex};

@@ -184,6 +184,17 @@ impl PacedSource {
         control
     }
 
+    /// The machine behind the paces, for those who look.
+    pub fn core(&self) -> &SourceCore {
+        &self.core
+    }
+
+    /// The machine behind the paces, for its inputs, and for lane bytes that departed. What departs comes from
+    /// [`Self::poll_departure`], what is announced from [`Self::announce`] and [`Self::write_datagram`].
+    pub fn core_mut(&mut self) -> &mut SourceCore {
+        &mut self.core
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> &PacingCounters {
         &self.counters

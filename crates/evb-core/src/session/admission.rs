@@ -1,0 +1,79 @@
+//! [`Admission`]: who may open a lane at a builder.
+
+#[cfg(test)]
+mod tests;
+
+use super::RunIdentity;
+use crate::{
+    id::{BuilderId, Incarnation, Peer, SourceId},
+    wire::control::{Hello, Refusal, refusal::Reason},
+};
+
+/// Who may open a lane at a builder: sources of its run and epoch, to the builder's own life.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// Which builder.
+    pub builder: BuilderId,
+    /// In which run.
+    pub identity: RunIdentity,
+    /// In which life of the builder.
+    pub incarnation: Incarnation,
+    /// Whether lanes go by datagrams.
+    pub datagrams: bool,
+}
+
+impl Admission {
+    /// Returns the lane of a source that belongs here: its position in `sources`, which ascend.
+    /// Requirements: docs/protocol.md CONN-8, CONN-9, CONN-19.
+    ///
+    /// # Errors
+    /// [`Refusal`], for the peer and for the log.
+    pub fn check(&self, hello: &Hello, sources: &[SourceId]) -> Result<usize, Refusal> {
+        let because = |reason, detail: String| Err(Refusal::because(reason, detail));
+        let ours = Peer::Builder(self.builder);
+        let Some(theirs) = hello.from_peer() else {
+            return because(Reason::Malformed, "the hello does not say who it is from".to_owned());
+        };
+        if hello.to_peer() != Some(ours) {
+            let wanted = hello.to_peer().map_or_else(|| "nobody".to_owned(), |peer| peer.to_string());
+            return because(
+                Reason::WrongId,
+                format!("this is {ours}; you wanted {wanted}: check the addresses"),
+            );
+        }
+        let Peer::Source(source) = theirs else {
+            return because(Reason::WrongRole, format!("{ours} takes lanes of sources only"));
+        };
+        if hello.datagrams != self.datagrams {
+            let (wanted, has) = (transport(hello.datagrams), transport(self.datagrams));
+            return because(
+                Reason::Configuration,
+                format!("{ours} takes lanes over {has}, you want {wanted}: transport must be the same"),
+            );
+        }
+        let RunIdentity { run, epoch } = self.identity;
+        if hello.known_run() != Some(run) {
+            return because(Reason::Run, format!("{ours} is in run {run}, you are in run {}", hello.run));
+        }
+        if hello.known_epoch() != Some(epoch) {
+            let theirs = hello.epoch;
+            let detail =
+                format!("{ours} is in epoch {epoch}, you are in {theirs}: the supervisor was restarted");
+            return because(Reason::Epoch, detail);
+        }
+        let Ok(lane) = sources.binary_search(&source) else {
+            let detail = format!("source {source} is not in the roster of this run");
+            return because(Reason::UnknownPeer, detail);
+        };
+        if hello.to_incarnation != self.incarnation.number() {
+            let (own, wanted) = (self.incarnation, hello.to_incarnation);
+            let detail = format!("this is life {own} of {ours} in the run, you want life {wanted}");
+            return because(Reason::Epoch, detail);
+        }
+        Ok(lane)
+    }
+}
+
+fn transport(datagrams: bool) -> &'static str {
+    if datagrams { "UDP" } else { "TCP" }
+}

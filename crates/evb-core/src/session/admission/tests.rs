@@ -1,0 +1,42 @@
+use super::*;
+use crate::id::{Epoch, RunNumber};
+
+const OURS: BuilderId = BuilderId::new(2);
+const SOURCES: [SourceId; 2] = [SourceId::new(3), SourceId::new(8)];
+
+fn admission() -> Admission {
+    let identity = RunIdentity { epoch: Epoch::new(4), run: RunNumber::new(7) };
+    Admission { builder: OURS, identity, incarnation: Incarnation::new(5), datagrams: true }
+}
+
+fn hello() -> Hello {
+    let hello = Hello::new(Peer::Source(SOURCES[1]), Peer::Builder(OURS));
+    Hello { epoch: 4, run: 7, incarnation: 1, to_incarnation: 5, datagrams: true, ..hello }
+}
+
+fn reason(change: impl FnOnce(&mut Hello)) -> Reason {
+    let mut hello = hello();
+    change(&mut hello);
+    let refusal = admission().check(&hello, &SOURCES).expect_err("it does not belong here");
+    assert!(!refusal.detail.is_empty());
+    refusal.reason()
+}
+
+#[test]
+fn a_source_of_this_run_has_its_lane() {
+    assert_eq!(admission().check(&hello(), &SOURCES), Ok(1));
+}
+
+#[test]
+fn others_are_told_why_not() {
+    let other = |from, to| Hello { run: 7, epoch: 4, ..Hello::new(from, to) };
+    let (source, builder) = (Peer::Source(SOURCES[0]), Peer::Builder(OURS));
+    assert_eq!(reason(|hello| *hello = Hello::default()), Reason::Malformed);
+    assert_eq!(reason(|hello| *hello = other(source, Peer::Builder(BuilderId::new(1)))), Reason::WrongId);
+    assert_eq!(reason(|hello| *hello = other(builder, builder)), Reason::WrongRole);
+    assert_eq!(reason(|hello| hello.datagrams = false), Reason::Configuration);
+    assert_eq!(reason(|hello| hello.run = 8), Reason::Run);
+    assert_eq!(reason(|hello| hello.epoch = 3), Reason::Epoch);
+    assert_eq!(reason(|hello| hello.to_incarnation = 4), Reason::Epoch);
+    assert_eq!(reason(|hello| hello.id = 4), Reason::UnknownPeer);
+}

@@ -1,0 +1,46 @@
+//! [`Dial`]: a connection to be made.
+
+use crate::{
+    id::{Epoch, Peer},
+    wire::{
+        control::{Hello, MalformedMessage, Welcome},
+        datagram::Association,
+    },
+};
+
+/// The other end of a role's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// The supervisor.
+    Supervisor,
+    /// The peer of the lane with that index.
+    Lane(usize),
+}
+
+/// A connection to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dial {
+    /// To whom.
+    pub target: Target,
+    /// Where that is.
+    pub address: String,
+    /// How to greet.
+    pub hello: Box<Hello>,
+}
+
+impl Dial {
+    /// Returns the association that begins with this answer, where the lane goes by datagrams.
+    ///
+    /// # Errors
+    /// The answer has no number for it, or the greeting was none of a source to a builder.
+    pub fn association(&self, welcome: &Welcome) -> Result<Association, MalformedMessage> {
+        let connection = welcome.checked_connection()?;
+        let epoch = Epoch::new(self.hello.epoch);
+        match (self.hello.from_peer(), self.hello.to_peer()) {
+            (Some(Peer::Source(source)), Some(Peer::Builder(builder))) => {
+                Ok(Association { epoch, source, builder, connection })
+            }
+            _ => Err(MalformedMessage { message: "Hello", problem: "not of a source to a builder" }),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! [`Joining`]: from a role's first call to the supervisor until the run has a roster.
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    Dial, Heard, Member, Membership, MembershipOutput, News, Participation, Registered, RoleFault,
+    RunIdentity, RunOutcome,
+};
+use crate::{
+    id::EventId,
+    time::Instant,
+    wire::control::{Control, Roster, control},
+};
+
+/// What a role that joins wants done.
+#[derive(Debug)]
+pub enum JoiningOutput {
+    /// Connect to the supervisor and greet it.
+    Dial(Dial),
+    /// Drop the connection to the supervisor, or the attempt at one.
+    Close,
+    /// The role was let in. That is the first event that it has a part in; whoever started it may be told.
+    Joined(EventId),
+    /// The run has a roster: the role's machine takes over, connection and all.
+    Begin(Box<Start>),
+    /// The run was over before it began for this role, or it cannot go on.
+    Ended(Box<Result<RunOutcome, RoleFault>>),
+}
+
+/// What a role begins with.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Its place in the run.
+    pub membership: Membership,
+    /// Which run that is.
+    pub identity: RunIdentity,
+    /// The registration that holds.
+    pub registered: Registered,
+    /// The first roster.
+    pub roster: Roster,
+}
+
+/// A role on its way into a run.
+///
+/// Law: after inputs that share one `now`, call `poll` until `None`.
+#[derive(Clone, Debug)]
+pub struct Joining {
+    membership: Membership,
+    registered: Option<Registered>,
+    joined: Option<EventId>,
+    start: Option<Box<Start>>,
+    ended: Option<Result<RunOutcome, RoleFault>>,
+}
+
+impl Joining {
+    /// A role that tries to join from `now` on.
+    pub fn new(member: Member, now: Instant) -> Self {
+        let membership = Membership::new(member, now);
+        Self { membership, registered: None, joined: None, start: None, ended: None }
+    }
+
+    /// Takes in what came of the connection to the supervisor.
+    pub fn handle_supervisor(&mut self, heard: Heard, now: Instant) {
+        let news = self.membership.handle(heard, now);
+        self.take(news, now);
+    }
+
+    /// Takes in that time passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let news = self.membership.handle_timeout(now);
+        self.take(news, now);
+    }
+
+    /// Returns when [`Self::handle_timeout`] or [`Self::poll`] has something to do without further input.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.membership.next_timeout()
+    }
+
+    /// Returns what is to be done next; nothing more after [`JoiningOutput::Begin`] or [`JoiningOutput::Ended`].
+    pub fn poll(&mut self, now: Instant) -> Option<JoiningOutput> {
+        if let Some(first) = self.joined.take() {
+            return Some(JoiningOutput::Joined(first));
+        }
+        if let Some(start) = self.start.take() {
+            return Some(JoiningOutput::Begin(start));
+        }
+        if let Some(ended) = self.ended.take() {
+            return Some(JoiningOutput::Ended(Box::new(ended)));
+        }
+        self.membership.poll(now).map(|output| match output {
+            MembershipOutput::Dial(dial) => JoiningOutput::Dial(dial),
+            MembershipOutput::Close => JoiningOutput::Close,
+        })
+    }
+
+    fn take(&mut self, news: Result<Option<News>, RoleFault>, now: Instant) {
+        match news {
+            Ok(Some(News::Registered(registered))) => {
+                if self.registered.is_none() {
+                    self.joined = Some(EventId::new(registered.parameters.decided.saturating_add(1)));
+                }
+                self.registered = Some(registered);
+            }
+            Ok(Some(News::Message(message))) => self.handle_message(message, now),
+            Ok(Some(News::Lost) | None) => {}
+            Err(fault) => self.ended = Some(Err(fault.holding(|| "nothing is built yet".to_owned()))),
+        }
+    }
+
+    fn handle_message(&mut self, message: Control, now: Instant) {
+        let (Some(identity), Some(registered)) = (self.membership.identity(), &self.registered) else {
+            return;
+        };
+        match message.message {
+            Some(control::Message::Roster(roster)) => {
+                self.membership.watch(now);
+                let (membership, registered) = (self.membership.clone(), registered.clone());
+                self.start = Some(Box::new(Start { membership, identity, registered, roster }));
+            }
+            Some(control::Message::RunEnd(end)) => {
+                let outcome = RunOutcome::new(identity, &end, None, Participation::default(), now);
+                self.ended = Some(Ok(outcome));
+            }
+            // Nothing else is said to a role before the first roster.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! [`Membership`]: a role's place in the run, over all the connections to the supervisor that it takes.
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use super::{Dial, DialFailure, DialFault, Heard, RoleFault, RunIdentity, Target};
+use crate::{
+    id::Incarnation,
+    time::Instant,
+    wire::control::{Control, Hello, MalformedMessage, RunParameters, Stop, Welcome, control, refusal},
+};
+
+/// A supervisor that says nothing for so long is not there: twice the silence after which it takes a peer for down.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// How long one try to register again may take. Behind a network that is cut, the kernel waits longer and longer between its own
+/// tries; a new connection is there within a second of the network.
+const TRY: Duration = Duration::from_secs(2);
+
+/// How long to try, where the supervisor does not say.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a role waits before it tries to connect again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How often a role tries to join where its key and that of the other side do not seem to fit.
+const KEY_TRIES: u32 = 3;
+
+/// Who wants a place in a run.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The supervisor's address.
+    pub supervisor: String,
+    /// What the role says of itself.
+    pub hello: Hello,
+    /// How long to try to join.
+    pub start_timeout: Duration,
+}
+
+/// A registration, and when the greeting that led to it was sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Registered {
+    /// When the greeting was sent that was answered.
+    pub greeted: Instant,
+    /// Which life of the role in the run.
+    pub incarnation: Incarnation,
+    /// What the supervisor asks for.
+    pub parameters: RunParameters,
+}
+
+/// What a membership wants done.
+#[derive(Debug)]
+pub enum MembershipOutput {
+    /// Connect to the supervisor and greet it.
+    Dial(Dial),
+    /// Drop the connection, or the attempt at one.
+    Close,
+}
+
+/// What an input means to the role.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
+pub enum News {
+    /// The supervisor said this.
+    Message(Control),
+    /// The connection is gone: go on without.
+    Lost,
+    /// The role is registered, for the first time or again: what an older connection may not have carried is to be said again.
+    Registered(Registered),
+}
+
+/// A role's place in the run. When its connection to the supervisor breaks, it registers again, while the role goes on.
+///
+/// Law: after inputs that share one `now`, call `poll` until `None`.
+/// Requirements: docs/protocol.md CONN-11, CONN-17, CONN-18.
+#[derive(Clone, Debug)]
+pub struct Membership {
+    supervisor: String,
+    /// As it is said: with run, epoch and incarnation.
+    hello: Hello,
+    /// Known once the role was let in.
+    identity: Option<RunIdentity>,
+    patience: Duration,
+    /// Silence means something: the run has a roster.
+    is_watched: bool,
+    closes: bool,
+    /// The role asked for the end of the run: said on every connection.
+    stop: Option<String>,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Up {
+        /// When anything came last.
+        heard: Instant,
+    },
+    Away(Away),
+    /// Given up.
+    Over,
+}
+
+#[derive(Clone, Debug)]
+struct Away {
+    since: Instant,
+    /// Why the connection broke, and what came of the last try.
+    cause: String,
+    last: Option<String>,
+    /// Since when a connection is on its way.
+    dialing: Option<Instant>,
+    next: Instant,
+    /// How many tries are left with keys that do not seem to fit.
+    key_tries: u32,
+}
+
+impl Membership {
+    /// A role that is not in the run yet, and tries to get in from `now` on.
+    pub fn new(member: Member, now: Instant) -> Self {
+        let Member { supervisor, hello, start_timeout } = member;
+        let state = State::Away(Away::since(now, String::new()));
+        Self {
+            supervisor,
+            hello,
+            identity: None,
+            patience: start_timeout,
+            is_watched: false,
+            closes: false,
+            stop: None,
+            state,
+        }
+    }
+
+    /// Returns the run that the role is in; `None` before it was let in.
+    pub fn identity(&self) -> Option<RunIdentity> {
+        self.identity
+    }
+
+    /// Returns whether there is a connection.
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, State::Up { .. })
+    }
+
+    /// From now on, the supervisor is to be heard regularly (docs/protocol.md CTRL-5).
+    pub fn watch(&mut self, now: Instant) {
+        self.is_watched = true;
+        if let State::Up { heard } = &mut self.state {
+            *heard = now;
+        }
+    }
+
+    /// Notes that the role wants the run ended. Returns the message to send now, if there is a connection.
+    pub fn request_run_end(&mut self, cause: String) -> Option<Control> {
+        self.stop = Some(cause);
+        if self.is_up() { self.stop_message() } else { None }
+    }
+
+    /// Returns the request for the run's end, if there was one: to be sent on each new connection.
+    pub fn stop_message(&self) -> Option<Control> {
+        let cause = self.stop.clone()?;
+        Some(Control { message: Some(control::Message::Stop(Stop { cause })) })
+    }
+
+    /// Takes in what came of the connection.
+    ///
+    /// # Errors
+    /// [`RoleFault`]: the role cannot go on.
+    pub fn handle(&mut self, heard: Heard, now: Instant) -> Result<Option<News>, RoleFault> {
+        match heard {
+            Heard::Message(message) => {
+                let State::Up { heard } = &mut self.state else { return Ok(None) };
+                *heard = now;
+                Ok(Some(News::Message(message)))
+            }
+            Heard::Welcome(welcome) => self.handle_welcome(&welcome, now),
+            Heard::Failed(failure) => self.handle_failure(failure, now).map(|()| None),
+            Heard::Closed(cause) => Ok(self.is_up().then(|| self.lose(cause, now))),
+            Heard::Unreadable(words) => Err(self.end(RoleFault::Unreadable(words))),
+        }
+    }
+
+    /// Takes in that time passed: silence, a try that takes too long, the end of all patience.
+    ///
+    /// # Errors
+    /// [`RoleFault::Abandoned`].
+    pub fn handle_timeout(&mut self, now: Instant) -> Result<Option<News>, RoleFault> {
+        let is_first = self.identity.is_none();
+        match &mut self.state {
+            State::Up { heard } if self.is_watched && now.since(*heard) >= SILENCE => {
+                self.closes = true;
+                return Ok(Some(self.lose(format!("nothing was heard of it for {SILENCE:?}"), now)));
+            }
+            // How long a first try may take is the affair of whoever connects.
+            State::Away(away) if !is_first => match away.dialing {
+                Some(since) if now.since(since) >= TRY => {
+                    away.fail(format!("no answer within {TRY:?}"), now);
+                    self.closes = true;
+                }
+                // One that hangs at the end of all patience ends by itself.
+                None if now.since(away.since) >= self.patience => return Err(self.give_up(now)),
+                _ => {}
+            },
+            State::Up { .. } | State::Away(_) | State::Over => {}
+        }
+        Ok(None)
+    }
+
+    /// Returns when [`Self::handle_timeout`] or [`Self::poll`] has something to do without further input.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let is_first = self.identity.is_none();
+        match &self.state {
+            State::Up { heard } => self.is_watched.then(|| *heard + SILENCE),
+            State::Away(Away { dialing: Some(_), .. }) if is_first => None,
+            State::Away(Away { dialing: Some(since), .. }) => Some(*since + TRY),
+            State::Away(away) if is_first => Some(away.next),
+            State::Away(away) => Some(away.next.min(away.since + self.patience)),
+            State::Over => None,
+        }
+    }
+
+    /// Returns what is to be done next.
+    pub fn poll(&mut self, now: Instant) -> Option<MembershipOutput> {
+        if core::mem::take(&mut self.closes) {
+            return Some(MembershipOutput::Close);
+        }
+        let is_first = self.identity.is_none();
+        let State::Away(away) = &mut self.state else { return None };
+        let has_patience = is_first || now.since(away.since) < self.patience;
+        if away.dialing.is_some() || now < away.next || !has_patience {
+            return None;
+        }
+        away.dialing = Some(now);
+        let (address, hello) = (self.supervisor.clone(), Box::new(self.hello.clone()));
+        Some(MembershipOutput::Dial(Dial { target: Target::Supervisor, address, hello }))
+    }
+
+    fn handle_welcome(&mut self, welcome: &Welcome, now: Instant) -> Result<Option<News>, RoleFault> {
+        // One that comes after its time belongs to a connection that is dropped.
+        let State::Away(Away { dialing: Some(greeted), .. }) = self.state else { return Ok(None) };
+        let identity = RunIdentity::of(welcome);
+        if self.identity.is_some_and(|known| known != identity) {
+            if let State::Away(away) = &mut self.state {
+                "another supervisor took its place, which leads another run".clone_into(&mut away.cause);
+            }
+            return Err(self.give_up(now));
+        }
+        let registered = match registered(welcome, greeted) {
+            Ok(registered) => registered,
+            Err(fault) => return Err(self.end(fault.into())),
+        };
+        if self.identity.is_some() {
+            let (supervisor, incarnation) = (&self.supervisor, registered.incarnation.number());
+            tracing::info!(supervisor, incarnation, "registered again");
+        }
+        self.identity = Some(identity);
+        self.hello.epoch = identity.epoch.number();
+        self.hello.run = identity.run.number();
+        self.hello.incarnation = registered.incarnation.number();
+        self.patience = match registered.parameters.patience_ns {
+            0 => PATIENCE,
+            nanos => Duration::from_nanos(nanos),
+        };
+        self.state = State::Up { heard: now };
+        Ok(Some(News::Registered(registered)))
+    }
+
+    fn handle_failure(&mut self, failure: DialFailure, now: Instant) -> Result<(), RoleFault> {
+        let is_first = self.identity.is_none();
+        let State::Away(away) = &mut self.state else { return Ok(()) };
+        if away.dialing.is_none() {
+            return Ok(());
+        }
+        let DialFailure { fault, words } = failure;
+        let may_pass = if is_first { away.may_join_later(&fault) } else { may_pass(&fault) };
+        away.fail(words, now);
+        if !may_pass || (is_first && now.since(away.since) > self.patience) {
+            return Err(self.give_up(now));
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, cause: String, now: Instant) -> News {
+        tracing::warn!(supervisor = self.supervisor, cause, "lost the supervisor; registering again");
+        self.state = State::Away(Away::since(now, cause));
+        News::Lost
+    }
+
+    fn give_up(&mut self, now: Instant) -> RoleFault {
+        let fault = match &self.state {
+            State::Away(Away { since, cause, last, .. }) => {
+                let last = last.clone().unwrap_or_else(|| "there was no answer".to_owned());
+                let (cause, tried, held) = (cause.clone(), now.since(*since), String::new());
+                match self.identity {
+                    None => RoleFault::NotJoined(last),
+                    Some(_) => RoleFault::Abandoned { cause, tried, last, held },
+                }
+            }
+            State::Up { .. } | State::Over => RoleFault::NotJoined("the role has ended".to_owned()),
+        };
+        self.end(fault)
+    }
+
+    /// Nothing more is wanted of the supervisor.
+    fn end(&mut self, fault: RoleFault) -> RoleFault {
+        self.state = State::Over;
+        self.closes = true;
+        fault
+    }
+}
+
+impl Away {
+    fn since(now: Instant, cause: String) -> Self {
+        Self { since: now, cause, last: None, dialing: None, next: now, key_tries: KEY_TRIES }
+    }
+
+    fn fail(&mut self, words: String, now: Instant) {
+        (self.last, self.dialing, self.next) = (Some(words), None, now + RETRY);
+    }
+
+    /// Whether a role that was never let in may be let in later.
+    fn may_join_later(&mut self, fault: &DialFault) -> bool {
+        match fault {
+            // Keys that do not fit do not change by waiting; one changed byte on the way looks the same.
+            DialFault::Handshake { is_about_keys } => {
+                self.key_tries = self.key_tries.saturating_sub(u32::from(*is_about_keys));
+                self.key_tries > 0
+            }
+            DialFault::NoAddress => false,
+            DialFault::Unreachable | DialFault::Refused(_) => may_pass(fault),
+        }
+    }
+}
+
+/// Whether there is any use in trying again (docs/protocol.md CONN-11). Names and addresses that are not to be had now may be when
+/// the network is back.
+fn may_pass(fault: &DialFault) -> bool {
+    match fault {
+        // After a restart, the supervisor may still hold our old connection.
+        DialFault::Refused(refusal) => refusal.reason() == refusal::Reason::DuplicateId,
+        DialFault::Unreachable | DialFault::NoAddress | DialFault::Handshake { .. } => true,
+    }
+}
+
+fn registered(welcome: &Welcome, greeted: Instant) -> Result<Registered, MalformedMessage> {
+    let parameters = welcome.checked_parameters()?;
+    let incarnation = Incarnation::new(welcome.incarnation);
+    Ok(Registered { greeted, incarnation, parameters })
+}

@@ -1,0 +1,192 @@
+use super::*;
+use crate::{
+    id::{Peer, SourceId},
+    session::DialFault,
+    wire::control::Refusal,
+};
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
+}
+
+fn membership() -> Membership {
+    let member = Member {
+        supervisor: "daq:7000".to_owned(),
+        hello: Hello::new(Peer::Source(SourceId::new(3)), Peer::Supervisor),
+        start_timeout: Duration::from_secs(1),
+    };
+    Membership::new(member, at(0))
+}
+
+fn welcome(epoch: u64, incarnation: u32) -> Heard {
+    let parameters =
+        RunParameters { slots: 8, heartbeat_ns: 1_000_000, patience_ns: 5_000_000_000, ..Default::default() };
+    let parameters = Some(parameters);
+    Heard::Welcome(Welcome { epoch, run: 7, incarnation, parameters, ..Welcome::default() })
+}
+
+fn failed(fault: DialFault) -> Heard {
+    Heard::Failed(DialFailure { fault, words: "no".to_owned() })
+}
+
+fn refused(reason: refusal::Reason) -> DialFault {
+    DialFault::Refused(Refusal::because(reason, "no"))
+}
+
+fn dial(member: &mut Membership, now: Instant) -> Hello {
+    match member.poll(now) {
+        Some(MembershipOutput::Dial(dial)) => {
+            assert!(member.poll(now).is_none(), "one at a time");
+            *dial.hello
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn joined() -> Membership {
+    let mut member = membership();
+    dial(&mut member, at(0));
+    assert!(matches!(member.handle(welcome(4, 1), at(10)), Ok(Some(News::Registered(_)))));
+    member
+}
+
+#[test]
+fn a_role_that_nobody_answers_tries_until_its_time_is_over() {
+    let mut member = membership();
+    let mut now = 0;
+    let mut tries = 0;
+    let fault = loop {
+        dial(&mut member, at(now));
+        tries += 1;
+        assert_eq!(member.next_timeout(), None, "a first try takes as long as it takes");
+        match member.handle(failed(DialFault::Unreachable), at(now)) {
+            Ok(None) => {}
+            Err(fault) => break fault,
+            other => panic!("{other:?}"),
+        }
+        assert!(member.poll(at(now + 99)).is_none());
+        assert_eq!(member.next_timeout(), Some(at(now + 100)));
+        now += 100;
+    };
+    assert_eq!((fault, tries), (RoleFault::NotJoined("no".to_owned()), 12));
+    assert!(matches!(member.poll(at(5000)), Some(MembershipOutput::Close)));
+    assert!(member.poll(at(5000)).is_none());
+}
+
+#[test]
+fn what_waiting_does_not_change_ends_a_first_try() {
+    for (fault, tries) in [
+        (DialFault::NoAddress, 1),
+        (refused(refusal::Reason::UnknownPeer), 1),
+        (DialFault::Handshake { is_about_keys: true }, 3),
+        (DialFault::Handshake { is_about_keys: false }, 12),
+        (refused(refusal::Reason::DuplicateId), 12),
+    ] {
+        let mut member = membership();
+        let tried = (0..100).find(|tried| {
+            dial(&mut member, at(tried * 100));
+            member.handle(failed(fault.clone()), at(tried * 100)).is_err()
+        });
+        assert_eq!(tried, Some(tries - 1), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_broken_connection_is_made_anew_at_once_and_every_100_ms() {
+    let mut member = joined();
+    let lost = member.handle(Heard::Closed("reset".to_owned()), at(500));
+    assert!(matches!(lost, Ok(Some(News::Lost))) && !member.is_up());
+    let hello = dial(&mut member, at(500));
+    assert_eq!((hello.run, hello.epoch, hello.incarnation), (7, 4, 1), "as who it was");
+    member.handle(failed(DialFault::NoAddress), at(510)).unwrap();
+    assert_eq!(member.next_timeout(), Some(at(610)));
+    dial(&mut member, at(610));
+    let again = member.handle(welcome(4, 2), at(620)).unwrap();
+    let Some(News::Registered(registered)) = again else { panic!("{again:?}") };
+    assert_eq!((registered.greeted, registered.incarnation), (at(610), Incarnation::new(2)));
+    assert!(member.is_up());
+}
+
+#[test]
+fn a_try_that_hangs_is_dropped_after_two_seconds() {
+    let mut member = joined();
+    member.handle(Heard::Closed("reset".to_owned()), at(0)).unwrap();
+    dial(&mut member, at(0));
+    assert_eq!(member.next_timeout(), Some(at(2000)));
+    assert!(member.handle_timeout(at(1999)).unwrap().is_none() && member.poll(at(1999)).is_none());
+    assert!(member.handle_timeout(at(2000)).unwrap().is_none());
+    assert!(matches!(member.poll(at(2000)), Some(MembershipOutput::Close)));
+    assert!(member.handle(welcome(4, 1), at(2010)).unwrap().is_none(), "that connection is dropped");
+    assert!(!member.is_up());
+    dial(&mut member, at(2100));
+}
+
+#[test]
+fn patience_has_an_end_and_says_why() {
+    let mut member = joined();
+    member.handle(Heard::Closed("reset".to_owned()), at(0)).unwrap();
+    let mut now = 0;
+    let fault = loop {
+        match member.handle_timeout(at(now)) {
+            Err(fault) => break fault,
+            Ok(news) => assert!(news.is_none()),
+        }
+        if let Some(MembershipOutput::Dial(_)) = member.poll(at(now)) {
+            member.handle(failed(DialFault::Unreachable), at(now)).unwrap();
+        }
+        now += 100;
+    };
+    let expected = RoleFault::Abandoned {
+        cause: "reset".to_owned(),
+        tried: Duration::from_secs(5),
+        last: "no".to_owned(),
+        held: String::new(),
+    };
+    assert_eq!(fault, expected);
+    assert_eq!(member.next_timeout(), None);
+}
+
+#[test]
+fn another_run_and_a_final_refusal_end_a_role_at_once() {
+    let mut member = joined();
+    member.handle(Heard::Closed("reset".to_owned()), at(0)).unwrap();
+    let mut other = member.clone();
+    dial(&mut member, at(0));
+    let fault = member.handle(welcome(5, 1), at(10)).unwrap_err();
+    assert!(matches!(&fault, RoleFault::Abandoned { cause, .. } if cause.contains("another run")), "{fault}");
+    dial(&mut other, at(0));
+    let fault = other.handle(failed(refused(refusal::Reason::UnknownPeer)), at(10)).unwrap_err();
+    assert!(matches!(&fault, RoleFault::Abandoned { last, .. } if last == "no"), "{fault}");
+}
+
+#[test]
+fn silence_counts_once_there_is_a_roster() {
+    let mut member = joined();
+    assert_eq!(member.next_timeout(), None);
+    assert!(member.handle_timeout(at(9000)).unwrap().is_none());
+    member.watch(at(9000));
+    let message = || Heard::Message(Control::default());
+    assert!(matches!(member.handle(message(), at(10_000)), Ok(Some(News::Message(_)))));
+    assert_eq!(member.next_timeout(), Some(at(12_000)));
+    assert!(member.handle_timeout(at(11_999)).unwrap().is_none());
+    assert!(matches!(member.handle_timeout(at(12_000)), Ok(Some(News::Lost))));
+    assert!(matches!(member.poll(at(12_000)), Some(MembershipOutput::Close)));
+    assert!(member.handle(message(), at(12_000)).unwrap().is_none(), "of a connection that is dropped");
+    dial(&mut member, at(12_000));
+}
+
+#[test]
+fn the_end_of_the_run_is_asked_for_on_each_connection() {
+    let mut member = joined();
+    assert!(member.stop_message().is_none());
+    assert!(member.request_run_end("enough".to_owned()).is_some());
+    member.handle(Heard::Closed("reset".to_owned()), at(0)).unwrap();
+    assert!(member.request_run_end("enough".to_owned()).is_none(), "nobody hears it");
+    assert!(member.stop_message().is_some());
+}
+
+#[test]
+fn what_is_no_message_ends_a_role() {
+    let fault = joined().handle(Heard::Unreadable("too long".to_owned()), at(20)).unwrap_err();
+    assert_eq!(fault, RoleFault::Unreadable("too long".to_owned()));
+}

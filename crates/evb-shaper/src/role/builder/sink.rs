@@ -1,0 +1,101 @@
+//! What the sink does with a builder's events.
+
+use evb_core::{event::Event, session::RoleFault, time::Instant};
+
+use super::BuilderRole;
+use crate::ShapedBuilder;
+
+/// Events that the sink has, over all lives of the builder.
+#[derive(Debug, Default)]
+pub(super) struct AtSink {
+    count: usize,
+    /// How many of them are of an earlier life: what becomes of those is nobody's affair.
+    stale: usize,
+    /// What the sink has acknowledged.
+    written: u64,
+}
+
+impl AtSink {
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn stale(&self) -> usize {
+        self.stale
+    }
+
+    /// An event goes to the sink.
+    pub(super) fn submit(&mut self) {
+        self.count += 1;
+    }
+
+    /// The builder begins another life; returns whether its sink is free.
+    pub(super) fn begin_anew(&mut self) -> bool {
+        self.stale = self.count;
+        self.stale == 0
+    }
+
+    /// Says what there is, and what is lost, when nobody leads the run any more.
+    pub(super) fn give_up(&self, core: &ShapedBuilder) -> String {
+        let Self { written, count, .. } = self;
+        let (open, done) = (self.open(core), core.unaccounted());
+        if open > 0 {
+            let builder = core.config().id;
+            tracing::error!(%builder, lost = open, "the supervisor is gone for good: events open here are lost");
+        }
+        format!(
+            "the sink holds {written} events of this run, {count} more are on their way into it, {open} were open here and are \
+             lost; {done} that are done with are in no ledger"
+        )
+    }
+
+    /// Events that no sink has, which nobody builds any more once this builder ends.
+    fn open(&self, core: &ShapedBuilder) -> usize {
+        core.slots_used().saturating_sub(self.count)
+    }
+}
+
+impl BuilderRole {
+    /// The sink accepted the event.
+    pub fn handle_written(&mut self, event: Event, now: Instant) {
+        self.sink.written += 1;
+        if self.take_back() {
+            self.core.handle_written(event, now);
+        }
+    }
+
+    /// The filter rejected the event.
+    pub fn handle_rejected(&mut self, event: Event, now: Instant) {
+        if self.take_back() {
+            self.core.handle_rejected(event, now);
+        }
+    }
+
+    /// The sink failed to take the event: it is lost.
+    pub fn handle_failed(&mut self, event: Event, cause: &str, now: Instant) {
+        if self.take_back() {
+            self.core.handle_failed(event, cause, now);
+        }
+    }
+
+    /// The sink is gone. What it had goes to another builder, as after a death; nothing more may come here and be lost.
+    pub fn handle_sink_gone(&mut self) {
+        self.attendance.fail(RoleFault::SinkGone);
+    }
+
+    /// How many events the sink has that belong to an earlier life of the builder's.
+    pub fn stale_at_sink(&self) -> usize {
+        self.sink.stale
+    }
+
+    /// The sink is done with an event; returns whether it is of this life.
+    fn take_back(&mut self) -> bool {
+        self.sink.count = self.sink.count.saturating_sub(1);
+        if self.sink.stale == 0 {
+            return true;
+        }
+        self.sink.stale -= 1;
+        self.core.open_sink(self.sink.stale == 0);
+        false
+    }
+}

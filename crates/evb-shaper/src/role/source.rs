@@ -1,0 +1,394 @@
+//! [`SourceRole`]: all behaviour of a source in a run.
+
+mod lanes;
+mod roster;
+#[cfg(test)]
+mod tests;
+
+use core::{fmt::Display, time::Duration};
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use evb_core::{
+    fragment::Fragment,
+    id::{BuilderId, EventId, SourceId},
+    session::{
+        Attendance, AttendanceOutput, Dial, Heard, News, Registered, ReportFacts, RoleFault, RunOutcome,
+        Start, Target,
+    },
+    source::{Output, PushError, SourceCore},
+    time::{Instant, earlier},
+    units::Bytes,
+    wire::{
+        control::{Control, Ready, control},
+        datagram::Association,
+    },
+};
+
+use crate::{
+    link::CONTROL_CLASS,
+    paced::{Departure, PacedSource, PacingCounters},
+};
+
+use super::Paces;
+use lanes::Lanes;
+
+/// What a source has to know; the rest comes from the supervisor.
+#[derive(Clone, Debug)]
+pub struct SourceRoleConfig {
+    /// Which source.
+    pub id: SourceId,
+    /// The largest payload that it may push.
+    pub max_fragment: Bytes,
+    /// Whether readout makes fragments when they are wanted instead of pushing them by itself.
+    pub on_demand: bool,
+    /// Whether lanes go by datagrams.
+    pub datagrams: bool,
+    /// How long announcements may wait in full queues on their way; zero if not known.
+    pub queue: Duration,
+    /// How fast it sends.
+    pub paces: Paces,
+}
+
+/// How a lane's datagrams get to the builder.
+#[derive(Clone, Copy, Debug)]
+pub struct LanePath {
+    /// The lane's association: see [`Dial::association`].
+    pub association: Association,
+    /// A round trip to the builder, if one is known.
+    pub round_trip: Option<Duration>,
+    /// The most bytes of a datagram.
+    pub datagram: usize,
+}
+
+/// What a source wants done.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
+pub enum SourceOutput {
+    /// Connect to the supervisor or to a lane's builder, and greet it. The answer goes to [`SourceRole::handle_supervisor`] or
+    /// [`SourceRole::handle_lane_up`], a failure there or to [`SourceRole::handle_lane_down`].
+    Dial(Dial),
+    /// Drop that connection, or the attempt at one. Nothing of it is to be handed in any more.
+    Close(Target),
+    /// To the supervisor.
+    Send(Control),
+    /// To the supervisor, behind [`SourceRole::complete`].
+    Report(Control),
+    /// That lane has announcements: call [`SourceRole::announce`], or over datagrams [`SourceRole::write_datagram`].
+    Announce(usize),
+    /// The source's part is over; nothing more comes.
+    Ended(Box<Result<RunOutcome, RoleFault>>),
+}
+
+/// A source in a run.
+///
+/// Law: after inputs that share one `now`, call `poll` until `None`, and `poll_departure` until `None`. Fragments that readout is
+/// to make wait in `take_wanted`.
+#[derive(Debug)]
+pub struct SourceRole {
+    config: SourceRoleConfig,
+    attendance: Attendance,
+    paced: PacedSource,
+    /// By the machine's index.
+    lanes: Lanes,
+    /// Events whose fragments readout is to make; never more than the builders have slots.
+    wanted: VecDeque<EventId>,
+    /// Whether the supervisor knows that all builders of the roster are reached.
+    is_ready: bool,
+    /// Whether the run is ending: builders close their lanes, and that is no news.
+    is_ending: bool,
+}
+
+impl SourceRole {
+    /// A source that begins.
+    ///
+    /// # Errors
+    /// [`RoleFault::Roster`]: the first roster cannot be.
+    pub fn new(config: SourceRoleConfig, start: &Start, now: Instant) -> Result<Self, RoleFault> {
+        let paced = roster::paced(&config, start, now)?;
+        let mut new = Self {
+            attendance: Attendance::new(start, now),
+            paced,
+            lanes: Lanes::default(),
+            wanted: VecDeque::new(),
+            is_ready: false,
+            is_ending: false,
+            config,
+        };
+        new.handle_roster(&start.roster, now)?;
+        Ok(new)
+    }
+
+    /// Takes in what came of the connection to the supervisor.
+    pub fn handle_supervisor(&mut self, heard: Heard, now: Instant) {
+        let core = self.paced.core();
+        let news = self.attendance.handle(heard, now, || held(core));
+        self.take(news, now);
+    }
+
+    /// A lane's builder let it in. `path` is that of its datagrams, if it goes by datagrams.
+    pub fn handle_lane_up(
+        &mut self,
+        lane: usize,
+        welcome: &evb_core::wire::control::Welcome,
+        path: Option<LanePath>,
+        now: Instant,
+    ) {
+        if !self.lanes.handle_connected(lane, now) {
+            return;
+        }
+        let identity = self.attendance.identity();
+        let held = match welcome.checked_lane(identity.run, identity.epoch) {
+            Ok(held) => held,
+            Err(fault) => return self.give_up_lane(lane, &fault, now),
+        };
+        let core = self.paced.core_mut();
+        if let Err(fault) = core.handle_lane_connected(lane, held.received, held.announced) {
+            return self.give_up_lane(lane, &fault, now);
+        }
+        if let Some(LanePath { association, round_trip, datagram }) = path {
+            core.associate(lane, association, round_trip, datagram);
+        }
+        let (builder, address) = self.lanes.peer(lane);
+        tracing::debug!(builder = builder.number(), address, "lane is up");
+    }
+
+    /// A lane's connection did not come about, or is gone: the driver has dropped it.
+    pub fn handle_lane_down(&mut self, lane: usize, cause: &dyn Display, now: Instant) {
+        if !self.lanes.handle_failed(lane, now) {
+            return;
+        }
+        if !self.is_ending {
+            let (builder, address) = self.lanes.peer(lane);
+            tracing::warn!(builder = builder.number(), address, error = %cause, "lane is down");
+        }
+        self.paced.core_mut().handle_lane_disconnected(lane);
+    }
+
+    /// Takes a fragment from readout.
+    ///
+    /// # Errors
+    /// [`PushError`]: it is dropped, and counted.
+    pub fn push(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
+        self.paced.core_mut().push(fragment, now)
+    }
+
+    /// Has the supervisor end the run.
+    pub fn request_run_end(&mut self, cause: String) {
+        self.attendance.request_run_end(cause);
+    }
+
+    /// So many bytes left for the supervisor. They take their part of the link, before fragments do.
+    pub fn handle_control_sent(&mut self, bytes: Bytes, now: Instant) {
+        self.paced.charge(CONTROL_CLASS, bytes, now);
+    }
+
+    /// Takes in that time passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let core = self.paced.core();
+        let news = self.attendance.handle_timeout(now, || held(core));
+        self.take(news, now);
+        if self.paced.next_timeout().is_some_and(|due| due <= now) {
+            self.paced.core_mut().handle_timeout(now);
+        }
+    }
+
+    /// Returns when there is something to do without further input.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let session = self.attendance.next_timeout(self.paced.core().next_finish());
+        earlier(earlier(self.paced.next_timeout(), self.lanes.next_timeout()), session)
+    }
+
+    /// Returns what is to be done next.
+    pub fn poll(&mut self, now: Instant) -> Option<SourceOutput> {
+        if let Some(output) = self.attendance.poll(now) {
+            return Some(match output {
+                AttendanceOutput::Dial(dial) => SourceOutput::Dial(dial),
+                AttendanceOutput::Close => SourceOutput::Close(Target::Supervisor),
+                AttendanceOutput::Send(message) => SourceOutput::Send(message),
+                AttendanceOutput::Ended(ended) => SourceOutput::Ended(ended),
+            });
+        }
+        if self.attendance.is_over() {
+            return None;
+        }
+        if let Some(lane) = self.lanes.take_closing() {
+            return Some(SourceOutput::Close(Target::Lane(lane)));
+        }
+        if let Some(lane) = self.lanes.take_due(now) {
+            return Some(SourceOutput::Dial(self.dial(lane)));
+        }
+        self.poll_machine(now).or_else(|| self.poll_milestones(now))
+    }
+
+    /// Returns the next bytes to depart, if any may now.
+    pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
+        self.paced.poll_departure(now)
+    }
+
+    /// Returns the next event whose fragment readout is to make and push.
+    pub fn take_wanted(&mut self) -> Option<EventId> {
+        self.wanted.pop_front()
+    }
+
+    /// Returns whether fragments wait for readout to make them.
+    pub fn has_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Appends announcements to a lane's stream.
+    pub fn announce(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+        self.paced.announce(lane, now, into);
+    }
+
+    /// Appends one datagram of records of a lane.
+    pub fn write_datagram(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+        self.paced.write_datagram(lane, now, into);
+    }
+
+    /// Adds to a report what only the driver knows, before it is sent.
+    pub fn complete(&mut self, message: &mut Control, facts: ReportFacts) {
+        self.attendance.complete(message, facts);
+    }
+
+    /// The machine of the lanes' records and bytes: grants and commits in, memory out.
+    pub fn records(&mut self) -> &mut SourceCore {
+        self.paced.core_mut()
+    }
+
+    /// What is in hand, for those who look.
+    pub fn core(&self) -> &SourceCore {
+        self.paced.core()
+    }
+
+    /// How departures went, for those who look.
+    pub fn pacing_counters(&self) -> &PacingCounters {
+        self.paced.counters()
+    }
+
+    /// How many lanes there are.
+    pub fn lane_count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Whose lane that is.
+    pub fn builder_of(&self, lane: usize) -> BuilderId {
+        self.lanes.peer(lane).0
+    }
+
+    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub fn invariants(&self) {
+        self.paced.core().invariants();
+        assert_eq!(self.lanes.len(), self.paced.core().lane_count(), "one connection for each lane");
+        for lane in 0..self.lanes.len() {
+            let is_connected = self.paced.core().is_lane_connected(lane);
+            assert!(
+                !is_connected || self.lanes.is_up(lane),
+                "lane {lane} is connected, and has no connection"
+            );
+        }
+        assert!(self.wanted.len() as u64 <= evb_core::source::MAX_AHEAD);
+    }
+
+    fn take(&mut self, news: Option<News>, now: Instant) {
+        match news {
+            Some(News::Message(message)) => {
+                if let Err(fault) = self.handle_message(message, now) {
+                    self.attendance.fail(fault);
+                }
+            }
+            Some(News::Lost) => self.paced.core_mut().handle_supervisor_lost(),
+            Some(News::Registered(registered)) => self.go_on(&registered, now),
+            None => {}
+        }
+    }
+
+    fn handle_message(&mut self, message: Control, now: Instant) -> Result<(), RoleFault> {
+        let core = self.paced.core_mut();
+        match message.message {
+            Some(control::Message::Decisions(decisions)) => {
+                core.check_wanted(self.wanted.len())?;
+                core.handle_decisions(&decisions)?;
+                self.attendance.go_on(now);
+            }
+            Some(control::Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),
+            Some(control::Message::Finish(_)) => {
+                core.handle_finish(now);
+                self.attendance.finish(now);
+                self.is_ending = true;
+            }
+            Some(control::Message::RunEnd(end)) => self.attendance.end(&end, now),
+            Some(control::Message::Roster(roster)) => self.handle_roster(&roster, now)?,
+            Some(control::Message::Holdings(holdings)) => {
+                core.handle_holdings(&holdings)?;
+                core.check_wanted(self.wanted.len())?;
+            }
+            // The rest is not for sources.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// We registered again: a roster follows, and what became of all events that we may not have heard of.
+    fn go_on(&mut self, registered: &Registered, now: Instant) {
+        if registered.incarnation != self.attendance.incarnation() {
+            self.attendance.renumber(registered.incarnation);
+            self.paced.core_mut().begin_anew();
+            self.lanes.begin_anew(now);
+        }
+        self.paced.core_mut().handle_registered(now);
+        // Said again behind the roster.
+        self.is_ready = true;
+    }
+
+    fn poll_machine(&mut self, now: Instant) -> Option<SourceOutput> {
+        while let Some(output) = self.paced.core_mut().poll(now) {
+            match output {
+                Output::Announce(lane) if self.lanes.is_up(lane) => {
+                    return Some(SourceOutput::Announce(lane));
+                }
+                Output::Announce(lane) => self.paced.core_mut().handle_lane_disconnected(lane),
+                Output::Wanted(event) => self.wanted.push_back(event),
+                Output::Supervisor(message) => return Some(said(message)),
+            }
+        }
+        None
+    }
+
+    /// What is said once: that all builders of a roster are reached, and the last report.
+    fn poll_milestones(&mut self, now: Instant) -> Option<SourceOutput> {
+        let core = self.paced.core_mut();
+        if !self.is_ready && core.is_connected() {
+            self.is_ready = true;
+            if self.attendance.is_up() {
+                return Some(said(Control { message: Some(control::Message::Ready(Ready {})) }));
+            }
+        }
+        let is_asked = core.next_finish().is_some() && self.attendance.is_up();
+        (is_asked && core.finish(now)).then(|| SourceOutput::Report(self.paced.report(0, None)))
+    }
+
+    /// What the builder said makes no sense.
+    fn give_up_lane(&mut self, lane: usize, cause: &dyn Display, now: Instant) {
+        self.handle_lane_down(lane, cause, now);
+        self.lanes.close(lane);
+    }
+}
+
+fn said(message: Control) -> SourceOutput {
+    match message.message {
+        Some(control::Message::Report(_)) => SourceOutput::Report(message),
+        _ => SourceOutput::Send(message),
+    }
+}
+
+/// What is lost with this source.
+fn held(core: &SourceCore) -> String {
+    let (assigned, undecided) = (core.uncommitted(), core.backlog_fragments());
+    format!(
+        "{assigned} fragments of assigned events are kept here, and {undecided} of events that nobody decided about"
+    )
+}

@@ -1,0 +1,132 @@
+//! [`Lanes`]: the connections of a source's lanes.
+
+use evb_core::{
+    id::{BuilderId, Incarnation},
+    session::LaneDialing,
+    set::LaneSet,
+    time::{Instant, earlier},
+};
+
+/// The connections of a source's lanes, by lane index.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    lanes: Vec<(BuilderId, LaneDialing)>,
+    /// Whose connections are to be dropped.
+    closing: LaneSet,
+    /// Those that wait to be dialed.
+    due: LaneSet,
+}
+
+impl Lanes {
+    pub(super) fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Which builder a lane leads to, and where that is.
+    pub(super) fn peer(&self, lane: usize) -> (BuilderId, &str) {
+        let (builder, dialing) = &self.lanes[lane];
+        (*builder, dialing.address())
+    }
+
+    /// Which life of its builder a lane is to reach.
+    pub(super) fn incarnation(&self, lane: usize) -> Incarnation {
+        self.lanes[lane].1.incarnation()
+    }
+
+    pub(super) fn is_up(&self, lane: usize) -> bool {
+        self.lanes.get(lane).is_some_and(|(_, dialing)| dialing.is_up())
+    }
+
+    /// Adds the lane of a builder that is new.
+    pub(super) fn add(
+        &mut self,
+        builder: BuilderId,
+        incarnation: Incarnation,
+        address: String,
+        now: Instant,
+    ) {
+        self.due.insert(self.lanes.len());
+        self.lanes.push((builder, LaneDialing::new(incarnation, address, now)));
+    }
+
+    /// The roster has a lane's builder so; returns whether its connection is over.
+    pub(super) fn aim(&mut self, lane: usize, incarnation: Incarnation, address: &str, now: Instant) -> bool {
+        let dialing = &mut self.lanes[lane].1;
+        let was_under_way = dialing.is_under_way();
+        let is_over = dialing.aim(incarnation, address, now);
+        if is_over {
+            self.due.insert(lane);
+            self.close_if(was_under_way, lane);
+        }
+        is_over
+    }
+
+    /// Ends the lanes of builders that are not listed any more; calls `over` for each.
+    pub(super) fn retain(&mut self, is_listed: impl Fn(BuilderId) -> bool, mut over: impl FnMut(usize)) {
+        for lane in 0..self.lanes.len() {
+            let (builder, dialing) = &mut self.lanes[lane];
+            if !is_listed(*builder) {
+                let was_under_way = dialing.is_under_way();
+                dialing.end();
+                self.due.remove(lane);
+                self.close_if(was_under_way, lane);
+                over(lane);
+            }
+        }
+    }
+
+    /// Makes all connections anew.
+    pub(super) fn begin_anew(&mut self, now: Instant) {
+        for lane in 0..self.lanes.len() {
+            let dialing = &mut self.lanes[lane].1;
+            let was_under_way = dialing.is_under_way();
+            if dialing.begin_anew(now) {
+                self.due.insert(lane);
+                self.close_if(was_under_way, lane);
+            }
+        }
+    }
+
+    /// Returns false if no connection was on its way.
+    pub(super) fn handle_connected(&mut self, lane: usize, now: Instant) -> bool {
+        self.lanes.get_mut(lane).is_some_and(|(_, dialing)| dialing.handle_connected(now))
+    }
+
+    /// Returns false if there was none to fail.
+    pub(super) fn handle_failed(&mut self, lane: usize, now: Instant) -> bool {
+        let has_failed = self.lanes.get_mut(lane).is_some_and(|(_, dialing)| dialing.handle_failed(now));
+        if has_failed {
+            self.due.insert(lane);
+        }
+        has_failed
+    }
+
+    /// Has a lane's connection dropped.
+    pub(super) fn close(&mut self, lane: usize) {
+        self.closing.insert(lane);
+    }
+
+    /// The next connection to be dropped.
+    pub(super) fn take_closing(&mut self) -> Option<usize> {
+        let lane = self.closing.iter().next()?;
+        self.closing.remove(lane);
+        Some(lane)
+    }
+
+    /// The next lane to be dialed now.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<usize> {
+        let lane = self.due.iter().find(|lane| self.lanes[*lane].1.take_due(now))?;
+        self.due.remove(lane);
+        Some(lane)
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.due.iter().map(|lane| self.lanes[lane].1.next_timeout()).fold(None, earlier)
+    }
+
+    fn close_if(&mut self, was_under_way: bool, lane: usize) {
+        if was_under_way {
+            self.closing.insert(lane);
+        }
+    }
+}
