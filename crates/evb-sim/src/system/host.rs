@@ -1,8 +1,8 @@
 //! Hosts: one process each, which drives its machine by its law, with the simulated network and disks as its world.
 
-mod registration;
+mod line;
+mod joining;
 mod stage;
-mod lanes;
 mod source;
 mod builder;
 mod keeper;

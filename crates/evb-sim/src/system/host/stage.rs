@@ -46,10 +46,6 @@ impl Stage {
         self.until.get_or_insert(until);
     }
 
-    /// How many events are in hand.
-    pub(crate) fn in_hand(&self) -> usize {
-        self.waiting.len() + self.batch.len()
-    }
 
     /// What is done with by now.
     pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Vec<(Event, Fate)> {

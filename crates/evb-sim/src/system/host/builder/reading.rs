@@ -11,7 +11,7 @@ use evb_core::{
 };
 use evb_shaper::ShapedBuilder;
 
-use super::Role;
+use super::Running;
 use crate::{
     stream::read_record,
     system::{
@@ -48,7 +48,7 @@ impl BuilderLane {
     }
 }
 
-impl Role {
+impl Running {
     pub(super) fn read_lanes(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         if around.scenario.is_udp() {
             self.read_datagrams(around)?;
@@ -60,7 +60,9 @@ impl Role {
                 read.map_err(|what| Failure::protocol(format!("lane {lane} at a builder: {what}")))?;
             }
             if around.network.is_ended(end) {
-                self.drop_lane(lane, "it was closed", around);
+                around.say(|| format!("lane {lane} was closed"));
+                self.lanes[lane].close(around);
+                self.role.handle_lane_down(lane, &"it was closed", around.now());
             }
         }
         Ok(())
@@ -75,7 +77,7 @@ impl Role {
                     return Ok(());
                 }
                 let piece = incoming.len().min(self.lanes[lane].data_left);
-                let taken = take_data(&mut self.core, lane, &incoming[..piece], now)?;
+                let taken = take_data(self.role.records(), lane, &incoming[..piece], now)?;
                 incoming.advance(taken);
                 self.lanes[lane].data_left -= taken;
                 continue;
@@ -83,14 +85,17 @@ impl Role {
             match read_record(incoming)? {
                 None => return Ok(()),
                 Some(RecordHeader::Data { length, offset }) => {
-                    self.core.check_data(lane, offset, length).map_err(|error| error.to_string())?;
+                    self.role
+                        .records()
+                        .check_data(lane, offset, length)
+                        .map_err(|error| error.to_string())?;
                     self.lanes[lane].data_left = length as usize;
                 }
                 Some(RecordHeader::Announce { count, offset }) => {
                     let body = incoming.split_to(usize::from(count) * ANNOUNCEMENT);
                     let (items, _) = body.as_chunks::<ANNOUNCEMENT>();
                     let items = items.iter().map(Announcement::decode);
-                    let outcome = self.core.handle_announcements(lane, offset, items, now);
+                    let outcome = self.role.records().handle_announcements(lane, offset, items, now);
                     outcome.map_err(|error| error.to_string())?;
                 }
                 Some(other) => return Err(format!("a builder was sent {other:?}")),
@@ -103,12 +108,12 @@ impl Role {
         let own = Address::of_builder(around.node);
         while let Some((from, datagram)) = around.network.receive(own) {
             let Ok((header, body)) = DatagramHeader::open(&datagram) else { continue };
-            let sources = &self.core.config().sources;
+            let sources = &self.role.core().config().sources;
             let known = sources.binary_search(&header.association.source).ok();
-            let known = known.filter(|lane| self.core.association(*lane) == Some(header.association));
+            let known = known.filter(|lane| self.role.core().association(*lane) == Some(header.association));
             let Some(lane) = known.filter(|lane| self.lanes[*lane].is_open()) else { continue };
             self.lanes[lane].peer.get_or_insert(from);
-            match self.core.handle_datagram(lane, &header, body, now) {
+            match self.role.records().handle_datagram(lane, &header, body, now) {
                 Ok(()) | Err(DatagramFault::Stale) => {}
                 Err(fault) => {
                     return Err(Failure::protocol(format!("lane {lane} at a builder: {fault}")));
@@ -123,13 +128,13 @@ impl Role {
         let BuilderLane { end, peer, .. } = self.lanes[lane];
         if around.scenario.is_udp() {
             let mut datagram = BytesMut::new();
-            self.core.write_datagram(lane, around.now(), &mut datagram);
+            self.role.records().write_datagram(lane, around.now(), &mut datagram);
             if let (Some(peer), false) = (peer, datagram.is_empty()) {
                 let own = Address::of_builder(around.node);
                 around.network.send(own, peer, datagram.freeze());
             }
         } else if let Some(end) = end {
-            self.core.write_records(lane, around.network.outgoing(end));
+            self.role.records().write_records(lane, around.network.outgoing(end));
             around.network.flush(end);
         }
     }

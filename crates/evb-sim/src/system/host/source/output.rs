@@ -1,46 +1,60 @@
-//! What a source's machine wants done.
+//! What a source's role wants done.
 
 use core::ops::Range;
 use std::io::IoSlice;
 
 use bytes::BytesMut;
 use evb_core::{
-    source::Output,
+    session::{ReportFacts, Target},
     units::Bytes,
     wire::{
+        control::Control,
         datagram::DATAGRAM_HEADER,
         record::{MAX_DATA, RecordHeader},
     },
 };
-use evb_shaper::{CONTROL_CLASS, Departure};
+use evb_shaper::{Departure, role::SourceOutput};
 
-use super::Role;
+use super::{Running, lanes::SourceLane};
 use crate::system::{
     failure::{Check, Failure},
-    host::{Surroundings, registration::Registration},
+    host::{Exit, Surroundings, joining::exit},
     network::{Address, EndId},
 };
 
-impl Role {
-    /// Does what the machine wants done.
-    pub(super) fn drain(
-        &mut self,
-        registration: &mut Registration,
-        around: &mut Surroundings<'_>,
-    ) -> Result<(), Failure> {
+impl Running {
+    /// Does what the role wants done.
+    pub(super) fn drain(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
         let now = around.now();
         loop {
-            while let Some(output) = self.core.poll(now) {
+            while let Some(output) = self.role.poll(now) {
                 match output {
-                    Output::Announce(lane) => self.announce(lane, around),
-                    Output::Wanted(event) => self.want(event, around),
-                    Output::Supervisor(message) => {
-                        let written = registration.send(around, &message);
-                        self.core.charge(CONTROL_CLASS, Bytes::new(written), now);
+                    SourceOutput::Dial(dial) => match dial.target {
+                        Target::Supervisor => self.line.dial(dial, around),
+                        Target::Lane(lane) => self.dial_lane(lane, dial, around),
+                    },
+                    SourceOutput::Close(Target::Supervisor) => self.line.close(around),
+                    SourceOutput::Close(Target::Lane(lane)) => {
+                        if let Some(lane) = self.lanes.get_mut(lane) {
+                            lane.close(around);
+                        }
+                    }
+                    SourceOutput::Send(message) => self.send(&message, around),
+                    SourceOutput::Report(mut message) => {
+                        self.role.complete(&mut message, ReportFacts::default());
+                        self.send(&message, around);
+                    }
+                    SourceOutput::Announce(lane) => self.announce(lane, around),
+                    SourceOutput::Ended(ended) => {
+                        self.line.close(around);
+                        return exit(*ended).map(Some);
                     }
                 }
             }
-            if let Some(departure) = self.core.poll_departure(now) {
+            while let Some(event) = self.role.take_wanted() {
+                self.want(event, around);
+            }
+            if let Some(departure) = self.role.poll_departure(now) {
                 self.depart(&departure, around)?;
             } else if self.readout.first().is_some_and(|(at, _)| *at <= now) {
                 self.push_due(around)?;
@@ -54,19 +68,22 @@ impl Role {
                 around.network.flush(up.end);
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    fn send(&mut self, message: &Control, around: &mut Surroundings<'_>) {
+        let written = self.line.send(message, around);
+        self.role.handle_control_sent(Bytes::new(written), around.now());
     }
 
     fn announce(&mut self, lane: usize, around: &mut Surroundings<'_>) {
         let now = around.now();
-        let Some(up) = self.lanes.get(lane).and_then(super::SourceLane::up) else {
-            return self.core.handle_lane_disconnected(lane);
-        };
+        let Some(up) = self.lanes.get(lane).and_then(SourceLane::up) else { return };
         match up.sockets {
-            None => self.core.announce(lane, now, around.network.outgoing(up.end)),
+            None => self.role.announce(lane, now, around.network.outgoing(up.end)),
             Some((own, theirs)) => {
                 let mut datagram = BytesMut::new();
-                self.core.write_datagram(lane, now, &mut datagram);
+                self.role.write_datagram(lane, now, &mut datagram);
                 if !datagram.is_empty() {
                     around.network.send(own, theirs, datagram.freeze());
                 }
@@ -75,7 +92,7 @@ impl Role {
     }
 
     fn depart(&mut self, departure: &Departure, around: &mut Surroundings<'_>) -> Result<(), Failure> {
-        let Some(up) = self.lanes.get(departure.lane).and_then(super::SourceLane::up) else { return Ok(()) };
+        let Some(up) = self.lanes.get(departure.lane).and_then(SourceLane::up) else { return Ok(()) };
         match up.sockets {
             None => self.depart_in_records(departure.lane, up.end, departure.range.clone(), around),
             Some(sockets) => self.depart_in_segments(departure, sockets, around),
@@ -96,7 +113,7 @@ impl Role {
             outgoing.extend_from_slice(&RecordHeader::Data { length, offset: range.start }.encode());
             while range.start < until {
                 let mut slices = Vec::<IoSlice<'_>>::with_capacity(64);
-                let covered = self.core.gather(lane, range.start..until, &mut slices);
+                let covered = self.role.core().gather(lane, range.start..until, &mut slices);
                 if covered == 0 {
                     let what = format!("lane {lane} has no bytes at {}, to be sent", range.start);
                     return Err(Failure::new(Check::Invariant, what));
@@ -116,15 +133,15 @@ impl Role {
         around: &mut Surroundings<'_>,
     ) -> Result<(), Failure> {
         let Departure { lane, ref range, request, .. } = *departure;
-        let segment = self.core.pacing().cost.packet_payload().count();
-        let Some(sealing) = self.core.sealing(lane, request) else {
+        let segment = around.scenario.cost().packet_payload().count();
+        let Some(sealing) = self.role.records().sealing(lane, request) else {
             return Err(Failure::new(Check::Invariant, "a train without an association"));
         };
         let (mut start, mut sent) = (range.start, 0);
         while start < range.end {
             let end = range.end.min(start + segment);
             let mut slices = Vec::<IoSlice<'_>>::with_capacity(2 * segment as usize);
-            let covered = self.core.gather(lane, start..end, &mut slices);
+            let covered = self.role.core().gather(lane, start..end, &mut slices);
             if covered < end - start && request == 0 {
                 let what = format!("lane {lane} has no bytes at {}, to be sent", start + covered);
                 return Err(Failure::new(Check::Invariant, what));
@@ -139,7 +156,7 @@ impl Role {
             }
             start = end;
         }
-        self.core.handle_sent(lane, sent);
+        self.role.records().handle_sent(lane, sent);
         Ok(())
     }
 }
