@@ -44,6 +44,7 @@ use crate::{
     set::SourceSet,
     time::{Instant, earlier},
     trigger::{Trigger, TriggerKind},
+    undo,
     units::Frequency,
     wire::{
         control::{Control, control::Message},
@@ -377,6 +378,9 @@ impl SupervisorCore {
                 }
             }
             // First those that do not come back are replaced, which may take longer than a drain.
+            Phase::Recovering { .. } if undo::is_undone(undo::Fix::F1e823b) => {
+                self.begin_draining(cause, now)
+            }
             Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
             Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
         }

@@ -9,6 +9,7 @@ use crate::{
     id::EventId,
     lane::Parked,
     time::Instant,
+    undo,
     units::Bytes,
     wire::control::{MAX_OUTSTANDING, Verdict},
 };
@@ -302,7 +303,9 @@ impl Backlog {
                 break;
             }
             if let Some(Entry::Assigned(lane)) = self.entries.pop_front() {
-                self.owed.insert(self.first, lane);
+                if !undo::is_undone(undo::Fix::C2101a00) {
+                    self.owed.insert(self.first, lane);
+                }
                 if self.owed.len() > MAX_OUTSTANDING {
                     self.owed.pop_first();
                 }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     id::BuilderId,
     time::Instant,
+    undo::{self, Fix},
     wire::{
         control::{Finish, MAX_BUILDERS, RunEnd, control::Message},
         journal::{Membership, membership::Change},
@@ -32,6 +33,9 @@ impl SupervisorCore {
         match self.builder_index(id) {
             Some(index) => match self.builders[index].leaving {
                 Leaving::No => return Err(ChangeError::KnownBuilder(id)),
+                Leaving::Asked | Leaving::Finishing if undo::is_undone(Fix::C8b484b) => {
+                    return Err(ChangeError::KnownBuilder(id));
+                }
                 Leaving::Asked | Leaving::Finishing => return Err(ChangeError::LeavingBuilder(id)),
                 Leaving::Gone => self.builders[index].leaving = Leaving::No,
             },
@@ -58,7 +62,9 @@ impl SupervisorCore {
         let index = index.ok_or(ChangeError::UnknownBuilder(id))?;
         // While the run goes on, those that are dead do not stand in for it.
         let gathering = matches!(self.phase, Phase::Gathering { .. });
-        let stays = |seat: &&BuilderSeat| member(seat) && seat.id != id && (gathering || seat.is_alive());
+        let stays = |seat: &&BuilderSeat| {
+            member(seat) && seat.id != id && (gathering || seat.is_alive() || undo::is_undone(Fix::C33dca9c))
+        };
         let is_needed = gathering || self.builders[index].is_alive();
         if is_needed && !self.builders.iter().any(|seat| stays(&seat)) {
             return Err(ChangeError::LastBuilder(id));
@@ -105,7 +111,9 @@ impl SupervisorCore {
         self.slots.set(index as BuilderIndex, 0, now);
         self.journal(What::Over(id.into()), now);
         self.leave(index, now);
-        self.note_absence_of_builders(false, now);
+        if !undo::is_undone(Fix::C33dca9c) {
+            self.note_absence_of_builders(false, now);
+        }
         self.publish_roster(now);
         self.send_holdings(self.connected_sources());
     }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     id::{BuilderId, RunNumber},
     time::Instant,
+    undo,
     wire::journal::{Begun, Entry, Resumed},
 };
 
@@ -258,7 +259,7 @@ impl SupervisorCore {
                 self.lower(index, "it did not come back to a new supervisor", now);
             }
         }
-        if self.up.is_empty() {
+        if self.up.is_empty() && !undo::is_undone(undo::Fix::C33dca9c) {
             self.pulse.no_source_since = Some((now, self.absence_limit(true)));
         }
         for index in 0..self.builders.len() {

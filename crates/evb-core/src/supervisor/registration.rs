@@ -13,6 +13,7 @@ use crate::{
     id::{BuilderId, Peer, SourceId},
     time::Instant,
     trigger::Trigger,
+    undo,
     wire::{
         control::{
             BuilderAddress, Finish, Hello, Refusal, Role, Roster, RunParameters, Stop, Welcome,
@@ -236,7 +237,7 @@ impl SupervisorCore {
         if !goes_on {
             seat.begin_incarnation();
         }
-        if seat.leaving == Leaving::Finishing {
+        if seat.leaving == Leaving::Finishing && !undo::is_undone(undo::Fix::C33dca9c) {
             // Whether it heard that it is to report, or its report came, nobody knows.
             seat.leaving = Leaving::Asked;
         }

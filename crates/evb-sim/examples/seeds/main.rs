@@ -54,6 +54,9 @@ struct Args {
     /// Do not make a scenario that fails smaller.
     #[arg(long)]
     no_shrink: bool,
+    /// Undo a fix of the past, by its commit, to see whether it is missed; needs the feature `undo`.
+    #[arg(long)]
+    undo: Option<String>,
     /// Write the summary as JSON.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -106,6 +109,9 @@ fn main() -> ExitCode {
 /// Runs the seeds; whether nothing was found.
 fn work(args: &Args) -> Result<bool> {
     let began = Instant::now();
+    if let Some(name) = &args.undo {
+        undo(name)?;
+    }
     let count = args.count.unwrap_or(if args.minutes.is_some() { u64::MAX - args.from } else { COUNT });
     let end = args.from.saturating_add(count);
     let until = args.minutes.map(|minutes| began + Duration::from_secs_f64(60.0 * minutes));
@@ -141,6 +147,19 @@ fn work(args: &Args) -> Result<bool> {
     });
     let summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     finish(args, &summary, began.elapsed())
+}
+
+#[cfg(feature = "undo")]
+fn undo(name: &str) -> Result<()> {
+    let known = evb_core::undo::FIXES.iter().find(|(known, _)| *known == name);
+    let (_, fix) = known.with_context(|| format!("there is no fix {name} that can be undone"))?;
+    evb_core::undo::undo(*fix);
+    Ok(())
+}
+
+#[cfg(not(feature = "undo"))]
+fn undo(_name: &str) -> Result<()> {
+    anyhow::bail!("--undo needs the feature `undo`, which `cargo xtask seeds` turns on for it")
 }
 
 fn scenario(args: &Args, seed: u64) -> Scenario {

@@ -137,10 +137,11 @@ impl Summary {
 pub(crate) fn describe(scenario: &Scenario) -> String {
     let Scenario { sources, builders, spares, slots, .. } = scenario;
     format!(
-        "{} · {sources} sources · {builders} builders and {spares} spare · {slots} slots · {:?} · {:?} · {:?}, stopped after \
+        "{} · {sources} sources · {builders} builders and {spares} spare · {slots} slots · {:?} (delay {:?}) · {:?} · {:?}, stopped after \
          {:?} · {} runs · deadline {:?} · {:?} · {:?} · {:?} · write {:?}, commit {:?} · journal {}",
         scenario.transport.word(),
         scenario.pushes,
+        scenario.readout.delay,
         scenario.trigger,
         scenario.end,
         scenario.stop_after,

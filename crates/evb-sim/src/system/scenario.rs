@@ -89,6 +89,8 @@ pub struct Scenario {
     pub has_journal: bool,
     /// From so many entries on it is replaced by what it amounts to.
     pub compact_at: usize,
+    /// Whether both ends of a lane over datagrams know a round trip from its connection.
+    pub knows_round_trip: bool,
     /// How the network is while it is well.
     pub weather: Weather,
     /// How long a sink takes for an event.
@@ -111,6 +113,10 @@ impl Scenario {
 
     pub(crate) fn is_udp(&self) -> bool {
         self.transport == Transport::Udp
+    }
+
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        self.knows_round_trip.then(|| 2 * self.weather.latency)
     }
 
     pub(crate) fn nodes(&self) -> usize {

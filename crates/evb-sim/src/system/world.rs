@@ -35,6 +35,8 @@ struct Host {
     boot_id: String,
     /// Whether its builder takes part in the run, or may.
     is_member: bool,
+    /// Somebody wanted to add its builder, and was told that it takes part.
+    is_claimed: bool,
     /// What is wrong with it, until when.
     down_until: Instant,
     frozen_until: Instant,
@@ -82,6 +84,7 @@ impl<'a> World<'a> {
             clock: rng.below(3_600_000_000_000) as i64 + 1_000_000_000,
             boot_id: format!("boot-{node}-0"),
             is_member: true,
+            is_claimed: false,
             down_until: Instant::ZERO,
             frozen_until: Instant::ZERO,
             cut_until: Instant::ZERO,
@@ -214,6 +217,10 @@ impl<'a> World<'a> {
         let peer = self.scenario.peer(node);
         self.say(|| format!("{peer} ends: {exit:?}"));
         self.network.drop_all_of(node);
+        if *exit == Exit::Over && self.hosts[node].is_claimed && self.goes_on() {
+            let what = format!("{peer} left, and whoever wanted to add it had been told that it takes part");
+            self.fail(Failure::new(Check::Steering, what));
+        }
         if matches!(exit, Exit::Failed(_)) {
             let at = self.network.now() + RESTART;
             self.network.schedule(at, Happening::World(Act::Start(node)));
@@ -264,6 +271,7 @@ impl<'a> World<'a> {
         for node in 0..self.hosts.len() {
             let is_member = node <= spares;
             self.hosts[node].is_member = is_member;
+            self.hosts[node].is_claimed = false;
             if is_member {
                 self.start(node);
             }

@@ -184,7 +184,7 @@ impl Running {
 
     fn answer(&mut self, end: EndId, hello: &Hello, around: &mut Surroundings<'_>) {
         let connection = 1 + around.network.below(u64::from(u32::MAX) - 1) as u32;
-        let greeting = Greeting { connection, round_trip: Some(2 * around.scenario.weather.latency) };
+        let greeting = Greeting { connection, round_trip: around.scenario.round_trip() };
         match self.role.handle_hello(hello, greeting, around.now()) {
             Ok(admitted) => {
                 let lane = admitted.lane;

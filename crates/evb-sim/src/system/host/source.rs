@@ -178,12 +178,11 @@ impl Running {
         }
     }
 
-    fn push_due(&mut self, around: &Surroundings<'_>) -> Result<(), Failure> {
+    fn push_due(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         if around.scenario.pushes == Pushes::Ahead {
             // As far as its backlog lets it.
             let undecided = self.role.core().undecided();
             let until = undecided.number() + around.scenario.ahead;
-            self.next = self.next.max(undecided);
             while self.next.number() < until {
                 self.push(self.next, around)?;
                 self.next = self.next.next();
@@ -198,9 +197,10 @@ impl Running {
         Ok(())
     }
 
-    fn push(&mut self, event: EventId, around: &Surroundings<'_>) -> Result<(), Failure> {
+    fn push(&mut self, event: EventId, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let draw = around.workload.draw(usize::from(self.id.number()) - 1, event);
         let Some(payload) = draw.payload else { return Ok(()) };
+        around.say(|| format!("readout pushes event {event}, {} bytes", payload.len()));
         let outcome = self.role.push(Workload::fragment(event, payload), around.now());
         outcome.map_err(|error| Failure::protocol(format!("a fragment is refused: {error}")))
     }

@@ -46,7 +46,6 @@ impl Stage {
         self.until.get_or_insert(until);
     }
 
-
     /// What is done with by now.
     pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Vec<(Event, Fate)> {
         let now = around.now();

@@ -75,7 +75,7 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
     events(&mut scenario, kind, chance);
     let count = match kind {
         Kind::Calm | Kind::Lossy => 0,
-        Kind::Builders | Kind::Anything => chance.between(1, 8),
+        Kind::Builders | Kind::Anything => chance.between(1, 12),
     };
     for run in 0..scenario.runs {
         for _ in 0..count {
@@ -131,6 +131,7 @@ fn system(seed: u64, transport: Transport, kind: Kind, chance: &mut Chance) -> S
         on_source_loss: chance.of(&[SourceLoss::Incomplete, SourceLoss::Wait]),
         has_journal: chance.percent(90),
         compact_at: chance.of(&[20, 100, 100_000]),
+        knows_round_trip: chance.percent(70),
         weather,
         write: Duration::from_micros(chance.of(&[0, 20, 1000, 20_000])),
         commit: Duration::from_micros(chance.of(&[50, 1000, 10_000])),
@@ -151,10 +152,10 @@ fn events(scenario: &mut Scenario, kind: Kind, chance: &mut Chance) {
         _ => None,
     };
     scenario.trigger = trigger.unwrap_or(TriggerKind::External);
-    scenario.stop_after = chance.duration(1000, 10_000);
+    scenario.stop_after = chance.duration(2000, 12_000);
     scenario.end = match chance.between(0, 3) {
-        0 => End::Events(chance.between(1, 400)),
-        1 => End::Duration(chance.duration(500, 8000)),
+        0 => End::Events(chance.between(50, 2000)),
+        1 => End::Duration(chance.duration(2000, 12_000)),
         _ => End::Stop,
     };
     scenario.spares = u16::from(kind != Kind::Calm && chance.percent(20));
@@ -199,6 +200,7 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
                 length: chance.duration(100, 5000),
             }
         }
+        17 if scenario.pushes == Pushes::Ahead => Fault::Triggers { count: chance.of(&[1, 20, 1000]) },
         17 => Fault::Triggers { count: chance.of(&[1, 20, 1000, 100_000]) },
         18 if scenario.spares > 0 => Fault::Add { builder: BuilderId::new(scenario.builders + 1) },
         19 => Fault::Remove { builder, back: chance.duration(10, 3000) },

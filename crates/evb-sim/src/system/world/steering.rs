@@ -43,14 +43,24 @@ impl World<'_> {
         }
     }
 
+    /// Whether a run takes triggers.
+    pub(super) fn goes_on(&self) -> bool {
+        matches!(self.state(), Some(RunState::Running | RunState::Paused))
+    }
+
     pub(super) fn steer(&mut self, fault: Fault) {
         match fault {
             Fault::Triggers { count } => drop(self.ask(Command::Trigger(count))),
             Fault::Stop => self.stop(self.run),
             Fault::Pause { .. } => drop(self.ask(Command::Pause)),
             Fault::Add { builder } => self.add(self.run, self.scenario.node_of(Peer::Builder(builder))),
-            // That it is the last one is a reason.
-            Fault::Remove { builder, .. } => drop(self.ask(Command::Remove(builder))),
+            // That it is the last one is a reason not to.
+            Fault::Remove { builder, .. } => {
+                if self.ask(Command::Remove(builder)) == Some(Ok(())) {
+                    let node = self.scenario.node_of(Peer::Builder(builder));
+                    self.hosts[node].is_claimed = false;
+                }
+            }
             _ => {}
         }
     }
@@ -88,6 +98,9 @@ impl World<'_> {
         match self.ask(Command::Add(builder)) {
             Some(Ok(())) => self.bring(node, builder),
             Some(Err(refusal)) if refusal.contains("leaving") => self.later(Act::Return { run, node }),
+            Some(Err(refusal)) if refusal.contains("part of the run already") => {
+                self.hosts[node].is_claimed = true;
+            }
             None if !self.is_over => self.later(Act::Return { run, node }),
             // It is there already, or no run goes on.
             _ => {}

@@ -131,7 +131,7 @@ impl Running {
         let (mut sockets, mut path) = (None, None);
         if around.scenario.is_udp() {
             let association = greeted.dial.association(welcome).map_err(Failure::protocol)?;
-            let (round_trip, datagram) = (Some(2 * around.scenario.weather.latency), MTU as usize - IPV4_UDP);
+            let (round_trip, datagram) = (around.scenario.round_trip(), MTU as usize - IPV4_UDP);
             path = Some(LanePath { association, round_trip, datagram });
             let node = scenario::node_of_address(&greeted.dial.address).unwrap_or_default();
             sockets = Some((around.network.open_socket(around.node), Address::of_builder(node)));

@@ -79,6 +79,7 @@ impl Running {
     fn announce(&mut self, lane: usize, around: &mut Surroundings<'_>) {
         let now = around.now();
         let Some(up) = self.lanes.get(lane).and_then(SourceLane::up) else { return };
+        around.say(|| format!("announces on lane {lane}"));
         match up.sockets {
             None => self.role.announce(lane, now, around.network.outgoing(up.end)),
             Some((own, theirs)) => {
@@ -93,6 +94,7 @@ impl Running {
 
     fn depart(&mut self, departure: &Departure, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let Some(up) = self.lanes.get(departure.lane).and_then(SourceLane::up) else { return Ok(()) };
+        around.say(|| format!("{departure:?}"));
         match up.sockets {
             None => self.depart_in_records(departure.lane, up.end, departure.range.clone(), around),
             Some(sockets) => self.depart_in_segments(departure, sockets, around),
