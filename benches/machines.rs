@@ -235,7 +235,7 @@ impl Lanes {
                 RecordHeader::Commit { offset, .. } => {
                     let ranges = body.as_chunks::<COMMIT_RANGE>().0;
                     let ranges: Vec<_> = ranges.iter().map(|r| decode_range(r).unwrap()).collect();
-                    self.sources[lane].handle_commit(0, offset, &ranges, drop).unwrap();
+                    self.sources[lane].handle_commit(0, offset, &ranges).unwrap();
                 }
                 _ => panic!("not a builder's"),
             }

@@ -2,7 +2,6 @@
 
 mod accept;
 mod ends;
-mod machine;
 mod driver;
 
 pub use ends::out_of_order_memory;
@@ -11,6 +10,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use evb_core::{
     id::{BuilderId, Epoch, Peer, RunNumber},
+    session::Member,
     units::Bytes,
     wire::control::Hello,
 };
@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     filter::{AcceptAll, Filter},
-    role::{self, Access, Beats, Ending, Registration, RoleError, RunOutcome, StopRequest},
+    role::{self, Access, Beats, Ending, Entry, RoleError, RunOutcome, StopRequest},
     sink::Sink,
 };
 
@@ -161,21 +161,16 @@ impl Builder {
                 listen: advertised(&config.listen, address),
                 ..Hello::new(Peer::Builder(config.id), Peer::Supervisor)
             };
-            let BuilderConfig { supervisor, security, start_timeout, .. } = &config;
-            let (link, welcome, greeted) = tokio::select! {
-                reached = role::join(supervisor, None, &hello, security, *start_timeout) => reached?,
+            let (supervisor, start_timeout) = (config.supervisor.clone(), config.start_timeout);
+            let member = Member { supervisor, hello, start_timeout };
+            let access = Access { bind: None, class: config.control, security: config.security.clone() };
+            let (entry, _) = tokio::select! {
+                entered = Entry::join(member, access) => entered?,
                 () = joined.closed() => return Err(RoleError::Unwanted),
             };
             role::hand_over(joined, address).await?;
-            let access = Access {
-                supervisor: config.supervisor.clone(),
-                bind: None,
-                class: config.control,
-                security: config.security.clone(),
-            };
-            let registered = Registration::new(access, hello, (link, &welcome), greeted)?;
             let (beats, name) = (config.beats.clone(), format!("builder {}", config.id));
-            let run = driver::run(config, listener, registered, Box::new(filter), sink, stopping);
+            let run = driver::run(config, listener, entry, Box::new(filter), sink, stopping);
             beats.count(name, run).await
         })
         .await?;
@@ -209,12 +204,15 @@ async fn bind(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleE
             Err(RoleError::Listen { reason, .. })
                 if reason.kind() == io::ErrorKind::AddrInUse && evb_net::clock::now() < until =>
             {
-                tokio::time::sleep(role::RETRY).await;
+                tokio::time::sleep(BIND_AGAIN).await;
             }
             other => return other,
         }
     }
 }
+
+/// How long to wait before an address is tried again.
+const BIND_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long an address may take to become free.
 const RELEASE: Duration = Duration::from_secs(1);

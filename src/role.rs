@@ -3,41 +3,32 @@
 mod beats;
 mod busy_poll;
 pub(crate) mod facts;
-mod registration;
+mod link;
+mod entry;
+mod greetings;
 
-use std::{future::Future, io, net::IpAddr, time::Duration};
+use std::{future::Future, io, time::Duration};
 
-use evb_core::{
-    id::{Epoch, RunNumber},
-    lane::LaneError,
-    time::Instant,
-    units::Bytes,
-    wire::control::{Control, Hello, MalformedMessage, Report, RunEnd, Stop, Welcome, control, refusal},
-};
+use evb_core::{lane::LaneError, session::RoleFault, units::Bytes, wire::control::MalformedMessage};
 use evb_net::{
-    class::TrafficClass,
-    control::{ConnectError, ControlLink, LinkError},
+    control::{ConnectError, LinkError},
     host,
     pacing::Transport,
     resolve::ResolveError,
-    security::{PARCEL_OVERHEAD, Security, tag::TAG_LENGTH},
+    security::{PARCEL_OVERHEAD, tag::TAG_LENGTH},
 };
 use evb_shaper::cost::PacketCost;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use beats::Beats;
 pub(crate) use busy_poll::BusyPoll;
-pub(crate) use registration::{Access, Heard, Registered, Registration};
+pub(crate) use entry::{Beginning, Entry};
+pub use evb_core::session::RunOutcome;
+pub(crate) use greetings::Greetings;
+pub(crate) use link::{Access, SupervisorLink, classify};
 
 /// How many control messages a role takes in before it does what they ask for: bounds what a flood of them can pile up.
 pub(crate) const MESSAGES: usize = 64;
-
-/// Handshakes that may be under way at once at a listener; more wait in the kernel's queue (docs/protocol.md CONN-7).
-pub(crate) const GREETINGS: usize = 64;
-
-/// How long the others at a full listener wait for one that says nothing: hundreds of silent connections must not keep a
-/// peer out for their time limit each.
-pub(crate) const GREETING_PATIENCE: Duration = Duration::from_millis(250);
 
 /// A port whose queue empties in less falls idle while a core leaves its sleep: that takes up to some 100 µs on each side of a grant.
 pub const BRISK: Duration = Duration::from_millis(1);
@@ -52,47 +43,6 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
         tracing::info!(%error, "cores may sleep between packets, and grants are late by what it takes to wake them; allow writing to /dev/cpu_dma_latency");
     }
     awake.ok()
-}
-
-/// How a run ended, as the supervisor's ledger says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunOutcome {
-    /// Which run.
-    pub run: RunNumber,
-    /// Which life of it.
-    pub epoch: Epoch,
-    /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.
-    pub exit_code: u8,
-    /// The same in words.
-    pub verdict: String,
-    /// The role's own final counters, if the run came so far.
-    pub report: Option<Report>,
-    /// For how long the role took part: from the first events that it heard of until no more were to come. `None` if it heard of
-    /// none.
-    pub took_part: Option<Duration>,
-}
-
-/// For how long a role takes part in its run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Participation {
-    from: Option<Instant>,
-    to: Option<Instant>,
-}
-
-impl Participation {
-    /// Notes that events came.
-    pub(crate) fn go_on(&mut self, now: Instant) {
-        self.from.get_or_insert(now);
-    }
-
-    /// Notes that no more events come; what follows is for the books.
-    pub(crate) fn end(&mut self, now: Instant) {
-        self.to.get_or_insert(now);
-    }
-
-    fn length(&self, now: Instant) -> Option<Duration> {
-        Some(self.to.unwrap_or(now).since(self.from?))
-    }
 }
 
 /// Asks a role to have the run ended.
@@ -110,19 +60,6 @@ impl StopRequest {
     pub(crate) fn send(&self, cause: &str) {
         // Full or closed: asked already, or over.
         let _ = self.0.try_send(cause.to_owned());
-    }
-}
-
-/// The message by which a peer asks for the end of the run.
-pub(crate) fn stop_message(cause: String) -> Control {
-    Control { message: Some(control::Message::Stop(Stop { cause })) }
-}
-
-/// The counters within a final report.
-pub(crate) fn report_of(message: &Control) -> Option<Report> {
-    match &message.message {
-        Some(control::Message::Report(report)) => Some(report.clone()),
-        _ => None,
     }
 }
 
@@ -194,6 +131,20 @@ pub enum RoleError {
     Vanished,
 }
 
+impl From<RoleFault> for RoleError {
+    fn from(fault: RoleFault) -> Self {
+        match fault {
+            RoleFault::Abandoned { cause, tried, last, held } => Self::Abandoned { cause, tried, last, held },
+            RoleFault::Malformed(fault) => Self::Malformed(fault),
+            RoleFault::Roster(problem) => Self::Roster(problem),
+            RoleFault::Memory { needed, limit } => Self::Memory { needed, limit },
+            RoleFault::SinkGone => Self::SinkGone,
+            // Whoever connected has said more.
+            RoleFault::NotJoined(_) | RoleFault::Unreadable(_) => Self::Vanished,
+        }
+    }
+}
+
 /// The end of a role's run, for whoever waits for it.
 pub(crate) type Ending = watch::Receiver<Option<Result<RunOutcome, std::sync::Arc<RoleError>>>>;
 
@@ -259,68 +210,6 @@ where
     Ok((what, ending))
 }
 
-/// Which run a role belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RunIdentity {
-    pub(crate) epoch: Epoch,
-    pub(crate) run: RunNumber,
-}
-
-impl RunIdentity {
-    pub(crate) fn of(welcome: &Welcome) -> Self {
-        Self { epoch: Epoch::new(welcome.epoch), run: RunNumber::new(welcome.run) }
-    }
-}
-
-/// Registers at the supervisor; while nobody answers there, tries again until `patience` is over. Also returns when the
-/// greeting was sent that was answered.
-pub(crate) async fn join(
-    supervisor: &str,
-    bind: Option<IpAddr>,
-    hello: &Hello,
-    security: &Security,
-    patience: Duration,
-) -> Result<(ControlLink, Welcome, Instant), ConnectError> {
-    let deadline = evb_net::clock::now() + patience;
-    let mut keys = KEY_TRIES;
-    loop {
-        let greeted = evb_net::clock::now();
-        let error = match evb_net::control::connect_secured(supervisor, bind, hello, security).await {
-            Ok((link, welcome)) => return Ok((link, welcome, greeted)),
-            Err(error) => error,
-        };
-        // docs/protocol.md CONN-11.
-        let passing = match &error {
-            // Keys that do not fit do not change by waiting; one changed byte on the way looks the same.
-            ConnectError::Handshake { error, .. } => {
-                error.is_about_keys().then(|| keys -= 1);
-                keys > 0
-            }
-            ConnectError::Unreachable { .. } => true,
-            // After a restart, the supervisor may still hold our old connection.
-            ConnectError::Refused { refusal, .. } => refusal.reason() == refusal::Reason::DuplicateId,
-            ConnectError::Resolve(_) | ConnectError::Bind { .. } | ConnectError::Path(_) => false,
-        };
-        if !passing || evb_net::clock::now() > deadline {
-            return Err(error);
-        }
-        tokio::time::sleep(RETRY).await;
-    }
-}
-
-/// Marks the supervisor's connection. What the system does not allow is said, and nothing depends on it.
-pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
-    if let Err(error) = link.classify(class) {
-        tracing::warn!(%error, "control packets are not marked as the configuration has it");
-    }
-}
-
-/// How often a role tries where its key and that of the other side do not seem to fit.
-const KEY_TRIES: u32 = 3;
-
-/// How long a role waits before it tries to connect again.
-pub(crate) const RETRY: Duration = Duration::from_millis(100);
-
 /// What lane bytes cost on the wire; with the tags that protect them, if they are protected.
 pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
     let (cost, tag) = match transport {
@@ -336,19 +225,6 @@ pub(crate) async fn hand_over<T>(joined: oneshot::Sender<Joined<T>>, what: T) ->
     let (taken, is_taken) = oneshot::channel();
     joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;
     is_taken.await.map_err(|_| RoleError::Unwanted)
-}
-
-/// The supervisor's last word.
-pub(crate) fn outcome(
-    identity: RunIdentity,
-    end: &RunEnd,
-    report: Option<Report>,
-    participation: Participation,
-) -> RunOutcome {
-    let RunIdentity { run, epoch } = identity;
-    let exit_code = u8::try_from(end.exit_code).unwrap_or(1);
-    let took_part = participation.length(evb_net::clock::now());
-    RunOutcome { run, epoch, exit_code, verdict: end.verdict.clone(), report, took_part }
 }
 
 #[cfg(test)]

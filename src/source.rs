@@ -3,21 +3,26 @@
 mod input;
 mod pacing;
 mod lanes;
+mod dialing;
 mod driver;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use evb_core::{
-    fragment::{Fragment, Timestamp},
+    fragment::Fragment,
     id::{EventId, Peer, SourceId},
+    session::Member,
     source::PushError as Refused,
     units::Bytes,
     wire::control::Hello,
 };
 use evb_net::{class::TrafficClass, host, lane::LaneOptions, pacing::Transport, security::Security};
-use evb_shaper::{Shaping, cost::CELL};
+use evb_shaper::{
+    Shaping,
+    cost::{CELL, PacketCost},
+};
 
-use crate::role::{self, Access, Beats, Ending, Registration, RoleError, RunOutcome, StopRequest};
+use crate::role::{self, Access, Beats, Ending, Entry, RoleError, RunOutcome, StopRequest};
 pub use pacing::PacingConfig;
 
 use input::Intake;
@@ -93,6 +98,11 @@ impl SourceConfig {
             core: None,
         }
     }
+
+    /// What lane bytes cost on the wire.
+    fn cost(&self) -> PacketCost {
+        role::packet_cost(self.transport, self.mtu, self.cell, self.security.is_protected())
+    }
 }
 
 /// Why a fragment was not taken.
@@ -111,23 +121,6 @@ pub enum PushError {
 pub trait Readout: Send + 'static {
     /// The fragment of an event; `None` if there is none: the event will miss this source.
     fn fragment(&mut self, event: EventId) -> Option<Fragment>;
-
-    /// The timestamp and length of the fragment of an event, if it is worthwhile to make it only when it is to be sent:
-    /// then it is written just before it leaves, while it is in the cache. [`Self::fragment`] is called for it later, and
-    /// must keep the promise, or the event will name this source. `None`: the fragment is made now.
-    fn promise(&mut self, _event: EventId) -> Option<(Timestamp, u32)> {
-        None
-    }
-
-    /// Whether [`Self::fragment`] gives the same bytes for an event as often as it is called. Then what was promised is not kept
-    /// once it has left over TCP, but made again in case that it did not arrive; one piece of memory serves all fragments. It must be able
-    /// to as long as the run lasts: nobody says when an event is safe, and [`Self::recycle`] does not mean it.
-    fn makes_again(&self) -> bool {
-        false
-    }
-
-    /// A payload whose event is safe, or that can be made again: its memory may be used again, if nobody shares it.
-    fn recycle(&mut self, _payload: bytes::Bytes) {}
 }
 
 /// A running source. Clones push into the same source.
@@ -166,33 +159,22 @@ impl Source {
             max_fragment: config.max_fragment.count(),
             ..Hello::new(Peer::Source(config.id), Peer::Supervisor)
         };
+        let (supervisor, start_timeout) = (config.supervisor.clone(), config.start_timeout);
+        let member = Member { supervisor, hello, start_timeout };
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
         let (stop, stopping) = StopRequest::new();
         let name = format!("source {}", config.id);
         let (first, ending) = role::on_own_thread(name, config.core, |mut joined| async move {
-            let SourceConfig { supervisor, bind, security, start_timeout, .. } = &config;
-            let reached = tokio::select! {
-                reached = role::join(supervisor, *bind, &hello, security, *start_timeout) => reached,
+            let security = config.security.clone();
+            let access = Access { bind: config.bind, class: config.control, security };
+            let (entry, first) = tokio::select! {
+                entered = Entry::join(member, access) => entered?,
                 () = joined.closed() => return Err(RoleError::Unwanted),
             };
-            match reached {
-                Ok((link, welcome, greeted)) => {
-                    let decided = welcome.parameters.as_ref().map_or(0, |parameters| parameters.decided);
-                    let first = EventId::new(decided.saturating_add(1));
-                    outlet.begin(first);
-                    role::hand_over(joined, first).await?;
-                    let access = Access {
-                        supervisor: config.supervisor.clone(),
-                        bind: config.bind,
-                        class: config.control,
-                        security: config.security.clone(),
-                    };
-                    let registered = Registration::new(access, hello, (link, &welcome), greeted)?;
-                    let (beats, name) = (config.beats.clone(), format!("source {}", config.id));
-                    beats.count(name, driver::run(config, registered, outlet, readout, stopping)).await
-                }
-                Err(error) => Err(error.into()),
-            }
+            outlet.begin(first);
+            role::hand_over(joined, first).await?;
+            let (beats, name) = (config.beats.clone(), format!("source {}", config.id));
+            beats.count(name, driver::run(config, entry, outlet, readout, stopping)).await
         })
         .await?;
         Ok(Self { intake, first, ending, stop })

@@ -9,12 +9,10 @@ use std::{
 
 use evb::{
     builder::{Builder, BuilderConfig},
-    fragment::{Fragment, Timestamp},
-    id::{BuilderId, EventId, SourceId},
+    id::{BuilderId, SourceId},
     ledger::RunReport,
     role::RoleError,
     sink::NullSink,
-    source::{Readout, Source, SourceConfig},
     supervisor::{RunPlan, TriggerKind},
     units::Frequency,
 };
@@ -29,7 +27,7 @@ use evb_net::{
     handshake::{HandshakeError, connect_handshake},
     pacing::Transport,
 };
-use support::{assert_exact, begin_over, content, start_over};
+use support::{assert_exact, begin_over, start_over};
 use tokio::net::TcpStream;
 
 /// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is down for that.
@@ -73,36 +71,6 @@ async fn so_it_does_over_ipv6() {
     let (built, report) = system.finish().await;
     assert_complete(&report, 200, 2);
     assert_exact(&built, 2, 10_000);
-}
-
-/// Makes nothing before it leaves.
-struct Promises {
-    source: SourceId,
-    length: usize,
-}
-
-impl Readout for Promises {
-    fn fragment(&mut self, event: EventId) -> Option<Fragment> {
-        let length = self.length + event.number() as usize % 97;
-        Some(Fragment::new(event, Timestamp::default(), content(self.source, event, length)))
-    }
-
-    fn promise(&mut self, event: EventId) -> Option<(Timestamp, u32)> {
-        Some((Timestamp::default(), (self.length + event.number() as usize % 97) as u32))
-    }
-}
-
-#[tokio::test]
-async fn promised_fragments_are_made_when_they_leave() {
-    let mut system = begin_over(Transport::Udp, "127.0.0.1:0", plan(3, 2, 100)).await;
-    for source in [1, 2, 3].map(SourceId::new) {
-        let config = SourceConfig { transport: Transport::Udp, ..SourceConfig::new(source, &system.address) };
-        let readout = Promises { source, length: 60_000 };
-        system.sources.push(Source::on_demand(config, readout).await.expect("the source joins"));
-    }
-    let (built, report) = system.finish().await;
-    assert_complete(&report, 100, 3);
-    assert_exact(&built, 3, 60_000);
 }
 
 #[tokio::test]

@@ -1,10 +1,6 @@
 //! Whole systems over loopback, in one process: every event once, byte for byte, and a ledger that closes.
 
 mod support;
-#[path = "support/by_hand.rs"]
-mod by_hand;
-#[path = "loopback/promises.rs"]
-mod promises;
 #[path = "loopback/announced.rs"]
 mod announced;
 

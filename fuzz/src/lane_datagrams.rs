@@ -222,7 +222,7 @@ impl World {
         let outcome = if to_builder {
             self.builder.handle_datagram(0, &header, body, self.now)
         } else {
-            self.source.handle_datagram(0, &header, body, self.now, drop)
+            self.source.handle_datagram(0, &header, body, self.now)
         };
         match outcome {
             Ok(()) => {}

@@ -216,7 +216,7 @@ impl Bench {
         if !model.connected {
             return true;
         }
-        let accepted = self.core.handle_commit(lane, offset, ranges, drop).is_ok();
+        let accepted = self.core.handle_commit(lane, offset, ranges).is_ok();
         if accepted {
             let highest = ranges.iter().map(|range| range.end).max().unwrap_or(0).max(offset);
             assert!(highest <= model.sent, "what was not sent is committed");
@@ -230,10 +230,6 @@ impl Bench {
 
     fn take(&mut self, lane: usize, limit: u64) {
         let Some(Taken { range, .. }) = self.core.take(lane, limit) else { return };
-        while let Some((offset, event)) = self.core.unmade(lane, &range) {
-            let announced = self.lanes[lane].length_at(offset);
-            self.core.fulfil(lane, offset, Some(fragment(event, announced)));
-        }
         let model = &mut self.lanes[lane];
         assert!(model.connected && range.start == model.sent && range.end <= model.granted);
         model.sent = range.end;
@@ -266,12 +262,7 @@ impl Bench {
                 Output::Wanted(event) => {
                     assert!(self.on_demand);
                     let length = event.number() as u32 % 300;
-                    let promised = Announcement { event, timestamp: Timestamp::default(), length };
-                    if event.number() % 2 == 0 {
-                        let _ = self.core.promise(promised);
-                    } else {
-                        let _ = self.core.push(fragment(event, length), self.now);
-                    }
+                    let _ = self.core.push(fragment(event, length), self.now);
                 }
                 Output::Supervisor(_) => {}
             }

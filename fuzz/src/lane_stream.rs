@@ -85,7 +85,7 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
         while let Some(record) = poll_now(&mut end, &mut ranges).await? {
             match record {
                 FromBuilder::Grant { end } => core.handle_grant(0, end)?,
-                FromBuilder::Commit { offset } => core.handle_commit(0, offset, &ranges, drop)?,
+                FromBuilder::Commit { offset } => core.handle_commit(0, offset, &ranges)?,
                 #[allow(unreachable_patterns)] // what else a builder may say in other transports
                 _ => {}
             }

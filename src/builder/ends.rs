@@ -4,7 +4,6 @@ use std::{io, task::Context, task::Poll};
 
 use evb_core::{id::SourceId, time::Instant, units::Bytes, wire::control::DatagramReport};
 use evb_net::{
-    clock,
     handshake::Channel,
     lane::{BuilderEnd, LaneEnd, LaneOptions, Progress, datagrams::BuilderDatagrams},
     pacing::Transport,
@@ -16,11 +15,6 @@ use tokio::net::TcpListener;
 /// What a datagram that the kernel has not merged with others takes of a socket's buffer, per byte of it (`truesize` of a
 /// 1500 B packet is 2304 B), and some room for records.
 const TRUE_SIZE: f64 = 2304.0 / 1472.0 * 1.1;
-
-/// The least that a lane keeps out of order.
-const LEAST_WINDOW: Bytes = Bytes::kib(256);
-/// The most.
-const MOST_WINDOW: Bytes = Bytes::mib(16);
 
 /// A lane that has ended, and why.
 pub(super) type Ended = (usize, LaneEnd);
@@ -44,7 +38,7 @@ impl Ends {
         if transport == Transport::Tcp {
             return Ok(Self::Stream(sources.iter().map(|_| None).collect()));
         }
-        let wanted = under_way(shaping, sources.len());
+        let wanted = shaping.under_way(sources.len());
         let mut options = options.datagrams();
         options.receive_buffer.get_or_insert_with(|| (wanted * 2).max(Bytes::mib(1)));
         let socket = udp::open(listener.local_addr()?, None, &options)?;
@@ -77,13 +71,9 @@ impl Ends {
     }
 
     /// The handshake of a lane is over.
-    pub(super) fn open(&mut self, lane: usize, channel: Channel, core: &mut ShapedBuilder) {
+    pub(super) fn open(&mut self, lane: usize, channel: Channel) {
         match self {
-            Self::Stream(ends) => {
-                let mut end = BuilderEnd::new(channel);
-                end.write_records(core, lane, clock::now());
-                ends[lane] = Some(end);
-            }
+            Self::Stream(ends) => ends[lane] = Some(BuilderEnd::new(channel)),
             Self::Datagrams(ends) => ends.open(lane, channel),
         }
     }
@@ -105,19 +95,20 @@ impl Ends {
         &mut self,
         cx: &mut Context<'_>,
         core: &mut ShapedBuilder,
+        now: Instant,
         ended: &mut Vec<Ended>,
     ) -> io::Result<bool> {
         let ends = match self {
             Self::Stream(ends) => ends,
             Self::Datagrams(ends) => {
                 let note = |lane, end| ended.push((lane, end));
-                return Ok(ends.poll_recv(cx, core, clock::now(), note)? == Progress::More);
+                return Ok(ends.poll_recv(cx, core, now, note)? == Progress::More);
             }
         };
         let mut more = false;
         for (lane, end) in ends.iter_mut().enumerate() {
             let Some(end) = end else { continue };
-            match end.poll_read(cx, core, lane, clock::now()) {
+            match end.poll_read(cx, core, lane, now) {
                 Ok(progress) => more |= progress == Progress::More,
                 Err(error) => ended.push((lane, error)),
             }
@@ -180,20 +171,6 @@ impl Ends {
 pub fn out_of_order_memory(transport: Transport, shaping: &Shaping, lanes: usize) -> Bytes {
     match transport {
         Transport::Tcp => Bytes::ZERO,
-        Transport::Udp => out_of_order_window(shaping, lanes) * lanes as u64,
-    }
-}
-
-/// How far out of order a lane's bytes are kept over UDP, where a builder has so many lanes.
-pub(super) fn out_of_order_window(shaping: &Shaping, lanes: usize) -> Bytes {
-    under_way(shaping, lanes).clamp(LEAST_WINDOW, MOST_WINDOW)
-}
-
-/// How much may be under way to a builder at once; of modes without a bound, a guess.
-fn under_way(shaping: &Shaping, lanes: usize) -> Bytes {
-    match shaping {
-        Shaping::Credit { budget, .. } => *budget,
-        Shaping::Window { window } => *window * lanes as u64,
-        Shaping::TokenBucket(_) | Shaping::None => Bytes::mib(8),
+        Transport::Udp => shaping.out_of_order_memory(lanes),
     }
 }

@@ -3,7 +3,7 @@ use evb_core::{
     id::{EventId, SourceId},
 };
 
-use super::pattern::Pattern;
+use super::pattern::{Place, STAMP, Stamp};
 use crate::filter::{Filter, FilterVerdict};
 
 #[cfg(test)]
@@ -70,14 +70,15 @@ impl Filter for CheckContent {
 
 fn check(event: EventId, fragment: FragmentView<'_>, extent: ContentCheck) -> Result<(), WrongContent> {
     let payload = fragment.payload;
-    let pattern = Pattern::of(event, fragment.source, payload.len());
+    let place = Place::stamped(payload);
+    let stamp = Stamp::new(event, fragment.source, place, payload.len());
     let wrong = |problem| WrongContent { source_id: fragment.source, problem };
-    if !pattern.has_stamp(payload) {
-        let (found, length) = (&payload[..payload.len().min(super::pattern::STAMP)], payload.len());
+    if !stamp.is_on(payload) {
+        let (found, length) = (&payload[..payload.len().min(STAMP)], payload.len());
         return Err(wrong(format!("the stamp of its {length} B is not this fragment's: {found:02x?}")));
     }
     if extent == ContentCheck::Full
-        && let Some(at) = pattern.first_difference(payload)
+        && let Some(at) = place.first_difference(payload)
     {
         return Err(wrong(format!("byte {at} of {} is not as generated", payload.len())));
     }

@@ -1,3 +1,5 @@
+use std::collections::VecDeque;
+
 use bytes::{Bytes as Payload, BytesMut};
 use evb_core::{
     fragment::{Fragment, Timestamp},
@@ -6,7 +8,7 @@ use evb_core::{
     units::Bytes,
 };
 
-use super::pattern::Pattern;
+use super::pattern::{Place, Stamp};
 use crate::source::Readout;
 
 #[cfg(test)]
@@ -51,25 +53,42 @@ impl FragmentSize {
     }
 }
 
-/// From this size on, a fragment is made when it is to be sent: a few of them fill the cache.
-const WORTH_A_PROMISE: Bytes = Bytes::kib(128);
+/// From this size on, a payload keeps its own memory, which is used again once the payload is committed. Smaller ones
+/// share blocks.
+const OWN_MEMORY: usize = 16 << 10;
 
-/// How much memory of committed fragments is kept for new ones: that of a few thousand small ones, or a few large ones.
-const POOL_BYTES: usize = 64 << 20;
-const POOL_PIECES: usize = 8192;
+/// Memory that smaller payloads share.
+const BLOCK: usize = 64 << 10;
+
+/// Payloads and bytes that are kept to be used again: what a run may have under construction.
+const KEPT_PAYLOADS: usize = 8192;
+const KEPT_BYTES: usize = 512 << 20;
+
+/// Kept payloads that are looked at, until one is committed; builders do not commit in the order of events.
+const LOOKS: usize = 4;
 
 /// Makes up fragments on demand, with content that [`CheckContent`](super::CheckContent) recognizes.
 ///
-/// The size depends on seed, source and event alone, the content on source, event and size. Every fragment is freshly
-/// written, into the memory of one that is done with where there is any. Its timestamp is the event's number.
+/// The size depends on seed, source and event alone. A fragment's timestamp is the event's number. Large payloads are as a
+/// readout card leaves them: in memory that was written before, of which the program touches the stamp alone, and that
+/// is used again once nobody holds the payload any more.
 #[derive(Debug)]
 pub struct Generator {
     source: SourceId,
     size: FragmentSize,
     limit: Bytes,
     seed: u64,
-    pool: Vec<BytesMut>,
-    pooled: usize,
+    block: BytesMut,
+    /// Large payloads, the oldest first.
+    kept: VecDeque<Kept>,
+    kept_bytes: usize,
+}
+
+/// A payload that was handed out.
+#[derive(Debug)]
+struct Kept {
+    memory: Payload,
+    place: Place,
 }
 
 impl Generator {
@@ -81,8 +100,9 @@ impl Generator {
             size,
             limit: limit.min(Bytes::new(u32::MAX.into())),
             seed,
-            pool: Vec::new(),
-            pooled: 0,
+            block: BytesMut::new(),
+            kept: VecDeque::new(),
+            kept_bytes: 0,
         }
     }
 
@@ -94,13 +114,56 @@ impl Generator {
     /// Makes the fragment of that event.
     pub fn generate(&mut self, event: EventId) -> Fragment {
         let length = self.size(event).as_usize();
-        let mut payload = self.pool.pop().unwrap_or_default();
-        self.pooled -= payload.capacity();
-        if payload.capacity() < length {
-            payload = BytesMut::with_capacity(length);
+        let payload = if length < OWN_MEMORY { self.small(event, length) } else { self.large(event, length) };
+        Fragment::new(event, Timestamp::new(event.number()), payload)
+    }
+
+    /// Writes a payload into the block that small ones share.
+    fn small(&mut self, event: EventId, length: usize) -> Payload {
+        if self.block.capacity() < length {
+            self.block = BytesMut::with_capacity(BLOCK);
         }
-        let checksum = Pattern::of(event, self.source, length).write(length, &mut payload);
-        Fragment { event, timestamp: timestamp(event), payload: payload.freeze(), checksum }
+        let place = Place::of(event, self.source, length);
+        place.write(length, &mut self.block);
+        Stamp::new(event, self.source, place, length).write(&mut self.block);
+        self.block.split().freeze()
+    }
+
+    /// Stamps the memory of a payload that nobody holds any more, or writes a new one.
+    fn large(&mut self, event: EventId, length: usize) -> Payload {
+        let (mut memory, place) = self.free(length).unwrap_or_else(|| {
+            let mut memory = BytesMut::with_capacity(length);
+            let place = Place::of(event, self.source, length);
+            place.write(length, &mut memory);
+            (memory, place)
+        });
+        Stamp::new(event, self.source, place, length).write(&mut memory);
+        let memory = memory.freeze();
+        let payload = memory.slice(..length);
+        if self.kept.len() < KEPT_PAYLOADS && self.kept_bytes + memory.len() <= KEPT_BYTES {
+            self.kept_bytes += memory.len();
+            self.kept.push_back(Kept { memory, place });
+        }
+        payload
+    }
+
+    /// Takes memory for a payload of `length` bytes, with its content, from those that nobody holds any more.
+    fn free(&mut self, length: usize) -> Option<(BytesMut, Place)> {
+        for _ in 0..LOOKS.min(self.kept.len()) {
+            let kept = self.kept.pop_front()?;
+            if !kept.memory.is_unique() {
+                self.kept.push_back(kept);
+                continue;
+            }
+            self.kept_bytes -= kept.memory.len();
+            // One that is too short gives way to a longer one.
+            if kept.memory.len() >= length
+                && let Ok(memory) = kept.memory.try_into_mut()
+            {
+                return Some((memory, kept.place));
+            }
+        }
+        None
     }
 }
 
@@ -108,28 +171,4 @@ impl Readout for Generator {
     fn fragment(&mut self, event: EventId) -> Option<Fragment> {
         Some(self.generate(event))
     }
-
-    fn promise(&mut self, event: EventId) -> Option<(Timestamp, u32)> {
-        let length = self.size(event);
-        (length >= WORTH_A_PROMISE).then(|| (timestamp(event), length.count() as u32))
-    }
-
-    fn makes_again(&self) -> bool {
-        true
-    }
-
-    fn recycle(&mut self, payload: Payload) {
-        if self.pool.len() < POOL_PIECES
-            && self.pooled < POOL_BYTES
-            && let Ok(mut memory) = payload.try_into_mut()
-        {
-            memory.clear();
-            self.pooled += memory.capacity();
-            self.pool.push(memory);
-        }
-    }
-}
-
-fn timestamp(event: EventId) -> Timestamp {
-    Timestamp::new(event.number())
 }

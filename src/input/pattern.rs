@@ -1,17 +1,15 @@
 //! What generated fragments contain: a stamp that says which fragment this is, then bytes that anyone can predict.
 //!
-//! The bytes come from one pseudo-random template, the same in every process, at an offset that source and event decide
-//! and that moves from piece to piece: writing is copying, checking is comparing, and exchanged, shifted or stale pieces
-//! are found out.
+//! The bytes come from one pseudo-random template, the same in every process, at a place that the stamp names and that
+//! moves from piece to piece. So a payload is checked by comparing, and exchanged, shifted or stale pieces are found.
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::LazyLock;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{Buf as _, BufMut, BytesMut};
 use evb_core::{
-    fragment::{Checksum, RunningChecksum},
     id::{EventId, SourceId},
     rng::Rng,
 };
@@ -22,7 +20,7 @@ pub(super) const STAMP: usize = 20;
 /// The last four bytes of the stamp.
 const MAGIC: u32 = u32::from_le_bytes(*b"evbG");
 
-/// Bytes that are taken from one place of the template; few enough to be in the nearest cache for the checksum.
+/// Bytes that are taken from one place of the template.
 const PIECE: usize = 32 * 1024;
 /// Bytes that are copied at once. What is copied to is seldom in a cache, and `memmove` of glibc copies more than that by the
 /// processor's own string instruction, which takes 1.3 times as long there where the two ends are not aligned to each other
@@ -40,59 +38,35 @@ static TEMPLATE: LazyLock<Box<[u8]>> = LazyLock::new(|| {
     (0..(PLACES + PIECE) / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
 });
 
-/// The content of one fragment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pattern {
-    stamp: [u8; STAMP],
-    place: usize,
-}
+/// A place in the template, where the content of a payload begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u16);
 
-impl Pattern {
-    /// The content of a source's fragment of `length` bytes.
+impl Place {
+    /// Draws a place for a payload, by event and source; a payload that is all stamp needs none.
     pub(super) fn of(event: EventId, source: SourceId, length: usize) -> Self {
-        let place = Rng::new(event.number() ^ (u64::from(source.number()) << 48)).next_u64() as u16;
-        let mut stamp = [0; STAMP];
-        let mut rest = &mut stamp[..];
-        rest.put_u64_le(event.number());
-        rest.put_u16_le(source.number());
-        rest.put_u16_le(place);
-        rest.put_u32_le(length as u32);
-        rest.put_u32_le(MAGIC);
-        Self { stamp, place: place.into() }
+        if length <= STAMP {
+            return Self(0);
+        }
+        Self(Rng::new(event.number() ^ (u64::from(source.number()) << 48)).next_u64() as u16)
     }
 
-    /// Appends the content to `payload` and takes its checksum while the bytes are in the cache.
-    pub(super) fn write(&self, length: usize, payload: &mut BytesMut) -> Checksum {
+    /// Reads the place from a payload's stamp.
+    pub(super) fn stamped(payload: &[u8]) -> Self {
+        Self(payload.get(10..12).map_or(0, |mut bytes| bytes.get_u16_le()))
+    }
+
+    /// Appends the content of a payload of `length` bytes, with nothing of worth where its stamp is to be.
+    pub(super) fn write(self, length: usize, payload: &mut BytesMut) {
         payload.reserve(length);
-        payload.put_slice(&self.stamp[..length.min(STAMP)]);
-        if length <= PIECE {
-            for piece in self.pieces(length) {
-                payload.put_slice(piece);
-            }
-            return Checksum::of(payload);
-        }
-        let mut checksum = RunningChecksum::default();
-        checksum.update(&self.stamp);
+        payload.put_bytes(0, length.min(STAMP));
         for piece in self.pieces(length) {
-            let begin = payload.len();
             piece.chunks(COPIED).for_each(|bytes| payload.put_slice(bytes));
-            checksum.update(&payload[begin..]);
         }
-        checksum.take()
     }
 
-    /// Whether the stamp, or what a short payload has of it, is right.
-    pub(super) fn has_stamp(&self, payload: &[u8]) -> bool {
-        if payload.is_empty() {
-            // An empty slice points nowhere, and to compare from there is slow on processors with masked loads.
-            return true;
-        }
-        let length = payload.len().min(STAMP);
-        payload[..length] == self.stamp[..length]
-    }
-
-    /// Where the first byte after the stamp is that is not as written.
-    pub(super) fn first_difference(&self, payload: &[u8]) -> Option<usize> {
+    /// Returns the offset of the first byte after the stamp that is not as written.
+    pub(super) fn first_difference(self, payload: &[u8]) -> Option<usize> {
         let mut begin = STAMP;
         for piece in self.pieces(payload.len()) {
             let found = &payload[begin..begin + piece.len()];
@@ -105,10 +79,10 @@ impl Pattern {
         None
     }
 
-    /// What follows the stamp in a payload of `length` bytes.
-    fn pieces(&self, length: usize) -> impl Iterator<Item = &'static [u8]> + use<> {
+    /// Returns what follows the stamp in a payload of `length` bytes.
+    fn pieces(self, length: usize) -> impl Iterator<Item = &'static [u8]> + use<> {
         let template: &'static [u8] = &TEMPLATE;
-        let (mut place, mut left) = (self.place, length.saturating_sub(STAMP));
+        let (mut place, mut left) = (usize::from(self.0), length.saturating_sub(STAMP));
         std::iter::from_fn(move || {
             let size = left.min(PIECE);
             let piece = &template[place..place + size];
@@ -116,5 +90,39 @@ impl Pattern {
             place = (place + STEP) % PLACES;
             (size > 0).then_some(piece)
         })
+    }
+}
+
+/// The first bytes of a payload: event, source, place, length and a magic number, little endian.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp([u8; STAMP]);
+
+impl Stamp {
+    /// Makes the stamp of a source's fragment of `length` bytes.
+    pub(super) fn new(event: EventId, source: SourceId, place: Place, length: usize) -> Self {
+        let mut stamp = [0; STAMP];
+        let mut rest = &mut stamp[..];
+        rest.put_u64_le(event.number());
+        rest.put_u16_le(source.number());
+        rest.put_u16_le(place.0);
+        rest.put_u32_le(length as u32);
+        rest.put_u32_le(MAGIC);
+        Self(stamp)
+    }
+
+    /// Writes it over the first bytes of a payload, or what a short one has room for.
+    pub(super) fn write(&self, payload: &mut [u8]) {
+        let length = payload.len().min(STAMP);
+        payload[..length].copy_from_slice(&self.0[..length]);
+    }
+
+    /// Whether a payload begins with it, or with what a short one has room for.
+    pub(super) fn is_on(&self, payload: &[u8]) -> bool {
+        if payload.is_empty() {
+            // An empty slice points nowhere, and to compare from there is slow on processors with masked loads.
+            return true;
+        }
+        let length = payload.len().min(STAMP);
+        payload[..length] == self.0[..length]
     }
 }

@@ -1,5 +1,7 @@
 use std::{pin::pin, sync::mpsc, task::Poll, time::Duration};
 
+use evb_core::id::{Epoch, RunNumber};
+
 use super::*;
 
 fn refused() -> Result<RunOutcome, RoleError> {

@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use evb_core::{id::BuilderId, units::Rate};
 use evb_net::pacing::{Executor, Offload, Software, Transport};
-use evb_shaper::{ByteMeasure, LinkPlan, Pace, Pacing, cost::PacketCost};
+use evb_shaper::{ByteMeasure, LinkPlan, Pace, Pacing, cost::PacketCost, role::Paces};
 
 use super::SourceConfig;
-use crate::role::packet_cost;
 
 /// How fast a source sends to each builder, and who keeps the pace.
 #[derive(Clone, Debug)]
@@ -36,20 +35,18 @@ impl Default for PacingConfig {
 }
 
 impl PacingConfig {
-    /// The lanes' paces; `usual` is what the shaping mode has for all.
-    pub(super) fn plan(&self, builders: &[BuilderId], usual: Option<Pace>, cost: PacketCost) -> Pacing {
-        Pacing {
-            lanes: builders.iter().map(|id| self.own(*id, usual)).collect(),
+    /// What the source itself has to keep; `usual` is what the shaping mode has for all. Nothing, where the kernel does.
+    pub(super) fn paces(&self, usual: Option<Pace>, cost: PacketCost) -> Paces {
+        let pacing = Pacing {
             link: self.link.clone(),
             lead: self.executor.lead(),
             spacing: self.executor.spacing(),
             ..Pacing::none(cost)
+        };
+        match self.executor.offload() {
+            Offload::Tbf => Paces { pacing, ..Paces::none(cost) },
+            _ => Paces { lane: self.lane.or(usual), builders: self.builders.clone(), pacing },
         }
-    }
-
-    /// The pace of the lane to one builder, if it is not the kernel's affair.
-    pub(super) fn own(&self, builder: BuilderId, usual: Option<Pace>) -> Option<Pace> {
-        self.pace(builder, usual).filter(|_| self.executor.offload() != Offload::Tbf)
     }
 
     /// The pace of the lane to one builder.
@@ -67,32 +64,22 @@ pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) ->
     }
 }
 
-/// The paces of a source's lanes, those of builders included that come later.
-pub(super) struct Paces {
+/// What the sockets of a source's lanes are asked to keep to, those of builders included that come later.
+pub(super) struct SocketRates {
     config: PacingConfig,
     usual: Option<Pace>,
     cost: PacketCost,
     transport: Transport,
 }
 
-impl Paces {
+impl SocketRates {
     pub(super) fn new(config: &SourceConfig) -> Self {
-        let cost = packet_cost(config.transport, config.mtu, config.cell, config.security.is_protected());
         let (usual, transport) = (config.shaping.pace(), config.transport);
-        Self { config: config.pacing.clone(), usual, cost, transport }
+        Self { config: config.pacing.clone(), usual, cost: config.cost(), transport }
     }
 
-    pub(super) fn plan(&self, builders: &[BuilderId]) -> Pacing {
-        self.config.plan(builders, self.usual, self.cost)
-    }
-
-    /// Which this process keeps.
-    pub(super) fn own(&self, builder: BuilderId) -> Option<Pace> {
-        self.config.own(builder, self.usual)
-    }
-
-    /// What the lane's socket is asked to keep to.
-    pub(super) fn socket_rate(&self, builder: BuilderId) -> Option<Rate> {
+    /// Of the lane to one builder.
+    pub(super) fn of(&self, builder: BuilderId) -> Option<Rate> {
         let pace = self.config.pace(builder, self.usual);
         pace.map(|pace| socket_rate(self.transport, pace, self.cost))
     }

@@ -30,7 +30,6 @@ use super::{
     links::Links,
     trigger_port::TriggerPort,
 };
-use crate::role;
 
 /// How often onlookers see new counters.
 const PROGRESS_EVERY: Duration = Duration::from_millis(20);
@@ -207,7 +206,7 @@ impl Driver {
             (Ok(welcome), Some(peer)) => {
                 tracing::debug!(%peer, address = %incoming.peer(), "connected");
                 let link = incoming.welcome(welcome);
-                role::classify(&link, self.door.class());
+                self.door.classify(&link);
                 self.links.drop_link(peer);
                 self.held.drop_link(peer);
                 self.held.push(Act::Connect(peer, Box::new(link)));

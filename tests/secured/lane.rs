@@ -151,7 +151,7 @@ async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
                 while let Poll::Ready(said) = from.poll_recv(cx, &mut ranges) {
                     match said? {
                         FromBuilder::Grant { end } => source.handle_grant(0, end)?,
-                        FromBuilder::Commit { offset } => source.handle_commit(0, offset, &ranges, drop)?,
+                        FromBuilder::Commit { offset } => source.handle_commit(0, offset, &ranges)?,
                     }
                 }
                 while let Some(output) = source.poll(now) {

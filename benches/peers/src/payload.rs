@@ -1,8 +1,8 @@
-//! What the sources send: a header, then a payload that is written anew for every event.
+//! What the sources send: a header, then a payload.
 //!
 //! A payload is 16 bytes of stamp (who, which event, how long) and then bytes copied out of a template, from a place
-//! that changes with source and event. It costs one pass of writing over memory, as a readout does; the template itself
-//! stays in cache, so that making data does not cost a pass of reading as well.
+//! that changes with source and event. Large ones are in memory before they are sent, as a readout card leaves them: the
+//! plain program stamps them there, and ZeroMQ, whose messages own their memory, takes one pass of copying.
 
 #[cfg(test)]
 mod tests;

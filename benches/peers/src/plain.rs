@@ -1,4 +1,4 @@
-//! Plain TCP sockets: what the machine carries with the same processes and freshly written payload.
+//! Plain TCP sockets: what the machine carries with the same processes and payload that is in memory.
 
 pub mod builder;
 pub mod source;

@@ -197,7 +197,7 @@ pub struct SourceSummary {
     pub duplicate: u64,
     /// Its fragments that nobody expected.
     pub unexpected: u64,
-    /// What it did not take from readout: too large, too far ahead of the run, or not as promised.
+    /// What it did not take from readout: too large, or too far ahead of the run.
     pub refused: u64,
     /// Its fragments whose checksum did not fit.
     pub crc_errors: u64,

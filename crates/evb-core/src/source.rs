@@ -10,7 +10,6 @@
 mod stages;
 mod push_error;
 mod backlog;
-mod promises;
 mod parking;
 mod seats;
 mod datagrams;
@@ -35,7 +34,7 @@ use seats::Seats;
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
-    lane::{Announcing, LaneError, OutgoingDatagrams, OutgoingLane, Parked, StageTimes, Taken},
+    lane::{Announcing, LaneError, OutgoingDatagrams, OutgoingLane, StageTimes, Taken},
     live::ReportTimer,
     set::LaneSet,
     time::{Instant, earlier},
@@ -287,17 +286,16 @@ impl SourceCore {
         Ok(())
     }
 
-    /// A builder's sink accepted; `released` gets the memory back.
+    /// A builder's sink accepted: the memory is given back.
     pub fn handle_commit(
         &mut self,
         lane: usize,
         offset: u64,
         ranges: &[Range<u64>],
-        mut released: impl FnMut(bytes::Bytes),
     ) -> Result<(), LaneError> {
         let lane = &mut self.lanes[lane];
         let before = lane.held_fragments();
-        lane.handle_commit(offset, ranges, |_, payload| released(payload))?;
+        lane.handle_commit(offset, ranges)?;
         self.counters.committed += (before - lane.held_fragments()) as u64;
         Ok(())
     }
@@ -412,6 +410,11 @@ impl SourceCore {
         self.lanes.len()
     }
 
+    /// Events whose fragments a lane keeps until they are committed.
+    pub fn held_events(&self, lane: usize) -> impl Iterator<Item = EventId> {
+        self.lanes[lane].held_events()
+    }
+
     /// Payload bytes that wait for a decision: what `backlog` bounds.
     pub fn backlog(&self) -> Bytes {
         self.backlog.bytes()
@@ -463,7 +466,7 @@ impl SourceCore {
         match placed {
             Placed::Waiting | Placed::Known => {}
             Placed::Ready(lane, fragment) => self.deliver(lane, fragment),
-            Placed::Parked(fragment) => self.parking.park(Parked::Fragment(fragment)),
+            Placed::Parked(fragment) => self.parking.park(fragment),
             Placed::Inhibited => self.counters.inhibited += 1,
             Placed::Closed => self.counters.closed += 1,
             Placed::Duplicate => self.counters.duplicate += 1,

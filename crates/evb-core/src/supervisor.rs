@@ -92,7 +92,7 @@ pub struct SupervisorCore {
     /// External triggers that are not decided yet.
     pending: u64,
     /// Time of the last decision that inhibited.
-    inhibited_at: Instant,
+    inhibited_at: Option<Instant>,
     slots: Slots,
     outstanding: Outstanding,
     /// Outstanding events without a builder.
@@ -253,7 +253,7 @@ impl SupervisorCore {
             expected: BTreeMap::new(),
             trigger: Trigger::new(plan.trigger, seed, now),
             pending: 0,
-            inhibited_at: Instant::ZERO,
+            inhibited_at: None,
             slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length)
                 .in_batches(plan.slots_at_a_time()),
             outstanding: Outstanding::new(),

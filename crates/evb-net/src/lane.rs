@@ -57,9 +57,6 @@ pub enum LaneEnd {
     /// Packets of the size that got through do so no more: the path is to be probed anew.
     #[error("packets of {0} bytes do not get through any more; looking for the size that does")]
     PathShrank(u32),
-    /// The source was granted a large part of the budget, brings nothing, and the others wait for it.
-    #[error("the source was granted bytes and brings none, while others wait for the budget that it holds")]
-    Stalled,
     /// The bytes are not those of a peer with the key.
     #[error(transparent)]
     Forged(#[from] Forged),

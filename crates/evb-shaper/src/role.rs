@@ -23,3 +23,6 @@ pub use builder::{Admitted, BuilderOutput, BuilderRole, Greeting};
 pub use paces::Paces;
 pub use plan::{BuilderPlan, BuilderRoleConfig};
 pub use source::{LanePath, SourceOutput, SourceRole, SourceRoleConfig};
+
+#[cfg(test)]
+mod tests;

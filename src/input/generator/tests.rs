@@ -37,7 +37,7 @@ fn sizes_are_cut_at_zero_and_at_the_limit() {
 }
 
 #[test]
-fn a_fragment_depends_on_seed_source_and_event_alone() {
+fn a_small_fragment_depends_on_seed_source_and_event_alone() {
     let size = FragmentSize::Gaussian { mean: Bytes::new(1000), sigma: Bytes::new(300) };
     let (mut one, mut two) = (generator(size, 1), generator(size, 1));
     let event = EventId::new(7);
@@ -52,34 +52,61 @@ fn a_fragment_depends_on_seed_source_and_event_alone() {
 }
 
 #[test]
-fn committed_memory_is_written_afresh() {
+fn memory_is_used_again_when_nobody_holds_it() {
     let mut generator = generator(FragmentSize::Fixed(Bytes::kib(100)), 1);
     let first = generator.generate(EventId::new(1)).payload;
     let memory = first.as_ptr();
-    generator.recycle(first);
-    let second = generator.generate(EventId::new(2));
-    assert_eq!(second.payload.as_ptr(), memory);
-    assert_eq!(second.checksum, evb_core::fragment::Checksum::of(&second.payload));
-    assert_eq!(second.payload.len(), 100 * 1024);
-    assert_eq!(second.payload[0], 2);
+    let second = generator.generate(EventId::new(2)).payload;
+    assert_ne!(second.as_ptr(), memory, "the first is still held");
+    assert_eq!((first[0], second[0]), (1, 2));
+    drop(first);
+    let third = generator.generate(EventId::new(3));
+    assert_eq!(third.payload.as_ptr(), memory);
+    assert_eq!(third.checksum, evb_core::fragment::Checksum::of(&third.payload));
+    assert_eq!((third.payload.len(), third.payload[0]), (100 * 1024, 3));
 }
 
 #[test]
-fn shared_memory_is_left_alone_and_the_pool_is_bounded() {
-    let mut generator = generator(FragmentSize::Fixed(Bytes::new(1000)), 1);
-    let shared = generator.generate(EventId::new(1)).payload;
-    generator.recycle(shared.clone());
+fn a_part_that_is_held_keeps_all_of_its_memory() {
+    let mut generator = generator(FragmentSize::Fixed(Bytes::kib(100)), 1);
+    let part = generator.generate(EventId::new(1)).payload.slice(..10);
     let next = generator.generate(EventId::new(2)).payload;
-    assert_ne!(next.as_ptr(), shared.as_ptr());
-    assert_eq!(shared[0], 1);
-    let count = POOL_PIECES as u64 + 1000;
-    let many: Vec<Payload> =
-        (0..count).map(|event| generator.generate(EventId::new(event)).payload).collect();
-    many.into_iter().for_each(|payload| generator.recycle(payload));
-    assert_eq!(generator.pool.len(), POOL_PIECES);
+    assert_ne!(next.as_ptr(), part.as_ptr());
+    assert_eq!(part[0], 1);
+}
 
-    let mut large = Generator::new(SourceId::new(1), FragmentSize::Fixed(Bytes::mib(8)), Bytes::mib(8), 1);
-    let many: Vec<Payload> = (0..12).map(|event| large.generate(EventId::new(event)).payload).collect();
-    many.into_iter().for_each(|payload| large.recycle(payload));
-    assert_eq!(large.pool.len() * 8, POOL_BYTES >> 20);
+#[test]
+fn what_is_kept_is_bounded() {
+    let mut generator = generator(FragmentSize::Fixed(Bytes::kib(16)), 1);
+    let count = KEPT_PAYLOADS as u64 + 1000;
+    let held: Vec<Payload> =
+        (0..count).map(|event| generator.generate(EventId::new(event)).payload).collect();
+    assert_eq!(generator.kept.len(), KEPT_PAYLOADS);
+    drop(held);
+    (0..count).for_each(|event| drop(generator.generate(EventId::new(event))));
+    assert_eq!((generator.kept.len(), generator.kept_bytes), (KEPT_PAYLOADS, KEPT_PAYLOADS << 14));
+
+    let mut large =
+        Generator::new(SourceId::new(1), FragmentSize::Fixed(Bytes::mib(100)), Bytes::mib(100), 1);
+    let held: Vec<Payload> = (0..6).map(|event| large.generate(EventId::new(event)).payload).collect();
+    assert_eq!((large.kept.len(), held.len()), (5, 6));
+}
+
+#[test]
+fn sizes_that_vary_share_memory_and_keep_their_content() {
+    let size = FragmentSize::Gaussian { mean: Bytes::kib(40), sigma: Bytes::kib(15) };
+    let mut generator = generator(size, 3);
+    let mut held = VecDeque::new();
+    for event in (1..2000).map(EventId::new) {
+        let fragment = generator.generate(event);
+        held.push_back((event, fragment));
+        if held.len() > 50 {
+            let (event, fragment) = held.pop_front().unwrap();
+            let place = Place::stamped(&fragment.payload);
+            let stamp = Stamp::new(event, SourceId::new(3), place, fragment.payload.len());
+            assert!(stamp.is_on(&fragment.payload));
+            assert_eq!(place.first_difference(&fragment.payload), None);
+        }
+    }
+    assert!(generator.kept.len() < 100);
 }

@@ -17,12 +17,9 @@ fn a_builders_own_rate_goes_before_the_general_one() {
         builders: BTreeMap::from([(second, own)]),
         ..PacingConfig::default()
     };
-    let plan = config.plan(
-        &[first, second],
-        Some(pace(1, ByteMeasure::Line)),
-        PacketCost::tcp(1500, Bytes::new(256)),
-    );
-    assert_eq!(plan.lanes, [Some(general), Some(own)]);
+    let cost = PacketCost::tcp(1500, Bytes::new(256));
+    let paces = config.paces(Some(pace(1, ByteMeasure::Line)), cost);
+    assert_eq!(paces.plan(&[first, second]).lanes, [Some(general), Some(own)]);
 }
 
 #[test]

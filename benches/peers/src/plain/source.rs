@@ -1,5 +1,5 @@
 use crate::barrier::Barrier;
-use crate::payload::{Header, Template};
+use crate::payload::{Header, STAMP_LENGTH, Template, stamp};
 use crate::role::{SourceArguments, SourceReport, Triggers};
 use anyhow::{Context, Result};
 use std::io::Write;
@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Small fragments for one builder are written together, up to this many bytes.
 const BATCH: usize = 64 * 1024;
+
+/// Large fragments that are in memory at once, as in the ring that a readout card writes into.
+const RING: usize = 64;
 
 /// How long a source tries to reach its builders.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,16 +27,12 @@ pub fn send(arguments: &SourceArguments) -> Result<()> {
     }
     let template = Template::new();
     let mut triggers = Triggers::new(arguments, barrier, barrier.ready(&arguments.work)?);
-    let mut large = Vec::with_capacity(Header::LENGTH + size);
+    let mut ring = Ring::new(&template, source, size);
     while let Some((event, _)) = triggers.next(|| lanes.iter_mut().try_for_each(Lane::flush))? {
         let to = ((event - 1) % lanes.len() as u64) as usize;
         let header = Header { event, source, length: size as u32 }.encode();
         if Header::LENGTH + size >= BATCH {
-            // One memory for all builders: it stays in cache.
-            large.clear();
-            large.extend_from_slice(&header);
-            template.append(&mut large, source, event, size);
-            lanes[to].stream.write_all(&large)?;
+            lanes[to].stream.write_all(ring.fragment(header, source, event))?;
         } else {
             lanes[to].make_room(Header::LENGTH + size)?;
             lanes[to].batch.extend_from_slice(&header);
@@ -42,6 +41,30 @@ pub fn send(arguments: &SourceArguments) -> Result<()> {
     }
     lanes.iter_mut().try_for_each(Lane::flush)?;
     barrier.report(&SourceReport { source, events: triggers.events() })
+}
+
+/// Large fragments that are written once; for each event one is stamped.
+struct Ring(Vec<Vec<u8>>);
+
+impl Ring {
+    fn new(template: &Template, source: u32, size: usize) -> Self {
+        let fragment = |event| {
+            let mut fragment = vec![0; Header::LENGTH];
+            template.append(&mut fragment, source, event, size);
+            fragment
+        };
+        let is_used = Header::LENGTH + size >= BATCH;
+        Self((0..RING as u64).filter(|_| is_used).map(fragment).collect())
+    }
+
+    fn fragment(&mut self, header: [u8; Header::LENGTH], source: u32, event: u64) -> &[u8] {
+        let place = event as usize % RING;
+        let fragment = &mut self.0[place];
+        let size = fragment.len() - Header::LENGTH;
+        fragment[..Header::LENGTH].copy_from_slice(&header);
+        fragment[Header::LENGTH..][..STAMP_LENGTH].copy_from_slice(&stamp(source, event, size));
+        fragment
+    }
 }
 
 /// The connection to one builder, and what waits to be written to it.

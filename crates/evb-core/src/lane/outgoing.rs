@@ -1,7 +1,5 @@
 //! The source's end of a lane.
 
-mod promises;
-
 use core::ops::Range;
 use std::{collections::VecDeque, io::IoSlice};
 
@@ -21,7 +19,7 @@ use crate::{
     },
 };
 
-/// What one source sends to one builder, kept until committed, or ready to be made again.
+/// What one source sends to one builder, kept until committed.
 #[derive(Debug, Default)]
 pub struct OutgoingLane {
     held: VecDeque<Held>,
@@ -36,8 +34,6 @@ pub struct OutgoingLane {
     /// By how much the last grant went further.
     turn: u64,
     sent: u64,
-    /// Below this, what was made is let go ([`Self::unmake_sent`]).
-    unmade_below: u64,
     committed: u64,
     /// What the builder asked for again, and is not handed out.
     resends: VecDeque<(Range<u64>, Request)>,
@@ -55,25 +51,6 @@ pub struct Taken {
     pub request: Request,
 }
 
-/// What a lane that is over leaves behind.
-#[derive(Debug)]
-pub(crate) enum Parked {
-    /// A fragment.
-    Fragment(Fragment),
-    /// One that readout promised and did not make yet.
-    Promise(Announcement),
-}
-
-impl Parked {
-    /// Of which event.
-    pub(crate) fn event(&self) -> EventId {
-        match self {
-            Self::Fragment(fragment) => fragment.event,
-            Self::Promise(promise) => promise.event,
-        }
-    }
-}
-
 /// How many ranges may wait to be sent again (docs/protocol.md UDP-16): what a builder asks for beyond, it will ask for once
 /// more.
 pub const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
@@ -83,19 +60,8 @@ struct Held {
     start: u64,
     announcement: Announcement,
     header: [u8; FRAGMENT_HEADER as usize],
-    /// `None` while still to be made, and once committed out of order: nobody will ask for the bytes again.
+    /// `None` once committed out of order: nobody will ask for the bytes again.
     payload: Option<bytes::Bytes>,
-    origin: Origin,
-}
-
-/// How a fragment came, or comes, to be here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    Pushed,
-    /// Promised, and to be made when it is to be sent, for the first time or once more.
-    ToBeMade,
-    /// Promised and made.
-    Made,
 }
 
 impl OutgoingLane {
@@ -109,24 +75,20 @@ impl OutgoingLane {
         self.held_bytes += u64::from(length);
         self.uncommitted += 1;
         let payload = Some(fragment.payload);
-        self.held.push_back(Held { start, announcement, header, payload, origin: Origin::Pushed });
+        self.held.push_back(Held { start, announcement, header, payload });
     }
 
     /// The events whose fragments are here.
     pub(crate) fn held_events(&self) -> impl Iterator<Item = EventId> {
-        let is_here = |held: &&Held| held.payload.is_some() || held.is_to_be_made();
-        self.held.iter().filter(is_here).map(|held| held.announcement.event)
+        self.held.iter().filter(|held| held.payload.is_some()).map(|held| held.announcement.event)
     }
 
     /// What is not committed, of a lane that is over.
-    pub(crate) fn into_uncommitted(self) -> impl Iterator<Item = Parked> {
+    pub(crate) fn into_uncommitted(self) -> impl Iterator<Item = Fragment> {
         self.held.into_iter().filter_map(|held| {
             let Announcement { event, timestamp, .. } = held.announcement;
-            if held.is_to_be_made() {
-                return Some(Parked::Promise(held.announcement));
-            }
             let (_, checksum) = decode_fragment_header(&held.header);
-            Some(Parked::Fragment(Fragment { event, timestamp, checksum, payload: held.payload? }))
+            Some(Fragment { event, timestamp, checksum, payload: held.payload? })
         })
     }
 
@@ -145,7 +107,7 @@ impl OutgoingLane {
         self.committed
     }
 
-    /// Payload bytes that are not committed, whether they are here or can be made again.
+    /// Payload bytes that are not committed.
     pub fn held_bytes(&self) -> Bytes {
         Bytes::new(self.held_bytes)
     }
@@ -373,28 +335,17 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// The builder accepted all below `offset`, and `ranges` above it; hands every payload let go, with its event, to `released`,
-    /// but those that were let go before ([`Self::unmake_sent`]).
+    /// The builder accepted all below `offset`, and `ranges` above it: their memory is given back.
     /// Requirements: docs/protocol.md LANE-17.
-    pub fn handle_commit(
-        &mut self,
-        offset: u64,
-        ranges: &[Range<u64>],
-        mut released: impl FnMut(EventId, bytes::Bytes),
-    ) -> Result<(), LaneError> {
+    pub fn handle_commit(&mut self, offset: u64, ranges: &[Range<u64>]) -> Result<(), LaneError> {
         let highest = ranges.iter().map(|range| range.end).max().unwrap_or(offset);
         if offset.max(highest) > self.sent {
             return Err(self.outside("commit", offset.max(highest), self.committed));
         }
         let mut let_go = |held: &mut Held| {
-            let payload = held.payload.take();
-            if payload.is_some() || held.is_to_be_made() {
+            if held.payload.take().is_some() {
                 self.held_bytes -= u64::from(held.announcement.length);
                 self.uncommitted -= 1;
-                held.origin = Origin::Made;
-            }
-            if let Some(payload) = payload {
-                released(held.announcement.event, payload);
             }
         };
         while let Some(mut held) = self.held.pop_front_if(|held| held.end() <= offset) {
@@ -417,7 +368,7 @@ impl OutgoingLane {
     /// Requirements: docs/protocol.md LANE-20, LANE-21.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
-        let is_gone = |held: &Held| held.payload.is_none() && !held.is_to_be_made() && held.end() > received;
+        let is_gone = |held: &Held| held.payload.is_none() && held.end() > received;
         if received < self.committed || received > announced || self.held.iter().any(is_gone) {
             return Err(self.outside("received", received, self.committed));
         }
@@ -430,7 +381,6 @@ impl OutgoingLane {
         }
         self.next_announcement = self.first + position as u64;
         self.sent = received;
-        self.unmade_below = self.unmade_below.min(received);
         self.granted = received;
         self.announced = announced;
         self.resends.clear();
@@ -453,7 +403,7 @@ impl OutgoingLane {
             end = held.end();
         }
         assert_eq!(end, ready, "the last fragment ends where the lane does: {self:?}");
-        let is_kept = |held: &&Held| held.payload.is_some() || held.is_to_be_made();
+        let is_kept = |held: &&Held| held.payload.is_some();
         let bytes = |held: &Held| u64::from(held.announcement.length);
         assert_eq!(self.held.iter().filter(is_kept).count(), self.uncommitted, "{self:?}");
         assert_eq!(self.held.iter().filter(is_kept).map(bytes).sum::<u64>(), self.held_bytes, "{self:?}");
@@ -478,10 +428,6 @@ impl OutgoingLane {
 }
 
 impl Held {
-    fn is_to_be_made(&self) -> bool {
-        self.origin == Origin::ToBeMade
-    }
-
     fn end(&self) -> u64 {
         self.start + self.announcement.lane_length()
     }

@@ -62,7 +62,7 @@ fn what_came_after_all_is_not_sent_again() {
     lane.handle_grant(300).unwrap();
     assert_eq!(range_of(lane.take(300)), Some(0..300));
     lane.handle_resend(0..300, u64::MAX, 1).unwrap();
-    lane.handle_commit(100, &[200..300], |_, _| ()).unwrap();
+    lane.handle_commit(100, &[200..300]).unwrap();
     assert_eq!(lane.sendable(), 100);
     assert_eq!(lane.take(300), Some(Taken { range: 100..200, request: 1 }));
     assert_eq!(lane.take(300), None);
@@ -137,7 +137,7 @@ fn a_reconnect_voids_grants_and_repeats_announcements() {
     assert_eq!(outgoing.announce(&mut records), 1);
     outgoing.handle_grant(300).unwrap();
     assert_eq!(range_of(outgoing.take(100)), Some(120..220));
-    outgoing.handle_commit(100, &[], |_, _| {}).unwrap();
+    outgoing.handle_commit(100, &[]).unwrap();
     assert!(outgoing.handle_reconnect(99, 300).is_err(), "those bytes are forgotten");
     assert!(outgoing.handle_reconnect(120, 250).is_err(), "that is within a fragment");
     assert!(outgoing.handle_reconnect(220, 200).is_err(), "nobody receives what was not announced");
@@ -150,17 +150,18 @@ fn a_commit_lets_go_of_exactly_what_it_names() {
     outgoing.announce(&mut BytesMut::new());
     outgoing.handle_grant(400).unwrap();
     outgoing.take(400);
-    let mut gone = Vec::new();
+    let held = |lane: &OutgoingLane| lane.held_events().map(EventId::number).collect::<Vec<_>>();
     // Half of the third fragment is not the third fragment.
-    outgoing.handle_commit(0, &[100..250], |event, _| gone.push(event.number())).unwrap();
-    assert_eq!(gone, [2]);
+    outgoing.handle_commit(0, &[100..250]).unwrap();
+    assert_eq!(held(&outgoing), [1, 3, 4]);
     assert_eq!((outgoing.held_fragments(), outgoing.held_bytes().count()), (3, 3 * 84));
-    outgoing.handle_commit(0, &[100..300], |event, _| gone.push(event.number())).unwrap();
-    outgoing.handle_commit(300, &[], |event, _| gone.push(event.number())).unwrap();
-    outgoing.handle_commit(100, &[], |event, _| gone.push(event.number())).unwrap();
-    assert_eq!(gone, [2, 3, 1], "each once; an old commit is harmless");
+    outgoing.handle_commit(0, &[100..300]).unwrap();
+    assert_eq!(held(&outgoing), [1, 4]);
+    outgoing.handle_commit(300, &[]).unwrap();
+    outgoing.handle_commit(100, &[]).unwrap();
+    assert_eq!(held(&outgoing), [4], "an old commit is harmless");
     assert_eq!(outgoing.held_fragments(), 1);
-    let beyond = outgoing.handle_commit(0, &[300..401], |_, _| {});
+    let beyond = outgoing.handle_commit(0, &[300..401]);
     assert!(matches!(beyond, Err(LaneError::Outside { what: "commit", offset: 401, .. })));
 }
 
@@ -171,10 +172,10 @@ fn a_builder_that_asks_again_for_what_it_committed_is_refused() {
     outgoing.announce(&mut BytesMut::new());
     outgoing.handle_grant(200).unwrap();
     let range = outgoing.take(200).unwrap().range;
-    outgoing.handle_commit(0, &[100..200], |_, _| {}).unwrap();
+    outgoing.handle_commit(0, &[100..200]).unwrap();
     assert!(outgoing.handle_reconnect(50, 200).is_err());
     // Committed before it was even written: the range ends early, nothing panics.
-    outgoing.handle_commit(100, &[], |_, _| {}).unwrap();
+    outgoing.handle_commit(100, &[]).unwrap();
     let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(8);
     assert_eq!(outgoing.gather(range, &mut slices), 0);
 }

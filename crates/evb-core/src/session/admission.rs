@@ -3,11 +3,20 @@
 #[cfg(test)]
 mod tests;
 
+use core::time::Duration;
+
 use super::RunIdentity;
 use crate::{
     id::{BuilderId, Incarnation, Peer, SourceId},
     wire::control::{Hello, Refusal, refusal::Reason},
 };
+
+/// Handshakes that may be under way at once at a listener; more wait in the kernel's queue (docs/protocol.md CONN-7).
+pub const GREETINGS: usize = 64;
+
+/// How long the others at a full listener wait for one that says nothing: hundreds of silent connections must not keep a
+/// peer out for their time limit each.
+pub const GREETING_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Who may open a lane at a builder: sources of its run and epoch, to the builder's own life.
 #[derive(Clone, Debug)]

@@ -245,15 +245,15 @@ impl Membership {
             }
             return Err(self.give_up(now));
         }
+        let is_again = self.identity.replace(identity).is_some();
         let registered = match registered(welcome, greeted) {
             Ok(registered) => registered,
             Err(fault) => return Err(self.end(fault.into())),
         };
-        if self.identity.is_some() {
+        if is_again {
             let (supervisor, incarnation) = (&self.supervisor, registered.incarnation.number());
             tracing::info!(supervisor, incarnation, "registered again");
         }
-        self.identity = Some(identity);
         self.hello.epoch = identity.epoch.number();
         self.hello.run = identity.run.number();
         self.hello.incarnation = registered.incarnation.number();

@@ -7,7 +7,6 @@ use super::push_error::{MAX_AHEAD, PushError};
 use crate::{
     fragment::Fragment,
     id::EventId,
-    lane::Parked,
     time::Instant,
     undo,
     units::Bytes,
@@ -42,8 +41,6 @@ pub(super) enum Placed {
 pub(super) enum Recalled {
     /// Its fragment.
     Here(Fragment),
-    /// What its lane, which is over, left behind.
-    Parked(Parked),
     /// Nothing yet: readout has been asked, or will push it.
     Awaited,
     /// Nothing, and nobody has been asked: its time was over.
@@ -124,18 +121,6 @@ impl Backlog {
         *entry = Entry::Over;
         self.forget();
         Ok(placed)
-    }
-
-    /// The lane of an event that is assigned and has no fragment, which is to be there from now on.
-    pub(super) fn take_assigned(&mut self, event: EventId) -> Option<usize> {
-        let Some(index) = event.number().checked_sub(self.first) else {
-            return self.owed.remove(&event.number());
-        };
-        let entry = self.entries.get_mut(usize::try_from(index).ok()?)?;
-        let Entry::Assigned(lane) = *entry else { return None };
-        *entry = Entry::Over;
-        self.forget();
-        Some(lane)
     }
 
     /// So many events from `first` on want no fragment, and there is nothing here that could wait for them or be late: whether

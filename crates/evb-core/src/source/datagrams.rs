@@ -32,7 +32,7 @@ impl SourceCore {
         self.datagrams[lane] = Some(datagrams);
     }
 
-    /// A datagram came in for that lane; replies to probes are the driver's. `released` gets the memory of what was committed.
+    /// A datagram came in for that lane; replies to probes are the driver's.
     /// Requirements: docs/protocol.md UDP-3, UDP-4.
     ///
     /// # Errors
@@ -43,7 +43,6 @@ impl SourceCore {
         header: &DatagramHeader,
         mut body: &[u8],
         now: Instant,
-        mut released: impl FnMut(bytes::Bytes),
     ) -> Result<(), DatagramFault> {
         let datagrams = self.datagrams[lane].as_mut();
         let datagrams = datagrams.filter(|known| known.association() == header.association);
@@ -66,7 +65,7 @@ impl SourceCore {
                         self.ranges.push(range?);
                     }
                     let ranges = core::mem::take(&mut self.ranges);
-                    let outcome = self.handle_commit(lane, offset, &ranges, &mut released);
+                    let outcome = self.handle_commit(lane, offset, &ranges);
                     self.ranges = ranges;
                     outcome?;
                 }

@@ -4,7 +4,7 @@ use super::{SourceCore, backlog::Recalled};
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, Incarnation},
-    lane::{OutgoingLane, Parked},
+    lane::OutgoingLane,
     wire::control::{Holdings, MAX_OUTSTANDING, MalformedMessage},
 };
 
@@ -55,16 +55,18 @@ impl SourceCore {
             self.lanes[lane].append(fragment);
             self.announce.insert(lane);
         } else {
-            self.parking.park(Parked::Fragment(fragment));
+            self.parking.park(fragment);
         }
     }
 
     /// Finds an outstanding event's fragment, and brings it to its lane.
     fn house(&mut self, event: EventId, lane: Option<usize>) {
-        let here = self.parking.take(event).map_or_else(|| self.backlog.recall(event), Recalled::Parked);
+        let here = self.parking.take(event).map_or_else(|| self.backlog.recall(event), Recalled::Here);
         match here {
-            Recalled::Parked(parked) => self.move_in(parked, lane),
-            Recalled::Here(fragment) => self.move_in(Parked::Fragment(fragment), lane),
+            Recalled::Here(fragment) => match lane {
+                Some(lane) => self.deliver(lane, fragment),
+                None => self.parking.park(fragment),
+            },
             Recalled::Awaited => self.parking.expect(event, lane),
             Recalled::Gone => {
                 self.parking.expect(event, lane);
@@ -75,23 +77,12 @@ impl SourceCore {
         }
     }
 
-    fn move_in(&mut self, parked: Parked, lane: Option<usize>) {
-        match (parked, lane) {
-            (Parked::Fragment(fragment), Some(lane)) => self.deliver(lane, fragment),
-            (Parked::Promise(promise), Some(lane)) => {
-                self.lanes[lane].promise(promise);
-                self.announce.insert(lane);
-            }
-            (parked, None) => self.parking.park(parked),
-        }
-    }
-
     /// The lane is over: what was not committed is kept by event.
     fn restart(&mut self, lane: usize) {
         self.handle_lane_disconnected(lane);
         self.announce.remove(lane);
         let over = core::mem::take(&mut self.lanes[lane]);
-        over.into_uncommitted().for_each(|parked| self.parking.park(parked));
+        over.into_uncommitted().for_each(|fragment| self.parking.park(fragment));
     }
 
     /// Each event that is named, and its lane.

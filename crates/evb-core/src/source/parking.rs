@@ -2,26 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use crate::{id::EventId, lane::Parked};
+use crate::{fragment::Fragment, id::EventId};
 
 /// Holds no more than lanes did, and names no more than one message of the supervisor's.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
-    parked: BTreeMap<EventId, Parked>,
+    parked: BTreeMap<EventId, Fragment>,
     /// Events that are outstanding, and where their fragments are to go when they come; `None`: here.
     homes: BTreeMap<EventId, Option<usize>>,
 }
 
 impl Parking {
-    pub(super) fn park(&mut self, parked: Parked) {
-        self.parked.insert(parked.event(), parked);
+    pub(super) fn park(&mut self, fragment: Fragment) {
+        self.parked.insert(fragment.event, fragment);
     }
 
     pub(super) fn len(&self) -> usize {
         self.parked.len()
     }
 
-    pub(super) fn take(&mut self, event: EventId) -> Option<Parked> {
+    pub(super) fn take(&mut self, event: EventId) -> Option<Fragment> {
         self.parked.remove(&event)
     }
 

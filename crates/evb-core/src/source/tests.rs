@@ -12,10 +12,7 @@ use crate::{
     lane::Taken,
     time::Instant,
     units::Bytes,
-    wire::{
-        control::{Decisions, Heartbeat, SourceReport, Verdict, control, report},
-        record::Announcement,
-    },
+    wire::control::{Decisions, Heartbeat, SourceReport, Verdict, control, report},
 };
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -118,14 +115,6 @@ fn what_is_refused_is_counted() {
     let large = Fragment { payload: vec![7; 101].into(), ..fragment(1) };
     source.push(large, at(0)).unwrap_err();
     assert_eq!((report(&source).refused, report(&source).pushed), (3, 0));
-    source.handle_decisions(&decisions(1, &[FOUR, FOUR])).unwrap();
-    let promised =
-        |event, length| Announcement { event: EventId::new(event), timestamp: Timestamp::default(), length };
-    source.promise(promised(1, 101)).unwrap_err();
-    source.promise(promised(2, 50)).unwrap();
-    assert_eq!((report(&source).refused, report(&source).pushed), (4, 1));
-    assert!(!source.fulfil(0, 0, None), "it was promised");
-    assert_eq!(report(&source).refused, 5);
 }
 
 #[test]
@@ -242,7 +231,7 @@ proptest! {
                 4 => drop(source.handle_grant((number % 2) as usize, offset)),
                 5 => {
                     let ranges = [b..offset, offset..offset.saturating_add(b)];
-                    let _ = source.handle_commit((number % 2) as usize, a, &ranges, drop);
+                    let _ = source.handle_commit((number % 2) as usize, a, &ranges);
                 }
                 6 => {
                     let lane = (number % 2) as usize;
@@ -266,34 +255,27 @@ proptest! {
     }
 }
 
-/// As a generator's over TCP: their payloads are gone before they are committed.
 #[test]
-fn what_would_be_made_again_counts_as_committed_too() {
+fn a_fragment_counts_as_committed_once() {
     let mut source = source(true);
     source.handle_decisions(&decisions(1, &[FOUR, FOUR, FOUR])).unwrap();
     for event in 1..=3 {
-        let event = EventId::new(event);
-        source.promise(Announcement { event, timestamp: Timestamp::default(), length: 50 }).unwrap();
+        source.push(fragment(event), at(0)).unwrap();
     }
     source.handle_lane_connected(0, 0, 0).unwrap();
     source.announce(0, at(0), &mut BytesMut::new());
     let whole = 50 + 16;
     source.handle_grant(0, 3 * whole).unwrap();
-    let taken = source.take(0, 2 * whole).unwrap();
-    while let Some((offset, event)) = source.unmade(0, &taken.range) {
-        source.fulfil(0, offset, Some(fragment(event.number())));
-    }
-    let mut released = 0;
-    source.unmake_sent(0, |_| released += 1);
-    assert_eq!((released, source.uncommitted()), (2, 3));
+    source.take(0, 2 * whole).unwrap();
+    assert_eq!(source.uncommitted(), 3);
     // In order, out of order, and once more.
-    source.handle_commit(0, whole, &[], drop).unwrap();
+    source.handle_commit(0, whole, &[]).unwrap();
     let second = whole..2 * whole;
-    source.handle_commit(0, whole, core::slice::from_ref(&second), drop).unwrap();
-    source.handle_commit(0, 2 * whole, &[], drop).unwrap();
+    source.handle_commit(0, whole, core::slice::from_ref(&second)).unwrap();
+    source.handle_commit(0, 2 * whole, &[]).unwrap();
     let counted = report(&source);
     assert_eq!((counted.pushed, counted.committed, counted.uncommitted), (3, 2, 1));
-    assert!(source.handle_commit(0, 3 * whole, &[], drop).is_err(), "not sent yet");
+    assert!(source.handle_commit(0, 3 * whole, &[]).is_err(), "not sent yet");
     assert_eq!(report(&source).committed, 2);
 }
 

@@ -22,9 +22,12 @@ use crate::{
 /// How many triggers one turn takes; the rest come with the next.
 const TRIGGERS_PER_TURN: u32 = 1 << 14;
 
-/// Time between two decisions that inhibit: triggers in excess are told to the sources together, because a message for each
-/// would take the processor from those that build events. A slot that comes free meanwhile goes to one of them.
-const INHIBIT_EVERY: Duration = Duration::from_millis(1);
+/// Time between two decisions that inhibit. Sources hear of triggers in excess together, because a message for each would
+/// take the processor from those that build events; the slots that come free meanwhile go to those that wait.
+const INHIBIT_EVERY: Duration = Duration::from_millis(10);
+
+/// Part of all slots that ends such a wait as soon as it is free.
+const FREE_PART: u64 = 16;
 
 /// How many external triggers may wait to be decided.
 const PENDING_LIMIT: u64 = 1 << 32;
@@ -50,8 +53,9 @@ impl SupervisorCore {
         }
         let last = until.map_or(now, |until| until.min(now));
         let inhibits = self.inhibits(now) || last < now;
+        let assigns = inhibits || self.has_slots_to_give();
         for _ in 0..TRIGGERS_PER_TURN {
-            if !self.has_slot() && !inhibits {
+            if !(inhibits || assigns && self.has_slot()) {
                 return;
             }
             let Some(due) = self.trigger.pop_due(last) else { return };
@@ -167,31 +171,38 @@ impl SupervisorCore {
     /// Returns when the next trigger can be decided: one without a slot waits for others.
     pub(super) fn next_decision(&self) -> Option<Instant> {
         let due = if self.pending > 0 { Some(Instant::ZERO) } else { self.own_trigger_due() };
-        let is_assigned = self.takes_triggers() && self.has_slot();
-        let earliest = if is_assigned { Instant::ZERO } else { self.inhibited_at + INHIBIT_EVERY };
-        due.map(|due| due.max(earliest))
+        let is_assigned = self.takes_triggers() && self.has_slots_to_give();
+        let next = self.inhibited_at.filter(|_| !is_assigned).map(|at| at + INHIBIT_EVERY);
+        due.max(next.filter(|_| due.is_some()))
+    }
+
+    /// Whether a decision is worth a message even while triggers are in excess.
+    fn has_slots_to_give(&self) -> bool {
+        let all = u64::from(self.plan.slots) * self.builders.len() as u64;
+        self.has_slot() && u64::from(self.slots.total()) * FREE_PART >= all
     }
 
     /// Whether triggers without a slot are inhibited in this turn.
     fn inhibits(&self, now: Instant) -> bool {
-        now == self.inhibited_at || now >= self.inhibited_at + INHIBIT_EVERY
+        self.inhibited_at.is_none_or(|at| now == at || now >= at + INHIBIT_EVERY)
     }
 
     /// Decides the external triggers that came before the run changes its state.
     pub(super) fn settle_pending(&mut self, now: Instant) {
-        self.inhibited_at = Instant::ZERO;
+        self.inhibited_at = None;
         self.take_pending(now);
     }
 
     pub(super) fn take_pending(&mut self, now: Instant) {
         let mut left = u64::from(TRIGGERS_PER_TURN);
         let inhibits = self.inhibits(now);
+        let assigns = inhibits || self.has_slots_to_give();
         while self.pending > 0 && left > 0 && self.counts_triggers() {
             // An event's assignment may end the run, and then nothing is pending any more: so count first.
+            if !(inhibits || assigns && self.has_slot()) {
+                return;
+            }
             let count = if !self.has_slot() || !self.takes_triggers() {
-                if !inhibits {
-                    return;
-                }
                 let count = self.inhibit(self.pending, now);
                 self.pending -= count;
                 count
@@ -240,7 +251,7 @@ impl SupervisorCore {
         let count = self.outbox.decide(count, Verdict::Inhibited, now);
         self.tally.triggered += count;
         self.tally.inhibited += count;
-        self.inhibited_at = now;
+        self.inhibited_at = Some(now);
         self.put_down(count);
         count
     }

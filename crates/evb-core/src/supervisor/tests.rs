@@ -392,13 +392,13 @@ fn triggers_in_excess_are_inhibited_together_and_a_free_slot_takes_one() {
         stage.now += Duration::from_micros(200);
         stage.trigger(1);
         assert!(stage.verdicts().is_empty(), "it waits for others");
-        assert_eq!(stage.core.next_timeout(), Some(told + Duration::from_millis(1)));
+        assert_eq!(stage.core.next_timeout(), Some(told + Duration::from_millis(10)));
     }
     stage.completes(builder(1), &[3]);
     stage.core.handle_timeout(stage.now);
     stage.poll();
     assert_eq!(stage.verdicts(), [(both(), vec![(6, 1, to(1))])]);
-    stage.now = told + Duration::from_millis(1);
+    stage.now = told + Duration::from_millis(10);
     stage.core.handle_timeout(stage.now);
     stage.poll();
     assert_eq!(stage.verdicts(), [(both(), vec![(7, 2, Verdict::Inhibited)])]);

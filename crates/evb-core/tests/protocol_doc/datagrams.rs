@@ -175,7 +175,7 @@ fn answer(builder: &mut BuilderCore<GrantAll>, now: Instant) -> Vec<u8> {
 
 fn hear(source: &mut SourceCore, datagram: &[u8], now: Instant) -> Result<(), DatagramFault> {
     let (header, body) = DatagramHeader::open(datagram).unwrap();
-    source.handle_datagram(0, &header, body, now, drop)
+    source.handle_datagram(0, &header, body, now)
 }
 
 /// The story of the page: what was said, by the names of its examples.

@@ -36,7 +36,6 @@ const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// What a builder wants done.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
 pub enum BuilderOutput {
     /// Connect to the supervisor and greet it. The answer, or the failure, goes to [`BuilderRole::handle_supervisor`].
     Dial(Dial),
@@ -71,7 +70,9 @@ pub struct BuilderRole {
     lanes: Vec<LaneState>,
     /// Lanes whose connections are to be dropped.
     closing: SourceSet,
-    /// Lanes that have just opened: what was to be said meanwhile is said now.
+    /// Lanes with records to be sent once their sources have been told.
+    withheld: SourceSet,
+    /// The same of lanes that have opened since.
     opened: SourceSet,
     /// How far out of order lanes over datagrams keep bytes.
     window: Bytes,
@@ -106,6 +107,7 @@ impl BuilderRole {
             admission,
             lanes: vec![LaneState::Closed; count],
             closing: SourceSet::default(),
+            withheld: SourceSet::default(),
             opened: SourceSet::default(),
             lines: Lines::default(),
             sink: AtSink::default(),
@@ -249,7 +251,7 @@ impl BuilderRole {
                     return Some(BuilderOutput::Event(event));
                 }
                 Output::Lane(lane) if self.takes_records(lane) => return Some(BuilderOutput::Lane(lane)),
-                Output::Lane(_) => {}
+                Output::Lane(lane) => self.withhold(lane),
                 Output::Supervisor(message) => {
                     return Some(match message.message {
                         Some(control::Message::Report(_)) => BuilderOutput::Report(message),

@@ -20,7 +20,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, Ready, control},
+        control::{Control, Ready, Welcome, control},
         datagram::Association,
     },
 };
@@ -63,7 +63,6 @@ pub struct LanePath {
 
 /// What a source wants done.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
 pub enum SourceOutput {
     /// Connect to the supervisor or to a lane's builder, and greet it. The answer goes to [`SourceRole::handle_supervisor`] or
     /// [`SourceRole::handle_lane_up`], a failure there or to [`SourceRole::handle_lane_down`].
@@ -127,13 +126,7 @@ impl SourceRole {
     }
 
     /// A lane's builder let it in. `path` is that of its datagrams, if it goes by datagrams.
-    pub fn handle_lane_up(
-        &mut self,
-        lane: usize,
-        welcome: &evb_core::wire::control::Welcome,
-        path: Option<LanePath>,
-        now: Instant,
-    ) {
+    pub fn handle_lane_up(&mut self, lane: usize, welcome: &Welcome, path: Option<LanePath>, now: Instant) {
         if !self.lanes.handle_connected(lane, now) {
             return;
         }

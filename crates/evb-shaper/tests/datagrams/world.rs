@@ -263,7 +263,7 @@ impl World {
                 Way::ToBuilder(lane) => self.builder.handle_datagrams(lane, &segments, self.now),
                 Way::ToSource(lane) => {
                     let (header, body) = segments.first();
-                    self.sources[lane].handle_datagram(0, header, body, self.now, drop)
+                    self.sources[lane].handle_datagram(0, header, body, self.now)
                 }
             };
             match outcome {

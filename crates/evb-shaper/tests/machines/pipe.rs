@@ -1,6 +1,6 @@
 //! One lane's connection in memory: bytes that can be cut anywhere, and who reads them.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use evb_core::{
     builder::BuilderCore,
     source::SourceCore,
@@ -117,9 +117,8 @@ impl Pipe {
         assert!(self.granted <= self.announced);
     }
 
-    /// At most `limit` bytes reach the source; returns the payloads that it let go.
-    pub(crate) fn feed_source(&mut self, source: &mut SourceCore, limit: usize) -> Vec<Bytes> {
-        let mut released = Vec::new();
+    /// At most `limit` bytes reach the source.
+    pub(crate) fn feed_source(&mut self, source: &mut SourceCore, limit: usize) {
         let mut budget = limit.min(self.down.len());
         while let Some(header) = self.down.first_chunk::<RECORD_HEADER>() {
             let header = RecordHeader::decode(*header).unwrap();
@@ -134,12 +133,11 @@ impl Pipe {
                 RecordHeader::Commit { offset, .. } => {
                     let ranges = record[RECORD_HEADER..].as_chunks::<COMMIT_RANGE>().0;
                     let ranges: Vec<_> = ranges.iter().map(|r| decode_range(r).unwrap()).collect();
-                    source.handle_commit(0, offset, &ranges, |payload| released.push(payload)).unwrap();
+                    source.handle_commit(0, offset, &ranges).unwrap();
                 }
                 _ => panic!("not a builder's record"),
             }
         }
-        released
     }
 }
 

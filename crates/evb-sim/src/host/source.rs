@@ -132,7 +132,7 @@ impl SourceHost {
                 RecordHeader::Grant { end } => self.core.handle_grant(lane, end),
                 RecordHeader::Commit { count, offset } => {
                     let ranges = commit_ranges(count, incoming)?;
-                    self.core.handle_commit(lane, offset, &ranges, drop)
+                    self.core.handle_commit(lane, offset, &ranges)
                 }
                 other => return Err(format!("a source was sent {other:?}")),
             };

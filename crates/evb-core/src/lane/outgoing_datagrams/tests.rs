@@ -281,7 +281,7 @@ fn what_is_committed_while_it_waits_to_be_announced_again_is_not_counted_twice()
     lane.handle_grant(500).unwrap();
     while lane.take(u64::MAX).is_some() {}
     lane.reannounce(0).unwrap();
-    lane.handle_commit(500, &[], |_, _| {}).unwrap();
+    lane.handle_commit(500, &[]).unwrap();
     append(&mut lane, 2, 100);
     let (_, record, _) = write(&mut datagrams, &mut lane, at(1));
     assert_eq!(record, Some(RecordHeader::Announce { count: 5, offset: 500 }));

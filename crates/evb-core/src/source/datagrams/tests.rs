@@ -58,21 +58,14 @@ fn header(kind: DatagramKind, sequence: u32) -> DatagramHeader {
     DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence, heard: 0, offset: 0 }
 }
 
-/// A datagram of records comes; what was released.
-fn hear(source: &mut SourceCore, sequence: u32, body: &[u8]) -> Result<Vec<bytes::Bytes>, DatagramFault> {
+/// A datagram of records comes.
+fn hear(source: &mut SourceCore, sequence: u32, body: &[u8]) -> Result<(), DatagramFault> {
     hear_at(at(10), source, sequence, body)
 }
 
-fn hear_at(
-    now: Instant,
-    source: &mut SourceCore,
-    sequence: u32,
-    body: &[u8],
-) -> Result<Vec<bytes::Bytes>, DatagramFault> {
-    let mut released = Vec::new();
+fn hear_at(now: Instant, source: &mut SourceCore, sequence: u32, body: &[u8]) -> Result<(), DatagramFault> {
     let header = header(DatagramKind::Records, sequence);
-    source.handle_datagram(0, &header, body, now, |payload| released.push(payload))?;
-    Ok(released)
+    source.handle_datagram(0, &header, body, now)
 }
 
 fn grant(source: &mut SourceCore, sequence: u32, end: u64) {
@@ -83,7 +76,7 @@ fn grant(source: &mut SourceCore, sequence: u32, end: u64) {
 fn resend(source: &mut SourceCore, request: u16, ranges: &[Range<u64>]) -> Result<(), DatagramFault> {
     let mut body = BytesMut::new();
     encode_resend(request, ranges, &mut body);
-    hear_at(at(50_000 * u64::from(request)), source, request.into(), &body).map(drop)
+    hear_at(at(50_000 * u64::from(request)), source, request.into(), &body)
 }
 
 fn report(source: &SourceCore) -> SourceReport {
@@ -114,7 +107,7 @@ fn datagrams_of_other_connections_are_stale() {
     let mut source = source(1);
     for association in others {
         let header = DatagramHeader { association, ..header(DatagramKind::Records, 1) };
-        assert_eq!(source.handle_datagram(0, &header, &grant, at(10), drop), Err(DatagramFault::Stale));
+        assert_eq!(source.handle_datagram(0, &header, &grant, at(10)), Err(DatagramFault::Stale));
     }
     assert_eq!(source.sendable(0), 0);
     source.handle_lane_disconnected(0);
@@ -126,7 +119,7 @@ fn datagrams_of_other_connections_are_stale() {
 #[test]
 fn a_builder_sends_neither_data_nor_probes_nor_announcements() {
     let mut source = source(1);
-    let mut of_kind = |kind| source.handle_datagram(0, &header(kind, 1), &[], at(10), drop);
+    let mut of_kind = |kind| source.handle_datagram(0, &header(kind, 1), &[], at(10));
     assert_eq!(of_kind(DatagramKind::Data), Err(DatagramFault::WrongDirection));
     assert_eq!(of_kind(DatagramKind::Probe), Err(DatagramFault::WrongDirection));
     assert_eq!(of_kind(DatagramKind::ProbeReply), Ok(()), "the driver's");
@@ -162,14 +155,16 @@ fn a_repeated_commit_lets_go_once() {
     assert_eq!(take_all(&mut source), [(0..300, 0)]);
     let mut commit = BytesMut::new();
     encode_commit(100, core::slice::from_ref(&(200..300)), &mut commit);
-    let payloads = hear(&mut source, 2, &commit).unwrap();
-    assert_eq!(payloads.iter().map(|payload| payload[0]).collect::<Vec<_>>(), [1, 3]);
-    assert_eq!(hear(&mut source, 3, &commit).unwrap().len(), 0);
+    for sequence in [2, 3] {
+        hear(&mut source, sequence, &commit).unwrap();
+        assert_eq!(source.held_events(0).map(EventId::number).collect::<Vec<_>>(), [2]);
+    }
     assert_eq!((report(&source).committed, source.uncommitted()), (2, 1));
     // One that was overtaken says less, and changes nothing.
     let mut old = BytesMut::new();
     encode_commit(0, &[], &mut old);
-    assert_eq!(hear(&mut source, 2, &old).unwrap().len(), 0);
+    hear(&mut source, 2, &old).unwrap();
+    assert_eq!(source.uncommitted(), 1);
     // One of bytes that were never sent is a lie.
     let mut false_commit = BytesMut::new();
     encode_commit(301, &[], &mut false_commit);
@@ -201,7 +196,9 @@ fn only_what_was_sent_and_is_not_committed_is_sent_again() {
     // Committed out of order: its memory is gone, what lies around it is not.
     let mut hole = BytesMut::new();
     encode_commit(100, core::slice::from_ref(&(100..200)), &mut hole);
-    assert_eq!(hear(&mut source, 4, &hole).unwrap().len(), 1);
+    let before = source.uncommitted();
+    hear(&mut source, 4, &hole).unwrap();
+    assert_eq!(before - source.uncommitted(), 1);
     resend(&mut source, 5, core::slice::from_ref(&(100..300))).unwrap();
     assert_eq!(take_all(&mut source), [(200..300, 5)]);
     // Nothing beyond what was granted.

@@ -68,7 +68,7 @@ fn fragments_of_a_builder_that_is_gone_wait_for_another() {
     // Of event 1, bytes are under way; 2 is committed before 1.
     source.handle_grant(0, 2 * 66).unwrap();
     assert!(matches!(source.take(0, 2 * 66), Some(Taken { .. })));
-    source.handle_commit(0, 0, std::slice::from_ref(&(66..2 * 66)), drop).unwrap();
+    source.handle_commit(0, 0, std::slice::from_ref(&(66..2 * 66))).unwrap();
     source.handle_roster(&roster(&[(9, 1)])).unwrap();
     assert_eq!((source.uncommitted(), source.sendable(0)), (3, 0));
     assert_eq!((in_lane(&source, 0), in_lane(&source, 1)), (vec![], vec![3]));
@@ -118,7 +118,7 @@ fn what_comes_after_all_goes_where_its_event_is_by_then() {
 }
 
 #[test]
-fn a_generator_makes_again_what_it_does_not_have() {
+fn readout_on_demand_is_asked_again_for_what_is_not_here() {
     let mut source = connected(true);
     source.handle_decisions(&decisions(1, &[FOUR, FOUR])).unwrap();
     assert_eq!(wishes(&mut source, at(0)).1, [1, 2]);
@@ -137,22 +137,6 @@ fn a_generator_makes_again_what_it_does_not_have() {
     fresh.push(fragment(40), at(0)).unwrap();
     fresh.handle_decisions(&decisions(101, &[NINE])).unwrap();
     assert_eq!((in_lane(&fresh, 0), wishes(&mut fresh, at(0)).1), (vec![40], vec![101]));
-}
-
-#[test]
-fn promises_move_along() {
-    let mut source = connected(true);
-    source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
-    let of = fragment(1);
-    let promise = crate::wire::record::Announcement { event: of.event, timestamp: of.timestamp, length: 50 };
-    source.promise(promise).unwrap();
-    source.handle_roster(&roster(&[(9, 1)])).unwrap();
-    assert_eq!(source.uncommitted(), 1);
-    source.handle_holdings(&holdings(1, &[(9, &[1])])).unwrap();
-    source.announce(1, at(0), &mut bytes::BytesMut::new());
-    source.handle_grant(1, 66).unwrap();
-    let Some(Taken { range, .. }) = source.take(1, 66) else { panic!("granted") };
-    assert_eq!(source.unmade(1, &range), Some((0, EventId::new(1))));
 }
 
 #[test]

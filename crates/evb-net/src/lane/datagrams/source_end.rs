@@ -127,7 +127,6 @@ impl SourceDatagrams {
         core: &mut SourceCore,
         lane: usize,
         now: Instant,
-        recycle: &mut dyn FnMut(bytes::Bytes),
     ) -> Result<Progress, LaneEnd> {
         poll_end(&mut self.stream, cx)?;
         if core.is_silent(lane, now) {
@@ -148,7 +147,7 @@ impl SourceDatagrams {
                         continue;
                     }
                 };
-                match core.handle_datagram(lane, &header, body, now, &mut *recycle) {
+                match core.handle_datagram(lane, &header, body, now) {
                     Ok(()) | Err(DatagramFault::Stale) => {}
                     Err(fault) => outcome = Err(fault),
                 }

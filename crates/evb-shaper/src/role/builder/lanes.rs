@@ -85,7 +85,9 @@ impl BuilderRole {
     pub fn handle_lane_up(&mut self, lane: usize) {
         if self.lanes[lane] == LaneState::Answering {
             self.lanes[lane] = LaneState::Open;
-            self.opened.insert(lane);
+            if self.withheld.remove(lane) {
+                self.opened.insert(lane);
+            }
         }
     }
 
@@ -125,13 +127,25 @@ impl BuilderRole {
         }
     }
 
+    /// Keeps in mind that a lane has records, if it is about to open.
+    pub(super) fn withhold(&mut self, lane: usize) {
+        if self.lanes[lane] == LaneState::Answering {
+            self.withheld.insert(lane);
+        }
+    }
+
     /// Has a lane's connection dropped, as far as the driver is concerned.
     pub(super) fn close(&mut self, lane: usize) {
         if self.lanes[lane] != LaneState::Closed {
             self.lanes[lane] = LaneState::Closed;
-            self.opened.remove(lane);
+            self.forget_records(lane);
             self.closing.insert(lane);
         }
+    }
+
+    fn forget_records(&mut self, lane: usize) {
+        self.withheld.remove(lane);
+        self.opened.remove(lane);
     }
 
     fn drop_lane(&mut self, lane: usize, cause: &dyn Display, now: Instant) {
@@ -157,7 +171,7 @@ impl BuilderRole {
             let source = self.plan.sources()[lane];
             tracing::warn!(source_id = source.number(), reason = %cause, unsaid, "lane is down");
         }
-        self.opened.remove(lane);
+        self.forget_records(lane);
         self.core.handle_lane_disconnected(lane, now);
     }
 }

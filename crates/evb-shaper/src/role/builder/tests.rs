@@ -1,1 +1,314 @@
+use bytes::BytesMut;
+use evb_core::{
+    fragment::Fragment,
+    id::{EventId, Peer, SourceId},
+    wire::{
+        control::{
+            Assignments, BuilderReport, DatagramReport, Finish, Heartbeat, Hello, RefusalReport, Stop,
+            control::Message, refusal::Reason, report,
+        },
+        record::{Announcement, encode_fragment_header},
+    },
+};
 
+use super::*;
+use crate::{
+    cost::{CELL, PacketCost},
+    policy::Shaping,
+    role::{
+        BuilderRoleConfig,
+        tests::{BUILDER, OTHER, SOURCE, at, closed, roster, run_end, said, start, unreachable, welcome},
+    },
+};
+
+const UP: [u32; 2] = [3, 8];
+
+fn config() -> BuilderRoleConfig {
+    BuilderRoleConfig {
+        id: BUILDER,
+        shaping: Shaping::LOOPBACK,
+        cost: PacketCost::tcp(1500, CELL),
+        rotation: 0,
+        queue: Duration::ZERO,
+        memory: None,
+        datagrams: false,
+    }
+}
+
+fn begin() -> Start {
+    start(Peer::Builder(BUILDER), roster(1, &UP, &[(2, 1)]))
+}
+
+fn role() -> BuilderRole {
+    let plan = BuilderPlan::new(config(), &begin()).unwrap();
+    let mut role = BuilderRole::new(plan, &begin(), at(0)).unwrap();
+    assert_eq!(told(&mut role, at(0)), "");
+    role
+}
+
+fn outputs(role: &mut BuilderRole, now: Instant) -> Vec<BuilderOutput> {
+    let outputs = core::iter::from_fn(|| role.poll(now)).collect();
+    role.invariants();
+    outputs
+}
+
+/// In short: `S` is the supervisor, a number a lane; heartbeats are left out. Records are written, and the others kept.
+fn told_with(role: &mut BuilderRole, now: Instant, events: &mut Vec<Event>) -> String {
+    let target = |target: Target| match target {
+        Target::Supervisor => "S".to_owned(),
+        Target::Lane(lane) => lane.to_string(),
+    };
+    let mut words = Vec::new();
+    while let Some(output) = role.poll(now) {
+        words.push(match output {
+            BuilderOutput::Dial(dial) => format!("dial {}", target(dial.target)),
+            BuilderOutput::Close(closed) => format!("close {}", target(closed)),
+            BuilderOutput::Send(message) => match message.message {
+                Some(Message::Heartbeat(_)) => continue,
+                Some(Message::Completions(completions)) => format!("{} done", completions.count()),
+                Some(Message::Stop(_)) => "stop".to_owned(),
+                other => panic!("{other:?}"),
+            },
+            BuilderOutput::Report(_) => "report".to_owned(),
+            BuilderOutput::Event(event) => {
+                let word = format!("event {}", event.id.number());
+                events.push(event);
+                word
+            }
+            BuilderOutput::Lane(lane) => {
+                role.records().write_records(lane, &mut BytesMut::new());
+                format!("lane {lane}")
+            }
+            BuilderOutput::ExpectEnd => "expect end".to_owned(),
+            BuilderOutput::Ended(_) => "ended".to_owned(),
+        });
+    }
+    role.invariants();
+    words.join(", ")
+}
+
+fn told(role: &mut BuilderRole, now: Instant) -> String {
+    told_with(role, now, &mut Vec::new())
+}
+
+fn hello(source: SourceId, incarnation: u32, to_incarnation: u32) -> Hello {
+    let hello = Hello::new(Peer::Source(source), Peer::Builder(BUILDER));
+    Hello { run: 7, epoch: 4, incarnation, to_incarnation, ..hello }
+}
+
+fn admit(role: &mut BuilderRole, hello: &Hello, now: Instant) -> Admitted {
+    role.handle_hello(hello, Greeting::default(), now).unwrap()
+}
+
+fn reason(role: &mut BuilderRole, hello: &Hello, now: Instant) -> Reason {
+    role.handle_hello(hello, Greeting::default(), now).unwrap_err().reason()
+}
+
+/// A role whose two lanes are open.
+fn open() -> BuilderRole {
+    let mut role = role();
+    for (lane, source) in [SOURCE, OTHER].into_iter().enumerate() {
+        assert_eq!(admit(&mut role, &hello(source, 1, 1), at(1)).lane, lane);
+        role.handle_lane_up(lane);
+    }
+    assert_eq!(told(&mut role, at(1)), "lane 0, lane 1");
+    role
+}
+
+fn assign(role: &mut BuilderRole, event: u64, now: Instant) {
+    let (events, triggered_ns) = (vec![event], vec![now.as_nanos()]);
+    let assignments = Assignments { roster_version: 1, events, triggered_ns, ..Assignments::default() };
+    role.handle_supervisor(said(Message::Assignments(assignments)), now);
+}
+
+/// Announces and sends a fragment of no bytes on both lanes, as the `nth` of each.
+fn build(role: &mut BuilderRole, event: u64, nth: u64, now: Instant) {
+    let announcement = Announcement { event: EventId::new(event), timestamp: Default::default(), length: 0 };
+    for lane in 0..2 {
+        let start = nth * announcement.lane_length();
+        role.records().handle_announcements(lane, start, [announcement].into_iter(), now).unwrap();
+    }
+    assert_eq!(told(role, now), "lane 0, lane 1", "grants");
+    let fragment = Fragment::new(EventId::new(event), Default::default(), bytes::Bytes::new());
+    let header = encode_fragment_header(fragment.event, fragment.checksum);
+    for lane in 0..2 {
+        role.records().handle_data(lane, &header, now).unwrap();
+    }
+}
+
+#[test]
+fn a_source_is_let_in_and_its_records_follow_the_answer() {
+    let mut role = role();
+    let Admitted { lane, welcome } = admit(&mut role, &hello(OTHER, 1, 1), at(1));
+    assert_eq!((lane, welcome.run, welcome.epoch, welcome.connection), (1, 7, 4, 0));
+    assert_eq!(told(&mut role, at(1)), "", "not before the answer has left");
+    role.handle_lane_up(1);
+    assert_eq!(told(&mut role, at(2)), "lane 1");
+    assert!(role.core().is_lane_connected(1));
+    role.handle_lane_down(1, &"reset", at(3));
+    assert!(!role.core().is_lane_connected(1));
+    assert_eq!(told(&mut role, at(3)), "");
+}
+
+#[test]
+fn a_new_connection_takes_the_place_of_the_old_one() {
+    let mut role = open();
+    assert_eq!(admit(&mut role, &hello(SOURCE, 1, 1), at(5)).lane, 0);
+    assert_eq!(told(&mut role, at(5)), "", "the driver drops the old one with the new one at hand");
+    assert_eq!(admit(&mut role, &hello(SOURCE, 2, 1), at(6)).lane, 0, "another process of it");
+    assert_eq!(reason(&mut role, &hello(SOURCE, 1, 1), at(7)), Reason::DuplicateId, "that one is dead");
+    assert_eq!(reason(&mut role, &hello(SOURCE, 2, 2), at(7)), Reason::Epoch, "another life of ours");
+    role.handle_lane_up(0);
+    assert_eq!(told(&mut role, at(8)), "lane 0");
+}
+
+#[test]
+fn lanes_of_sources_that_are_down_are_dropped() {
+    let mut role = open();
+    role.handle_supervisor(said(Message::Roster(roster(2, &[8], &[(2, 1)]))), at(5));
+    assert_eq!(told(&mut role, at(5)), "close 0");
+    assert!(!role.core().is_lane_connected(0) && role.core().is_lane_connected(1));
+    role.handle_lane_down(0, &"late", at(6));
+    let mut other = roster(3, &[8], &[(2, 1)]);
+    other.sources = vec![3, 9];
+    role.handle_supervisor(said(Message::Roster(other)), at(7));
+    assert_eq!(told(&mut role, at(7)), "ended", "the sources of a run do not change");
+}
+
+#[test]
+fn events_go_to_the_sink_and_back() {
+    let mut role = open();
+    assign(&mut role, 1, at(10));
+    build(&mut role, 1, 0, at(11));
+    let mut events = Vec::new();
+    assert_eq!(told_with(&mut role, at(11), &mut events), "event 1");
+    assert!(events[0].is_complete());
+    role.handle_written(events.remove(0), at(12));
+    assert_eq!(told(&mut role, at(12)), "1 done");
+    assert_eq!((role.core().slots_used(), role.core().unaccounted()), (0, 1));
+}
+
+#[test]
+fn another_life_begins_empty_behind_a_sink_that_is_done_with_the_one_before() {
+    let mut role = open();
+    assign(&mut role, 1, at(10));
+    build(&mut role, 1, 0, at(11));
+    let mut events = Vec::new();
+    assert_eq!(told_with(&mut role, at(11), &mut events), "event 1");
+    role.handle_supervisor(closed(), at(20));
+    assert_eq!(told(&mut role, at(20)), "dial S");
+    role.handle_supervisor(welcome(2), at(30));
+    assert_eq!(told(&mut role, at(30)), "close 0, close 1");
+    assert_eq!((role.core().slots_used(), role.stale_at_sink()), (0, 1));
+    role.handle_supervisor(said(Message::Roster(roster(1, &UP, &[(2, 2)]))), at(31));
+    assert_eq!(reason(&mut role, &hello(SOURCE, 1, 1), at(31)), Reason::Epoch);
+    for (lane, source) in [SOURCE, OTHER].into_iter().enumerate() {
+        admit(&mut role, &hello(source, 1, 2), at(32));
+        role.handle_lane_up(lane);
+    }
+    told(&mut role, at(32));
+    assign(&mut role, 2, at(33));
+    build(&mut role, 2, 0, at(34));
+    assert_eq!(told(&mut role, at(34)), "", "the sink is busy with what nobody asks for");
+    role.handle_written(events.remove(0), at(35));
+    assert_eq!(told_with(&mut role, at(35), &mut events), "event 2");
+    role.handle_failed(events.remove(0), "no room", at(36));
+    assert_eq!(told(&mut role, at(36)), "1 done");
+}
+
+#[test]
+fn the_last_report_waits_for_the_sink_and_not_for_ever() {
+    let mut role = open();
+    role.handle_supervisor(said(Message::Stop(Stop::default())), at(5));
+    assert_eq!(told(&mut role, at(5)), "expect end");
+    assign(&mut role, 1, at(10));
+    build(&mut role, 1, 0, at(11));
+    assert_eq!(told(&mut role, at(11)), "event 1");
+    role.handle_supervisor(said(Message::Finish(Finish {})), at(20));
+    assert_eq!(told(&mut role, at(2019)), "");
+    let mut outputs = outputs(&mut role, at(2020));
+    let Some(BuilderOutput::Report(mut message)) = outputs.pop() else { panic!("{outputs:?}") };
+    let facts = ReportFacts {
+        datagrams: Some(DatagramReport { stale: 4, ..DatagramReport::default() }),
+        refusals: Some(RefusalReport { silent: 3, ..RefusalReport::default() }),
+        ..ReportFacts::default()
+    };
+    role.complete(&mut message, facts);
+    role.handle_supervisor(run_end(), at(2100));
+    let ended = match self::outputs(&mut role, at(2100)).pop() {
+        Some(BuilderOutput::Ended(ended)) => ended.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((ended.exit_code, ended.took_part), (1, Some(Duration::from_millis(10))));
+    let Some(report::Report::Builder(own)) = ended.report.unwrap().report else { panic!("not a builder's") };
+    let BuilderReport { datagrams, refusals, .. } = own;
+    assert_eq!((datagrams.unwrap().stale, refusals.unwrap().silent), (4, 3));
+}
+
+#[test]
+fn an_idle_builder_reports_at_once_when_there_is_somebody_to_hear_it() {
+    let mut role = open();
+    role.handle_supervisor(said(Message::Finish(Finish {})), at(20));
+    role.handle_supervisor(closed(), at(20));
+    assert_eq!(told(&mut role, at(20)), "dial S");
+    role.handle_supervisor(welcome(1), at(30));
+    assert_eq!(told(&mut role, at(30)), "report");
+}
+
+#[test]
+fn a_builder_whose_supervisor_is_gone_for_good_says_what_is_lost() {
+    let mut role = open();
+    assign(&mut role, 1, at(10));
+    assign(&mut role, 2, at(10));
+    build(&mut role, 1, 0, at(11));
+    assert_eq!(told(&mut role, at(11)), "event 1");
+    role.handle_supervisor(closed(), at(20));
+    let mut now = 20;
+    let ended = loop {
+        role.handle_timeout(false, at(now));
+        match outputs(&mut role, at(now)).pop() {
+            Some(BuilderOutput::Dial(_)) => role.handle_supervisor(unreachable(), at(now)),
+            Some(BuilderOutput::Ended(ended)) => break ended,
+            _ => {}
+        }
+        now += 100;
+    };
+    let Err(RoleFault::Abandoned { held, .. }) = *ended else { panic!("{ended:?}") };
+    assert!(held.contains("1 more are on their way into it, 1 were open here"), "{held}");
+    assert!(role.poll(at(now)).is_none());
+}
+
+#[test]
+fn a_sink_that_is_gone_ends_the_role() {
+    let mut role = open();
+    role.handle_sink_gone();
+    assert!(matches!(outputs(&mut role, at(5)).pop(), Some(BuilderOutput::Ended(ended)) if ended.is_err()));
+}
+
+#[test]
+fn timers_wait_a_while_for_what_can_be_read() {
+    let mut role = open();
+    assign(&mut role, 1, at(10));
+    let due = at(1010);
+    let heard = Heartbeat { echo_ns: at(1000).as_nanos(), ..Heartbeat::default() };
+    role.handle_supervisor(said(Message::Heartbeat(heard)), at(1000));
+    role.handle_timeout(false, at(1000));
+    assert_eq!(told(&mut role, at(1000)), "");
+    assert!(role.wants_reading(due));
+    role.handle_timeout(true, due);
+    assert!(!told(&mut role, due).contains("event"), "what it misses may be among what is unread");
+    role.handle_timeout(true, due + READING);
+    assert!(told(&mut role, due + READING).contains("event 1"));
+}
+
+#[test]
+fn memory_and_rosters_are_checked_before_anything_is_built() {
+    let needs = |memory| BuilderPlan::new(BuilderRoleConfig { memory, ..config() }, &begin()).map(|_| ());
+    assert_eq!(needs(Some(Bytes::mib(1))), Ok(()));
+    assert!(matches!(needs(Some(Bytes::new(7999))), Err(RoleFault::Memory { .. })));
+    let mut start = begin();
+    start.roster.max_fragment.pop();
+    assert!(matches!(BuilderPlan::new(config(), &start), Err(RoleFault::Roster(_))));
+    start.roster.sources = vec![8, 3];
+    assert!(matches!(BuilderPlan::new(config(), &start), Err(RoleFault::Roster(_))));
+}

@@ -1,1 +1,291 @@
+use evb_core::{
+    fragment::Timestamp,
+    wire::control::{
+        Decisions, Finish, LaneState, Roster, SourceReport, TrainReport, Verdict, control::Message, report,
+    },
+};
 
+use super::*;
+use crate::{
+    cost::{CELL, PacketCost},
+    role::tests::{BUILDER, SOURCE, at, closed, roster, run_end, said, start, unreachable, welcome},
+};
+
+const NINE: BuilderId = BuilderId::new(9);
+const UP: [u32; 2] = [3, 8];
+
+fn role_with(on_demand: bool) -> SourceRole {
+    let config = SourceRoleConfig {
+        id: SOURCE,
+        max_fragment: Bytes::new(1000),
+        on_demand,
+        datagrams: false,
+        queue: Duration::ZERO,
+        paces: Paces::none(PacketCost::tcp(1500, CELL)),
+    };
+    let peer = evb_core::id::Peer::Source(SOURCE);
+    SourceRole::new(config, &start(peer, roster(1, &UP, &[(2, 1)])), at(0)).unwrap()
+}
+
+fn role() -> SourceRole {
+    role_with(false)
+}
+
+fn outputs(role: &mut SourceRole, now: Instant) -> Vec<SourceOutput> {
+    let outputs = core::iter::from_fn(|| role.poll(now)).collect();
+    role.invariants();
+    outputs
+}
+
+/// In short: `S` is the supervisor, a number a lane; heartbeats are left out.
+fn told(role: &mut SourceRole, now: Instant) -> String {
+    let target = |target: Target| match target {
+        Target::Supervisor => "S".to_owned(),
+        Target::Lane(lane) => lane.to_string(),
+    };
+    let word = |output| match output {
+        SourceOutput::Dial(dial) => Some(format!("dial {}", target(dial.target))),
+        SourceOutput::Close(closed) => Some(format!("close {}", target(closed))),
+        SourceOutput::Send(message) => match message.message {
+            Some(Message::Heartbeat(_)) => None,
+            Some(Message::Ready(_)) => Some("ready".to_owned()),
+            Some(Message::Stop(_)) => Some("stop".to_owned()),
+            other => panic!("{other:?}"),
+        },
+        SourceOutput::Report(_) => Some("report".to_owned()),
+        SourceOutput::Announce(lane) => Some(format!("announce {lane}")),
+        SourceOutput::Ended(_) => Some("ended".to_owned()),
+    };
+    outputs(role, now).into_iter().filter_map(word).collect::<Vec<_>>().join(", ")
+}
+
+fn let_in() -> Welcome {
+    Welcome { epoch: 4, run: 7, lane: Some(LaneState::default()), ..Welcome::default() }
+}
+
+fn connect(role: &mut SourceRole, lane: usize, now: Instant) {
+    role.handle_lane_up(lane, &let_in(), None, now);
+}
+
+fn publish(role: &mut SourceRole, roster: Roster, now: Instant) {
+    role.handle_supervisor(said(Message::Roster(roster)), now);
+}
+
+fn decide(role: &mut SourceRole, event: u64, builder: BuilderId, now: Instant) {
+    let mut decisions = Decisions::starting(EventId::new(event));
+    decisions.extend(1, Verdict::Assigned(builder));
+    role.handle_supervisor(said(Message::Decisions(decisions)), now);
+}
+
+fn push(role: &mut SourceRole, event: u64, now: Instant) {
+    role.push(Fragment::new(EventId::new(event), Timestamp::default(), vec![7; 50]), now).unwrap();
+}
+
+/// A role whose lane is up, and that has said so.
+fn ready() -> SourceRole {
+    let mut role = role();
+    assert_eq!(told(&mut role, at(0)), "dial 0");
+    connect(&mut role, 0, at(1));
+    assert_eq!(told(&mut role, at(1)), "ready");
+    role
+}
+
+#[test]
+fn a_lane_is_dialed_in_the_roles_name() {
+    let mut role = role();
+    let dialed = outputs(&mut role, at(0)).into_iter().find_map(|output| match output {
+        SourceOutput::Dial(dial) => Some(dial),
+        _ => None,
+    });
+    let dial = dialed.unwrap();
+    let hello = &dial.hello;
+    assert_eq!((dial.target, dial.address.as_str()), (Target::Lane(0), "builder2:1"));
+    assert_eq!((hello.run, hello.epoch, hello.incarnation, hello.to_incarnation), (7, 4, 1, 1));
+    let welcome = Welcome { connection: 77, ..let_in() };
+    let association = dial.association(&welcome).unwrap();
+    assert_eq!((association.source, association.builder, association.connection), (SOURCE, BUILDER, 77));
+    assert!(dial.association(&let_in()).is_err(), "no number");
+}
+
+#[test]
+fn a_lane_is_tried_again_and_the_source_is_ready_once_it_stands() {
+    let mut role = role();
+    assert_eq!(told(&mut role, at(0)), "dial 0");
+    role.handle_lane_down(0, &"refused", at(1));
+    assert_eq!(told(&mut role, at(50)), "");
+    assert_eq!(told(&mut role, at(51)), "dial 0");
+    connect(&mut role, 0, at(60));
+    assert_eq!(told(&mut role, at(60)), "ready");
+    role.handle_lane_down(0, &"reset", at(70));
+    assert!(role.next_timeout().is_some_and(|at_| at_ <= at(170)));
+    assert_eq!(told(&mut role, at(170)), "dial 0");
+    connect(&mut role, 0, at(180));
+    assert_eq!(told(&mut role, at(180)), "", "that is said once for each roster");
+}
+
+#[test]
+fn a_builder_of_another_run_is_dropped_and_tried_again() {
+    let mut role = role();
+    assert_eq!(told(&mut role, at(0)), "dial 0");
+    role.handle_lane_up(0, &Welcome { epoch: 5, ..let_in() }, None, at(1));
+    assert_eq!(told(&mut role, at(1)), "close 0");
+    assert_eq!(told(&mut role, at(51)), "dial 0");
+    let beyond = LaneState { received: 100, announced: 100, committed: 0 };
+    role.handle_lane_up(0, &Welcome { lane: Some(beyond), ..let_in() }, None, at(52));
+    assert_eq!(told(&mut role, at(52)), "close 0", "it has what was never sent");
+}
+
+#[test]
+fn lanes_follow_the_roster() {
+    let mut role = ready();
+    publish(&mut role, roster(2, &UP, &[(2, 1), (9, 1)]), at(10));
+    assert_eq!(told(&mut role, at(10)), "dial 1");
+    assert_eq!((role.lane_count(), role.builder_of(1)), (2, NINE));
+    connect(&mut role, 1, at(11));
+    assert_eq!(told(&mut role, at(11)), "ready");
+    publish(&mut role, roster(3, &UP, &[(2, 2), (9, 1)]), at(20));
+    assert_eq!(told(&mut role, at(20)), "close 0, dial 0", "another process");
+    publish(&mut role, roster(4, &UP, &[(9, 1)]), at(30));
+    assert_eq!(told(&mut role, at(30)), "close 0, ready", "gone");
+    role.handle_lane_down(0, &"late", at(31));
+    assert_eq!(told(&mut role, at(9000)), "");
+    publish(&mut role, roster(5, &UP, &[(2, 2), (9, 1)]), at(9000));
+    assert_eq!(told(&mut role, at(9000)), "dial 0", "back");
+}
+
+#[test]
+fn a_roster_that_cannot_be_ends_the_role() {
+    let mut role = ready();
+    publish(&mut role, roster(2, &UP, &[(2, 1), (2, 2)]), at(10));
+    match outputs(&mut role, at(10)).pop() {
+        Some(SourceOutput::Ended(ended)) => assert!(matches!(*ended, Err(RoleFault::Roster(_))), "{ended:?}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(role.poll(at(20)).is_none());
+}
+
+#[test]
+fn a_source_goes_on_where_it_was_when_it_registers_again_as_itself() {
+    let mut role = ready();
+    role.handle_supervisor(closed(), at(10));
+    push(&mut role, 1, at(10));
+    assert_eq!(told(&mut role, at(10)), "dial S");
+    assert!(outputs(&mut role, at(1500)).is_empty(), "nothing is said to nobody");
+    role.handle_supervisor(unreachable(), at(1500));
+    assert_eq!(told(&mut role, at(1600)), "dial S");
+    role.handle_supervisor(welcome(1), at(1610));
+    assert_eq!(told(&mut role, at(1610)), "");
+    publish(&mut role, roster(2, &UP, &[(2, 1)]), at(1620));
+    assert_eq!(told(&mut role, at(1620)), "ready", "its lane stayed");
+    decide(&mut role, 1, BUILDER, at(1630));
+    assert_eq!(told(&mut role, at(1630)), "announce 0");
+}
+
+#[test]
+fn another_life_of_the_source_makes_its_lanes_anew() {
+    let mut role = ready();
+    role.handle_supervisor(closed(), at(10));
+    assert_eq!(told(&mut role, at(10)), "dial S");
+    role.handle_supervisor(welcome(2), at(20));
+    let outputs = outputs(&mut role, at(20));
+    let dialed = outputs.iter().find_map(|output| match output {
+        SourceOutput::Dial(dial) => Some(dial.hello.incarnation),
+        _ => None,
+    });
+    assert!(matches!(outputs[0], SourceOutput::Close(Target::Lane(0))), "{outputs:?}");
+    assert_eq!(dialed, Some(2));
+}
+
+#[test]
+fn silence_of_the_supervisor_is_a_broken_connection() {
+    let mut role = ready();
+    role.handle_timeout(at(1999));
+    assert_eq!(told(&mut role, at(1999)), "");
+    assert!(role.next_timeout().is_some_and(|next| next <= at(2000)));
+    role.handle_timeout(at(2000));
+    assert_eq!(told(&mut role, at(2000)), "close S, dial S");
+}
+
+#[test]
+fn a_source_whose_supervisor_is_gone_for_good_says_what_it_holds() {
+    let mut role = ready();
+    push(&mut role, 1, at(2));
+    push(&mut role, 2, at(2));
+    decide(&mut role, 1, BUILDER, at(3));
+    assert_eq!(told(&mut role, at(3)), "announce 0");
+    role.handle_supervisor(closed(), at(10));
+    let mut now = 10;
+    let ended = loop {
+        role.handle_timeout(at(now));
+        let mut outputs = outputs(&mut role, at(now));
+        if outputs.iter().any(|output| matches!(output, SourceOutput::Dial(_))) {
+            role.handle_supervisor(unreachable(), at(now));
+        }
+        if let Some(SourceOutput::Ended(ended)) = outputs.pop() {
+            break ended;
+        }
+        now += 50;
+    };
+    let Err(RoleFault::Abandoned { cause, tried, last, held }) = *ended else { panic!("{ended:?}") };
+    assert_eq!((cause.as_str(), last.as_str(), tried), ("reset", "nobody there", Duration::from_secs(5)));
+    assert!(held.starts_with("1 fragments of assigned events are kept here, and 1 of"), "{held}");
+}
+
+#[test]
+fn the_end_of_the_run_is_asked_for_on_each_connection() {
+    let mut role = ready();
+    role.request_run_end("enough".to_owned());
+    assert_eq!(told(&mut role, at(5)), "stop");
+    role.handle_supervisor(closed(), at(10));
+    assert_eq!(told(&mut role, at(10)), "dial S");
+    role.handle_supervisor(welcome(1), at(20));
+    assert_eq!(told(&mut role, at(20)), "stop");
+}
+
+#[test]
+fn the_last_report_waits_for_commits_and_not_for_ever() {
+    let mut role = ready();
+    push(&mut role, 1, at(2));
+    decide(&mut role, 1, BUILDER, at(3));
+    assert_eq!(told(&mut role, at(3)), "announce 0");
+    role.handle_supervisor(said(Message::Finish(Finish {})), at(10));
+    assert_eq!(told(&mut role, at(1900)), "");
+    role.handle_supervisor(said(Message::Heartbeat(Default::default())), at(1900));
+    assert_eq!(told(&mut role, at(2009)), "");
+    let mut outputs = outputs(&mut role, at(2010));
+    let Some(SourceOutput::Report(mut message)) = outputs.pop() else { panic!("{outputs:?}") };
+    let facts = ReportFacts {
+        host: evb_core::live::HostFacts { tcp_retransmits: 5, ..Default::default() },
+        trains: Some(TrainReport { uncut: 6, ..TrainReport::default() }),
+        ..ReportFacts::default()
+    };
+    role.complete(&mut message, facts);
+    role.handle_supervisor(run_end(), at(2100));
+    let ended = match self::outputs(&mut role, at(2100)).pop() {
+        Some(SourceOutput::Ended(ended)) => ended.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((ended.exit_code, ended.run.number()), (1, 7));
+    assert_eq!(ended.took_part, Some(Duration::from_millis(7)), "from the first decision to Finish");
+    let Some(report::Report::Source(own)) = ended.report.unwrap().report else { panic!("not a source's") };
+    let SourceReport { tcp_retransmits, uncommitted, trains, .. } = own;
+    assert_eq!((tcp_retransmits, uncommitted, trains.unwrap().uncut), (5, 1, 6));
+}
+
+#[test]
+fn readout_is_asked_for_what_is_assigned() {
+    let mut role = role_with(true);
+    assert_eq!(told(&mut role, at(0)), "dial 0");
+    connect(&mut role, 0, at(1));
+    decide(&mut role, 1, BUILDER, at(2));
+    assert_eq!(told(&mut role, at(2)), "ready");
+    assert!(role.has_wanted());
+    assert_eq!((role.take_wanted(), role.take_wanted()), (Some(EventId::new(1)), None));
+    push(&mut role, 1, at(3));
+    assert_eq!(told(&mut role, at(3)), "announce 0");
+    let mut stream = BytesMut::new();
+    role.announce(0, at(3), &mut stream);
+    assert!(!stream.is_empty());
+    role.records().handle_grant(0, 66).unwrap();
+    assert_eq!(role.poll_departure(at(4)).map(|departure| departure.range), Some(0..66));
+}

@@ -28,7 +28,7 @@ impl SourceHost {
                 network.datagram_counters().refused += 1;
                 continue;
             };
-            let outcome = self.core.handle_datagram(lane, &header, body, now, drop);
+            let outcome = self.core.handle_datagram(lane, &header, body, now);
             outcome.map_err(|fault| format!("lane {lane}: {fault}"))?;
         }
         Ok(())

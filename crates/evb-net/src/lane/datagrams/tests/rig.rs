@@ -268,7 +268,7 @@ impl Rig {
 
     fn turn_source(&mut self, cx: &mut Context<'_>) -> Result<(), LaneEnd> {
         let now = clock::now();
-        self.end.poll_recv(cx, &mut self.source, 0, now, &mut drop)?;
+        self.end.poll_recv(cx, &mut self.source, 0, now)?;
         self.source.handle_timeout(now);
         while let Some(output) = self.source.poll(now) {
             if let Output::Announce(lane) = output

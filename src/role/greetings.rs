@@ -1,0 +1,116 @@
+//! [`Greetings`]: handshakes on their way at a listener, bounded in number and time.
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use evb_core::{
+    session::{GREETING_PATIENCE, GREETINGS},
+    time::Instant,
+    wire::control::RefusalReport,
+};
+use evb_net::handshake::{HandshakeError, RefusalLog};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A handshake on its way.
+pub(crate) type Greeting<T> = Pin<Box<dyn Future<Output = Result<T, HandshakeError>> + Send>>;
+
+/// A listener, and handshakes on their way.
+pub(crate) struct Greetings<T> {
+    listener: TcpListener,
+    greet: Box<dyn Fn(TcpStream, SocketAddr) -> Greeting<T> + Send>,
+    under_way: Vec<(Instant, SocketAddr, Greeting<T>)>,
+    log: RefusalLog,
+}
+
+impl<T> Greetings<T> {
+    /// For a listener of that name, where connections are greeted by `greet`.
+    pub(crate) fn new(
+        name: &'static str,
+        listener: TcpListener,
+        greet: impl Fn(TcpStream, SocketAddr) -> Greeting<T> + Send + 'static,
+    ) -> Self {
+        Self { listener, greet: Box::new(greet), under_way: Vec::new(), log: RefusalLog::new(name) }
+    }
+
+    /// How many are under way.
+    pub(crate) fn len(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Who was turned away.
+    pub(crate) fn refusals(&self) -> RefusalReport {
+        self.log.counts()
+    }
+
+    /// A connection that was let in ended by bytes without the right tag.
+    pub(crate) fn count_forged(&mut self) {
+        self.log.count_forged();
+    }
+
+    /// A peer is turned away, in words.
+    pub(crate) fn record_refusal(&mut self, peer: SocketAddr, words: &str) {
+        self.log.record_refusal(peer, &words);
+    }
+
+    /// The next peer that has said hello.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<(T, SocketAddr)> {
+        loop {
+            self.accept(cx, now);
+            let mut index = 0;
+            while index < self.under_way.len() {
+                let (_, peer, greeting) = &mut self.under_way[index];
+                let (peer, Poll::Ready(greeted)) = (*peer, greeting.as_mut().poll(cx)) else {
+                    index += 1;
+                    continue;
+                };
+                drop(self.under_way.swap_remove(index));
+                match greeted {
+                    Ok(greeted) => return Poll::Ready((greeted, peer)),
+                    Err(error) => self.log.record_failure(peer, &error),
+                }
+            }
+            if !self.make_room(now) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn accept(&mut self, cx: &mut Context<'_>, now: Instant) {
+        while self.under_way.len() < GREETINGS {
+            match self.listener.poll_accept(cx) {
+                Poll::Ready(Ok((stream, peer))) => {
+                    if self.log.admits(peer, self.under_way.iter().map(|greeting| greeting.1)) {
+                        self.under_way.push((now, peer, (self.greet)(stream, peer)));
+                    }
+                }
+                Poll::Ready(Err(error)) => {
+                    // Out of descriptors, or the peer has gone: the next turn tries again.
+                    self.log.record("listener", &error);
+                    return;
+                }
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Sends those away that block a full door in silence; whether anybody.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let before = self.under_way.len();
+        if before < GREETINGS {
+            return false;
+        }
+        let log = &mut self.log;
+        self.under_way.retain(|(since, peer, _)| {
+            let stays = now.since(*since) < GREETING_PATIENCE;
+            if !stays {
+                log.record_silence(*peer);
+            }
+            stays
+        });
+        self.under_way.len() < before
+    }
+}

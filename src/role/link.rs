@@ -1,0 +1,154 @@
+//! [`SupervisorLink`]: a role's connection to its supervisor. When to make one and when to drop it, the role's machine says.
+
+use std::{
+    future::Future,
+    net::IpAddr,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use evb_core::{
+    session::{Dial, DialFailure, DialFault, Heard, RoleFault},
+    wire::control::{Control, Welcome},
+};
+use evb_net::{
+    class::TrafficClass,
+    control::{ConnectError, ControlLink, LinkError, connect_secured},
+    security::Security,
+};
+
+use super::RoleError;
+
+type Dialing = Pin<Box<dyn Future<Output = Result<(ControlLink, Welcome), ConnectError>>>>;
+
+/// How the supervisor is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) bind: Option<IpAddr>,
+    pub(crate) class: TrafficClass,
+    pub(crate) security: Security,
+}
+
+/// A role's connection to its supervisor.
+pub(crate) struct SupervisorLink {
+    access: Access,
+    state: State,
+    /// What failed last, in its own type.
+    failure: Option<RoleError>,
+}
+
+enum State {
+    Down,
+    Dialing(Dialing),
+    Up {
+        link: Box<ControlLink>,
+        /// It failed as something was said; what came before is still to be read.
+        broken: Option<LinkError>,
+    },
+}
+
+impl SupervisorLink {
+    pub(crate) fn new(access: Access) -> Self {
+        Self { access, state: State::Down, failure: None }
+    }
+
+    /// Begins to connect; [`Self::poll`] goes on with it.
+    pub(crate) fn dial(&mut self, dial: Dial) {
+        let Access { bind, security, .. } = self.access.clone();
+        let dialing = async move { connect_secured(&dial.address, bind, &dial.hello, &security).await };
+        self.state = State::Dialing(Box::pin(dialing));
+    }
+
+    /// Drops the connection, or the attempt at one.
+    pub(crate) fn close(&mut self) {
+        self.state = State::Down;
+    }
+
+    /// What comes of the connection next.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Heard> {
+        match &mut self.state {
+            State::Down => Poll::Pending,
+            State::Dialing(dialing) => match dialing.as_mut().poll(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Ok((link, welcome))) => {
+                    classify(&link, self.access.class);
+                    self.state = State::Up { link: Box::new(link), broken: None };
+                    Poll::Ready(Heard::Welcome(welcome))
+                }
+                Poll::Ready(Err(error)) => {
+                    self.state = State::Down;
+                    let failure = failure(&error);
+                    self.failure = Some(error.into());
+                    Poll::Ready(Heard::Failed(failure))
+                }
+            },
+            State::Up { link, broken } => match (link.poll_recv(cx), broken) {
+                (Poll::Ready(Ok(message)), _) => Poll::Ready(Heard::Message(message)),
+                (Poll::Ready(Err(error)), _) => Poll::Ready(self.end(error)),
+                (Poll::Pending, broken) => match broken.take() {
+                    Some(error) => Poll::Ready(self.end(error)),
+                    None => Poll::Pending,
+                },
+            },
+        }
+    }
+
+    /// Queues a message; without a connection, it is not said.
+    pub(crate) fn send(&mut self, message: &Control) {
+        if let State::Up { link, broken } = &mut self.state
+            && let Err(error) = link.send(message)
+        {
+            *broken = Some(error);
+        }
+    }
+
+    /// Writes what is queued, as far as it goes; how many bytes went.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> usize {
+        let State::Up { link, broken: broken @ None } = &mut self.state else { return 0 };
+        let before = link.queued();
+        if let Poll::Ready(Err(error)) = link.poll_flush(cx) {
+            *broken = Some(error);
+            // To be read to its end, and said.
+            cx.waker().wake_by_ref();
+        }
+        before - link.queued()
+    }
+
+    /// Why a role could not go on, with what is known here of its connection.
+    pub(crate) fn error(&mut self, fault: RoleFault) -> RoleError {
+        match (&fault, self.failure.take()) {
+            (RoleFault::NotJoined(_), Some(failure @ RoleError::Join(_)))
+            | (RoleFault::Unreadable(_), Some(failure @ RoleError::Supervisor(_))) => failure,
+            _ => fault.into(),
+        }
+    }
+
+    fn end(&mut self, error: LinkError) -> Heard {
+        self.state = State::Down;
+        let words = error.to_string();
+        if !matches!(error, LinkError::TooLong { .. } | LinkError::Malformed(_)) {
+            return Heard::Closed(words);
+        }
+        self.failure = Some(error.into());
+        Heard::Unreadable(words)
+    }
+}
+
+/// Marks the supervisor's connection. What the system does not allow is said, and nothing depends on it.
+pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
+    if let Err(error) = link.classify(class) {
+        tracing::warn!(%error, "control packets are not marked as the configuration has it");
+    }
+}
+
+fn failure(error: &ConnectError) -> DialFailure {
+    let fault = match error {
+        ConnectError::Unreachable { .. } => DialFault::Unreachable,
+        ConnectError::Resolve(_) | ConnectError::Bind { .. } | ConnectError::Path(_) => DialFault::NoAddress,
+        ConnectError::Handshake { error, .. } => {
+            DialFault::Handshake { is_about_keys: error.is_about_keys() }
+        }
+        ConnectError::Refused { refusal, .. } => DialFault::Refused(refusal.clone()),
+    };
+    DialFailure { fault, words: error.to_string() }
+}
