@@ -102,6 +102,7 @@ impl OfRun<'_> {
                 match planned.fault {
                     Fault::Storm { .. } => true,
                     Fault::Disk { who: Peer::Supervisor, .. } => true,
+                    Fault::Split { source: of, .. } => of == source,
                     fault => match fault.who() {
                         Some(Peer::Source(id)) => id == source,
                         // Decisions come late, or the supervisor misses its sources.
@@ -134,8 +135,10 @@ impl OfRun<'_> {
             return Ok(());
         }
         let counts = &report.network.datagrams;
-        // A timer may be wrong where much waits for readout; what comes later is not.
-        if counts.duplicates > 0 || counts.late_after_loss > counts.timeouts {
+        // Where a permission is lost, a timer takes for lost what was never sent, and it comes late; nothing else does.
+        let is_late = counts.late_after_loss > 0 && counts.timeouts == 0;
+        let is_excess = counts.resends > self.fates.lost + counts.timeouts;
+        if counts.duplicates > 0 || is_late || is_excess {
             let spurious = counts.duplicates + counts.late_after_loss;
             let what = format!(
                 "{spurious} segments came that were taken for lost, or twice; the network lost {} datagrams: {counts:?}",

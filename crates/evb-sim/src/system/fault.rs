@@ -2,7 +2,7 @@
 
 use core::{fmt, time::Duration};
 
-use evb_core::id::{BuilderId, Peer};
+use evb_core::id::{BuilderId, Peer, SourceId};
 
 use super::{disk::DiskState, weather::Weather};
 
@@ -36,6 +36,20 @@ pub enum Fault {
         who: Peer,
         /// For so long.
         length: Duration,
+    },
+    /// A source and a builder do not reach each other; the supervisor they do.
+    Split {
+        /// Which source.
+        source: SourceId,
+        /// Which builder.
+        builder: BuilderId,
+        /// For so long.
+        length: Duration,
+    },
+    /// The datagrams of a source's present lanes get nowhere any more, though their connections live.
+    Deaf {
+        /// Whose.
+        who: Peer,
     },
     /// One connection of a host is reset.
     Reset {
@@ -101,6 +115,8 @@ impl Fault {
             Self::Reboot { .. } => "reboot",
             Self::Freeze { .. } => "freeze",
             Self::Cut { .. } => "cut",
+            Self::Split { .. } => "split",
+            Self::Deaf { .. } => "deaf",
             Self::Reset { .. } => "reset",
             Self::Stall { .. } => "stall",
             Self::Disk { state: DiskState::Well | DiskState::Slow(_), .. } => "slow disk",
@@ -123,12 +139,17 @@ impl Fault {
             | Self::Reboot { down: length, .. }
             | Self::Freeze { length, .. }
             | Self::Cut { length, .. }
+            | Self::Split { length, .. }
             | Self::Stall { length, .. }
             | Self::Disk { length, .. }
             | Self::Storm { length, .. }
             | Self::Pause { length }
             | Self::Remove { back: length, .. } => length,
-            Self::Reset { .. } | Self::Triggers { .. } | Self::Add { .. } | Self::Stop => Duration::ZERO,
+            Self::Reset { .. }
+            | Self::Deaf { .. }
+            | Self::Triggers { .. }
+            | Self::Add { .. }
+            | Self::Stop => Duration::ZERO,
         }
     }
 
@@ -140,12 +161,17 @@ impl Fault {
             | Self::Reboot { down: length, .. }
             | Self::Freeze { length, .. }
             | Self::Cut { length, .. }
+            | Self::Split { length, .. }
             | Self::Stall { length, .. }
             | Self::Disk { length, .. }
             | Self::Storm { length, .. }
             | Self::Pause { length }
             | Self::Remove { back: length, .. } => *length = new,
-            Self::Reset { .. } | Self::Triggers { .. } | Self::Add { .. } | Self::Stop => {}
+            Self::Reset { .. }
+            | Self::Deaf { .. }
+            | Self::Triggers { .. }
+            | Self::Add { .. }
+            | Self::Stop => {}
         }
         self
     }
@@ -157,9 +183,11 @@ impl Fault {
             | Self::Reboot { who, .. }
             | Self::Freeze { who, .. }
             | Self::Cut { who, .. }
+            | Self::Deaf { who }
             | Self::Reset { who, .. }
             | Self::Stall { who, .. }
             | Self::Disk { who, .. } => Some(who),
+            Self::Split { source, .. } => Some(Peer::Source(source)),
             Self::Add { builder } | Self::Remove { builder, .. } => Some(Peer::Builder(builder)),
             Self::Storm { .. } | Self::Triggers { .. } | Self::Pause { .. } | Self::Stop => None,
         }

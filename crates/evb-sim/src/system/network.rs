@@ -4,7 +4,7 @@ mod connection;
 mod datagrams;
 
 use core::{cmp::Reverse, time::Duration};
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use bytes::Bytes;
 use evb_core::{rng::Rng, time::Instant};
@@ -92,6 +92,10 @@ pub(crate) struct Network {
     pub(crate) weather: Weather,
     pub(crate) nodes: Vec<Node>,
     connections: Vec<Connection>,
+    /// Pairs of hosts that do not reach each other, the lower one first.
+    splits: BTreeSet<(NodeIndex, NodeIndex)>,
+    /// Sockets whose datagrams get nowhere any more, though streams do.
+    dead: BTreeSet<Address>,
     /// Counts cuts, so that what was to happen in an earlier one does not.
     cuts: u32,
     next_port: u32,
@@ -117,6 +121,8 @@ impl Network {
             weather,
             nodes: (0..nodes).map(|_| Node::default()).collect(),
             connections: Vec::new(),
+            splits: BTreeSet::new(),
+            dead: BTreeSet::new(),
             cuts: 0,
             next_port: 1,
             fates: Fates::default(),
@@ -173,10 +179,36 @@ impl Network {
     /// Takes a host off the network.
     pub(crate) fn cut(&mut self, node: NodeIndex) {
         self.nodes[node].is_cut = true;
+        self.begin_timeouts(|connection| connection.touches(node));
+    }
+
+    /// Two hosts do not reach each other any more; others they do.
+    pub(crate) fn split(&mut self, a: NodeIndex, b: NodeIndex) {
+        self.splits.insert((a.min(b), a.max(b)));
+        self.begin_timeouts(|connection| connection.touches(a) && connection.touches(b));
+    }
+
+    /// They do again.
+    pub(crate) fn join(&mut self, a: NodeIndex, b: NodeIndex) {
+        self.splits.remove(&(a.min(b), a.max(b)));
+        self.end_timeouts(|connection| connection.touches(a) && connection.touches(b));
+    }
+
+    /// The datagrams of a host's present sockets get nowhere any more.
+    pub(crate) fn kill_sockets(&mut self, node: NodeIndex) {
+        let ports = self.nodes[node].ports.keys().map(|port| Address::new(node, *port));
+        self.dead.extend(ports);
+    }
+
+    fn is_parted(&self, a: NodeIndex, b: NodeIndex) -> bool {
+        self.nodes[a].is_cut || self.nodes[b].is_cut || self.splits.contains(&(a.min(b), a.max(b)))
+    }
+
+    fn begin_timeouts(&mut self, is_meant: impl Fn(&Connection) -> bool) {
         self.cuts += 1;
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
-            if connection.is_over() || !connection.touches(node) {
+            if connection.is_over() || !is_meant(connection) {
                 continue;
             }
             connection.cuts = self.cuts;
@@ -192,9 +224,13 @@ impl Network {
     /// Brings a host back to the network; what waits follows when kernels try again.
     pub(crate) fn heal(&mut self, node: NodeIndex) {
         self.nodes[node].is_cut = false;
+        self.end_timeouts(|connection| connection.touches(node));
+    }
+
+    fn end_timeouts(&mut self, is_meant: impl Fn(&Connection) -> bool) {
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
-            if !connection.touches(node) {
+            if !is_meant(connection) {
                 continue;
             }
             connection.cuts = 0;

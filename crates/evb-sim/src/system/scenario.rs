@@ -13,6 +13,7 @@ use evb_core::{
 use evb_shaper::{Shaping, cost::PacketCost, sums::windows_buffer};
 
 use super::{
+    disk::DiskState,
     fault::{Fault, Planned},
     network::NodeIndex,
     weather::Weather,
@@ -191,16 +192,23 @@ impl Scenario {
         }
     }
 
-    /// How long all faults of a run last together, slow disks and what people do left out.
+    /// How long all faults of a run last together, what people do left out.
     pub(crate) fn outages(&self, run: u32) -> Duration {
         let of_run = self.faults.iter().filter(|planned| planned.run == run);
-        of_run.filter(|planned| is_outage(&planned.fault)).map(|planned| planned.fault.length()).sum()
+        of_run.map(|planned| outage(&planned.fault)).sum()
     }
 }
 
-/// Whether nothing may move meanwhile.
-fn is_outage(fault: &Fault) -> bool {
-    !matches!(fault, Fault::Triggers { .. } | Fault::Add { .. } | Fault::Stop | Fault::Pause { .. })
+/// For how long nothing may move because of a fault.
+fn outage(fault: &Fault) -> Duration {
+    match fault {
+        // Builders settle without what does not come; a batch takes that much longer.
+        Fault::Split { .. } | Fault::Pause { .. } => Duration::ZERO,
+        Fault::Disk { state: DiskState::Slow(more), .. } => *more,
+        // Until a lane is taken for silent, and connected anew.
+        Fault::Deaf { .. } => Duration::from_secs(7),
+        other => other.length(),
+    }
 }
 
 /// Where sources reach a builder.

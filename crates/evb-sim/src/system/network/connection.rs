@@ -219,7 +219,7 @@ impl Network {
     pub(super) fn arrive(&mut self, end: EndId) {
         let (node, other) = (self.end(end).node, self.end(end.other()).node);
         self.end(end).is_scheduled = false;
-        if self.nodes[node].is_cut || self.nodes[other].is_cut {
+        if self.is_parted(node, other) {
             return;
         }
         let now = self.now;

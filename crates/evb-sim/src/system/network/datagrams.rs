@@ -16,6 +16,10 @@ pub(crate) struct Address {
 }
 
 impl Address {
+    pub(super) const fn new(node: NodeIndex, port: u32) -> Self {
+        Self { node, port }
+    }
+
     /// Where a builder takes datagrams: as known as its port for connections.
     pub(crate) const fn of_builder(node: NodeIndex) -> Self {
         Self { node, port: 0 }
@@ -57,8 +61,9 @@ impl Network {
         let weather = self.weather;
         let left = self.nodes[from.node].free_at.max(self.now) + weather.busy(bytes.len());
         self.nodes[from.node].free_at = left;
-        let is_cut = self.nodes[from.node].is_cut || self.nodes[to.node].is_cut;
-        if is_cut || Weather::strikes(weather.loss, &mut self.rng) {
+        let is_parted =
+            self.is_parted(from.node, to.node) || self.dead.contains(&from) || self.dead.contains(&to);
+        if is_parted || Weather::strikes(weather.loss, &mut self.rng) {
             self.fates.lost += 1;
             return;
         }
@@ -91,8 +96,8 @@ impl Network {
     }
 
     pub(super) fn deliver(&mut self, from: Address, to: Address, bytes: Bytes) {
-        let is_cut = self.nodes[from.node].is_cut || self.nodes[to.node].is_cut;
-        let Some(port) = self.nodes[to.node].ports.get_mut(&to.port).filter(|_| !is_cut) else {
+        let is_parted = self.is_parted(from.node, to.node);
+        let Some(port) = self.nodes[to.node].ports.get_mut(&to.port).filter(|_| !is_parted) else {
             self.fates.lost += 1;
             return;
         };

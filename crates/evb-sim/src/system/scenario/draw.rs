@@ -67,7 +67,7 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
     let transport = transport.unwrap_or(drawn);
     let kind = match chance.between(0, 99) {
         0..4 => Kind::Calm,
-        4..14 if transport == Transport::Udp => Kind::Lossy,
+        4..18 if transport == Transport::Udp => Kind::Lossy,
         4..50 => Kind::Builders,
         _ => Kind::Anything,
     };
@@ -81,7 +81,15 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
         for _ in 0..count {
             if let Some(fault) = fault(&scenario, kind, chance) {
                 let last = scenario.stop_after.as_millis() as u64 + 3000;
-                let at = chance.duration(300, last).max(millis(chance.between(0, last)));
+                let stop = scenario.stop_after + millis(chance.between(0, 1000));
+                let before =
+                    scenario.faults.last().filter(|planned| planned.run == run).map(|planned| planned.at);
+                let at = match chance.between(0, 9) {
+                    // Together with another one, or about the end.
+                    0..3 => before.unwrap_or(stop),
+                    3 => stop.saturating_sub(millis(500)),
+                    _ => millis(chance.between(0, last)),
+                };
                 scenario.faults.push(Planned { at, run, fault });
             }
         }
@@ -108,7 +116,7 @@ fn system(seed: u64, transport: Transport, kind: Kind, chance: &mut Chance) -> S
         _ => Shaping::Credit { budget, chunk: budget / 4, sources_at_once: None },
     };
     let delay = chance.of(&[millis(0), millis(1), millis(10), millis(100)]);
-    let silence = if kind == Kind::Anything && chance.percent(15) { 0.02 } else { 0.0 };
+    let silence = if kind == Kind::Anything && chance.percent(30) { 0.05 } else { 0.0 };
     Scenario {
         seed,
         transport,
@@ -184,7 +192,7 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
     // Without a journal, a supervisor that dies takes its run along.
     let with_supervisor = scenario.has_journal && chance.percent(25);
     let who = if with_supervisor { Peer::Supervisor } else { peer };
-    let fault = match chance.between(0, 21) {
+    let fault = match chance.between(0, 24) {
         0..4 => Fault::Kill { who, down: chance.duration(50, 5000) },
         4 => Fault::Reboot { who, down: chance.duration(500, 6000) },
         5..7 => Fault::Freeze { who, length: chance.duration(100, 6000) },
@@ -204,6 +212,8 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
         17 => Fault::Triggers { count: chance.of(&[1, 20, 1000, 100_000]) },
         18 if scenario.spares > 0 => Fault::Add { builder: BuilderId::new(scenario.builders + 1) },
         19 => Fault::Remove { builder, back: chance.duration(10, 3000) },
+        22..24 if !only_builders => Fault::Split { source, builder, length: chance.duration(500, 20_000) },
+        24 if !only_builders => Fault::Deaf { who: Peer::Source(source) },
         20 => Fault::Pause { length: chance.duration(50, 3000) },
         21 => Fault::Stop,
         _ => return None,
@@ -212,12 +222,12 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
 }
 
 fn disk(scenario: &Scenario, builder: BuilderId, chance: &mut Chance) -> Fault {
-    let slow = DiskState::Slow(chance.duration(10, 1500));
+    let slow = DiskState::Slow(chance.duration(10, 4500));
     if scenario.has_journal && chance.percent(25) {
         // Shorter than the run waits for its journal.
         let state = chance.of(&[slow, DiskState::Full, DiskState::Failing, DiskState::Hanging]);
         return Fault::Disk { who: Peer::Supervisor, state, length: chance.duration(50, 4000) };
     }
     let state = chance.of(&[slow, slow, DiskState::Full, DiskState::Failing, DiskState::Hanging]);
-    Fault::Disk { who: Peer::Builder(builder), state, length: chance.duration(50, 8000) }
+    Fault::Disk { who: Peer::Builder(builder), state, length: chance.duration(50, 12_000) }
 }

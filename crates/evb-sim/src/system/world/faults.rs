@@ -66,6 +66,10 @@ impl World<'_> {
                 host.frozen_until = until.max(host.frozen_until);
             }
             Fault::Cut { .. } => self.cut(node, until),
+            Fault::Split { builder, .. } => {
+                self.network.split(node, self.scenario.node_of(Peer::Builder(builder)));
+            }
+            Fault::Deaf { .. } => self.network.kill_sockets(node),
             Fault::Reset { pick, .. } => drop(self.network.reset_one(node, pick)),
             Fault::Stall { .. } => self.network.stall_control(node, until),
             Fault::Disk { state, .. } => {
@@ -95,6 +99,9 @@ impl World<'_> {
             }
             Fault::Freeze { .. } => self.network.wake_at(node, now),
             Fault::Cut { .. } => self.heal(node),
+            Fault::Split { builder, .. } => {
+                self.network.join(node, self.scenario.node_of(Peer::Builder(builder)));
+            }
             Fault::Disk { .. } if self.hosts[node].disk_until <= now => {
                 self.hosts[node].disk = DiskState::Well;
                 self.network.wake_at(node, now);

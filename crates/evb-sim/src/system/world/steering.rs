@@ -73,9 +73,13 @@ impl World<'_> {
 
     /// Somebody wants the run to stop, and asks until there is a supervisor that hears it.
     pub(super) fn stop(&mut self, run: u32) {
-        if run == self.run && self.ask(Command::Stop).is_none() {
-            self.later(Act::Stop { run });
+        if run != self.run || matches!(self.state(), Some(RunState::Stopping | RunState::Ended)) {
+            return;
         }
+        // A supervisor that is killed before it has written it down has not heard it.
+        drop(self.ask(Command::Stop));
+        let at = self.network.now() + 5 * AGAIN;
+        self.network.schedule(at, Happening::World(Act::Stop { run }));
     }
 
     /// External triggers come, some at a time, as long as there is a run.

@@ -161,7 +161,7 @@ impl Running {
                 RecordHeader::Grant { end } => records.handle_grant(lane, end),
                 RecordHeader::Commit { count, offset } => {
                     let ranges = commit_ranges(count, incoming).map_err(Failure::protocol)?;
-                    records.handle_commit(lane, offset, &ranges, drop)
+                    records.handle_commit(lane, offset, &ranges)
                 }
                 other => return Err(Failure::protocol(format!("a source was sent {other:?}"))),
             };
@@ -180,7 +180,7 @@ impl Running {
         while let Some((_, datagram)) = around.network.receive(own) {
             // Damaged ones are repeated like lost ones.
             let Ok((header, body)) = DatagramHeader::open(&datagram) else { continue };
-            match self.role.records().handle_datagram(lane, &header, body, now, drop) {
+            match self.role.records().handle_datagram(lane, &header, body, now) {
                 Ok(()) | Err(DatagramFault::Stale) => {}
                 Err(fault) => return Err(Failure::protocol(format!("lane {lane}: {fault}"))),
             }
