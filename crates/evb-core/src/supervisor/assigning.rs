@@ -52,7 +52,8 @@ impl SupervisorCore {
             return;
         }
         let last = until.map_or(now, |until| until.min(now));
-        let inhibits = self.inhibits(now) || last < now;
+        // At the end, nothing is left to wait for.
+        let inhibits = self.inhibits(now) || until.is_some_and(|until| until <= now);
         let assigns = inhibits || self.has_slots_to_give();
         for _ in 0..TRIGGERS_PER_TURN {
             if !(inhibits || assigns && self.has_slot()) {
