@@ -55,11 +55,9 @@ impl World<'_> {
             Fault::Pause { .. } => drop(self.ask(Command::Pause)),
             Fault::Add { builder } => self.add(self.run, self.scenario.node_of(Peer::Builder(builder))),
             // That it is the last one is a reason not to.
-            Fault::Remove { builder, .. } => {
-                if self.ask(Command::Remove(builder)) == Some(Ok(())) {
-                    let node = self.scenario.node_of(Peer::Builder(builder));
-                    self.hosts[node].is_claimed = false;
-                }
+            Fault::Remove { builder, .. } if self.ask(Command::Remove(builder)) == Some(Ok(())) => {
+                let node = self.scenario.node_of(Peer::Builder(builder));
+                self.hosts[node].is_claimed = false;
             }
             _ => {}
         }
@@ -73,11 +71,14 @@ impl World<'_> {
 
     /// Somebody wants the run to stop, and asks until there is a supervisor that hears it.
     pub(super) fn stop(&mut self, run: u32) {
-        if run != self.run || matches!(self.state(), Some(RunState::Stopping | RunState::Ended)) {
+        let state = self.state();
+        if run != self.run || state == Some(RunState::Ended) {
             return;
         }
         // A supervisor that is killed before it has written it down has not heard it.
-        drop(self.ask(Command::Stop));
+        if state != Some(RunState::Stopping) {
+            drop(self.ask(Command::Stop));
+        }
         let at = self.network.now() + 5 * AGAIN;
         self.network.schedule(at, Happening::World(Act::Stop { run }));
     }
