@@ -94,7 +94,7 @@ fn a_lane_that_comes_back_waits_for_the_port_to_drain() {
     let window = Bytes::kib(16);
     let mut policy = Policy::window(window, cost, 1);
     let mut lanes = [lane(100_000)];
-    let mut grant_all = |policy: &mut Policy, lanes: &mut [LaneDemand; 1], now: Instant| {
+    let grant_all = |policy: &mut Policy, lanes: &mut [LaneDemand; 1], now: Instant| {
         while let Some(grant) = policy.poll(lanes, now) {
             lanes[0].granted = grant.end;
         }
