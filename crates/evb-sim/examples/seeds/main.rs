@@ -1,5 +1,11 @@
 //! Runs whole systems from seeds, each with faults of its own, and says what was found: what `cargo xtask seeds` calls.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "what runs simulations has a clock, threads and files; they have none"
+)]
+
 mod summary;
 
 use std::{
@@ -112,7 +118,8 @@ fn work(args: &Args) -> Result<bool> {
     if let Some(name) = &args.undo {
         undo(name)?;
     }
-    let count = args.count.unwrap_or(if args.minutes.is_some() { u64::MAX - args.from } else { COUNT });
+    let count =
+        args.count.unwrap_or_else(|| if args.minutes.is_some() { u64::MAX - args.from } else { COUNT });
     let end = args.from.saturating_add(count);
     let until = args.minutes.map(|minutes| began + Duration::from_secs_f64(60.0 * minutes));
     let threads = args.threads.or_else(|| thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
