@@ -6,6 +6,7 @@
 //! - `uml`: a command under another kernel, that has the queueing disciplines which this host may lack;
 //! - `fuzz`: arbitrary bytes for every decoder and machine;
 //! - `instructions`: what a byte of a lane costs, counted by valgrind;
+//! - `seeds`: whole systems with faults, from seeds, in the simulator;
 //! - `package`: the crates as a registry would serve them;
 //! - `ci`: everything, step by step, with a table at the end.
 
@@ -17,6 +18,7 @@ mod eco;
 mod fuzz;
 mod instructions;
 mod package;
+mod seeds;
 mod ci;
 
 use std::process::ExitCode;
@@ -55,6 +57,8 @@ enum Task {
     Fuzz(fuzz::FuzzArgs),
     /// Count what a byte costs in user space, and compare with what is committed (valgrind).
     Instructions(instructions::InstructionArgs),
+    /// Run whole systems from seeds, each with faults of its own.
+    Seeds(seeds::SeedsArgs),
     /// Build the crates as a registry would serve them.
     Package,
     /// Run every check, as CI does.
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Task::Uml(args) => uml::run(&args),
         Task::Fuzz(args) => fuzz::run(&args).map(code),
         Task::Instructions(args) => instructions::run(&args).map(code),
+        Task::Seeds(args) => seeds::run(&args),
         Task::Package => package::run().map(code),
         Task::Ci(args) => ci::run(&args).map(code),
     };

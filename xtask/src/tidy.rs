@@ -9,6 +9,9 @@ mod order;
 mod purity;
 mod clippy_files;
 mod size;
+mod impls;
+mod drivers;
+mod invariants;
 mod names;
 mod unsafety;
 mod apart;
@@ -24,12 +27,15 @@ use crate::repo::{self, Repo};
 /// A rule: its name, and the check.
 type Check = (&'static str, fn(&Repo) -> Vec<Finding>);
 
-const CHECKS: [Check; 11] = [
+const CHECKS: [Check; 14] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
     ("clippy.toml files", clippy_files::check),
     ("file and function sizes", size::check),
+    ("functions by type", impls::check),
+    ("drivers decide nothing", drivers::check),
+    ("machines state invariants", invariants::check),
     ("names", names::check),
     ("unsafe only in evb-net", unsafety::check),
     ("tests in sibling files", apart::check),

@@ -17,6 +17,7 @@
 //! Every machine has the same shape: `new`, inputs `push` / `handle_*` that take `now`, `handle_timeout(now)`,
 //! `next_timeout()`, and one door out, `poll(now)`, called until it answers `None`.
 
+pub mod undo;
 pub mod id;
 pub mod time;
 pub mod units;

@@ -61,7 +61,7 @@ pub(crate) struct Charges {
     lanes: Vec<LaneCharges>,
     outstanding: Bytes,
     /// Charges of connections that are gone, until the network has drained.
-    draining: VecDeque<(Instant, Bytes)>,
+    draining: VecDeque<(Instant, usize, Bytes)>,
     pub(crate) counters: GrantCounters,
 }
 
@@ -69,6 +69,8 @@ pub(crate) struct Charges {
 struct LaneCharges {
     grants: VecDeque<Charge>,
     outstanding: Bytes,
+    /// Of connections that are gone, until the network has drained.
+    draining: Bytes,
     last_byte: Instant,
     stalled: bool,
 }
@@ -103,6 +105,11 @@ impl Charges {
 
     pub(crate) fn of_lane(&self, lane: usize) -> Bytes {
         self.lanes[lane].outstanding
+    }
+
+    /// What may still lie in the port because of a lane: what it was granted, and what connections of it had been that are gone.
+    pub(crate) fn in_port(&self, lane: usize) -> Bytes {
+        self.lanes[lane].outstanding + self.lanes[lane].draining
     }
 
     pub(crate) fn is_stalled(&self, lane: usize) -> bool {
@@ -218,13 +225,15 @@ impl Charges {
         charges.stalled = false;
         let gone = core::mem::take(&mut charges.outstanding);
         if gone > Bytes::ZERO {
-            self.draining.push_back((now + DRAIN, gone));
+            charges.draining += gone;
+            self.draining.push_back((now + DRAIN, lane, gone));
         }
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        while let Some((_, gone)) = self.draining.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((_, lane, gone)) = self.draining.pop_front_if(|(at, ..)| *at <= now) {
             self.outstanding -= gone;
+            self.lanes[lane].draining -= gone;
         }
         for (lane, charges) in self.lanes.iter_mut().enumerate() {
             if !charges.stalled && !charges.grants.is_empty() && charges.last_byte + STALL <= now {
@@ -238,6 +247,6 @@ impl Charges {
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let waiting = self.lanes.iter().filter(|charges| !charges.stalled && !charges.grants.is_empty());
         let stall = waiting.map(|charges| charges.last_byte + STALL).min();
-        evb_core::time::earlier(stall, self.draining.front().map(|(at, _)| *at))
+        evb_core::time::earlier(stall, self.draining.front().map(|(at, ..)| *at))
     }
 }

@@ -53,7 +53,7 @@ impl Rule for Window {
             if wanted == 0 || !demand.connected {
                 continue;
             }
-            let free = self.limit.saturating_sub(charges.of_lane(lane));
+            let free = self.limit.saturating_sub(charges.in_port(lane));
             let within = demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
             let length = self.affordable(free, demand).count().min(within).min(wanted);
             // No crumbs: wait until half of the window is free, or the whole rest fits (RFC 1122, §4.2.3.3).
@@ -71,7 +71,7 @@ impl Rule for Window {
 
     /// Pieces that are sent again have headers of their own: they too keep to what the window takes.
     fn room(&self, charges: &Charges, lane: usize, cost: Bytes) -> Room {
-        let held = charges.of_lane(lane);
+        let held = charges.in_port(lane);
         if held == Bytes::ZERO || held + cost <= self.limit { Room::Free } else { Room::LaneFull }
     }
 

@@ -34,6 +34,7 @@ mod scenario;
 mod report;
 mod host;
 mod run;
+pub mod system;
 
 pub use hosts::{Delays, HostModel, ProcessorTime, Program};
 pub use network::{DatagramFates, NetworkModel};

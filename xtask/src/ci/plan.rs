@@ -59,6 +59,8 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
         Step::new("benches run", 600, &format!("cargo test -p evb {BENCHES}")).unless(no_benches(&root)),
     );
     steps.push(Step::xtask("instructions", 600, "instructions").unless(instructions::lacks()));
+    // The build takes minutes where nothing is built yet.
+    steps.push(Step::xtask("seeds", 900, "seeds --count 300"));
     steps.extend(fuzz(&root));
     steps.extend(peers(&root));
     Ok(steps)

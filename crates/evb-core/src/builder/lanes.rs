@@ -12,6 +12,7 @@ use crate::{
     lane::{ANSWER_WITHIN, Arrival, IncomingDatagrams, IncomingLane, LaneError, LaneTimes},
     set::SourceSet,
     time::{Instant, earlier},
+    undo::{self, Fix},
     units::Bytes,
     wire::{
         control::LaneState,
@@ -158,7 +159,7 @@ impl Lanes {
             // Before the source has spoken, nobody knows where grants would go.
             Some(datagrams) => LaneDemand {
                 lost: datagrams.lost(),
-                connected: demand.connected && datagrams.is_met,
+                connected: demand.connected && (datagrams.is_met || undo::is_undone(Fix::A0635af)),
                 ..demand
             },
         };
@@ -409,6 +410,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// Waits no more for what was announced on lanes that have been broken for the deadline: their sources may still speak
     /// to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
     pub(super) fn give_up_broken_lanes(&mut self, now: Instant) {
+        if undo::is_undone(Fix::Ac5e2f5) {
+            return;
+        }
         for lane in 0..self.lanes.lanes.len() {
             let Reception { lane: broken, gone_since, .. } = &self.lanes.lanes[lane];
             // One that is connected again gets time to bring something; if it breaks first, it is looked at then.
@@ -441,7 +445,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// Frees the slots of events that sources announced and the supervisor never assigned.
     pub(super) fn evict_provisional(&mut self, now: Instant) {
-        let patience = (self.config.deadline * 2).max(ASSIGNMENT_DELAY);
+        let patience = match undo::is_undone(Fix::Cb1826e) {
+            true => self.config.deadline.max(Duration::from_millis(100)) * 2,
+            false => (self.config.deadline * 2).max(ASSIGNMENT_DELAY),
+        };
         for slot in 0..self.slots.len() {
             if self.slots[slot].is_provisional() && now.since(self.slots[slot].opened) > patience {
                 self.evict(slot);

@@ -10,6 +10,7 @@ use crate::{
     grant::Lost,
     time::{Instant, earlier},
     times::Times,
+    undo::{self, Fix},
     units::Bytes,
     wire::{
         control::DatagramTimes,
@@ -136,6 +137,10 @@ impl IncomingDatagrams {
     /// (docs/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         let unheard_since = self.unheard_since.filter(|_| self.is_met);
+        if undo::is_undone(Fix::A0635af) {
+            return false;
+        }
+        let unheard_since = if undo::is_undone(Fix::Cccd56c) { self.unheard_since } else { unheard_since };
         let since = earlier(self.recovery.waiting_since(), unheard_since);
         since.is_some_and(|since| now.since(since) >= SILENCE)
     }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     time::{Instant, earlier},
+    undo::{self, Fix},
     wire::{
         datagram::{Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind, is_after},
         record::{ANNOUNCEMENT, RECORD_HEADER},
@@ -94,7 +95,7 @@ impl OutgoingDatagrams {
             asked: 0,
             batch: batch.max(1),
             // The builder waits to hear of us.
-            acknowledge_at: Some(Instant::ZERO),
+            acknowledge_at: (!undo::is_undone(Fix::A0635af)).then_some(Instant::ZERO),
             acknowledged: announced,
             announcing,
             repeat_at: None,
@@ -140,7 +141,7 @@ impl OutgoingDatagrams {
         }
         let is_news = offset > self.acknowledged;
         self.acknowledged = self.acknowledged.max(offset);
-        if offset >= lane.announced() {
+        if offset >= lane.announced() && (is_news || !undo::is_undone(Fix::Cccd56c)) {
             // Also if it says nothing new: something may have been announced anew that had been known already.
             self.unanswered_since = None;
             self.repeat_at = None;
@@ -158,7 +159,8 @@ impl OutgoingDatagrams {
 
     /// Whether announcements have been in vain for so long that the path must be gone (docs/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
-        self.unanswered_since.is_some_and(|since| now.since(since) >= SILENCE)
+        let is_silent = self.unanswered_since.is_some_and(|since| now.since(since) >= SILENCE);
+        is_silent && !undo::is_undone(Fix::A0635af)
     }
 
     /// Answers to requests were handed out and are not sent: they are not heard of before (docs/protocol.md UDP-7).
@@ -221,7 +223,8 @@ impl OutgoingDatagrams {
             let patience = self.round_trip.timeout(self.failures) + ANSWER_WITHIN;
             self.repeat_at.get_or_insert(now + patience);
         }
-        self.is_repeating &= lane.announced_next() < lane.announced();
+        self.is_repeating &=
+            lane.announced_next() < lane.announced() && !(count > 0 && undo::is_undone(Fix::Cccd56c));
         let header = self.sealing(DatagramKind::Records, 0, lane).header(0, 0);
         let header = header.seal([&into[start + DATAGRAM_HEADER..]]);
         into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
@@ -262,6 +265,9 @@ impl OutgoingDatagrams {
     /// Up to where a request that comes now can know that bytes are lost. What left less than a round trip ago was on its
     /// way when the builder asked: it had not heard that the grant came through (docs/protocol.md UDP-12).
     pub(crate) fn can_be_missed(&self, now: Instant) -> u64 {
+        if undo::is_undone(Fix::A1617af) {
+            return u64::MAX;
+        }
         let flight = self.round_trip.least() * 3 / 4;
         let first = self.sent.iter().find(|(at, _)| now.since(*at) < flight);
         first.map_or(u64::MAX, |(_, sent)| *sent)

@@ -11,6 +11,7 @@ use crate::{
     ranges::RangeSet,
     time::{Instant, earlier},
     times::Times,
+    undo::{self, Fix},
     wire::datagram::{DatagramHeader, DatagramKind, Request, is_after},
 };
 
@@ -223,7 +224,12 @@ impl Recovery {
             // have both.
             0 => {
                 let is_first = self.account_first(range, now, &mut accounted);
-                self.account_again(range, |of| !is_after_request(of, heard), now, &mut accounted) || is_first
+                if undo::is_undone(Fix::Cd126fa) || (is_first && undo::is_undone(Fix::Cccd56c)) {
+                    is_first
+                } else {
+                    self.account_again(range, |of| !is_after_request(of, heard), now, &mut accounted)
+                        || is_first
+                }
             }
             request => self.account_again(range, |of| of == request, now, &mut accounted),
         };
@@ -281,7 +287,12 @@ impl Recovery {
             }
             waited_for = true;
             // The rest of the answer is under way.
-            take_out(&mut self.again, index, &part, now, |rest| rest.given = now);
+            let note = |rest: &mut Pending| {
+                if !undo::is_undone(Fix::Cd126fa) {
+                    rest.given = now;
+                }
+            };
+            take_out(&mut self.again, index, &part, now, note);
             accounted(part, request);
         }
         waited_for
@@ -294,7 +305,7 @@ impl Recovery {
         let is_first = header.kind == DatagramKind::Data && header.request == 0;
         for pending in &mut self.again {
             let is_under_way = match header.request {
-                0 => is_first && pending.range.end > header.offset,
+                0 => is_first && pending.range.end > header.offset && !undo::is_undone(Fix::Cd126fa),
                 answered => pending.request == answered,
             };
             if !is_under_way && !is_after_request(pending.request, header.heard) {

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::undo;
+
 /// Round-trip estimates after RFC 6298 (smoothed mean and variation), with the smallest one kept apart for reordering
 /// windows (RFC 8985 §6.2).
 #[derive(Clone, Debug)]
@@ -29,7 +31,9 @@ impl RoundTrip {
 
     /// Nothing is known but an estimate from elsewhere, such as of another connection to the same peer.
     pub fn new(estimate: Option<Duration>) -> Self {
-        Self { smoothed: None, variation: Duration::ZERO, least: estimate, queue: Duration::ZERO }
+        let usual = undo::is_undone(undo::Fix::B023ab1).then_some(Self::USUAL);
+        let least = estimate.or(usual);
+        Self { smoothed: None, variation: Duration::ZERO, least, queue: Duration::ZERO }
     }
 
     /// A full port on the way holds for so long what comes to it: what was measured may be the round trips of an empty one.

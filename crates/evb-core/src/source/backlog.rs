@@ -8,6 +8,7 @@ use crate::{
     fragment::Fragment,
     id::EventId,
     time::Instant,
+    undo,
     units::Bytes,
     wire::control::{MAX_OUTSTANDING, Verdict},
 };
@@ -287,7 +288,9 @@ impl Backlog {
                 break;
             }
             if let Some(Entry::Assigned(lane)) = self.entries.pop_front() {
-                self.owed.insert(self.first, lane);
+                if !undo::is_undone(undo::Fix::C2101a00) {
+                    self.owed.insert(self.first, lane);
+                }
                 if self.owed.len() > MAX_OUTSTANDING {
                     self.owed.pop_first();
                 }

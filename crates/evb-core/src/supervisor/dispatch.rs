@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     time::Instant,
+    undo::{self, Fix},
     wire::{
         control::{self, Completions, MAX_EXCEPTIONS, control::Message},
         journal::{Accounted, Lost, Reassigned},
@@ -39,7 +40,7 @@ pub(super) struct Dispatch<'a> {
 
 /// Returns true if a trigger that comes from elsewhere is an event, or at least an inhibited one.
 pub(super) fn counts_triggers(phase: Phase, books: &Books) -> bool {
-    phase.is_triggering() && !books.is_stopped()
+    phase.is_triggering() && (!books.is_stopped() || undo::is_undone(Fix::F1e823b))
 }
 
 /// Returns true if triggers become events.
@@ -70,7 +71,8 @@ impl Dispatch<'_> {
             return Continue(());
         }
         let last = until.map_or(now, |until| until.min(now));
-        let inhibits = self.intake.inhibits(now) || last < now;
+        // At the end, nothing is left to wait for.
+        let inhibits = self.intake.inhibits(now) || until.is_some_and(|until| until <= now);
         let assigns = self.assigns(inhibits);
         for _ in 0..TRIGGERS_PER_TURN {
             if !(inhibits || assigns && has_slot(self.assigner, self.outbox)) {

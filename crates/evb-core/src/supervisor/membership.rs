@@ -20,6 +20,7 @@ use crate::{
     id::{BuilderId, Peer},
     set::SourceSet,
     time::Instant,
+    undo::{self, Fix},
     wire::{
         control::{Finish, Heartbeat, Hello, MAX_BUILDERS, RunEnd, Stop, Welcome, control::Message},
         journal::{Membership as Entry, membership::Change},
@@ -261,6 +262,9 @@ impl Membership<'_> {
         match self.roster.builder_index(id) {
             Some(index) => match self.roster.builder(index).leaving {
                 Leaving::No => return Err(ChangeError::KnownBuilder(id)),
+                Leaving::Asked | Leaving::Finishing if undo::is_undone(Fix::C8b484b) => {
+                    return Err(ChangeError::KnownBuilder(id));
+                }
                 Leaving::Asked | Leaving::Finishing => return Err(ChangeError::LeavingBuilder(id)),
                 Leaving::Gone => self.roster.set_leaving(index, Leaving::No),
             },
@@ -285,7 +289,8 @@ impl Membership<'_> {
         let index = index.ok_or(ChangeError::UnknownBuilder(id))?;
         let is_alive = self.roster.builder(index).is_alive();
         // While the run goes on, those that are dead do not stand in for it.
-        let stays = |seat: &BuilderSeat| member(seat) && seat.id != id && (gathering || seat.is_alive());
+        let lives = |seat: &BuilderSeat| seat.is_alive() || undo::is_undone(Fix::C33dca9c);
+        let stays = |seat: &BuilderSeat| member(seat) && seat.id != id && (gathering || lives(seat));
         if (gathering || is_alive) && !self.roster.builders().iter().any(stays) {
             return Err(ChangeError::LastBuilder(id));
         }
@@ -323,7 +328,9 @@ impl Membership<'_> {
         self.assigner.set_slots(index, 0, now);
         self.outbox.journal(What::Over(id.number().into()), now);
         self.leave(index, now);
-        self.note_absence_of_builders(false, now);
+        if !undo::is_undone(Fix::C33dca9c) {
+            self.note_absence_of_builders(false, now);
+        }
         self.publish_roster(now);
         self.send_holdings(&self.roster.connected_sources());
     }

@@ -4,6 +4,7 @@ use super::{Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal:
 use crate::{
     id::Peer,
     time::Instant,
+    undo::{self, Fix},
     wire::{
         control::{Finish, RunEnd, Stop, control::Message},
         journal::Started,
@@ -49,6 +50,7 @@ impl SupervisorCore {
             }
             Phase::Running { .. } => self.stop_running(cause, now),
             // First those that do not come back are replaced, which may take longer than a drain.
+            Phase::Recovering { .. } if undo::is_undone(Fix::F1e823b) => self.begin_draining(cause, now),
             Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
             Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
         }
@@ -87,7 +89,9 @@ impl SupervisorCore {
 
     /// Puts the end of the drain off, because something is settled: a sink may be slow, and nothing is lost for that.
     pub(super) fn prolong_drain(&mut self, now: Instant) {
-        self.phase.drain_until(now + self.plan.drain_time());
+        if !undo::is_undone(Fix::C33dca9c) {
+            self.phase.drain_until(now + self.plan.drain_time());
+        }
     }
 
     /// Ends a drain that took too long: what is outstanding is lost, and its builder is named.
@@ -145,7 +149,7 @@ impl SupervisorCore {
                 self.membership().lower(index, CAUSE, now);
             }
         }
-        if self.roster.up().is_empty() {
+        if self.roster.up().is_empty() && !undo::is_undone(Fix::C33dca9c) {
             self.pulse.lose_sources(now, self.plan.absence_limit(true));
         }
         for index in self.roster.builders().positions() {

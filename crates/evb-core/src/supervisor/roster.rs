@@ -18,6 +18,7 @@ use crate::{
     id::{BuilderId, Peer, SourceId},
     set::SourceSet,
     time::Instant,
+    undo::{self, Fix},
     wire::{
         control::{Hello, Report, Role, report},
         journal::Registered,
@@ -269,7 +270,7 @@ impl Roster {
         if !goes_on {
             seat.begin_incarnation();
         }
-        if seat.leaving == Leaving::Finishing {
+        if seat.leaving == Leaving::Finishing && !undo::is_undone(Fix::C33dca9c) {
             // Whether it heard that it is to report, or its report came, nobody knows.
             seat.leaving = Leaving::Asked;
         }

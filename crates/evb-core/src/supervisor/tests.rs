@@ -684,6 +684,25 @@ fn triggers_of_a_late_last_turn_are_not_forgotten() {
     assert_eq!(stage.core.progress().events.triggered, 100_000);
 }
 
+/// Seed 23 of the whole-system simulator: triggers in excess that waited for others kept the run from its end at the instant of the
+/// end, and its timer stayed due.
+#[test]
+fn triggers_in_excess_are_decided_at_the_very_end() {
+    let rate = Frequency::from_hertz(1e3).unwrap();
+    let duration = Some(Duration::from_millis(25));
+    let mut stage = Stage::running(RunPlan { slots: 1, duration, ..plan(TriggerKind::Periodic { rate }) });
+    let end = stage.now + Duration::from_millis(25);
+    let mut turns = 0;
+    while stage.core.progress().state == RunState::Running {
+        stage.now = stage.core.next_timeout().unwrap().max(stage.now);
+        stage.core.handle_timeout(stage.now);
+        stage.poll();
+        turns += 1;
+        assert!(turns < 200, "it spins at {}", stage.now);
+    }
+    assert_eq!((stage.now, stage.core.progress().events.triggered), (end, 25));
+}
+
 #[test]
 fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     let mut stage = Stage::new(RunPlan { hold: true, ..plan(TriggerKind::External) });

@@ -85,3 +85,28 @@ fn what_is_sent_again_keeps_to_the_window() {
     assert_eq!(asked.count(), 8, "a cell of 256 bytes each, of 1514 + 650");
     assert!(policy.outstanding() <= cost.buffer(Bytes::new(2000)));
 }
+
+/// Seed 362 of the whole-system simulator: a lane that had been reset was granted a second window while the first one lay in the
+/// port.
+#[test]
+fn a_lane_that_comes_back_waits_for_the_port_to_drain() {
+    let cost = PacketCost::udp(1500, CELL);
+    let window = Bytes::kib(16);
+    let mut policy = Policy::window(window, cost, 1);
+    let mut lanes = [lane(100_000)];
+    let grant_all = |policy: &mut Policy, lanes: &mut [LaneDemand; 1], now: Instant| {
+        while let Some(grant) = policy.poll(lanes, now) {
+            lanes[0].granted = grant.end;
+        }
+        policy.outstanding()
+    };
+    let at = |millis| Instant::ZERO + core::time::Duration::from_millis(millis);
+    assert!(grant_all(&mut policy, &mut lanes, at(0)) > Bytes::ZERO);
+    policy.handle_gone(0, at(0));
+    lanes[0].granted = 0;
+    policy.handle_reset(0, 0, at(50));
+    assert!(grant_all(&mut policy, &mut lanes, at(50)) <= cost.buffer(window));
+    policy.handle_timeout(at(200));
+    assert!(grant_all(&mut policy, &mut lanes, at(200)) > Bytes::ZERO);
+    assert!(lanes[0].granted > 0);
+}

@@ -1,0 +1,213 @@
+//! Runs whole systems from seeds, each with faults of its own, and says what was found: what `cargo xtask seeds` calls.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "what runs simulations has a clock, threads and files; they have none"
+)]
+
+mod summary;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, ValueEnum};
+use evb_sim::{
+    Transport,
+    system::{Outcome, Scenario, run, shrink},
+};
+
+use summary::Summary;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask seeds", about = "Whole systems with faults, from seeds")]
+struct Args {
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// How many seeds.
+    #[arg(long)]
+    count: Option<u64>,
+    /// Begin no seed after so long.
+    #[arg(long)]
+    minutes: Option<f64>,
+    /// How lanes go.
+    #[arg(long, value_enum, default_value_t = Over::Both)]
+    transport: Over,
+    /// How many seeds at a time; all cores if it is not said.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Print everything that happens.
+    #[arg(long)]
+    trace: bool,
+    /// Only these faults of the scenario, by their position; `none`: no fault.
+    #[arg(long, value_delimiter = ',')]
+    faults: Option<Vec<String>>,
+    /// Go on after a seed that fails.
+    #[arg(long)]
+    keep_going: bool,
+    /// Do not make a scenario that fails smaller.
+    #[arg(long)]
+    no_shrink: bool,
+    /// Undo a fix of the past, by its commit, to see whether it is missed; needs the feature `undo`.
+    #[arg(long)]
+    undo: Option<String>,
+    /// Write the summary as JSON.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Over {
+    Tcp,
+    Udp,
+    Both,
+}
+
+impl Over {
+    const fn transport(self) -> Option<Transport> {
+        match self {
+            Self::Tcp => Some(Transport::Tcp),
+            Self::Udp => Some(Transport::Udp),
+            Self::Both => None,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Both => "both",
+        }
+    }
+}
+
+/// How often progress is shown.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// How many seeds, if nothing else is said.
+const COUNT: u64 = 300;
+
+fn main() -> ExitCode {
+    // A check that fails is told once, with its seed.
+    std::panic::set_hook(Box::new(|_| {}));
+    match work(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs the seeds; whether nothing was found.
+fn work(args: &Args) -> Result<bool> {
+    let began = Instant::now();
+    if let Some(name) = &args.undo {
+        undo(name)?;
+    }
+    let count =
+        args.count.unwrap_or_else(|| if args.minutes.is_some() { u64::MAX - args.from } else { COUNT });
+    let end = args.from.saturating_add(count);
+    let until = args.minutes.map(|minutes| began + Duration::from_secs_f64(60.0 * minutes));
+    let threads = args.threads.or_else(|| thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let (next, stop) = (AtomicU64::new(args.from), AtomicBool::new(false));
+    let summary = Mutex::new(Summary::new(args.from, args.transport.word()));
+    let (say, done) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            let say = say.clone();
+            let (next, stop, summary) = (&next, &stop, &summary);
+            scope.spawn(move || {
+                let is_time = || until.is_none_or(|until| Instant::now() < until);
+                while !stop.load(Ordering::Relaxed) && is_time() {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        break;
+                    }
+                    let outcome = run(&scenario(args, seed), args.trace);
+                    if outcome.failure.is_some() && !args.keep_going {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    summary.lock().unwrap_or_else(PoisonError::into_inner).add(seed, outcome);
+                }
+                drop(say);
+            });
+        }
+        drop::<mpsc::Sender<()>>(say);
+        while done.recv_timeout(PROGRESS) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let line = summary.lock().unwrap_or_else(PoisonError::into_inner).progress(began.elapsed());
+            eprintln!("{line}");
+        }
+    });
+    let summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    finish(args, &summary, began.elapsed())
+}
+
+#[cfg(feature = "undo")]
+fn undo(name: &str) -> Result<()> {
+    let known = evb_core::undo::FIXES.iter().find(|(known, _)| *known == name);
+    let (_, fix) = known.with_context(|| format!("there is no fix {name} that can be undone"))?;
+    evb_core::undo::undo(*fix);
+    Ok(())
+}
+
+#[cfg(not(feature = "undo"))]
+fn undo(_name: &str) -> Result<()> {
+    anyhow::bail!("--undo needs the feature `undo`, which `cargo xtask seeds` turns on for it")
+}
+
+fn scenario(args: &Args, seed: u64) -> Scenario {
+    let mut scenario = Scenario::of_seed(seed, args.transport.transport());
+    if let Some(faults) = &args.faults {
+        let kept: BTreeMap<usize, ()> =
+            faults.iter().filter_map(|one| Some((one.parse().ok()?, ()))).collect();
+        let mut index = 0..;
+        scenario.faults.retain(|_| index.next().is_some_and(|index| kept.contains_key(&index)));
+    }
+    scenario
+}
+
+fn finish(args: &Args, summary: &Summary, took: Duration) -> Result<bool> {
+    for (seed, outcome) in &summary.failures {
+        tell(args, *seed, outcome);
+    }
+    if args.trace {
+        summary.lines.iter().for_each(|line| println!("{line}"));
+    }
+    print!("{}", summary.show(took));
+    if let Some(path) = &args.out {
+        std::fs::write(path, summary.json(took)).with_context(|| path.display().to_string())?;
+    }
+    Ok(summary.failures.is_empty())
+}
+
+/// Says what was found, the scenario made smaller, and how to see it again.
+fn tell(args: &Args, seed: u64, outcome: &Outcome) {
+    let Some(failure) = &outcome.failure else { return };
+    println!("seed {seed}: {failure}");
+    let whole = scenario(args, seed);
+    let transport = args.transport.word();
+    println!("  again: cargo xtask seeds --from {seed} --count 1 --transport {transport} --trace");
+    if args.no_shrink {
+        return;
+    }
+    let (small, of_small) = shrink(&whole, failure.check);
+    if let Some(failure) = of_small.and_then(|outcome| outcome.failure) {
+        println!("  smaller: {failure}");
+    }
+    println!("  {}", summary::describe(&small));
+    small.faults.iter().for_each(|planned| println!("    {planned}"));
+}

@@ -1,0 +1,151 @@
+//! The ledger of a run against what the disks hold.
+
+use std::collections::BTreeSet;
+
+use evb_core::{
+    id::{EventId, Peer, RunNumber, SourceId},
+    ledger::RunReport,
+};
+
+use super::{
+    disk::{EventRecord, Files},
+    failure::{Check, Failure},
+    fault::Fault,
+    network::Fates,
+    scenario::{Pushes, Scenario},
+};
+use crate::workload::Workload;
+
+/// A run whose ledger is closed, and what is known of it beside.
+pub(crate) struct OfRun<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) run: u32,
+    pub(crate) files: &'a Files,
+    pub(crate) failed: &'a BTreeSet<(RunNumber, EventId)>,
+    pub(crate) workload: &'a Workload,
+    pub(crate) fates: Fates,
+}
+
+impl OfRun<'_> {
+    /// Returns how many event records are another copy of an event.
+    pub(crate) fn check(&self, report: &RunReport) -> Result<u64, Failure> {
+        let events = &report.events;
+        let fail = |check, what: String| Err(Failure::new(check, what));
+        if events.open() != Some(0) {
+            return fail(Check::Ledger, format!("it does not close: {events:?}"));
+        }
+        let said = report.problems.join("; ");
+        // What was given up may be settled nevertheless.
+        let is_wrong = events.lost == 0 && said.contains("did not have");
+        if said.contains("does not close") || is_wrong {
+            return fail(Check::Ledger, format!("it says of itself: {said}"));
+        }
+        let run = RunNumber::new(self.run + 1);
+        let of_run = self.files.range((run, EventId::new(0))..=(run, EventId::new(u64::MAX)));
+        let (mut complete, mut incomplete, mut copies) = (0, 0, 0);
+        for ((_, event), records) in of_run {
+            let mut epochs: Vec<u64> = records.iter().map(|record| record.epoch).collect();
+            epochs.sort_unstable();
+            if epochs.array_windows().any(|[a, b]| a == b) {
+                return fail(
+                    Check::Doubled,
+                    format!("event {event} was written twice under one epoch: {records:?}"),
+                );
+            }
+            copies += records.len() as u64 - 1;
+            let Some(valid) = records.iter().max_by_key(|record| record.epoch) else { continue };
+            self.check_record(*event, valid)?;
+            if valid.is_complete() { complete += 1 } else { incomplete += 1 }
+        }
+        let found = format!(
+            "on the disks are {complete} complete and {incomplete} incomplete events, in the ledger {events:?}; {said}"
+        );
+        let written = events.complete + events.incomplete;
+        // What was written by a builder that nobody heard of again may count as lost.
+        if written > complete + incomplete || complete + incomplete > written + events.lost {
+            return fail(Check::Disk, found);
+        }
+        if events.lost == 0 && (events.complete, events.incomplete) != (complete, incomplete) {
+            return fail(Check::Disk, found);
+        }
+        let failed = self.failed.iter().filter(|(of, _)| *of == run).count() as u64;
+        if events.lost > failed && !self.may_lose() {
+            return fail(Check::Lost, format!("{} events are lost, {failed} by disks: {said}", events.lost));
+        }
+        self.check_datagrams(report)?;
+        Ok(copies)
+    }
+
+    /// Whether the record names sources only that had a reason.
+    fn check_record(&self, event: EventId, record: &EventRecord) -> Result<(), Failure> {
+        for id in (1..=self.scenario.sources).map(SourceId::new) {
+            let (is_there, is_missing) = (record.present.contains(&id), record.missing.contains(&id));
+            let has_none = !self.workload.has(usize::from(id.number()) - 1, event);
+            if !is_there && !has_none && !self.may_lack(id) {
+                let how = if is_missing { "is missing" } else { "was not expected" };
+                let what = format!("event {event}: source {id} {how}, and nothing was wrong with it");
+                return Err(Failure::new(Check::Incomplete, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a fault of the scenario explains that fragments of a source are missing.
+    fn may_lack(&self, source: SourceId) -> bool {
+        let calm = &self.scenario.weather;
+        let slow = calm.stall > 0 || calm.loss > 0 || calm.delay > 0 || calm.damage > 0;
+        // Readout that takes longer than the deadline is silent.
+        let late = self.scenario.pushes != Pushes::Ahead
+            && 2 * self.scenario.readout.delay >= self.scenario.deadline;
+        slow || late
+            || self.scenario.faults.iter().filter(|planned| planned.run <= self.run).any(|planned| {
+                match planned.fault {
+                    Fault::Storm { .. } => true,
+                    Fault::Disk { who: Peer::Supervisor, .. } => true,
+                    Fault::Split { source: of, .. } => of == source,
+                    fault => match fault.who() {
+                        Some(Peer::Source(id)) => id == source,
+                        // Decisions come late, or the supervisor misses its sources.
+                        Some(Peer::Supervisor) => true,
+                        Some(Peer::Builder(_)) => {
+                            matches!(fault, Fault::Cut { .. } | Fault::Reset { .. } | Fault::Reboot { .. })
+                        }
+                        None => false,
+                    },
+                }
+            })
+    }
+
+    /// Whether builders may have settled nothing for as long as a drain waits.
+    fn may_lose(&self) -> bool {
+        let slots = self.scenario.slots;
+        let slow = self.scenario.commit + self.scenario.write * slots;
+        let outages = (0..=self.run).map(|run| self.scenario.outages(run)).sum::<core::time::Duration>();
+        // Two leases, and the way back into the run.
+        let back = core::time::Duration::from_secs(4);
+        outages + slow + back > self.scenario.deadline + self.scenario.drain_grace
+    }
+
+    /// On a network that loses datagrams and spoils nothing else, only what was lost is sent again.
+    fn check_datagrams(&self, report: &RunReport) -> Result<(), Failure> {
+        let weather = &self.scenario.weather;
+        let is_steady =
+            weather.jitter.is_zero() && weather.delay == 0 && weather.repeat == 0 && weather.damage == 0;
+        if !self.scenario.is_udp() || !is_steady || !self.scenario.faults.is_empty() {
+            return Ok(());
+        }
+        let counts = &report.network.datagrams;
+        // Where a permission is lost, a timer takes for lost what was never sent, and it comes late; nothing else does.
+        let is_late = counts.late_after_loss > 0 && counts.timeouts == 0;
+        let is_excess = counts.resends > self.fates.lost + counts.timeouts;
+        if counts.duplicates > 0 || is_late || is_excess {
+            let spurious = counts.duplicates + counts.late_after_loss;
+            let what = format!(
+                "{spurious} segments came that were taken for lost, or twice; the network lost {} datagrams: {counts:?}",
+                self.fates.lost
+            );
+            return Err(Failure::new(Check::Spurious, what));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! [`Counts`]: what happened in runs, summed up.
+
+use core::{ops::AddAssign, time::Duration};
+use std::collections::BTreeMap;
+
+/// What happened in runs, summed up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Runs whose ledger was closed.
+    pub runs: u64,
+    /// Events by the ledger: triggered.
+    pub triggered: u64,
+    /// Inhibited.
+    pub inhibited: u64,
+    /// Complete.
+    pub complete: u64,
+    /// Incomplete.
+    pub incomplete: u64,
+    /// Rejected by the filter.
+    pub rejected: u64,
+    /// Lost.
+    pub lost: u64,
+    /// Event records that are another copy of an event, under another epoch.
+    pub copies: u64,
+    /// Processes that were started.
+    pub processes: u64,
+    /// Lanes that were connected.
+    pub lanes: u64,
+    /// Registrations, the first ones included.
+    pub registrations: u64,
+    /// Supervisors that went on by a journal.
+    pub recoveries: u64,
+    /// Turns of all processes.
+    pub turns: u64,
+    /// Datagrams sent, and what became of them.
+    pub datagrams: u64,
+    /// Lost by the network.
+    pub datagrams_lost: u64,
+    /// Ranges that were asked for again.
+    pub resends: u64,
+    /// Simulated time.
+    pub time: Duration,
+    /// Faults by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+}
+
+impl AddAssign<&Self> for Counts {
+    fn add_assign(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.triggered += other.triggered;
+        self.inhibited += other.inhibited;
+        self.complete += other.complete;
+        self.incomplete += other.incomplete;
+        self.rejected += other.rejected;
+        self.lost += other.lost;
+        self.copies += other.copies;
+        self.processes += other.processes;
+        self.lanes += other.lanes;
+        self.registrations += other.registrations;
+        self.recoveries += other.recoveries;
+        self.turns += other.turns;
+        self.datagrams += other.datagrams;
+        self.datagrams_lost += other.datagrams_lost;
+        self.resends += other.resends;
+        self.time += other.time;
+        for (kind, count) in &other.faults {
+            *self.faults.entry(kind).or_default() += count;
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Disks: what a journal and event files hold when their process is gone. They may be slow, full, broken, or hang.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use evb_core::{
+    event::Event,
+    id::{EventId, RunNumber, SourceId},
+    rng::Rng,
+    time::Instant,
+    wire::journal::Entry,
+};
+use prost::Message as _;
+
+/// How a disk is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DiskState {
+    /// It takes what it is given.
+    #[default]
+    Well,
+    /// The same, and each write takes that much longer.
+    Slow(Duration),
+    /// It takes nothing now, and says so.
+    Full,
+    /// It loses what it is given, and says so.
+    Failing,
+    /// It says nothing.
+    Hanging,
+}
+
+/// An event as a file holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EventRecord {
+    pub(crate) epoch: u64,
+    pub(crate) builder: u16,
+    pub(crate) present: Vec<SourceId>,
+    pub(crate) missing: Vec<SourceId>,
+}
+
+impl EventRecord {
+    /// Of an event whose content was checked.
+    pub(crate) fn of(event: &Event) -> Self {
+        Self {
+            epoch: event.epoch.number(),
+            builder: event.builder.number(),
+            present: event.fragments().map(|fragment| fragment.source).collect(),
+            missing: event.missing.clone(),
+        }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.missing.is_empty()
+    }
+}
+
+/// What all builders' files hold, by run and event, in the order of writing.
+pub(crate) type Files = BTreeMap<(RunNumber, EventId), Vec<EventRecord>>;
+
+/// The supervisor's journal, as encoded entries.
+#[derive(Debug, Default)]
+pub(crate) struct JournalFile {
+    entries: Vec<Vec<u8>>,
+    /// What stands behind them: the beginning of an entry.
+    torn: Vec<u8>,
+}
+
+/// A journal on which nobody can go on.
+#[derive(Debug)]
+pub(crate) struct Damaged;
+
+impl JournalFile {
+    /// All entries that are whole; what is torn is cut off.
+    pub(crate) fn read(&mut self) -> Result<Vec<Entry>, Damaged> {
+        self.torn.clear();
+        self.entries.iter().map(|bytes| Entry::decode(&bytes[..]).map_err(|_| Damaged)).collect()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.torn.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn append(&mut self, entries: &[Entry]) {
+        self.entries.extend(entries.iter().map(prost::Message::encode_to_vec));
+    }
+
+    /// A process was killed while it wrote these: some are there, and the next in part.
+    pub(crate) fn tear(&mut self, entries: &[Entry], rng: &mut Rng) {
+        let whole = rng.below(entries.len() as u64 + 1) as usize;
+        self.append(&entries[..whole]);
+        if let Some(next) = entries.get(whole) {
+            let next = next.encode_to_vec();
+            self.torn = next[..rng.below(next.len() as u64 + 1) as usize].to_vec();
+        }
+    }
+
+    pub(crate) fn replace(&mut self, entries: &[Entry]) {
+        self.clear();
+        self.append(entries);
+    }
+}
+
+/// Where a write leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// Not done yet: look again then, or when the disk has changed.
+    Later(Option<Instant>),
+    /// It is done.
+    Done,
+    /// It has no room.
+    Full,
+    /// It failed.
+    Failed,
+}
+
+impl DiskState {
+    /// What has become of a write that began at `since` and takes `length` on a disk that is well.
+    pub(crate) fn look(self, since: Instant, length: Duration, now: Instant) -> Written {
+        let ends = match self {
+            Self::Hanging => return Written::Later(None),
+            Self::Slow(more) => since + length + more,
+            Self::Well | Self::Full | Self::Failing => since + length,
+        };
+        match self {
+            _ if now < ends => Written::Later(Some(ends)),
+            Self::Full => Written::Full,
+            Self::Failing => Written::Failed,
+            _ => Written::Done,
+        }
+    }
+}

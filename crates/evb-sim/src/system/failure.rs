@@ -1,0 +1,90 @@
+//! [`Failure`]: which check failed, and how.
+
+use core::{any::Any, fmt};
+
+/// What is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Check {
+    /// What always holds of a machine did not, or it panicked.
+    Invariant,
+    /// A machine found that another one broke the protocol.
+    Protocol,
+    /// A machine has a timer that is due, again and again.
+    Spinning,
+    /// More was under way to a builder than its budget.
+    Budget,
+    /// The run does not end.
+    Hang,
+    /// The ledger does not close, or says that it is wrong.
+    Ledger,
+    /// An event is in the ledger and on no disk, or on a disk and not in the ledger.
+    Disk,
+    /// An event was written twice under one epoch.
+    Doubled,
+    /// An event is lost, and no fault explains it.
+    Lost,
+    /// An event lacks fragments, and no fault explains it.
+    Incomplete,
+    /// A fragment is not what its source pushed.
+    Content,
+    /// Datagrams were sent again that had not been lost.
+    Spurious,
+    /// What a person asked for was refused.
+    Steering,
+}
+
+impl Check {
+    /// One word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Invariant => "invariant",
+            Self::Protocol => "protocol",
+            Self::Spinning => "spinning",
+            Self::Budget => "budget",
+            Self::Hang => "hang",
+            Self::Ledger => "ledger",
+            Self::Disk => "disk",
+            Self::Doubled => "doubled",
+            Self::Lost => "lost",
+            Self::Incomplete => "incomplete",
+            Self::Content => "content",
+            Self::Spurious => "spurious",
+            Self::Steering => "steering",
+        }
+    }
+}
+
+/// A check that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which.
+    pub check: Check,
+    /// How, with the host and what it did.
+    pub what: String,
+}
+
+impl Failure {
+    pub(crate) fn new(check: Check, what: impl Into<String>) -> Self {
+        Self { check, what: what.into() }
+    }
+
+    /// Of a machine that panicked.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Self::new(
+            Check::Invariant,
+            text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic"),
+        )
+    }
+
+    /// Of a machine that says that another one broke the protocol.
+    pub(crate) fn protocol(what: impl fmt::Display) -> Self {
+        Self::new(Check::Protocol, what.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.check.word(), self.what)
+    }
+}

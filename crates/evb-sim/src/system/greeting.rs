@@ -1,0 +1,54 @@
+//! Greetings as bytes: a preamble, then one message behind its length, each way.
+
+use bytes::{Buf as _, BytesMut};
+use evb_core::wire::{
+    control::{HelloReply, Refusal, Welcome, hello_reply::Reply},
+    preamble::{PREAMBLE_LENGTH, check_preamble, preamble},
+};
+use prost::Message;
+
+use super::network::ConnectionKind;
+
+impl ConnectionKind {
+    const fn on_the_wire(self) -> evb_core::wire::preamble::ConnectionKind {
+        match self {
+            Self::Control => evb_core::wire::preamble::ConnectionKind::Control,
+            Self::Lane => evb_core::wire::preamble::ConnectionKind::Lane,
+        }
+    }
+}
+
+/// Appends a greeting.
+pub(crate) fn write_greeting(kind: ConnectionKind, message: &impl Message, into: &mut BytesMut) {
+    into.extend_from_slice(&preamble(kind.on_the_wire()));
+    into.extend_from_slice(&(message.encoded_len() as u32).to_le_bytes());
+    message.encode_raw(into);
+}
+
+/// Takes a greeting, once it is whole.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub(crate) fn read_greeting<M: Message + Default>(
+    kind: ConnectionKind,
+    from: &mut BytesMut,
+) -> Result<Option<M>, String> {
+    let Some((head, rest)) = from.split_first_chunk::<PREAMBLE_LENGTH>() else { return Ok(None) };
+    check_preamble(*head, kind.on_the_wire()).map_err(|error| error.to_string())?;
+    let Some((length, rest)) = rest.split_first_chunk() else { return Ok(None) };
+    let length = u32::from_le_bytes(*length) as usize;
+    let Some(body) = rest.get(..length) else { return Ok(None) };
+    let message = M::decode(body).map_err(|error| error.to_string())?;
+    from.advance(PREAMBLE_LENGTH + 4 + length);
+    Ok(Some(message))
+}
+
+/// An answer that lets somebody in.
+pub(crate) fn welcomed(welcome: Welcome) -> HelloReply {
+    HelloReply { reply: Some(Reply::Welcome(welcome)) }
+}
+
+/// One that does not.
+pub(crate) fn refused(refusal: Refusal) -> HelloReply {
+    HelloReply { reply: Some(Reply::Refusal(refusal)) }
+}

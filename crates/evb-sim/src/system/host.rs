@@ -1,0 +1,104 @@
+//! Hosts: one process each, which drives its machine by its law, with the simulated network and disks as its world.
+
+mod line;
+mod joining;
+mod stage;
+mod source;
+mod builder;
+mod keeper;
+mod supervisor;
+
+use std::collections::BTreeSet;
+
+use evb_core::{
+    id::{EventId, Peer, RunNumber},
+    time::Instant,
+};
+
+use super::{
+    counts::Counts,
+    disk::{DiskState, Files, JournalFile},
+    failure::{Check, Failure},
+    network::{Network, NodeIndex},
+    scenario::Scenario,
+};
+use crate::workload::Workload;
+
+pub(crate) use builder::BuilderHost;
+pub(crate) use source::SourceHost;
+pub(crate) use supervisor::{Command, NotStarted, SupervisorHost};
+
+/// All that a process has around it.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) network: &'a mut Network,
+    pub(crate) node: NodeIndex,
+    /// By how much the host's clock is ahead.
+    pub(crate) clock: i64,
+    pub(crate) boot_id: &'a str,
+    pub(crate) disk: DiskState,
+    pub(crate) files: &'a mut Files,
+    pub(crate) journal: &'a mut JournalFile,
+    pub(crate) records: &'a mut Records,
+    pub(crate) workload: &'a Workload,
+}
+
+/// What is noted for the checks at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    pub(crate) counts: Counts,
+    /// Events that a sink failed to take, or gave up.
+    pub(crate) failed: BTreeSet<(RunNumber, EventId)>,
+}
+
+/// How a process ends by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The run is over.
+    Over,
+    /// It cannot go on; whoever keeps it running starts another one.
+    Failed(String),
+}
+
+impl Surroundings<'_> {
+    /// The host's own time.
+    pub(crate) fn now(&self) -> Instant {
+        self.network.now().shifted(self.clock)
+    }
+
+    /// The process wants to run then, by the host's own time.
+    pub(crate) fn wake_at(&mut self, at: Option<Instant>) {
+        if let Some(at) = at {
+            self.network.wake_at(self.node, at.shifted(-self.clock));
+        }
+    }
+
+    /// Adds a line to the trace.
+    pub(crate) fn say(&mut self, text: impl FnOnce() -> String) {
+        let (now, who) = (self.network.now(), self.scenario.peer(self.node));
+        self.network.trace.line(now, || format!("{who}: {}", text()));
+    }
+}
+
+/// Whether a process would spin: its machine did all that was to do, and has a timer that is due, again and again.
+#[derive(Debug, Default)]
+struct Spinning {
+    at: Instant,
+    times: u32,
+}
+
+/// As many turns at one instant may be, where bytes come in pieces.
+const TURNS: u32 = 1000;
+
+impl Spinning {
+    fn check(&mut self, who: Peer, due: Option<Instant>, now: Instant) -> Result<(), Failure> {
+        let is_due = due.is_some_and(|at| at <= now);
+        self.times = if is_due && self.at == now { self.times + 1 } else { 0 };
+        self.at = now;
+        if self.times > TURNS {
+            let what = format!("{who} has done all, and a timer is still due, {TURNS} times at one instant");
+            return Err(Failure::new(Check::Spinning, what));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! A builder's process: it moves bytes and time for its role, and stands for filter and sink.
+
+mod reading;
+
+use core::{mem, time::Duration};
+
+use evb_core::{
+    grant::GrantPolicy as _,
+    id::{BuilderId, Peer},
+    rng::Rng,
+    session::{Heard, ReportFacts, Start, Target},
+    time::{Instant, earlier},
+    wire::control::{Hello, control::Message},
+};
+use evb_shaper::role::{BuilderOutput, BuilderPlan, BuilderRole, BuilderRoleConfig, Greeting};
+
+use super::{
+    Exit, Spinning, Surroundings,
+    joining::{Applicant, Joined, exit},
+    line::Line,
+    stage::{Fate, Stage},
+};
+use crate::system::{
+    failure::{Check, Failure},
+    greeting::{read_greeting, refused, welcomed, write_greeting},
+    network::{ConnectionKind, EndId},
+    scenario,
+};
+
+use reading::BuilderLane;
+
+/// How long the other side's part of a greeting may take (docs/protocol.md CONN-6).
+const GREETING: Duration = Duration::from_secs(5);
+
+pub(crate) struct BuilderHost {
+    id: BuilderId,
+    state: State,
+    /// Connections that have not greeted yet.
+    greetings: Vec<(EndId, Instant)>,
+    spinning: Spinning,
+}
+
+enum State {
+    Joining(Box<Applicant>),
+    Running(Box<Running>),
+}
+
+/// A role that takes part.
+struct Running {
+    role: BuilderRole,
+    line: Line,
+    lanes: Vec<BuilderLane>,
+    stage: Stage,
+}
+
+impl BuilderHost {
+    pub(crate) fn new(id: BuilderId, around: &mut Surroundings<'_>) -> Self {
+        around.network.nodes[around.node].listens = true;
+        around.network.bind(around.node);
+        let hello = Hello {
+            boot_id: around.boot_id.to_owned(),
+            listen: scenario::address_of_node(around.node),
+            ..Hello::new(Peer::Builder(id), Peer::Supervisor)
+        };
+        let state = State::Joining(Box::new(Applicant::new(hello, around.now())));
+        Self { id, state, greetings: Vec::new(), spinning: Spinning::default() }
+    }
+
+    pub(crate) fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
+        let now = around.now();
+        if let State::Joining(applicant) = &mut self.state {
+            match applicant.turn(around)? {
+                None => {
+                    around.wake_at(applicant.next_timeout());
+                    return Ok(None);
+                }
+                Some(Joined::Exit(exit)) => return Ok(Some(exit)),
+                Some(Joined::Begin(start)) => {
+                    let line = mem::take(&mut applicant.line);
+                    let running = Running::new(self.id, &start, line, around)?;
+                    self.state = State::Running(Box::new(running));
+                }
+            }
+        }
+        let State::Running(running) = &mut self.state else { return Ok(None) };
+        running.greet(&mut self.greetings, around)?;
+        if let Some(exit) = running.turn(around)? {
+            return Ok(Some(exit));
+        }
+        running.role.invariants();
+        running.check(around)?;
+        let greeting = self.greetings.iter().map(|(_, since)| *since + GREETING).min();
+        let next = earlier(running.next_timeout(around), greeting);
+        self.spinning.check(Peer::Builder(self.id), next, now)?;
+        around.wake_at(next);
+        Ok(None)
+    }
+
+    /// The process is killed.
+    pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
+        if let State::Running(running) = &self.state {
+            running.stage.tear(around, rng);
+        }
+    }
+}
+
+impl Running {
+    fn new(id: BuilderId, start: &Start, line: Line, around: &Surroundings<'_>) -> Result<Self, Failure> {
+        let scenario = around.scenario;
+        let config = BuilderRoleConfig {
+            id,
+            shaping: scenario.shaping.clone(),
+            cost: scenario.cost(),
+            rotation: id.number().into(),
+            queue: scenario.queue(),
+            memory: None,
+            datagrams: scenario.is_udp(),
+        };
+        let plan = BuilderPlan::new(config, start).map_err(Failure::protocol)?;
+        let lanes = plan.sources().iter().map(|_| BuilderLane::default()).collect();
+        let role = BuilderRole::new(plan, start, around.now()).map_err(Failure::protocol)?;
+        Ok(Self { role, line, lanes, stage: Stage::default() })
+    }
+
+    fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
+        let now = around.now();
+        while let Some(heard) = self.line.poll(around)? {
+            note(&heard, around);
+            self.role.handle_supervisor(heard, now);
+            // A connection that it gives up is not read any more.
+            if let Some(exit) = self.drain(around)? {
+                return Ok(Some(exit));
+            }
+        }
+        self.read_lanes(around)?;
+        self.take_fates(around);
+        if self.role.next_timeout().is_some_and(|due| due <= now) {
+            self.role.handle_timeout(false, now);
+        }
+        self.drain(around)
+    }
+
+    fn next_timeout(&self, around: &Surroundings<'_>) -> Option<Instant> {
+        let role = earlier(self.role.next_timeout(), self.line.next_timeout());
+        earlier(role, self.stage.next_timeout(around))
+    }
+
+    /// What must hold at every step, beside what the machine itself checks.
+    fn check(&self, around: &Surroundings<'_>) -> Result<(), Failure> {
+        let core = self.role.core();
+        let (outstanding, budget) = (core.policy().outstanding(), around.scenario.budget());
+        if outstanding > budget {
+            let what = format!("{outstanding} are under way to a builder; the budget is {budget}");
+            return Err(Failure::new(Check::Budget, what));
+        }
+        let (used, slots) = (core.slots_used(), core.config().slots);
+        if used > slots {
+            return Err(Failure::new(Check::Invariant, format!("{used} of {slots} slots are used")));
+        }
+        Ok(())
+    }
+
+    /// Answers sources that greet.
+    fn greet(
+        &mut self,
+        greetings: &mut Vec<(EndId, Instant)>,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), Failure> {
+        let now = around.now();
+        let accepted = mem::take(&mut around.network.nodes[around.node].accepted);
+        greetings.extend(accepted.into_iter().map(|end| (end, now)));
+        for (end, since) in mem::take(greetings) {
+            let incoming = around.network.incoming(end);
+            match read_greeting::<Hello>(ConnectionKind::Lane, incoming).map_err(Failure::protocol)? {
+                Some(hello) => self.answer(end, &hello, around),
+                None if around.network.is_ended(end) || now.since(since) >= GREETING => {
+                    around.network.close(end);
+                }
+                None => greetings.push((end, since)),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, end: EndId, hello: &Hello, around: &mut Surroundings<'_>) {
+        let connection = 1 + around.network.below(u64::from(u32::MAX) - 1) as u32;
+        let greeting = Greeting { connection, round_trip: around.scenario.round_trip() };
+        match self.role.handle_hello(hello, greeting, around.now()) {
+            Ok(admitted) => {
+                let lane = admitted.lane;
+                around.say(|| format!("opens lane {lane}: {:?}", admitted.welcome.lane));
+                let outgoing = around.network.outgoing(end);
+                write_greeting(ConnectionKind::Lane, &welcomed(admitted.welcome), outgoing);
+                around.network.flush(end);
+                self.lanes[lane].close(around);
+                self.lanes[lane] = BuilderLane::open(end);
+                self.role.handle_lane_up(lane);
+            }
+            Err(refusal) => {
+                around.say(|| format!("refuses a lane: {}", refusal.detail));
+                write_greeting(ConnectionKind::Lane, &refused(refusal), around.network.outgoing(end));
+                around.network.flush(end);
+                around.network.close(end);
+            }
+        }
+    }
+
+    /// Gives back what the sink is done with.
+    fn take_fates(&mut self, around: &mut Surroundings<'_>) {
+        let now = around.now();
+        for (event, fate) in self.stage.poll(around) {
+            match fate {
+                Fate::Written => self.role.handle_written(event, now),
+                Fate::Rejected => self.role.handle_rejected(event, now),
+                Fate::Failed(cause) => self.role.handle_failed(event, cause, now),
+            }
+        }
+    }
+
+    /// Does what the role wants done.
+    fn drain(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
+        while let Some(output) = self.role.poll(around.now()) {
+            match output {
+                BuilderOutput::Dial(dial) => self.line.dial(dial, around),
+                BuilderOutput::Close(Target::Supervisor) => self.line.close(around),
+                BuilderOutput::Close(Target::Lane(lane)) => {
+                    around.say(|| format!("closes lane {lane}"));
+                    self.lanes[lane].close(around);
+                }
+                BuilderOutput::Send(message) => {
+                    if let Some(Message::Completions(completions)) = &message.message {
+                        around.say(|| format!("says {completions:?}"));
+                    }
+                    self.line.send(&message, around);
+                }
+                BuilderOutput::Report(mut message) => {
+                    self.role.complete(&mut message, ReportFacts::default());
+                    self.line.send(&message, around);
+                }
+                BuilderOutput::Event(event) => {
+                    around.say(|| {
+                        format!(
+                            "event {} is over, epoch {}, missing {:?}",
+                            event.id, event.epoch, event.missing
+                        )
+                    });
+                    self.stage.submit(event, around)?;
+                }
+                BuilderOutput::Lane(lane) => self.write_lane(lane, around),
+                BuilderOutput::ExpectEnd => self.stage.expect_end(around),
+                BuilderOutput::Ended(ended) => {
+                    self.line.close(around);
+                    return exit(*ended).map(Some);
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn note(heard: &Heard, around: &mut Surroundings<'_>) {
+    match heard {
+        Heard::Welcome(_) => around.records.counts.registrations += 1,
+        Heard::Message(message) => {
+            if let Some(Message::Roster(roster)) = &message.message {
+                around.say(|| {
+                    format!("hears roster {}: up {:?}, {:?}", roster.version, roster.up, roster.builders)
+                });
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,158 @@
+//! A builder's ends of its lanes.
+
+use bytes::{Buf as _, BytesMut};
+use evb_core::{
+    lane::DatagramFault,
+    time::Instant,
+    wire::{
+        datagram::DatagramHeader,
+        record::{ANNOUNCEMENT, Announcement, RecordHeader},
+    },
+};
+use evb_shaper::ShapedBuilder;
+
+use super::Running;
+use crate::{
+    stream::read_record,
+    system::{
+        failure::Failure,
+        host::Surroundings,
+        network::{Address, EndId},
+    },
+};
+
+/// A lane as its process sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BuilderLane {
+    end: Option<EndId>,
+    /// Bytes still to come of the data record that was begun.
+    data_left: usize,
+    /// Where its datagrams come from.
+    peer: Option<Address>,
+}
+
+impl BuilderLane {
+    pub(super) fn open(end: EndId) -> Self {
+        Self { end: Some(end), data_left: 0, peer: None }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.end.is_some()
+    }
+
+    pub(super) fn close(&mut self, around: &mut Surroundings<'_>) {
+        if let Some(end) = self.end.take() {
+            around.network.abort(end);
+        }
+        *self = Self::default();
+    }
+}
+
+impl Running {
+    pub(super) fn read_lanes(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+        if around.scenario.is_udp() {
+            self.read_datagrams(around)?;
+        }
+        for lane in 0..self.lanes.len() {
+            let Some(end) = self.lanes[lane].end else { continue };
+            if !around.scenario.is_udp() {
+                let read = self.read_stream(lane, end, around);
+                read.map_err(|what| Failure::protocol(format!("lane {lane} at a builder: {what}")))?;
+            }
+            if around.network.is_ended(end) {
+                around.say(|| format!("lane {lane} was closed"));
+                self.lanes[lane].close(around);
+                self.role.handle_lane_down(lane, &"it was closed", around.now());
+            }
+        }
+        Ok(())
+    }
+
+    fn read_stream(&mut self, lane: usize, end: EndId, around: &mut Surroundings<'_>) -> Result<(), String> {
+        let now = around.now();
+        let incoming = around.network.incoming(end);
+        loop {
+            if self.lanes[lane].data_left > 0 {
+                if incoming.is_empty() {
+                    return Ok(());
+                }
+                let piece = incoming.len().min(self.lanes[lane].data_left);
+                let taken = take_data(self.role.records(), lane, &incoming[..piece], now)?;
+                incoming.advance(taken);
+                self.lanes[lane].data_left -= taken;
+                continue;
+            }
+            match read_record(incoming)? {
+                None => return Ok(()),
+                Some(RecordHeader::Data { length, offset }) => {
+                    self.role
+                        .records()
+                        .check_data(lane, offset, length)
+                        .map_err(|error| error.to_string())?;
+                    self.lanes[lane].data_left = length as usize;
+                }
+                Some(RecordHeader::Announce { count, offset }) => {
+                    let body = incoming.split_to(usize::from(count) * ANNOUNCEMENT);
+                    let (items, _) = body.as_chunks::<ANNOUNCEMENT>();
+                    let items = items.iter().map(Announcement::decode);
+                    let outcome = self.role.records().handle_announcements(lane, offset, items, now);
+                    outcome.map_err(|error| error.to_string())?;
+                }
+                Some(other) => return Err(format!("a builder was sent {other:?}")),
+            }
+        }
+    }
+
+    fn read_datagrams(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+        let now = around.now();
+        let own = Address::of_builder(around.node);
+        while let Some((from, datagram)) = around.network.receive(own) {
+            let Ok((header, body)) = DatagramHeader::open(&datagram) else { continue };
+            let sources = &self.role.core().config().sources;
+            let known = sources.binary_search(&header.association.source).ok();
+            let known = known.filter(|lane| self.role.core().association(*lane) == Some(header.association));
+            let Some(lane) = known.filter(|lane| self.lanes[*lane].is_open()) else { continue };
+            self.lanes[lane].peer.get_or_insert(from);
+            match self.role.records().handle_datagram(lane, &header, body, now) {
+                Ok(()) | Err(DatagramFault::Stale) => {}
+                Err(fault) => {
+                    return Err(Failure::protocol(format!("lane {lane} at a builder: {fault}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what a source is to know.
+    pub(super) fn write_lane(&mut self, lane: usize, around: &mut Surroundings<'_>) {
+        let BuilderLane { end, peer, .. } = self.lanes[lane];
+        if around.scenario.is_udp() {
+            let mut datagram = BytesMut::new();
+            self.role.records().write_datagram(lane, around.now(), &mut datagram);
+            if let (Some(peer), false) = (peer, datagram.is_empty()) {
+                let own = Address::of_builder(around.node);
+                around.network.send(own, peer, datagram.freeze());
+            }
+        } else if let Some(end) = end {
+            self.role.records().write_records(lane, around.network.outgoing(end));
+            around.network.flush(end);
+        }
+    }
+}
+
+/// Data bytes into the machine, a large fragment's into its own memory as a socket would be read. Returns how many.
+fn take_data(core: &mut ShapedBuilder, lane: usize, bytes: &[u8], now: Instant) -> Result<usize, String> {
+    let (taken, outcome) = match core.spare_memory(lane) {
+        Some((memory, room)) => {
+            let piece = &bytes[..bytes.len().min(room)];
+            if memory.capacity() - memory.len() < piece.len() {
+                return Err(format!("no room for {} bytes in a fragment's memory", piece.len()));
+            }
+            memory.extend_from_slice(piece);
+            (piece.len(), core.handle_filled(lane, piece.len(), now))
+        }
+        None => (bytes.len(), core.handle_data(lane, bytes, now)),
+    };
+    outcome.map_err(|error| error.to_string())?;
+    Ok(taken)
+}

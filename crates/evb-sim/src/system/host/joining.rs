@@ -1,0 +1,70 @@
+//! A process on its way into a run.
+
+use core::time::Duration;
+
+use evb_core::{
+    session::{Joining, JoiningOutput, Member, RoleFault, RunOutcome, Start},
+    time::{Instant, earlier},
+    wire::control::Hello,
+};
+
+use super::{Exit, Surroundings, line::Line};
+use crate::system::{failure::Failure, scenario};
+
+/// How long a role tries to join.
+const START: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(crate) struct Applicant {
+    joining: Joining,
+    pub(crate) line: Line,
+}
+
+/// What came of joining.
+#[derive(Debug)]
+pub(crate) enum Joined {
+    Begin(Box<Start>),
+    Exit(Exit),
+}
+
+impl Applicant {
+    pub(crate) fn new(hello: Hello, now: Instant) -> Self {
+        let member = Member { supervisor: scenario::address_of_node(0), hello, start_timeout: START };
+        Self { joining: Joining::new(member, now), line: Line::default() }
+    }
+
+    pub(crate) fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Joined>, Failure> {
+        let now = around.now();
+        if self.joining.next_timeout().is_some_and(|due| due <= now) {
+            self.joining.handle_timeout(now);
+        }
+        loop {
+            while let Some(output) = self.joining.poll(now) {
+                match output {
+                    JoiningOutput::Dial(dial) => self.line.dial(dial, around),
+                    JoiningOutput::Close => self.line.close(around),
+                    JoiningOutput::Joined(_) => around.records.counts.registrations += 1,
+                    JoiningOutput::Begin(start) => return Ok(Some(Joined::Begin(start))),
+                    JoiningOutput::Ended(ended) => return exit(*ended).map(|exit| Some(Joined::Exit(exit))),
+                }
+            }
+            let Some(heard) = self.line.poll(around)? else { return Ok(None) };
+            self.joining.handle_supervisor(heard, now);
+        }
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        earlier(self.joining.next_timeout(), self.line.next_timeout())
+    }
+}
+
+/// What the end of a role means to its process. Nobody breaks the protocol here.
+pub(crate) fn exit(ended: Result<RunOutcome, RoleFault>) -> Result<Exit, Failure> {
+    match ended {
+        Ok(_) => Ok(Exit::Over),
+        Err(fault @ (RoleFault::NotJoined(_) | RoleFault::Abandoned { .. })) => {
+            Ok(Exit::Failed(fault.to_string()))
+        }
+        Err(fault) => Err(Failure::protocol(fault)),
+    }
+}

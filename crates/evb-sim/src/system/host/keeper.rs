@@ -1,0 +1,137 @@
+//! [`Keeper`]: the supervisor's journal on a simulated disk, one write at a time, as `src/supervisor/journal/keeper.rs` has it
+//! on a thread.
+
+use core::{mem, time::Duration};
+
+use evb_core::{
+    rng::Rng,
+    time::{Instant, earlier},
+    wire::journal::Entry,
+};
+
+use super::Surroundings;
+use crate::system::disk::Written;
+
+/// A write that takes longer holds up the run.
+const STALL: Duration = Duration::from_millis(100);
+/// How long it takes to the next try after one that failed.
+const RETRY: Duration = Duration::from_millis(100);
+/// How long the run stands still when its journal cannot be written.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a write takes.
+const WRITE: Duration = Duration::from_micros(100);
+
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    pending: Vec<Entry>,
+    added: u64,
+    written: u64,
+    job: Option<Job>,
+    waiting: Option<Instant>,
+    stalled: bool,
+    retry: Option<Instant>,
+    fails_since: Option<Instant>,
+    is_long: bool,
+}
+
+#[derive(Debug)]
+struct Job {
+    entries: Vec<Entry>,
+    up_to: u64,
+    instead: Option<Vec<Entry>>,
+    since: Instant,
+}
+
+/// What came of writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    Nothing,
+    Something,
+    /// It cannot be written for so long that the run goes on without.
+    Abandoned,
+}
+
+impl Keeper {
+    pub(crate) fn add(&mut self, entry: Entry, now: Instant) {
+        self.pending.push(entry);
+        self.added += 1;
+        self.waiting.get_or_insert(now);
+    }
+
+    pub(crate) const fn added(&self) -> u64 {
+        self.added
+    }
+
+    pub(crate) const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Begins to write what is to be written; `snapshot` is what all entries amount to.
+    pub(crate) fn start(&mut self, now: Instant, snapshot: impl FnOnce() -> Vec<Entry>) {
+        let is_due = self.retry.map_or(!self.pending.is_empty(), |at| at <= now);
+        if self.job.is_some() || !is_due {
+            return;
+        }
+        self.retry = None;
+        let instead = mem::take(&mut self.is_long).then(snapshot);
+        let entries = mem::take(&mut self.pending);
+        self.job = Some(Job { entries, up_to: self.added, instead, since: now });
+    }
+
+    /// What has come of the write by now.
+    pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Done {
+        let now = around.now();
+        let Some(job) = &self.job else { return Done::Nothing };
+        match around.disk.look(job.since, WRITE, now) {
+            Written::Later(_) => Done::Nothing,
+            Written::Done => {
+                around.journal.append(&job.entries);
+                if let Some(instead) = &job.instead {
+                    around.journal.replace(instead);
+                }
+                self.is_long = around.journal.len() > around.scenario.compact_at;
+                self.written = job.up_to;
+                self.waiting = (self.written < self.added).then_some(now);
+                (self.job, self.fails_since) = (None, None);
+                Done::Something
+            }
+            Written::Full | Written::Failed => {
+                let since = *self.fails_since.get_or_insert(now);
+                if now.since(since) >= PATIENCE {
+                    around.journal.clear();
+                    return Done::Abandoned;
+                }
+                // What could not be written stays with those that come.
+                if let Some(job) = self.job.take() {
+                    let later = mem::replace(&mut self.pending, job.entries);
+                    self.pending.extend(later);
+                }
+                self.retry = Some(now + RETRY);
+                Done::Something
+            }
+        }
+    }
+
+    /// Whether the run has to wait for the disk.
+    pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
+        self.stalled = self.waiting.is_some_and(|since| now.since(since) >= STALL);
+        self.stalled
+    }
+
+    /// The process is killed: of what it writes, some is on the disk, and the next entry in part.
+    pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
+        if let Some(job) = &self.job {
+            around.journal.tear(&job.entries, rng);
+        }
+    }
+
+    pub(crate) fn next_timeout(&self, around: &Surroundings<'_>) -> Option<Instant> {
+        let now = around.now();
+        let job = self.job.as_ref().and_then(|job| match around.disk.look(job.since, WRITE, now) {
+            Written::Later(at) => at,
+            _ => Some(now),
+        });
+        let stall = self.waiting.filter(|_| !self.stalled).map(|since| since + STALL);
+        earlier(job, earlier(stall, self.retry))
+    }
+}

@@ -1,0 +1,207 @@
+//! A source's process: it moves bytes and time for its role, and stands for readout.
+
+mod lanes;
+mod output;
+
+use std::collections::BTreeSet;
+
+use evb_core::{
+    id::{EventId, Peer, SourceId},
+    session::Heard,
+    time::{Instant, earlier},
+    wire::control::{Hello, Verdict, control::Message},
+};
+use evb_shaper::role::{Paces, SourceRole, SourceRoleConfig};
+
+use super::{
+    Exit, Spinning, Surroundings,
+    joining::{Applicant, Joined},
+    line::Line,
+};
+use crate::{
+    system::{failure::Failure, scenario::Pushes},
+    workload::Workload,
+};
+
+use lanes::SourceLane;
+
+pub(crate) struct SourceHost {
+    id: SourceId,
+    state: State,
+    spinning: Spinning,
+}
+
+enum State {
+    Joining(Box<Applicant>),
+    Running(Box<Running>),
+}
+
+/// A role that takes part.
+struct Running {
+    id: SourceId,
+    role: SourceRole,
+    line: Line,
+    /// By the role's index.
+    lanes: Vec<SourceLane>,
+    /// What readout is about to push.
+    readout: BTreeSet<(Instant, EventId)>,
+    /// Of a readout that is asked by nobody, what it has read out or is about to.
+    read_out: BTreeSet<EventId>,
+    /// Of a readout that runs ahead of decisions, the next event.
+    next: EventId,
+}
+
+impl SourceHost {
+    pub(crate) fn new(id: SourceId, around: &Surroundings<'_>) -> Self {
+        let hello = Hello {
+            boot_id: around.boot_id.to_owned(),
+            max_fragment: around.scenario.readout.size.largest().count(),
+            ..Hello::new(Peer::Source(id), Peer::Supervisor)
+        };
+        let state = State::Joining(Box::new(Applicant::new(hello, around.now())));
+        Self { id, state, spinning: Spinning::default() }
+    }
+
+    pub(crate) fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
+        let now = around.now();
+        if let State::Joining(applicant) = &mut self.state {
+            match applicant.turn(around)? {
+                None => {
+                    around.wake_at(applicant.next_timeout());
+                    return Ok(None);
+                }
+                Some(Joined::Exit(exit)) => return Ok(Some(exit)),
+                Some(Joined::Begin(start)) => {
+                    let line = core::mem::take(&mut applicant.line);
+                    let decided = EventId::new(start.registered.parameters.decided);
+                    let scenario = around.scenario;
+                    let config = SourceRoleConfig {
+                        id: self.id,
+                        max_fragment: scenario.readout.size.largest(),
+                        on_demand: scenario.pushes == Pushes::OnDemand,
+                        datagrams: scenario.is_udp(),
+                        queue: scenario.queue(),
+                        paces: Paces::none(scenario.cost()),
+                    };
+                    let role = SourceRole::new(config, &start, now).map_err(Failure::protocol)?;
+                    self.state = State::Running(Box::new(Running {
+                        id: self.id,
+                        role,
+                        line,
+                        lanes: Vec::new(),
+                        readout: BTreeSet::new(),
+                        read_out: BTreeSet::new(),
+                        next: decided.next(),
+                    }));
+                }
+            }
+        }
+        let State::Running(running) = &mut self.state else { return Ok(None) };
+        if let Some(exit) = running.turn(around)? {
+            return Ok(Some(exit));
+        }
+        running.role.invariants();
+        let next = running.next_timeout();
+        self.spinning.check(Peer::Source(self.id), next, now)?;
+        around.wake_at(next);
+        Ok(None)
+    }
+}
+
+impl Running {
+    fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
+        let now = around.now();
+        while let Some(heard) = self.line.poll(around)? {
+            self.note(&heard, around)?;
+            self.role.handle_supervisor(heard, now);
+            // A connection that it gives up is not read any more.
+            if let Some(exit) = self.drain(around)? {
+                return Ok(Some(exit));
+            }
+        }
+        self.poll_lanes(around)?;
+        self.push_due(around)?;
+        if self.role.next_timeout().is_some_and(|due| due <= now) {
+            self.role.handle_timeout(now);
+        }
+        self.drain(around)
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let lanes = self.lanes.iter().filter_map(SourceLane::next_timeout).min();
+        let readout = self.readout.first().map(|(at, _)| *at);
+        let role = earlier(self.role.next_timeout(), self.line.next_timeout());
+        earlier(earlier(role, lanes), readout)
+    }
+
+    /// A readout that is asked by nobody reads out what was assigned, some time later.
+    fn note(&mut self, heard: &Heard, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+        let message = match heard {
+            Heard::Message(message) => &message.message,
+            Heard::Welcome(_) => {
+                around.records.counts.registrations += 1;
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        match message {
+            Some(Message::Roster(roster)) => {
+                around.say(|| {
+                    format!("hears roster {}: up {:?}, {:?}", roster.version, roster.up, roster.builders)
+                });
+            }
+            Some(Message::Decisions(decisions)) if around.scenario.pushes == Pushes::Late => {
+                for (first, count, verdict) in decisions.verdicts().map_err(Failure::protocol)? {
+                    if matches!(verdict, Verdict::Assigned(_)) {
+                        let events = first.number()..first.number() + u64::from(count);
+                        events.for_each(|event| self.want(EventId::new(event), around));
+                    }
+                }
+            }
+            Some(Message::Holdings(holdings)) if around.scenario.pushes == Pushes::Late => {
+                for (_, events) in holdings.homes().map_err(Failure::protocol)? {
+                    events.for_each(|event| self.want(event, around));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn want(&mut self, event: EventId, around: &Surroundings<'_>) {
+        if around.scenario.pushes == Pushes::Late && !self.read_out.insert(event) {
+            return;
+        }
+        let draw = around.workload.draw(usize::from(self.id.number()) - 1, event);
+        if draw.payload.is_some() {
+            self.readout.insert((around.now() + draw.delay, event));
+        }
+    }
+
+    fn push_due(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+        if around.scenario.pushes == Pushes::Ahead {
+            // As far as its backlog lets it.
+            let undecided = self.role.core().undecided();
+            let until = undecided.number() + around.scenario.ahead;
+            while self.next.number() < until {
+                self.push(self.next, around)?;
+                self.next = self.next.next();
+            }
+        }
+        while let Some((at, event)) = self.readout.first().copied()
+            && at <= around.now()
+        {
+            self.readout.pop_first();
+            self.push(event, around)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, event: EventId, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+        let draw = around.workload.draw(usize::from(self.id.number()) - 1, event);
+        let Some(payload) = draw.payload else { return Ok(()) };
+        around.say(|| format!("readout pushes event {event}, {} bytes", payload.len()));
+        let outcome = self.role.push(Workload::fragment(event, payload), around.now());
+        outcome.map_err(|error| Failure::protocol(format!("a fragment is refused: {error}")))
+    }
+}

@@ -1,0 +1,196 @@
+//! A source's ends of its lanes.
+
+use core::ops::Range;
+
+use bytes::BytesMut;
+use evb_core::{
+    lane::DatagramFault,
+    session::{Dial, OPENING},
+    time::Instant,
+    wire::{
+        control::Welcome,
+        datagram::{DatagramHeader, IPV4_UDP},
+        record::{COMMIT_RANGE, RecordHeader, decode_range},
+    },
+};
+use evb_shaper::role::LanePath;
+
+use super::Running;
+use crate::{
+    stream::read_record,
+    system::{
+        failure::Failure,
+        host::{
+            Surroundings,
+            line::{Answer, Greeted},
+        },
+        network::{Address, ConnectionKind, EndId},
+        scenario::{self, MTU},
+    },
+};
+
+/// A lane's connection, as a driver has it.
+#[derive(Debug, Default)]
+pub(super) enum SourceLane {
+    #[default]
+    None,
+    Greeted(Box<Greeted>),
+    Up(Up),
+}
+
+/// A connection that is there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Up {
+    pub(super) end: EndId,
+    /// Own socket and the builder's, if datagrams carry the lane.
+    pub(super) sockets: Option<(Address, Address)>,
+}
+
+impl SourceLane {
+    pub(super) fn up(&self) -> Option<Up> {
+        match self {
+            Self::Up(up) => Some(*up),
+            Self::None | Self::Greeted(_) => None,
+        }
+    }
+
+    pub(super) fn close(&mut self, around: &mut Surroundings<'_>) {
+        match core::mem::take(self) {
+            Self::None => {}
+            Self::Greeted(greeted) => around.network.close(greeted.end),
+            Self::Up(up) => {
+                around.network.close(up.end);
+                if let Some((own, _)) = up.sockets {
+                    around.network.close_socket(own);
+                }
+            }
+        }
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        match self {
+            Self::Greeted(greeted) => Some(greeted.next_timeout()),
+            Self::None | Self::Up(_) => None,
+        }
+    }
+}
+
+impl Running {
+    pub(super) fn dial_lane(&mut self, lane: usize, dial: Dial, around: &mut Surroundings<'_>) {
+        if self.lanes.len() <= lane {
+            self.lanes.resize_with(lane + 1, SourceLane::default);
+        }
+        self.lanes[lane].close(around);
+        let greeted = Greeted::dial(dial, ConnectionKind::Lane, OPENING, around);
+        self.lanes[lane] = SourceLane::Greeted(Box::new(greeted));
+    }
+
+    pub(super) fn poll_lanes(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+        for lane in 0..self.lanes.len() {
+            if let SourceLane::Greeted(greeted) = &self.lanes[lane]
+                && let Some(answer) = greeted.poll(ConnectionKind::Lane, around)?
+            {
+                self.handle_answer(lane, answer, around)?;
+            }
+            let Some(up) = self.lanes[lane].up() else { continue };
+            match up.sockets {
+                None => self.read_lane(lane, up.end, around)?,
+                Some((own, _)) => self.read_datagrams(lane, own, around)?,
+            }
+            let is_silent = up.sockets.is_some() && self.role.core().is_silent(lane, around.now());
+            if is_silent {
+                self.lane_is_down(lane, "datagrams get nowhere", around);
+            } else if around.network.is_ended(up.end) {
+                self.lane_is_down(lane, "it was closed", around);
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_answer(
+        &mut self,
+        lane: usize,
+        answer: Answer,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), Failure> {
+        match answer {
+            Answer::Refusal(refusal) => self.lane_is_down(lane, &refusal.detail, around),
+            Answer::Failed(words) => self.lane_is_down(lane, words, around),
+            Answer::Welcome(welcome) => self.begin(lane, &welcome, around)?,
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        lane: usize,
+        welcome: &Welcome,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), Failure> {
+        let SourceLane::Greeted(greeted) = core::mem::take(&mut self.lanes[lane]) else { return Ok(()) };
+        let (mut sockets, mut path) = (None, None);
+        if around.scenario.is_udp() {
+            let association = greeted.dial.association(welcome).map_err(Failure::protocol)?;
+            let (round_trip, datagram) = (around.scenario.round_trip(), MTU as usize - IPV4_UDP);
+            path = Some(LanePath { association, round_trip, datagram });
+            let node = scenario::node_of_address(&greeted.dial.address).unwrap_or_default();
+            sockets = Some((around.network.open_socket(around.node), Address::of_builder(node)));
+        }
+        self.lanes[lane] = SourceLane::Up(Up { end: greeted.end, sockets });
+        self.role.handle_lane_up(lane, welcome, path, around.now());
+        if !self.role.core().is_lane_connected(lane) {
+            let what = format!("lane {lane} does not begin where its builder says: {:?}", welcome.lane);
+            return Err(Failure::protocol(what));
+        }
+        around.records.counts.lanes += 1;
+        around.say(|| format!("lane {lane} to {} is up, {:?}", greeted.dial.address, welcome.lane));
+        Ok(())
+    }
+
+    fn lane_is_down(&mut self, lane: usize, why: &str, around: &mut Surroundings<'_>) {
+        around.say(|| format!("lane {lane} is down: {why}"));
+        self.lanes[lane].close(around);
+        self.role.handle_lane_down(lane, &why, around.now());
+    }
+
+    fn read_lane(&mut self, lane: usize, end: EndId, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+        let incoming = around.network.incoming(end);
+        while let Some(record) = read_record(incoming).map_err(Failure::protocol)? {
+            let records = self.role.records();
+            let outcome = match record {
+                RecordHeader::Grant { end } => records.handle_grant(lane, end),
+                RecordHeader::Commit { count, offset } => {
+                    let ranges = commit_ranges(count, incoming).map_err(Failure::protocol)?;
+                    records.handle_commit(lane, offset, &ranges)
+                }
+                other => return Err(Failure::protocol(format!("a source was sent {other:?}"))),
+            };
+            outcome.map_err(|error| Failure::protocol(format!("lane {lane}: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn read_datagrams(
+        &mut self,
+        lane: usize,
+        own: Address,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), Failure> {
+        let now = around.now();
+        while let Some((_, datagram)) = around.network.receive(own) {
+            // Damaged ones are repeated like lost ones.
+            let Ok((header, body)) = DatagramHeader::open(&datagram) else { continue };
+            match self.role.records().handle_datagram(lane, &header, body, now) {
+                Ok(()) | Err(DatagramFault::Stale) => {}
+                Err(fault) => return Err(Failure::protocol(format!("lane {lane}: {fault}"))),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn commit_ranges(count: u16, incoming: &mut BytesMut) -> Result<Vec<Range<u64>>, String> {
+    let body = incoming.split_to(usize::from(count) * COMMIT_RANGE);
+    let (ranges, _) = body.as_chunks::<COMMIT_RANGE>();
+    ranges.iter().map(|range| decode_range(range).map_err(|error| error.to_string())).collect()
+}

@@ -1,0 +1,143 @@
+//! [`Stage`]: filter and sink of a builder, on a simulated disk.
+
+use core::{mem, time::Duration};
+use std::collections::VecDeque;
+
+use evb_core::{event::Event, rng::Rng, time::Instant};
+
+use super::Surroundings;
+use crate::system::{
+    disk::{EventRecord, Written},
+    failure::{Check, Failure},
+};
+
+/// What became of an event.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    Written,
+    Rejected,
+    Failed(&'static str),
+}
+
+/// How often a sink that takes no events is tried.
+const RETRY: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Default)]
+pub(crate) struct Stage {
+    waiting: VecDeque<Event>,
+    /// Events that the sink is at, since when.
+    batch: Vec<Event>,
+    since: Instant,
+    /// The run is ending: a sink that takes no events is tried until then.
+    until: Option<Instant>,
+}
+
+impl Stage {
+    /// Hands an event over, whose content is checked here.
+    pub(crate) fn submit(&mut self, event: Event, around: &Surroundings<'_>) -> Result<(), Failure> {
+        check_content(&event, around)?;
+        self.waiting.push_back(event);
+        Ok(())
+    }
+
+    /// The run is ending.
+    pub(crate) fn expect_end(&mut self, around: &Surroundings<'_>) {
+        let until = around.now() + around.scenario.give_up;
+        self.until.get_or_insert(until);
+    }
+
+    /// What is done with by now.
+    pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Vec<(Event, Fate)> {
+        let now = around.now();
+        if self.batch.is_empty() && !self.waiting.is_empty() {
+            self.batch = mem::take(&mut self.waiting).into();
+            self.since = now;
+        }
+        if self.batch.is_empty() {
+            return Vec::new();
+        }
+        let fate: fn(&Surroundings<'_>, &Event) -> Fate =
+            match around.disk.look(self.since, self.length(around), now) {
+                Written::Later(_) => return Vec::new(),
+                Written::Full if self.until.is_none_or(|until| now < until) => {
+                    self.since = now + RETRY;
+                    return Vec::new();
+                }
+                Written::Done => |around, event| match around.scenario.rejects(event.id) {
+                    true => Fate::Rejected,
+                    false => Fate::Written,
+                },
+                Written::Full => |_, _| Fate::Failed("the disk is full"),
+                Written::Failed => |_, _| Fate::Failed("the disk failed"),
+            };
+        let done = mem::take(&mut self.batch);
+        done.into_iter()
+            .map(|event| {
+                let fate = fate(around, &event);
+                match fate {
+                    Fate::Written => keep(&event, around),
+                    Fate::Failed(_) => drop(around.records.failed.insert((event.run, event.id))),
+                    Fate::Rejected => {}
+                }
+                (event, fate)
+            })
+            .collect()
+    }
+
+    /// The process is killed: of what the sink was at, some is on the disk, and nobody was told.
+    pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
+        let is_at_it = matches!(
+            around.disk.look(self.since, self.length(around), around.now()),
+            Written::Later(Some(_))
+        );
+        if !self.batch.is_empty() && is_at_it && around.now() >= self.since {
+            let whole = rng.below(self.batch.len() as u64 + 1) as usize;
+            self.batch[..whole]
+                .iter()
+                .filter(|event| !around.scenario.rejects(event.id))
+                .for_each(|event| keep(event, around));
+        }
+    }
+
+    pub(crate) fn next_timeout(&self, around: &Surroundings<'_>) -> Option<Instant> {
+        if self.batch.is_empty() {
+            return (!self.waiting.is_empty()).then(|| around.now());
+        }
+        match around.disk.look(self.since, self.length(around), around.now()) {
+            Written::Later(at) => at,
+            _ => Some(around.now()),
+        }
+    }
+
+    fn length(&self, around: &Surroundings<'_>) -> Duration {
+        around.scenario.commit + around.scenario.write * self.batch.len() as u32
+    }
+}
+
+fn keep(event: &Event, around: &mut Surroundings<'_>) {
+    around.say(|| format!("event {} is on the disk, epoch {}", event.id, event.epoch));
+    around.files.entry((event.run, event.id)).or_default().push(EventRecord::of(event));
+}
+
+/// Whether each fragment is what its source pushed, and none is there twice or of nobody.
+fn check_content(event: &Event, around: &Surroundings<'_>) -> Result<(), Failure> {
+    let wrong = |what: String| Err(Failure::new(Check::Content, format!("event {}: {what}", event.id)));
+    let mut last = 0;
+    for fragment in event.fragments() {
+        let id = fragment.source.number();
+        if id <= last || id > around.scenario.sources {
+            return wrong(format!("source {id} stands behind source {last}"));
+        }
+        last = id;
+        if event.missing.contains(&fragment.source) {
+            return wrong(format!("source {id} is there, and missing"));
+        }
+        let Some(payload) = around.workload.draw(usize::from(id) - 1, event.id).payload else {
+            return wrong(format!("source {id} pushed nothing, and is there"));
+        };
+        if fragment.payload != payload || fragment.timestamp.ticks() != event.id.number() * 1000 {
+            return wrong(format!("the fragment of source {id} is not what was pushed"));
+        }
+    }
+    Ok(())
+}

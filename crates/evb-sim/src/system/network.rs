@@ -1,0 +1,250 @@
+//! [`Network`]: hosts, their connections and datagrams, and the queue of everything that is going to happen.
+
+mod connection;
+mod datagrams;
+
+use core::{cmp::Reverse, time::Duration};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+
+use bytes::Bytes;
+use evb_core::{rng::Rng, time::Instant};
+
+use super::{
+    trace::Trace,
+    weather::{Weather, below},
+};
+
+pub(crate) use connection::{ConnectionKind, EndId};
+pub(crate) use datagrams::Address;
+
+use connection::Connection;
+
+/// A host, by its position: the supervisor's is 0, then sources, then builders.
+pub(crate) type NodeIndex = usize;
+
+/// What the scenario has in store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Act {
+    /// A fault begins.
+    Begin(usize),
+    /// It is over.
+    End(usize),
+    /// A process is started, if none is there.
+    Start(NodeIndex),
+    /// External triggers come.
+    Trigger { run: u32 },
+    /// The run is stopped.
+    Stop { run: u32 },
+    /// A builder that left is added again.
+    Return { run: u32, node: NodeIndex },
+    /// The next run is opened.
+    Open { run: u32 },
+}
+
+/// What is going to happen.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Happening {
+    /// A host's process wants to run, or something came for it.
+    Wake(NodeIndex),
+    /// The next piece of a connection's direction arrives at that end.
+    Piece(EndId),
+    /// A datagram arrives.
+    Datagram { from: Address, to: Address, bytes: Bytes },
+    /// A connection has got nothing across for as long as kernels try.
+    TimedOut { connection: usize, cuts: u32 },
+    /// Something of the scenario, which the world carries out.
+    World(Act),
+}
+
+/// A host as the network sees it.
+#[derive(Debug, Default)]
+pub(crate) struct Node {
+    /// Nothing crosses its link.
+    pub(crate) is_cut: bool,
+    /// A process takes connections.
+    pub(crate) listens: bool,
+    /// Connections that nobody has looked at.
+    pub(crate) accepted: Vec<EndId>,
+    ports: BTreeMap<u32, VecDeque<(Address, Bytes)>>,
+    wake_at: Option<Instant>,
+    /// When its link has sent everything.
+    free_at: Instant,
+    /// When the switch's port towards it is empty.
+    drained_at: Instant,
+}
+
+/// What the network did to datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fates {
+    pub(crate) sent: u64,
+    pub(crate) lost: u64,
+    pub(crate) repeated: u64,
+    pub(crate) delayed: u64,
+    pub(crate) damaged: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Network {
+    now: Instant,
+    queue: BinaryHeap<Reverse<(Instant, u64, Happening)>>,
+    order: u64,
+    rng: Rng,
+    pub(crate) weather: Weather,
+    pub(crate) nodes: Vec<Node>,
+    connections: Vec<Connection>,
+    /// Pairs of hosts that do not reach each other, the lower one first.
+    splits: BTreeSet<(NodeIndex, NodeIndex)>,
+    /// Sockets whose datagrams get nowhere any more, though streams do.
+    dead: BTreeSet<Address>,
+    /// Counts cuts, so that what was to happen in an earlier one does not.
+    cuts: u32,
+    next_port: u32,
+    pub(crate) fates: Fates,
+    pub(crate) trace: Trace,
+}
+
+/// The kernel's, as evb asks for it (ARCHITECTURE.md, "Half-open connections"): after so long without an acknowledgement
+/// a connection is over.
+const LANE_ENDS: Duration = Duration::from_secs(5);
+const CONTROL_ENDS: Duration = Duration::from_secs(10);
+
+/// Linux's shortest retransmission timer (`TCP_RTO_MIN`).
+const RETRANSMIT: Duration = Duration::from_millis(200);
+
+impl Network {
+    pub(crate) fn new(nodes: usize, weather: Weather, seed: u64, trace: Trace) -> Self {
+        Self {
+            now: Instant::ZERO,
+            queue: BinaryHeap::new(),
+            order: 0,
+            rng: Rng::new(seed ^ 0x6E65_7477_6F72_6B21),
+            weather,
+            nodes: (0..nodes).map(|_| Node::default()).collect(),
+            connections: Vec::new(),
+            splits: BTreeSet::new(),
+            dead: BTreeSet::new(),
+            cuts: 0,
+            next_port: 1,
+            fates: Fates::default(),
+            trace,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Something is going to happen then.
+    pub(crate) fn schedule(&mut self, at: Instant, what: Happening) {
+        self.order += 1;
+        self.queue.push(Reverse((at.max(self.now), self.order, what)));
+    }
+
+    /// The next thing that happens, of which the network has done its part; time goes on to it.
+    pub(crate) fn advance(&mut self) -> Option<Happening> {
+        loop {
+            let Reverse((at, order, what)) = self.queue.pop()?;
+            self.now = at;
+            self.trace.mix([at.as_nanos(), order]);
+            match what {
+                Happening::Wake(node) => {
+                    if self.nodes[node].wake_at.is_some_and(|due| due <= at) {
+                        self.nodes[node].wake_at = None;
+                        return Some(Happening::Wake(node));
+                    }
+                }
+                Happening::Piece(end) => self.arrive(end),
+                Happening::Datagram { from, to, bytes } => self.deliver(from, to, bytes),
+                Happening::TimedOut { connection, cuts } => self.time_out(connection, cuts),
+                Happening::World(_) => return Some(what),
+            }
+        }
+    }
+
+    /// The host's process is to run then, if it has nothing to do before.
+    pub(crate) fn wake_at(&mut self, node: NodeIndex, at: Instant) {
+        let at = at.max(self.now);
+        if self.nodes[node].wake_at.is_none_or(|due| at < due) {
+            self.nodes[node].wake_at = Some(at);
+            self.schedule(at, Happening::Wake(node));
+        }
+    }
+
+    /// Something came for a host: its process runs a moment later.
+    fn stir(&mut self, node: NodeIndex) {
+        let at = self.now + below(Duration::from_micros(20), &mut self.rng);
+        self.wake_at(node, at);
+    }
+
+    /// Takes a host off the network.
+    pub(crate) fn cut(&mut self, node: NodeIndex) {
+        self.nodes[node].is_cut = true;
+        self.begin_timeouts(|connection| connection.touches(node));
+    }
+
+    /// Two hosts do not reach each other any more; others they do.
+    pub(crate) fn split(&mut self, a: NodeIndex, b: NodeIndex) {
+        self.splits.insert((a.min(b), a.max(b)));
+        self.begin_timeouts(|connection| connection.touches(a) && connection.touches(b));
+    }
+
+    /// They do again.
+    pub(crate) fn join(&mut self, a: NodeIndex, b: NodeIndex) {
+        self.splits.remove(&(a.min(b), a.max(b)));
+        self.end_timeouts(|connection| connection.touches(a) && connection.touches(b));
+    }
+
+    /// The datagrams of a host's present sockets get nowhere any more.
+    pub(crate) fn kill_sockets(&mut self, node: NodeIndex) {
+        let ports = self.nodes[node].ports.keys().map(|port| Address::new(node, *port));
+        self.dead.extend(ports);
+    }
+
+    fn is_parted(&self, a: NodeIndex, b: NodeIndex) -> bool {
+        self.nodes[a].is_cut || self.nodes[b].is_cut || self.splits.contains(&(a.min(b), a.max(b)))
+    }
+
+    fn begin_timeouts(&mut self, is_meant: impl Fn(&Connection) -> bool) {
+        self.cuts += 1;
+        for index in 0..self.connections.len() {
+            let connection = &mut self.connections[index];
+            if connection.is_over() || !is_meant(connection) {
+                continue;
+            }
+            connection.cuts = self.cuts;
+            let limit = match connection.kind {
+                ConnectionKind::Control => CONTROL_ENDS,
+                ConnectionKind::Lane => LANE_ENDS,
+            };
+            let at = self.now + limit;
+            self.schedule(at, Happening::TimedOut { connection: index, cuts: self.cuts });
+        }
+    }
+
+    /// Brings a host back to the network; what waits follows when kernels try again.
+    pub(crate) fn heal(&mut self, node: NodeIndex) {
+        self.nodes[node].is_cut = false;
+        self.end_timeouts(|connection| connection.touches(node));
+    }
+
+    fn end_timeouts(&mut self, is_meant: impl Fn(&Connection) -> bool) {
+        for index in 0..self.connections.len() {
+            let connection = &mut self.connections[index];
+            if !is_meant(connection) {
+                continue;
+            }
+            connection.cuts = 0;
+            let again = self.now + below(2 * RETRANSMIT, &mut self.rng);
+            for side in 0..2 {
+                if self.connections[index].stall(side, again) {
+                    self.schedule(again, Happening::Piece(EndId { connection: index, side }));
+                }
+            }
+        }
+    }
+
+    /// The next random number: for what the world decides by chance.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.rng.below(bound)
+    }
+}

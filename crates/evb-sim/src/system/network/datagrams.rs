@@ -1,0 +1,107 @@
+//! Datagrams between two hosts: lost, repeated, late, out of order, damaged.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Happening, Network, NodeIndex};
+use crate::system::weather::{Weather, below};
+
+/// Where a datagram goes, or comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Address {
+    pub(crate) node: NodeIndex,
+    /// Distinguishes the sockets of a host.
+    port: u32,
+}
+
+impl Address {
+    pub(super) const fn new(node: NodeIndex, port: u32) -> Self {
+        Self { node, port }
+    }
+
+    /// Where a builder takes datagrams: as known as its port for connections.
+    pub(crate) const fn of_builder(node: NodeIndex) -> Self {
+        Self { node, port: 0 }
+    }
+}
+
+/// How much a switch's port holds; more is dropped.
+const PORT: Duration = Duration::from_millis(4);
+
+impl Network {
+    /// Opens a socket for datagrams.
+    pub(crate) fn open_socket(&mut self, node: NodeIndex) -> Address {
+        let port = self.next_port;
+        self.next_port += 1;
+        self.nodes[node].ports.insert(port, Default::default());
+        Address { node, port }
+    }
+
+    /// Opens the socket that a builder is known by.
+    pub(crate) fn bind(&mut self, node: NodeIndex) -> Address {
+        let address = Address::of_builder(node);
+        self.nodes[node].ports.insert(address.port, Default::default());
+        address
+    }
+
+    /// Closes it: what comes then is nobody's.
+    pub(crate) fn close_socket(&mut self, address: Address) {
+        self.nodes[address.node].ports.remove(&address.port);
+    }
+
+    /// The next datagram that came, and where from.
+    pub(crate) fn receive(&mut self, at: Address) -> Option<(Address, Bytes)> {
+        self.nodes[at.node].ports.get_mut(&at.port)?.pop_front()
+    }
+
+    /// Sends a datagram.
+    pub(crate) fn send(&mut self, from: Address, to: Address, bytes: Bytes) {
+        self.fates.sent += 1;
+        let weather = self.weather;
+        let left = self.nodes[from.node].free_at.max(self.now) + weather.busy(bytes.len());
+        self.nodes[from.node].free_at = left;
+        let is_parted =
+            self.is_parted(from.node, to.node) || self.dead.contains(&from) || self.dead.contains(&to);
+        if is_parted || Weather::strikes(weather.loss, &mut self.rng) {
+            self.fates.lost += 1;
+            return;
+        }
+        let copies = 1 + u64::from(Weather::strikes(weather.repeat, &mut self.rng));
+        self.fates.repeated += copies - 1;
+        for _ in 0..copies {
+            let here = left + weather.latency;
+            let port = &mut self.nodes[to.node].drained_at;
+            let drained = here.max(*port) + weather.busy(bytes.len());
+            if drained.since(here) > PORT {
+                self.fates.lost += 1;
+                continue;
+            }
+            *port = drained;
+            let mut at = drained + below(weather.jitter, &mut self.rng);
+            if Weather::strikes(weather.delay, &mut self.rng) {
+                self.fates.delayed += 1;
+                at += below(weather.late, &mut self.rng);
+            }
+            let mut bytes = bytes.clone();
+            if Weather::strikes(weather.damage, &mut self.rng) && !bytes.is_empty() {
+                self.fates.damaged += 1;
+                let mut damaged = Vec::from(&bytes[..]);
+                let place = self.rng.below(8 * damaged.len() as u64) as usize;
+                damaged[place / 8] ^= 1 << (place % 8);
+                bytes = damaged.into();
+            }
+            self.schedule(at, Happening::Datagram { from, to, bytes });
+        }
+    }
+
+    pub(super) fn deliver(&mut self, from: Address, to: Address, bytes: Bytes) {
+        let is_parted = self.is_parted(from.node, to.node);
+        let Some(port) = self.nodes[to.node].ports.get_mut(&to.port).filter(|_| !is_parted) else {
+            self.fates.lost += 1;
+            return;
+        };
+        port.push_back((from, bytes));
+        self.stir(to.node);
+    }
+}

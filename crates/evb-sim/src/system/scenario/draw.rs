@@ -1,0 +1,233 @@
+//! The scenario of a seed.
+
+use core::time::Duration;
+
+use evb_core::{
+    id::{BuilderId, Peer, SourceId},
+    rng::Rng,
+    supervisor::{AssignmentPolicy, SourceLoss},
+    trigger::TriggerKind,
+    units::{Bytes, Frequency},
+};
+use evb_shaper::Shaping;
+
+use super::{End, Pushes, Scenario};
+use crate::{
+    scenario::Transport,
+    system::{
+        disk::DiskState,
+        fault::{Fault, Planned},
+        weather::Weather,
+    },
+    workload::{FragmentSize, Readout},
+};
+
+/// What kind of thing goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Nothing.
+    Calm,
+    /// Datagrams are lost, and nothing else.
+    Lossy,
+    /// Builders, sinks and the supervisor; sources and their lanes are well.
+    Builders,
+    /// Anything.
+    Anything,
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+struct Chance(Rng);
+
+impl Chance {
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.0.below(choices.len() as u64) as usize]
+    }
+
+    fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.0.below(high - low + 1)
+    }
+
+    fn percent(&mut self, percent: u64) -> bool {
+        self.0.below(100) < percent
+    }
+
+    /// Short ones more often than long ones.
+    fn duration(&mut self, low: u64, high: u64) -> Duration {
+        let high = if self.percent(50) { low + (high - low) / 5 } else { high };
+        millis(self.between(low, high))
+    }
+}
+
+pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
+    let chance = &mut Chance(Rng::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x7363_656E_6172_696F));
+    let drawn = if chance.percent(50) { Transport::Tcp } else { Transport::Udp };
+    let transport = transport.unwrap_or(drawn);
+    let kind = match chance.between(0, 99) {
+        0..4 => Kind::Calm,
+        4..18 if transport == Transport::Udp => Kind::Lossy,
+        4..50 => Kind::Builders,
+        _ => Kind::Anything,
+    };
+    let mut scenario = system(seed, transport, kind, chance);
+    events(&mut scenario, kind, chance);
+    let count = match kind {
+        Kind::Calm | Kind::Lossy => 0,
+        Kind::Builders | Kind::Anything => chance.between(1, 12),
+    };
+    for run in 0..scenario.runs {
+        for _ in 0..count {
+            if let Some(fault) = fault(&scenario, kind, chance) {
+                let last = scenario.stop_after.as_millis() as u64 + 3000;
+                let stop = scenario.stop_after + millis(chance.between(0, 1000));
+                let before =
+                    scenario.faults.last().filter(|planned| planned.run == run).map(|planned| planned.at);
+                let at = match chance.between(0, 9) {
+                    // Together with another one, or about the end.
+                    0..3 => before.unwrap_or(stop),
+                    3 => stop.saturating_sub(millis(500)),
+                    _ => millis(chance.between(0, last)),
+                };
+                scenario.faults.push(Planned { at, run, fault });
+            }
+        }
+    }
+    scenario.faults.sort_by_key(|planned| (planned.run, planned.at));
+    scenario
+}
+
+fn system(seed: u64, transport: Transport, kind: Kind, chance: &mut Chance) -> Scenario {
+    let bandwidth = chance.of(&[12_500_000, 125_000_000, 125_000_000]);
+    let latency = Duration::from_micros(chance.of(&[20, 50, 200, 1000, 5000]));
+    let mut weather = Weather::steady(latency, bandwidth);
+    match kind {
+        Kind::Calm => {}
+        Kind::Lossy => weather.loss = chance.of(&[1000, 10_000, 50_000]),
+        Kind::Builders => weather.jitter = latency / 4,
+        Kind::Anything => weather = worse(weather, transport, chance),
+    }
+    let largest = Bytes::new(chance.of(&[64, 500, 2000, 2000, 8000, 40_000]));
+    let budget = Bytes::kib(chance.of(&[16, 32, 64, 128, 256]));
+    let shaping = match chance.between(0, 9) {
+        0 if transport == Transport::Tcp => Shaping::None,
+        1 => Shaping::Window { window: Bytes::kib(16) },
+        _ => Shaping::Credit { budget, chunk: budget / 4, sources_at_once: None },
+    };
+    let delay = chance.of(&[millis(0), millis(1), millis(10), millis(100)]);
+    let silence = if kind == Kind::Anything && chance.percent(30) { 0.05 } else { 0.0 };
+    Scenario {
+        seed,
+        transport,
+        sources: chance.between(1, 5) as u16,
+        builders: chance.between(1, 4) as u16,
+        spares: 0,
+        slots: chance.of(&[1, 2, 4, 8, 16, 32]),
+        run_length: chance.of(&[1, 1, 1, 4]),
+        policy: chance.of(&[AssignmentPolicy::RoundRobin, AssignmentPolicy::LeastLoaded]),
+        shaping,
+        readout: Readout { size: FragmentSize::Uniform(Bytes::new(0), largest), delay, silence },
+        pushes: chance.of(&[Pushes::OnDemand, Pushes::OnDemand, Pushes::Late, Pushes::Ahead]),
+        ahead: chance.between(1, 200),
+        trigger: TriggerKind::External,
+        end: End::Stop,
+        stop_after: Duration::ZERO,
+        runs: chance.of(&[1, 1, 1, 2, 3]),
+        deadline: chance.of(&[millis(100), millis(300), millis(1000), millis(2000)]),
+        drain_grace: chance.of(&[millis(5000), millis(5000), millis(30_000)]),
+        on_source_loss: chance.of(&[SourceLoss::Incomplete, SourceLoss::Wait]),
+        has_journal: chance.percent(90),
+        compact_at: chance.of(&[20, 100, 100_000]),
+        knows_round_trip: chance.percent(70),
+        weather,
+        write: Duration::from_micros(chance.of(&[0, 20, 1000, 20_000])),
+        commit: Duration::from_micros(chance.of(&[50, 1000, 10_000])),
+        give_up: chance.of(&[millis(1000), millis(30_000)]),
+        filter: chance.of(&[0, 0, 7]),
+        faults: Vec::new(),
+    }
+}
+
+/// Adds what happens when.
+fn events(scenario: &mut Scenario, kind: Kind, chance: &mut Chance) {
+    let hertz = chance.of(&[20.0, 100.0, 300.0]);
+    let trigger = match chance.between(0, 9) {
+        0 if scenario.write >= millis(1) => Some(TriggerKind::AsFastAsPossible),
+        0..3 => Frequency::from_hertz(hertz).map(|rate| TriggerKind::Poisson { rate }),
+        3 => Frequency::from_hertz(hertz / 10.0).map(|rate| TriggerKind::Burst { rate, count: 10 }),
+        4..7 => Frequency::from_hertz(hertz).map(|rate| TriggerKind::Periodic { rate }),
+        _ => None,
+    };
+    scenario.trigger = trigger.unwrap_or(TriggerKind::External);
+    scenario.stop_after = chance.duration(2000, 12_000);
+    scenario.end = match chance.between(0, 3) {
+        0 => End::Events(chance.between(50, 2000)),
+        1 => End::Duration(chance.duration(2000, 12_000)),
+        _ => End::Stop,
+    };
+    scenario.spares = u16::from(kind != Kind::Calm && chance.percent(20));
+}
+
+/// The same network, with what chance adds to it.
+fn worse(mut weather: Weather, transport: Transport, chance: &mut Chance) -> Weather {
+    weather.jitter = chance.of(&[Duration::ZERO, weather.latency / 2, weather.latency * 2]);
+    weather.stall = chance.of(&[0, 0, 500]);
+    if transport == Transport::Udp {
+        weather.loss = chance.of(&[0, 1000, 20_000]);
+        weather.repeat = chance.of(&[0, 0, 10_000]);
+        weather.delay = chance.of(&[0, 0, 10_000]);
+        weather.late = chance.of(&[millis(1), millis(10), millis(100)]);
+        weather.damage = chance.of(&[0, 0, 2000]);
+    }
+    weather
+}
+
+fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> {
+    let builder = BuilderId::new(chance.between(1, u64::from(scenario.builders)) as u16);
+    let source = SourceId::new(chance.between(1, u64::from(scenario.sources)) as u16);
+    let only_builders = kind == Kind::Builders;
+    let peer =
+        if only_builders || chance.percent(50) { Peer::Builder(builder) } else { Peer::Source(source) };
+    // Without a journal, a supervisor that dies takes its run along.
+    let with_supervisor = scenario.has_journal && chance.percent(25);
+    let who = if with_supervisor { Peer::Supervisor } else { peer };
+    let fault = match chance.between(0, 24) {
+        0..4 => Fault::Kill { who, down: chance.duration(50, 5000) },
+        4 => Fault::Reboot { who, down: chance.duration(500, 6000) },
+        5..7 => Fault::Freeze { who, length: chance.duration(100, 6000) },
+        7..9 if !only_builders => Fault::Cut { who, length: chance.duration(100, 9000) },
+        9..11 if !only_builders => Fault::Reset { who, pick: chance.between(0, 20) },
+        11 => Fault::Reset { who: Peer::Supervisor, pick: chance.between(0, 20) },
+        12 => Fault::Stall { who: peer, length: chance.duration(200, 1900) },
+        13..16 => disk(scenario, builder, chance),
+        16 if !only_builders => {
+            let weather = worse(scenario.weather, scenario.transport, chance);
+            Fault::Storm {
+                weather: Weather { loss: weather.loss * 5, ..weather },
+                length: chance.duration(100, 5000),
+            }
+        }
+        17 if scenario.pushes == Pushes::Ahead => Fault::Triggers { count: chance.of(&[1, 20, 1000]) },
+        17 => Fault::Triggers { count: chance.of(&[1, 20, 1000, 100_000]) },
+        18 if scenario.spares > 0 => Fault::Add { builder: BuilderId::new(scenario.builders + 1) },
+        19 => Fault::Remove { builder, back: chance.duration(10, 3000) },
+        22..24 if !only_builders => Fault::Split { source, builder, length: chance.duration(500, 20_000) },
+        24 if !only_builders => Fault::Deaf { who: Peer::Source(source) },
+        20 => Fault::Pause { length: chance.duration(50, 3000) },
+        21 => Fault::Stop,
+        _ => return None,
+    };
+    Some(fault)
+}
+
+fn disk(scenario: &Scenario, builder: BuilderId, chance: &mut Chance) -> Fault {
+    let slow = DiskState::Slow(chance.duration(10, 4500));
+    if scenario.has_journal && chance.percent(25) {
+        // Shorter than the run waits for its journal.
+        let state = chance.of(&[slow, DiskState::Full, DiskState::Failing, DiskState::Hanging]);
+        return Fault::Disk { who: Peer::Supervisor, state, length: chance.duration(50, 4000) };
+    }
+    let state = chance.of(&[slow, slow, DiskState::Full, DiskState::Failing, DiskState::Hanging]);
+    Fault::Disk { who: Peer::Builder(builder), state, length: chance.duration(50, 12_000) }
+}

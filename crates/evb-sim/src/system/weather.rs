@@ -1,0 +1,68 @@
+//! [`Weather`]: what a network does to what crosses it.
+
+use core::time::Duration;
+
+use evb_core::rng::Rng;
+
+/// What a network does to what crosses it, in parts of a million where it is chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weather {
+    /// How long everything takes at least.
+    pub latency: Duration,
+    /// By how much more, uniformly from zero; datagrams overtake each other by it.
+    pub jitter: Duration,
+    /// Bytes per second that leave a host.
+    pub bandwidth: u64,
+    /// Datagrams that are lost.
+    pub loss: u32,
+    /// Datagrams that come twice.
+    pub repeat: u32,
+    /// Datagrams that come late, by up to [`Self::late`].
+    pub delay: u32,
+    /// How late.
+    pub late: Duration,
+    /// Datagrams with a wrong bit.
+    pub damage: u32,
+    /// Pieces of a stream that wait for a retransmission timer.
+    pub stall: u32,
+}
+
+/// One million.
+pub(crate) const MILLION: u64 = 1_000_000;
+
+impl Weather {
+    /// A network that delays everything alike and spoils nothing.
+    pub const fn steady(latency: Duration, bandwidth: u64) -> Self {
+        Self {
+            latency,
+            jitter: Duration::ZERO,
+            bandwidth,
+            loss: 0,
+            repeat: 0,
+            delay: 0,
+            late: Duration::ZERO,
+            damage: 0,
+            stall: 0,
+        }
+    }
+
+    /// Returns whether a chance of so many in a million came true.
+    pub(crate) fn strikes(chance: u32, rng: &mut Rng) -> bool {
+        chance > 0 && rng.below(MILLION) < u64::from(chance)
+    }
+
+    /// Returns how long these bytes keep a host's link busy.
+    pub(crate) fn busy(&self, bytes: usize) -> Duration {
+        Duration::from_nanos(bytes as u64 * 1_000_000_000 / self.bandwidth.max(1))
+    }
+
+    /// Returns how long something is on its way, chance included.
+    pub(crate) fn flight(&self, rng: &mut Rng) -> Duration {
+        self.latency + below(self.jitter, rng)
+    }
+}
+
+/// Returns a duration below a limit, uniformly.
+pub(crate) fn below(limit: Duration, rng: &mut Rng) -> Duration {
+    Duration::from_nanos(rng.below(limit.as_nanos() as u64 + 1))
+}

@@ -1,0 +1,326 @@
+//! [`World`]: all hosts with their processes and disks, and the loop in which everything happens.
+
+mod faults;
+mod process;
+mod steering;
+
+use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use evb_core::{
+    id::{Epoch, Peer},
+    ledger::RunReport,
+    rng::Rng,
+    time::Instant,
+};
+
+use super::{
+    check,
+    counts::Counts,
+    disk::{DiskState, Files, JournalFile},
+    failure::{Check, Failure},
+    host::{Exit, NotStarted, Records, Surroundings},
+    network::{Act, Happening, Network, NodeIndex},
+    scenario::Scenario,
+    trace::Trace,
+};
+use crate::workload::Workload;
+
+use process::Process;
+
+/// A host.
+struct Host {
+    process: Option<Process>,
+    clock: i64,
+    boot_id: String,
+    /// Whether its builder takes part in the run, or may.
+    is_member: bool,
+    /// Somebody wanted to add its builder, and was told that it takes part.
+    is_claimed: bool,
+    /// What is wrong with it, until when.
+    down_until: Instant,
+    frozen_until: Instant,
+    cut_until: Instant,
+    disk: DiskState,
+    disk_until: Instant,
+}
+
+pub(super) struct World<'a> {
+    scenario: &'a Scenario,
+    network: Network,
+    hosts: Vec<Host>,
+    files: Files,
+    journal: JournalFile,
+    records: Records,
+    /// Of the run that is under way: fragments of another run are other ones.
+    workload: Workload,
+    rng: Rng,
+    run: u32,
+    is_over: bool,
+    epoch: u64,
+    storm_until: Instant,
+    /// Since when nothing is wrong any more, and the run has been stopped: it has to end.
+    calm_from: Instant,
+    failure: Option<Failure>,
+}
+
+/// So long after all faults are over and the run was stopped, it must have ended: peers look for a supervisor for 90 s.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// How long after a process failed another one is started, as service managers do.
+const RESTART: Duration = Duration::from_millis(500);
+
+/// How long after a run the next one is opened.
+const BETWEEN: Duration = Duration::from_millis(300);
+
+/// More turns than that are no progress.
+const MOST_TURNS: u64 = 20_000_000;
+
+impl<'a> World<'a> {
+    pub(super) fn new(scenario: &'a Scenario, trace: Trace) -> Self {
+        let mut rng = Rng::new(scenario.seed ^ 0x776F_726C_6421_2121);
+        let hosts = (0..scenario.nodes()).map(|node| Host {
+            process: None,
+            clock: rng.below(3_600_000_000_000) as i64 + 1_000_000_000,
+            boot_id: format!("boot-{node}-0"),
+            is_member: true,
+            is_claimed: false,
+            down_until: Instant::ZERO,
+            frozen_until: Instant::ZERO,
+            cut_until: Instant::ZERO,
+            disk: DiskState::Well,
+            disk_until: Instant::ZERO,
+        });
+        let hosts: Vec<Host> = hosts.collect();
+        Self {
+            scenario,
+            network: Network::new(hosts.len(), scenario.weather, scenario.seed, trace),
+            hosts,
+            files: Files::new(),
+            journal: JournalFile::default(),
+            records: Records::default(),
+            workload: Workload::new(scenario.readout, scenario.seed),
+            rng,
+            run: 0,
+            is_over: false,
+            epoch: 0,
+            storm_until: Instant::ZERO,
+            calm_from: Instant::ZERO,
+            failure: None,
+        }
+    }
+
+    /// Lets everything happen; what was counted, the trace, and what failed.
+    pub(super) fn turn(mut self) -> (Counts, Trace, Option<Failure>) {
+        self.open(0);
+        while self.failure.is_none() && !self.is_over {
+            let Some(what) = self.network.advance() else {
+                self.fail(Failure::new(
+                    Check::Hang,
+                    "nothing will ever happen again, and the run is not over",
+                ));
+                break;
+            };
+            self.happen(what);
+        }
+        let fates = self.network.fates;
+        let counts = &mut self.records.counts;
+        counts.time = self.network.now().since(Instant::ZERO);
+        (counts.datagrams, counts.datagrams_lost) = (fates.sent, fates.lost);
+        let failure = self.failure.map(|failure| {
+            let what = format!("{} (at {}, run {})", failure.what, self.network.now(), self.run + 1);
+            Failure { what, ..failure }
+        });
+        (self.records.counts, self.network.trace, failure)
+    }
+
+    fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Wake(node) => self.wake(node),
+            Happening::World(act) => self.act(act),
+            _ => {}
+        }
+        let now = self.network.now();
+        if now.since(self.calm_from) > PATIENCE {
+            let progress = match &self.hosts[0].process {
+                Some(Process::Supervisor(host)) => format!("{:?}", host.progress()),
+                _ => "there is no supervisor".to_owned(),
+            };
+            let what = format!("the run does not end, {PATIENCE:?} after all faults: {progress}");
+            self.fail(Failure::new(Check::Hang, what));
+        }
+        if self.records.counts.turns > MOST_TURNS {
+            self.fail(Failure::new(Check::Spinning, format!("{MOST_TURNS} turns, and no end")));
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    fn is_frozen(&self, node: NodeIndex) -> bool {
+        self.hosts[node].frozen_until > self.network.now()
+    }
+
+    /// A process runs, unless it is frozen.
+    fn wake(&mut self, node: NodeIndex) {
+        if self.is_frozen(node) {
+            let at = self.hosts[node].frozen_until;
+            return self.network.wake_at(node, at);
+        }
+        let Some(mut process) = self.hosts[node].process.take() else { return };
+        self.records.counts.turns += 1;
+        let outcome = {
+            let around = &mut self.around(node);
+            catch_unwind(AssertUnwindSafe(|| process.turn(around)))
+                .unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)))
+        };
+        match outcome {
+            Err(failure) => {
+                let what = format!("{}: {}", self.scenario.peer(node), failure.what);
+                self.fail(Failure { what, ..failure });
+            }
+            Ok(Some(exit)) => self.exit(node, &exit),
+            Ok(None) => {
+                let report = process.take_report();
+                self.hosts[node].process = Some(process);
+                if let Some(report) = report {
+                    self.close(&report);
+                }
+            }
+        }
+    }
+
+    fn around(&mut self, node: NodeIndex) -> Surroundings<'_> {
+        let host = &self.hosts[node];
+        Surroundings {
+            scenario: self.scenario,
+            network: &mut self.network,
+            node,
+            clock: host.clock,
+            boot_id: &host.boot_id,
+            disk: host.disk,
+            files: &mut self.files,
+            journal: &mut self.journal,
+            records: &mut self.records,
+            workload: &self.workload,
+        }
+    }
+
+    fn say(&mut self, text: impl FnOnce() -> String) {
+        let now = self.network.now();
+        self.network.trace.line(now, text);
+    }
+
+    /// A process has ended by itself.
+    fn exit(&mut self, node: NodeIndex, exit: &Exit) {
+        let peer = self.scenario.peer(node);
+        self.say(|| format!("{peer} ends: {exit:?}"));
+        self.network.drop_all_of(node);
+        if *exit == Exit::Over && self.hosts[node].is_claimed && self.goes_on() {
+            let what = format!("{peer} left, and whoever wanted to add it had been told that it takes part");
+            self.fail(Failure::new(Check::Steering, what));
+        }
+        if matches!(exit, Exit::Failed(_)) {
+            let at = self.network.now() + RESTART;
+            self.network.schedule(at, Happening::World(Act::Start(node)));
+        }
+    }
+
+    /// Starts a process on a host that has none.
+    fn start(&mut self, node: NodeIndex) {
+        let now = self.network.now();
+        let host = &self.hosts[node];
+        let is_off = host.down_until > now || !host.is_member;
+        if host.process.is_some() || is_off || self.is_over {
+            return;
+        }
+        let peer = self.scenario.peer(node);
+        self.say(|| format!("{peer} starts"));
+        self.records.counts.processes += 1;
+        let process = match peer {
+            Peer::Supervisor => {
+                self.epoch += 1;
+                let boot_id = self.hosts[node].boot_id.clone();
+                let plan = self.scenario.plan(self.run, Epoch::new(self.epoch << 32 | 1), &boot_id);
+                match Process::lead(plan, &mut self.around(node)) {
+                    Ok(process) => process,
+                    // The ledger was closed, and whoever closed it was killed before anybody heard.
+                    Err(NotStarted::Over) => return self.open_next(),
+                    Err(NotStarted::Failed(failure)) => return self.fail(failure),
+                }
+            }
+            Peer::Source(id) => Process::source(id, &self.around(node)),
+            Peer::Builder(id) => Process::builder(id, &mut self.around(node)),
+        };
+        self.hosts[node].process = Some(process);
+        self.network.wake_at(node, now);
+    }
+
+    /// Opens a run: a new journal, a supervisor, and everybody who is not there.
+    fn open(&mut self, run: u32) {
+        self.say(|| format!("run {} is opened", run + 1));
+        self.run = run;
+        self.journal.clear();
+        self.workload = Workload::new(self.scenario.readout, self.scenario.seed + u64::from(run));
+        // Its process, if it is not dead, has closed the run before.
+        self.hosts[0].process = None;
+        self.network.drop_all_of(0);
+        let spares =
+            self.scenario.node_of(Peer::Builder(evb_core::id::BuilderId::new(self.scenario.builders)));
+        for node in 0..self.hosts.len() {
+            let is_member = node <= spares;
+            self.hosts[node].is_member = is_member;
+            self.hosts[node].is_claimed = false;
+            if is_member {
+                self.start(node);
+            }
+        }
+        self.plan_run(run);
+    }
+
+    /// A ledger is closed: it is held against what the disks have.
+    fn close(&mut self, report: &RunReport) {
+        self.say(|| format!("the ledger is closed: {:?} {:?}", report.events, report.problems));
+        let events = report.events;
+        self.network.trace.mix([
+            events.triggered,
+            events.complete,
+            events.incomplete,
+            events.lost,
+            events.rejected,
+        ]);
+        let counts = &mut self.records.counts;
+        counts.runs += 1;
+        counts.triggered += events.triggered;
+        counts.inhibited += events.inhibited;
+        counts.complete += events.complete;
+        counts.incomplete += events.incomplete;
+        counts.rejected += events.rejected;
+        counts.lost += events.lost;
+        counts.resends += report.network.datagrams.resends;
+        let run = check::OfRun {
+            scenario: self.scenario,
+            run: self.run,
+            files: &self.files,
+            failed: &self.records.failed,
+            workload: &self.workload,
+            fates: self.network.fates,
+        };
+        match run.check(report) {
+            Ok(copies) => self.records.counts.copies += copies,
+            Err(failure) => self.fail(failure),
+        }
+        self.open_next();
+    }
+
+    fn open_next(&mut self) {
+        if self.run + 1 >= self.scenario.runs {
+            self.is_over = true;
+            return;
+        }
+        let at = self.network.now() + BETWEEN;
+        self.calm_from = at;
+        self.network.schedule(at, Happening::World(Act::Open { run: self.run + 1 }));
+    }
+}

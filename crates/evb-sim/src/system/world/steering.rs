@@ -1,0 +1,134 @@
+//! What people ask of the supervisor.
+
+use core::time::Duration;
+
+use evb_core::{
+    id::{BuilderId, Peer},
+    supervisor::RunState,
+    trigger::TriggerKind,
+};
+
+use super::{World, process::Process};
+use crate::system::{
+    failure::{Check, Failure},
+    fault::Fault,
+    host::Command,
+    network::{Act, Happening, NodeIndex},
+};
+
+/// When somebody asks again who found nobody, or was told to wait.
+const AGAIN: Duration = Duration::from_millis(100);
+
+impl World<'_> {
+    pub(super) fn has_external_trigger(&self) -> bool {
+        self.scenario.trigger == TriggerKind::External
+    }
+
+    /// Asks the supervisor; `None`: there is none.
+    fn ask(&mut self, command: Command) -> Option<Result<(), String>> {
+        if !self.is_supervised() {
+            return None;
+        }
+        let Some(Process::Supervisor(mut host)) = self.hosts[0].process.take() else { return None };
+        let outcome = host.command(command, &mut self.around(0));
+        self.hosts[0].process = Some(Process::Supervisor(host));
+        self.network.wake_at(0, self.network.now());
+        Some(outcome)
+    }
+
+    fn state(&self) -> Option<RunState> {
+        match &self.hosts[0].process {
+            Some(Process::Supervisor(host)) => Some(host.progress().state),
+            _ => None,
+        }
+    }
+
+    /// Whether a run takes triggers.
+    pub(super) fn goes_on(&self) -> bool {
+        matches!(self.state(), Some(RunState::Running | RunState::Paused))
+    }
+
+    pub(super) fn steer(&mut self, fault: Fault) {
+        match fault {
+            Fault::Triggers { count } => drop(self.ask(Command::Trigger(count))),
+            Fault::Stop => self.stop(self.run),
+            Fault::Pause { .. } => drop(self.ask(Command::Pause)),
+            Fault::Add { builder } => self.add(self.run, self.scenario.node_of(Peer::Builder(builder))),
+            // That it is the last one is a reason not to.
+            Fault::Remove { builder, .. } if self.ask(Command::Remove(builder)) == Some(Ok(())) => {
+                let node = self.scenario.node_of(Peer::Builder(builder));
+                self.hosts[node].is_claimed = false;
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn resume(&mut self) {
+        if self.state() == Some(RunState::Paused) {
+            drop(self.ask(Command::Resume));
+        }
+    }
+
+    /// Somebody wants the run to stop, and asks until there is a supervisor that hears it.
+    pub(super) fn stop(&mut self, run: u32) {
+        let state = self.state();
+        if run != self.run || state == Some(RunState::Ended) {
+            return;
+        }
+        // A supervisor that is killed before it has written it down has not heard it.
+        if state != Some(RunState::Stopping) {
+            drop(self.ask(Command::Stop));
+        }
+        let at = self.network.now() + 5 * AGAIN;
+        self.network.schedule(at, Happening::World(Act::Stop { run }));
+    }
+
+    /// External triggers come, some at a time, as long as there is a run.
+    pub(super) fn trigger(&mut self, run: u32) {
+        if run != self.run || self.state() == Some(RunState::Ended) {
+            return;
+        }
+        let count = 1 + self.rng.below(20);
+        drop(self.ask(Command::Trigger(count)));
+        let at = self.network.now() + Duration::from_millis(5 + self.rng.below(100));
+        self.network.schedule(at, Happening::World(Act::Trigger { run }));
+    }
+
+    /// A builder is to take part, again or for the first time; who is leaving has to leave first.
+    pub(super) fn add(&mut self, run: u32, node: NodeIndex) {
+        let Peer::Builder(builder) = self.scenario.peer(node) else { return };
+        if run != self.run {
+            return;
+        }
+        match self.ask(Command::Add(builder)) {
+            Some(Ok(())) => self.bring(node, builder),
+            Some(Err(refusal)) if refusal.contains("leaving") => self.later(Act::Return { run, node }),
+            Some(Err(refusal)) if refusal.contains("part of the run already") => {
+                self.hosts[node].is_claimed = true;
+            }
+            None if !self.is_over => self.later(Act::Return { run, node }),
+            // It is there already, or no run goes on.
+            _ => {}
+        }
+    }
+
+    fn bring(&mut self, node: NodeIndex, builder: BuilderId) {
+        if self.hosts[node].process.is_some() && self.hosts[node].is_member {
+            let what = format!("builder {builder} was added, and its process of before has not left");
+            self.say(|| what);
+        }
+        self.hosts[node].is_member = true;
+        let at = self.network.now();
+        self.network.schedule(at, Happening::World(Act::Start(node)));
+        // The process of before may be on its way out.
+        self.network.schedule(at + 3 * AGAIN, Happening::World(Act::Start(node)));
+    }
+
+    fn later(&mut self, act: Act) {
+        let at = self.network.now() + AGAIN;
+        if at.since(self.calm_from) > super::PATIENCE {
+            self.fail(Failure::new(Check::Steering, format!("{act:?} was asked for in vain")));
+        }
+        self.network.schedule(at, Happening::World(act));
+    }
+}

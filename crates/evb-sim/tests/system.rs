@@ -1,0 +1,34 @@
+//! Whole systems with faults: a few seeds of those that `cargo xtask seeds` runs.
+
+use evb_sim::{
+    Transport,
+    system::{Scenario, run},
+};
+
+fn check(seeds: core::ops::Range<u64>, transport: Transport) {
+    for seed in seeds {
+        let outcome = run(&Scenario::of_seed(seed, Some(transport)), false);
+        assert_eq!(outcome.failure, None, "seed {seed} over {}", transport.word());
+    }
+}
+
+#[test]
+fn nothing_is_missing_over_streams() {
+    check(0..25, Transport::Tcp);
+}
+
+#[test]
+fn nothing_is_missing_over_datagrams() {
+    check(0..25, Transport::Udp);
+}
+
+#[test]
+fn equal_seeds_give_equal_traces() {
+    for seed in 0..10 {
+        let [once, again] = [true, false].map(|is_read| run(&Scenario::of_seed(seed, None), is_read));
+        assert_eq!((once.hash, once.counts), (again.hash, again.counts), "seed {seed}");
+        assert!(!once.lines.is_empty() && again.lines.is_empty());
+    }
+    let of = |seed| run(&Scenario::of_seed(seed, None), false).hash;
+    assert_ne!(of(1), of(2));
+}

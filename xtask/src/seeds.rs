@@ -1,0 +1,35 @@
+//! `cargo xtask seeds`: whole systems with faults, from seeds, by the simulator. What runs them is an example of evb-sim, built with
+//! optimisation and with assertions; this only passes on what is asked for.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use crate::repo;
+
+/// Checks stay on, at the speed of a release.
+const PROFILE: &str = "seeds";
+
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct SeedsArgs {
+    /// As `cargo xtask seeds --help` says.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// Runs them. True: nothing was found.
+pub(crate) fn run(args: &SeedsArgs) -> Result<u8> {
+    let undoes = args.arguments.iter().any(|argument| argument.starts_with("--undo"));
+    let features: &[&str] = if undoes { &["--features", "undo"] } else { &[] };
+    let status = Command::new("cargo")
+        .args(["run", "--quiet", "--profile", PROFILE, "--package", "evb-sim", "--example", "seeds"])
+        .args(features)
+        .arg("--")
+        .args(&args.arguments)
+        .current_dir(repo::root())
+        .status()
+        .context("cargo run")?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2))
+}
