@@ -21,7 +21,7 @@ mod attendance;
 mod dialing;
 mod admission;
 
-pub use admission::{Admission, GREETING_PATIENCE, GREETINGS};
+pub use admission::{Admission, GREETING_PATIENCE, GREETINGS, HANDSHAKE_TIMEOUT};
 pub use attendance::{Attendance, AttendanceOutput};
 pub use dial::{Dial, Target};
 pub use dialing::{LaneDialing, OPENING};

@@ -66,7 +66,7 @@ pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, PlanError, RunPlan, SourceLoss};
 pub use recovery::{RecoverError, Recovery, unfinished};
-pub use role::{SupervisorOutput, SupervisorRole};
+pub use role::{JOURNAL_RETRY, JOURNAL_STALL, SupervisorOutput, SupervisorRole};
 pub use survey::{BuilderSurvey, Presence, SourceSurvey, Survey};
 
 use assigner::Assigner;

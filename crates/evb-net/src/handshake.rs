@@ -7,7 +7,7 @@ mod refusals;
 #[cfg(test)]
 mod tests;
 
-use std::{io, time::Duration};
+use std::io;
 
 use evb_core::wire::{
     control::{Hello, HelloReply, MAX_HELLO, Refusal, Welcome, hello_reply, refusal},
@@ -22,10 +22,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::security::{Forged, Security, Session};
 
 pub use channel::Channel;
+pub use evb_core::session::HANDSHAKE_TIMEOUT;
 pub use refusals::RefusalLog;
-
-/// How long either side waits for the other in a handshake (docs/protocol.md CONN-6).
-pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why two sides did not come together.
 #[derive(Debug, thiserror::Error)]

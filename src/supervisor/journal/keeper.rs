@@ -11,6 +11,7 @@ use std::{
 };
 
 use evb_core::{
+    supervisor::{JOURNAL_RETRY, JOURNAL_STALL},
     time::{Instant, earlier},
     wire::journal::Entry,
 };
@@ -18,14 +19,8 @@ use tokio::sync::mpsc;
 
 use super::Journal;
 
-/// A write that takes longer holds up the run, and what is inhibited then is put down to it.
-const STALL: Duration = Duration::from_millis(100);
-
 /// A write that takes longer is told.
 const HANG: Duration = Duration::from_secs(1);
-
-/// How long it takes to the next try after one that failed.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// How long the end of a run waits for what the disk is still at.
 const LAST_WRITE: Duration = Duration::from_secs(5);
@@ -195,7 +190,7 @@ impl Keeper {
                 self.is_long = *is_long;
                 self.waiting = (self.written < self.added).then_some(now);
             }
-            Done::Failed(_) => self.retry = Some(now + RETRY),
+            Done::Failed(_) => self.retry = Some(now + JOURNAL_RETRY),
             Done::Abandoned(_) => {}
         }
         Poll::Ready(done)
@@ -204,12 +199,12 @@ impl Keeper {
     /// Whether the run has to wait for the disk. What takes long is told.
     pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
         let waits = self.waiting.map_or(Duration::ZERO, |since| now.since(since));
-        self.stalled = waits >= STALL;
+        self.stalled = waits >= JOURNAL_STALL;
         let path = self.path.display();
         if waits >= HANG && !self.told {
             self.told = true;
             tracing::warn!(%path, "the journal's disk does not answer: nothing is sent that depends on it, and triggers are inhibited");
-        } else if waits < STALL && std::mem::take(&mut self.told) {
+        } else if waits < JOURNAL_STALL && std::mem::take(&mut self.told) {
             tracing::warn!(%path, "the journal's disk answers again; the run goes on");
         }
         self.stalled
@@ -217,7 +212,7 @@ impl Keeper {
 
     /// When to look again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let stall = self.waiting.filter(|_| !self.stalled).map(|since| since + STALL);
+        let stall = self.waiting.filter(|_| !self.stalled).map(|since| since + JOURNAL_STALL);
         earlier(stall, self.retry)
     }
 

@@ -14,6 +14,9 @@ use crate::{
 /// Handshakes that may be under way at once at a listener; more wait in the kernel's queue (docs/protocol.md CONN-7).
 pub const GREETINGS: usize = 64;
 
+/// Time that a handshake may take (docs/protocol.md CONN-6).
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// How long the others at a full listener wait for one that says nothing: hundreds of silent connections must not keep a
 /// peer out for their time limit each.
 pub const GREETING_PATIENCE: Duration = Duration::from_millis(250);

@@ -24,6 +24,12 @@ use crate::{
 /// Time for which a run stands still when its journal cannot be written, before it goes on without.
 const JOURNAL_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Time that a write of the journal may take before the run stands still, and what is inhibited then is put down to the disk.
+pub const JOURNAL_STALL: Duration = Duration::from_millis(100);
+
+/// Time from a write of the journal that failed to the next try.
+pub const JOURNAL_RETRY: Duration = Duration::from_millis(100);
+
 /// What the driver has to do.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "most are messages, and boxed each would cost an allocation")]

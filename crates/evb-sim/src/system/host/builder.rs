@@ -2,13 +2,13 @@
 
 mod reading;
 
-use core::{mem, time::Duration};
+use core::mem;
 
 use evb_core::{
     grant::GrantPolicy as _,
     id::{BuilderId, Peer},
     rng::Rng,
-    session::{Heard, ReportFacts, Start, Target},
+    session::{HANDSHAKE_TIMEOUT, Heard, ReportFacts, Start, Target},
     time::{Instant, earlier},
     wire::control::{Hello, control::Message},
 };
@@ -28,9 +28,6 @@ use crate::system::{
 };
 
 use reading::BuilderLane;
-
-/// How long the other side's part of a greeting may take (docs/protocol.md CONN-6).
-const GREETING: Duration = Duration::from_secs(5);
 
 pub(crate) struct BuilderHost {
     id: BuilderId,
@@ -89,7 +86,7 @@ impl BuilderHost {
         }
         running.role.invariants();
         running.check(around)?;
-        let greeting = self.greetings.iter().map(|(_, since)| *since + GREETING).min();
+        let greeting = self.greetings.iter().map(|(_, since)| *since + HANDSHAKE_TIMEOUT).min();
         let next = earlier(running.next_timeout(around), greeting);
         self.spinning.check(Peer::Builder(self.id), next, now)?;
         around.wake_at(next);
@@ -173,7 +170,7 @@ impl Running {
             let incoming = around.network.incoming(end);
             match read_greeting::<Hello>(ConnectionKind::Lane, incoming).map_err(Failure::protocol)? {
                 Some(hello) => self.answer(end, &hello, around),
-                None if around.network.is_ended(end) || now.since(since) >= GREETING => {
+                None if around.network.is_ended(end) || now.since(since) >= HANDSHAKE_TIMEOUT => {
                     around.network.close(end);
                 }
                 None => greetings.push((end, since)),

@@ -5,6 +5,7 @@ use core::{mem, time::Duration};
 
 use evb_core::{
     rng::Rng,
+    supervisor::{JOURNAL_RETRY, JOURNAL_STALL},
     time::{Instant, earlier},
     wire::journal::Entry,
 };
@@ -12,12 +13,6 @@ use evb_core::{
 use super::Surroundings;
 use crate::system::disk::Written;
 
-/// A write that takes longer holds up the run.
-const STALL: Duration = Duration::from_millis(100);
-/// How long it takes to the next try after one that failed.
-const RETRY: Duration = Duration::from_millis(100);
-/// How long the run stands still when its journal cannot be written.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a write takes.
 const WRITE: Duration = Duration::from_micros(100);
 
@@ -30,7 +25,6 @@ pub(crate) struct Keeper {
     waiting: Option<Instant>,
     stalled: bool,
     retry: Option<Instant>,
-    fails_since: Option<Instant>,
     is_long: bool,
 }
 
@@ -45,10 +39,8 @@ struct Job {
 /// What came of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    Nothing,
-    Something,
-    /// It cannot be written for so long that the run goes on without.
-    Abandoned,
+    Written,
+    Failed,
 }
 
 impl Keeper {
@@ -79,11 +71,11 @@ impl Keeper {
     }
 
     /// What has come of the write by now.
-    pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Done {
+    pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Option<Done> {
         let now = around.now();
-        let Some(job) = &self.job else { return Done::Nothing };
+        let job = self.job.as_ref()?;
         match around.disk.look(job.since, WRITE, now) {
-            Written::Later(_) => Done::Nothing,
+            Written::Later(_) => None,
             Written::Done => {
                 around.journal.append(&job.entries);
                 if let Some(instead) = &job.instead {
@@ -92,29 +84,24 @@ impl Keeper {
                 self.is_long = around.journal.len() > around.scenario.compact_at;
                 self.written = job.up_to;
                 self.waiting = (self.written < self.added).then_some(now);
-                (self.job, self.fails_since) = (None, None);
-                Done::Something
+                self.job = None;
+                Some(Done::Written)
             }
             Written::Full | Written::Failed => {
-                let since = *self.fails_since.get_or_insert(now);
-                if now.since(since) >= PATIENCE {
-                    around.journal.clear();
-                    return Done::Abandoned;
-                }
                 // What could not be written stays with those that come.
                 if let Some(job) = self.job.take() {
                     let later = mem::replace(&mut self.pending, job.entries);
                     self.pending.extend(later);
                 }
-                self.retry = Some(now + RETRY);
-                Done::Something
+                self.retry = Some(now + JOURNAL_RETRY);
+                Some(Done::Failed)
             }
         }
     }
 
     /// Whether the run has to wait for the disk.
     pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
-        self.stalled = self.waiting.is_some_and(|since| now.since(since) >= STALL);
+        self.stalled = self.waiting.is_some_and(|since| now.since(since) >= JOURNAL_STALL);
         self.stalled
     }
 
@@ -131,7 +118,7 @@ impl Keeper {
             Written::Later(at) => at,
             _ => Some(now),
         });
-        let stall = self.waiting.filter(|_| !self.stalled).map(|since| since + STALL);
+        let stall = self.waiting.filter(|_| !self.stalled).map(|since| since + JOURNAL_STALL);
         earlier(job, earlier(stall, self.retry))
     }
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use evb_core::{
-    session::{Dial, DialFailure, DialFault, Heard},
+    session::{Dial, DialFailure, DialFault, HANDSHAKE_TIMEOUT, Heard},
     time::Instant,
     wire::control::{Control, HelloReply, Refusal, Welcome, hello_reply::Reply},
 };
@@ -18,9 +18,6 @@ use crate::{
         scenario,
     },
 };
-
-/// How long whoever connects waits for an answer, where the role sets no limit of its own (docs/protocol.md CONN-6).
-const GREETING: Duration = Duration::from_secs(5);
 
 /// A connection that was dialed, and greeted.
 #[derive(Debug)]
@@ -89,7 +86,7 @@ pub(crate) enum Line {
 impl Line {
     pub(crate) fn dial(&mut self, dial: Dial, around: &mut Surroundings<'_>) {
         self.close(around);
-        let greeted = Greeted::dial(dial, ConnectionKind::Control, GREETING, around);
+        let greeted = Greeted::dial(dial, ConnectionKind::Control, HANDSHAKE_TIMEOUT, around);
         *self = Self::Greeted(Box::new(greeted));
     }
 

@@ -1,13 +1,17 @@
 //! The supervisor's process: its machine, its journal, the connections of its peers, and what people ask for.
 
-use core::{mem, time::Duration};
-use std::collections::{BTreeMap, VecDeque};
+use core::mem;
+use std::collections::BTreeMap;
 
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
     ledger::RunReport,
     rng::Rng,
-    supervisor::{Output, Progress, Recipients, RecoverError, Recovery, RunPlan, SupervisorCore},
+    session::HANDSHAKE_TIMEOUT,
+    supervisor::{
+        Progress, Recipients, RecoverError, Recovery, RunPlan, SupervisorCore, SupervisorOutput,
+        SupervisorRole,
+    },
     time::{Instant, earlier},
     wire::control::{Control, Hello, Welcome, control::Message},
 };
@@ -25,9 +29,6 @@ use crate::{
     },
 };
 
-/// How long the other side's part of a greeting may take.
-const GREETING: Duration = Duration::from_secs(5);
-
 /// What people ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -39,20 +40,11 @@ pub(crate) enum Command {
     Remove(BuilderId),
 }
 
-/// What waits until the journal has what it depends on.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most are messages")]
-enum Act {
-    Send(Recipients, Control),
-    Connect(Peer, EndId, Welcome),
-    End(Box<RunReport>),
-}
-
 pub(crate) struct SupervisorHost {
-    core: SupervisorCore,
+    role: SupervisorRole,
     keeper: Option<Keeper>,
-    /// Each with how many entries it depends on; `None`: those of this turn.
-    held: VecDeque<(Option<u64>, Act)>,
+    /// Connections of peers that are registered and not told yet.
+    joining: BTreeMap<Peer, (EndId, Welcome)>,
     greetings: Vec<(EndId, Instant)>,
     links: BTreeMap<Peer, EndId>,
     /// By id, in the roster's order.
@@ -91,9 +83,9 @@ impl SupervisorHost {
         };
         around.network.nodes[around.node].listens = true;
         Ok(Self {
-            core,
+            role: SupervisorRole::new(core, has_journal.then(|| "journal".to_owned())),
             keeper: has_journal.then(Keeper::default),
-            held: VecDeque::new(),
+            joining: BTreeMap::new(),
             greetings: Vec::new(),
             links: BTreeMap::new(),
             sources,
@@ -108,7 +100,7 @@ impl SupervisorHost {
     }
 
     pub(crate) fn progress(&self) -> Progress {
-        self.core.progress()
+        self.role.core().progress()
     }
 
     /// The process is killed.
@@ -120,7 +112,7 @@ impl SupervisorHost {
 
     /// Carries out what somebody asks for; what was refused.
     pub(crate) fn command(&mut self, command: Command, around: &mut Surroundings<'_>) -> Result<(), String> {
-        let (core, now) = (&mut self.core, around.now());
+        let (core, now) = (self.role.run_mut(), around.now());
         around.say(|| format!("is asked for {command:?}"));
         let changed = match command {
             Command::Trigger(count) => {
@@ -144,30 +136,19 @@ impl SupervisorHost {
         let stalled = self.note_stall(now);
         self.greet(stalled, around)?;
         self.read_links(around)?;
-        if self.core.next_timeout().is_some_and(|due| due <= now) {
-            self.core.handle_timeout(now);
-        }
+        self.role.handle_timeout(now);
         self.drain(around);
-        loop {
-            let done = match &mut self.keeper {
-                Some(keeper) => keeper.poll(around),
-                None => Done::Nothing,
-            };
+        while let Some(done) = self.keeper.as_mut().and_then(|keeper| keeper.poll(around)) {
             match done {
-                Done::Nothing => break,
-                Done::Something => {}
-                Done::Abandoned => {
-                    self.keeper = None;
-                    self.core.abandon_journal("the journal cannot be written".to_owned());
-                    self.held.iter_mut().for_each(|(on, _)| *on = Some(0));
-                }
+                Done::Written => self.role.handle_journal_written(),
+                Done::Failed => self.role.handle_journal_failure("the disk fails".to_owned(), now),
             }
             self.note_stall(now);
             self.drain(around);
         }
-        self.core.invariants();
+        self.role.invariants();
         let journal = self.keeper.as_ref().and_then(|keeper| keeper.next_timeout(around));
-        let next = earlier(self.core.next_timeout(), journal);
+        let next = earlier(self.role.next_timeout(), journal);
         self.spinning.check(Peer::Supervisor, next, now)?;
         around.wake_at(next);
         Ok(())
@@ -175,11 +156,7 @@ impl SupervisorHost {
 
     fn note_stall(&mut self, now: Instant) -> bool {
         let stalled = self.keeper.as_mut().is_some_and(|keeper| keeper.is_stalled(now));
-        if stalled {
-            self.core.stall_journal(now);
-        } else {
-            self.core.journal_goes_on(now);
-        }
+        self.role.set_stalled(stalled, now);
         stalled
     }
 
@@ -195,7 +172,7 @@ impl SupervisorHost {
             let incoming = around.network.incoming(end);
             match read_greeting::<Hello>(ConnectionKind::Control, incoming).map_err(Failure::protocol)? {
                 Some(hello) => self.admit(end, &hello, around),
-                None if around.network.is_ended(end) || now.since(since) >= GREETING => {
+                None if around.network.is_ended(end) || now.since(since) >= HANDSHAKE_TIMEOUT => {
                     around.network.close(end);
                 }
                 None => self.greetings.push((end, since)),
@@ -205,15 +182,14 @@ impl SupervisorHost {
     }
 
     fn admit(&mut self, end: EndId, hello: &Hello, around: &mut Surroundings<'_>) {
-        match (self.core.register(hello, around.now()), hello.from_peer()) {
-            (Ok(welcome), Some(peer)) => {
+        match self.role.register(hello, around.now()) {
+            Ok((peer, welcome)) => {
                 around.say(|| format!("lets {peer} in, as {}", welcome.incarnation));
                 self.drop_link(peer, around);
-                self.held.push_back((None, Act::Connect(peer, end, welcome)));
+                self.joining.insert(peer, (end, welcome));
             }
-            (Ok(_), None) => {}
-            (Err(refusal), peer) => {
-                around.say(|| format!("refuses {peer:?}: {}", refusal.detail));
+            Err(refusal) => {
+                around.say(|| format!("refuses {:?}: {}", hello.from_peer(), refusal.detail));
                 write_greeting(ConnectionKind::Control, &refused(refusal), around.network.outgoing(end));
                 around.network.flush(end);
                 around.network.close(end);
@@ -225,66 +201,62 @@ impl SupervisorHost {
         let now = around.now();
         for (peer, end) in self.links.clone() {
             while let Some(message) = read_control(around.network.incoming(end)).map_err(Failure::protocol)? {
-                self.core.handle_message(peer, Control { message: Some(message) }, now);
+                self.role.handle_message(peer, Control { message: Some(message) }, now);
             }
             if around.network.is_ended(end) {
                 around.say(|| format!("lost {peer}"));
                 around.network.close(end);
                 self.links.remove(&peer);
-                self.core.handle_disconnect(peer, "the connection ended", now);
+                self.role.handle_disconnect(peer, "the connection ended", now);
             }
         }
         Ok(())
     }
 
-    /// Carries out what the machine wants, until it wants nothing, and what that leads to.
+    /// Carries out what the machine wants, and lets leave what is written.
     fn drain(&mut self, around: &mut Surroundings<'_>) {
         let now = around.now();
-        while let Some(output) = self.core.poll(now) {
-            match output {
-                // It depends on nothing, and peers listen for it.
-                Output::Send { to, message: message @ Control { message: Some(Message::Heartbeat(_)) } } => {
-                    self.send(to, &message, around);
-                }
-                Output::Send { to, message } => self.held.push_back((None, Act::Send(to, message))),
-                Output::Drop { peer, reason } => {
-                    around.say(|| format!("closes on {peer}: {reason}"));
-                    self.drop_link(peer, around);
-                }
-                Output::Journal(entry) => {
-                    if let Some(keeper) = &mut self.keeper {
-                        keeper.add(*entry, now);
-                    }
-                }
-                Output::Ended(report) => self.held.push_back((None, Act::End(report))),
-            }
+        self.carry_out(around);
+        let (mut added, mut written) = (0, 0);
+        if let Some(keeper) = &mut self.keeper {
+            let core = self.role.core();
+            keeper.start(now, || core.snapshot(now));
+            (added, written) = (keeper.added(), keeper.written());
         }
-        self.release(around);
+        self.role.handle_journal(added, written);
+        self.carry_out(around);
         for end in self.links.values() {
             around.network.flush(*end);
         }
     }
 
-    /// Has written down what happened, and does what depends on nothing that is not written.
-    fn release(&mut self, around: &mut Surroundings<'_>) {
+    fn carry_out(&mut self, around: &mut Surroundings<'_>) {
         let now = around.now();
-        let (mut added, mut written) = (0, 0);
-        if let Some(keeper) = &mut self.keeper {
-            let core = &self.core;
-            keeper.start(now, || core.snapshot(now));
-            (added, written) = (keeper.added(), keeper.written());
-        }
-        for (on, _) in self.held.iter_mut().rev().take_while(|(on, _)| on.is_none()) {
-            *on = Some(added);
-        }
-        while let Some((_, act)) = self.held.pop_front_if(|(on, _)| on.is_some_and(|on| on <= written)) {
-            match act {
-                Act::Send(to, message) => self.send(to, &message, around),
-                Act::Connect(peer, end, welcome) => {
+        while let Some(output) = self.role.poll(now) {
+            match output {
+                SupervisorOutput::Send { to, message } => self.send(to, &message, around),
+                SupervisorOutput::Connect(peer) => {
+                    let Some((end, welcome)) = self.joining.remove(&peer) else { continue };
                     write_greeting(ConnectionKind::Control, &welcomed(welcome), around.network.outgoing(end));
                     self.links.insert(peer, end);
                 }
-                Act::End(report) => self.report = Some(report),
+                // Nobody asks in a way that waits for an answer.
+                SupervisorOutput::Confirmed(_) => {}
+                SupervisorOutput::Drop { peer, reason } => {
+                    around.say(|| format!("closes on {peer}: {reason}"));
+                    self.drop_link(peer, around);
+                }
+                SupervisorOutput::Journal(entry) => {
+                    if let Some(keeper) = &mut self.keeper {
+                        keeper.add(*entry, now);
+                    }
+                }
+                SupervisorOutput::AbandonJournal => {
+                    self.keeper = None;
+                    around.journal.clear();
+                    self.role.handle_journal_abandoned(Ok(()));
+                }
+                SupervisorOutput::Ended(report) => self.report = Some(report),
             }
         }
     }
@@ -312,12 +284,8 @@ impl SupervisorHost {
             around.network.close(end);
         }
         // A connection that waits to be welcomed.
-        self.held.retain(|(_, act)| match act {
-            Act::Connect(of, end, _) if *of == peer => {
-                around.network.close(*end);
-                false
-            }
-            _ => true,
-        });
+        if let Some((end, _)) = self.joining.remove(&peer) {
+            around.network.close(end);
+        }
     }
 }
