@@ -1,5 +1,5 @@
-//! `cargo xtask seeds`: whole systems with faults, from seeds, by the simulator. What runs them is an example of evb-sim, built with
-//! optimisation and with assertions; this only passes on what is asked for.
+//! `cargo xtask seeds`: whole systems with faults, from seeds, by the simulator. What runs them is an example of evb-sim, as tests build
+//! it: the machines with optimisation, and with assertions. This only passes on what is asked for.
 
 use std::process::Command;
 
@@ -7,9 +7,6 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::repo;
-
-/// Checks stay on, at the speed of a release.
-const PROFILE: &str = "seeds";
 
 #[derive(Args)]
 #[command(disable_help_flag = true)]
@@ -24,7 +21,7 @@ pub(crate) fn run(args: &SeedsArgs) -> Result<u8> {
     let undoes = args.arguments.iter().any(|argument| argument.starts_with("--undo"));
     let features: &[&str] = if undoes { &["--features", "undo"] } else { &[] };
     let status = Command::new("cargo")
-        .args(["run", "--quiet", "--profile", PROFILE, "--package", "evb-sim", "--example", "seeds"])
+        .args(["run", "--quiet", "--package", "evb-sim", "--example", "seeds"])
         .args(features)
         .arg("--")
         .args(&args.arguments)
