@@ -51,8 +51,8 @@ use crate::{
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
-        Accepted, BuilderReport, Control, DatagramReport, Exception, Heartbeat, Live, Load, Report, control,
-        exception, report,
+        Accepted, BuilderReport, Control, DatagramReport, Heartbeat, Live, Load, Report, control,
+        exception::Outcome, report,
     },
 };
 
@@ -182,30 +182,24 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.last_commit = Some(now);
         self.counters.written += 1;
         self.counters.payload_bytes += event.payload_size().count();
-        if event.is_complete() {
-            self.counters.complete += 1;
-            self.release(slot, event, None);
-        } else {
-            self.counters.incomplete += 1;
-            let exception = exception_of(&event, exception::Outcome::Incomplete, "");
-            self.release(slot, event, Some(exception));
-        }
+        let is_complete = event.is_complete();
+        self.counters.complete += u64::from(is_complete);
+        self.counters.incomplete += u64::from(!is_complete);
+        self.release(slot, event, (!is_complete).then_some(Outcome::Incomplete), "");
     }
 
     /// The filter rejected the event.
     pub fn handle_rejected(&mut self, event: Event, _now: Instant) {
         let Some(slot) = self.slots.find(event.id) else { return };
         self.counters.rejected += 1;
-        let exception = exception_of(&event, exception::Outcome::Rejected, "");
-        self.release(slot, event, Some(exception));
+        self.release(slot, event, Some(Outcome::Rejected), "");
     }
 
     /// The sink failed to take the event: it is lost, and the ledger says why.
     pub fn handle_failed(&mut self, event: Event, cause: &str, _now: Instant) {
         let Some(slot) = self.slots.find(event.id) else { return };
         self.counters.lost += 1;
-        let exception = exception_of(&event, exception::Outcome::Lost, cause);
-        self.release(slot, event, Some(exception));
+        self.release(slot, event, Some(Outcome::Lost), cause);
     }
 
     /// Time passed: deadlines, stalled lanes (docs/protocol.md LANE-15).
@@ -375,12 +369,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// The sink is done with the event: its slot is free. Its sources may forget it when the ledger has it.
-    fn release(&mut self, slot: SlotIndex, event: Event, exception: Option<Exception>) {
+    /// The sink is done with the event: its slot is free. Its sources may forget it when the ledger has it. `outcome`: what is
+    /// to be said of one that is not simply complete.
+    fn release(&mut self, slot: SlotIndex, event: Event, outcome: Option<Outcome>, cause: &str) {
         let starts = self.slots.starts(slot);
-        match exception {
+        match outcome {
             None => self.unaccounted.complete(event.id, starts),
-            Some(exception) => self.unaccounted.except(exception, starts),
+            Some(outcome) => self.unaccounted.except(exception_of(&event, outcome, cause), starts),
         }
         self.slots.release(slot, event, &self.config.sources);
     }

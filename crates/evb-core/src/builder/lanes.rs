@@ -17,14 +17,13 @@ use super::{
 };
 use crate::{
     grant::{Fate, GrantPolicy, LaneDemand},
-    id::Incarnation,
+    id::{Incarnation, SourceId},
     lane::{ANSWER_WITHIN, DatagramFault, IncomingDatagrams, LaneError, LaneTimes},
     set::SourceSet,
     time::{Instant, earlier},
-    units::Bytes,
     wire::{
         control::{LaneReport, LaneState},
-        datagram::{Association, DatagramKind},
+        datagram::DatagramKind,
         record::{ANNOUNCEMENT, Announcement, RecordHeader, next_record},
     },
 };
@@ -57,9 +56,12 @@ pub(super) struct Lanes<P> {
 impl<P: GrantPolicy> Lanes<P> {
     /// A lane for each source, with nothing on it.
     pub(super) fn new(config: &BuilderConfig, policy: P) -> Self {
+        let lane = |index, source: &SourceId, max_fragment| {
+            let counters = LaneReport { source: source.number().into(), ..LaneReport::default() };
+            Reception::new(index, max_fragment, counters)
+        };
         let sources = config.sources.iter().zip(&config.max_fragment).enumerate();
-        let lanes: Vec<_> =
-            sources.map(|(index, (source, max))| Reception::new(index, *source, *max)).collect();
+        let lanes: Vec<_> = sources.map(|(index, (source, max))| lane(index, source, *max)).collect();
         Self {
             demands: lanes.iter().map(Reception::demand).collect(),
             lanes,
@@ -174,16 +176,8 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// The lane's records and bytes come and go by datagrams.
-    pub(super) fn associate(
-        &mut self,
-        lane: usize,
-        association: Association,
-        estimate: Option<Duration>,
-        window: Bytes,
-        queue: Duration,
-        now: Instant,
-    ) {
-        self.lanes[lane].associate(association, estimate, window, queue, now);
+    pub(super) fn associate(&mut self, lane: usize, datagrams: IncomingDatagrams) {
+        self.lanes[lane].associate(datagrams);
         self.refresh(lane);
     }
 

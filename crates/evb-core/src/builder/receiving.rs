@@ -107,7 +107,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         window: Bytes,
         now: Instant,
     ) {
-        self.lanes.associate(lane, association, estimate, window, self.config.queue, now);
+        let mut datagrams = IncomingDatagrams::new(association, estimate, window, now);
+        datagrams.recovery.expect_queue(self.config.queue);
+        self.lanes.associate(lane, datagrams);
     }
 
     /// The association of a lane, if it has one.

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     fragment::RunningChecksum,
     grant::{Grant, LaneDemand},
-    id::{Incarnation, SourceId},
+    id::Incarnation,
     lane::{Arrival, IncomingDatagrams, IncomingLane, LaneError},
     time::Instant,
     units::Bytes,
@@ -70,13 +70,8 @@ pub(super) enum Progress {
 }
 
 impl Reception {
-    /// A lane with nothing on it.
-    pub(super) fn new(index: usize, source: SourceId, max_fragment: Bytes) -> Self {
-        let counters = LaneReport { source: source.number().into(), ..LaneReport::default() };
-        Self::with_counters(index, max_fragment, counters)
-    }
-
-    fn with_counters(index: usize, max_fragment: Bytes, counters: LaneReport) -> Self {
+    /// A lane with nothing on it, of a source that was counted before.
+    pub(super) fn new(index: usize, max_fragment: Bytes, counters: LaneReport) -> Self {
         Self {
             index,
             max_fragment,
@@ -94,8 +89,7 @@ impl Reception {
 
     /// The source is another process: its lane begins at 0.
     pub(super) fn restart(&mut self, incarnation: Incarnation) {
-        let counters = core::mem::take(&mut self.counters);
-        let fresh = Self::with_counters(self.index, self.max_fragment, counters);
+        let fresh = Self::new(self.index, self.max_fragment, self.counters);
         *self = Self { past: self.past, incarnation, ..fresh };
     }
 

@@ -1,6 +1,6 @@
 //! A lane over datagrams: what differs from a stream at the builder's end.
 
-use core::{ops::Range, time::Duration};
+use core::ops::Range;
 
 use bytes::BytesMut;
 
@@ -9,8 +9,7 @@ use crate::{
     builder::{counters::DatagramCounters, segments::Segments},
     lane::{DatagramFault, IncomingDatagrams, LaneError, Reassembly, Request},
     time::Instant,
-    units::Bytes,
-    wire::datagram::{Association, DatagramKind},
+    wire::datagram::DatagramKind,
 };
 
 /// What became of a range of the lane that came.
@@ -27,18 +26,9 @@ pub(in crate::builder) enum Placed {
 }
 
 impl Reception {
-    /// From now on, records and bytes come and go by datagrams of this association.
-    pub(in crate::builder) fn associate(
-        &mut self,
-        association: Association,
-        estimate: Option<Duration>,
-        window: Bytes,
-        queue: Duration,
-        now: Instant,
-    ) {
-        self.incoming.limit_window(window.count());
-        let mut datagrams = IncomingDatagrams::new(association, estimate, window, now);
-        datagrams.recovery.expect_queue(queue);
+    /// From now on, records and bytes come and go by datagrams.
+    pub(in crate::builder) fn associate(&mut self, datagrams: IncomingDatagrams) {
+        self.incoming.limit_window(datagrams.reassembly.window());
         self.datagrams = Some(Box::new(datagrams));
     }
 

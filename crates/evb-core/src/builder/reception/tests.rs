@@ -9,7 +9,7 @@ use crate::{
 
 /// A lane of source 1 whose announcements are granted at once, and slots for its events.
 fn reception() -> (Reception, Slots) {
-    let mut reception = Reception::new(0, SourceId::new(1), Bytes::mib(1));
+    let mut reception = Reception::new(0, Bytes::mib(1), LaneReport { source: 1, ..LaneReport::default() });
     reception.connect();
     (reception, Slots::new(&config(1, 2)))
 }
