@@ -6,53 +6,54 @@
 //!   sink: written, rejected, failed ──►└─────────────┘──► Output::Supervisor  completions, heartbeats
 //! ```
 
+mod pool;
 mod assembly;
 mod clock;
 mod lease;
 mod counters;
+mod latency;
 mod unaccounted;
 mod roster;
 mod table;
-mod later;
-mod lanes;
-mod segments;
-mod datagrams;
-mod rebase;
-mod assigning;
 mod load;
+mod slots;
+mod later;
+mod segments;
+mod reception;
+mod lanes;
+mod receiving;
+mod assigning;
 
 #[cfg(test)]
 mod tests;
 
 use core::time::Duration;
-use std::collections::VecDeque;
 
 pub use assembly::LARGE_FRAGMENT;
 pub use counters::DatagramCounters;
 pub use roster::RosterError;
 pub use segments::Segments;
 
-use assembly::{Assembly, Pool, State};
 use assigning::exception_of;
 use clock::PeerClock;
-use counters::Counters;
 use lanes::Lanes;
 use lease::Lease;
-use roster::Rosters;
-use table::EventTable;
+use slots::Slots;
+use table::SlotIndex;
 use unaccounted::Unaccounted;
 
 use crate::{
     event::Event,
     grant::GrantPolicy,
-    id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, RunNumber, SourceId},
+    lane::StageTimes,
     live::ReportTimer,
     time::{Instant, earlier},
-    undo,
+    undo::{self, Fix},
     units::Bytes,
     wire::control::{
-        Accepted, BuilderReport, Control, DatagramReport, Exception, Heartbeat, Report, control, exception,
-        report,
+        Accepted, BuilderReport, Control, DatagramReport, Heartbeat, Live, Load, Report, control,
+        exception::Outcome, report,
     },
 };
 
@@ -107,19 +108,8 @@ pub enum Output {
 #[derive(Debug)]
 pub struct BuilderCore<P> {
     config: BuilderConfig,
-    policy: P,
-    lanes: Lanes,
-    rosters: Rosters,
-    table: EventTable,
-    slots: Vec<Assembly>,
-    free: Vec<usize>,
-    pool: Pool,
-    /// Slots whose event is over, in the order in which they ended.
-    over: VecDeque<usize>,
-    /// Deadlines in the order of time: of assignment, or of what put them off.
-    deadlines: VecDeque<(Instant, EventId)>,
-    /// The highest event id that was ever assigned to us: below it, what is not open is closed.
-    highest: EventId,
+    lanes: Lanes<P>,
+    slots: Slots,
     unaccounted: Unaccounted,
     /// The latest assignments that asked for an answer, and have none.
     accepted: Option<u32>,
@@ -132,14 +122,11 @@ pub struct BuilderCore<P> {
     last_heartbeat: Instant,
     next_heartbeat: Instant,
     reports: ReportTimer,
-    counters: Counters,
-    spare_events: Vec<Event>,
+    counters: BuilderReport,
+    last_commit: Option<Instant>,
+    /// Its part of the way from a grant to its data.
+    stages: StageTimes,
     next_sweep: Instant,
-    memory_peak: usize,
-    /// What the small fragments of one event can take.
-    arena_room: usize,
-    /// Whether anything happened that may let the policy grant.
-    grants_due: bool,
 }
 
 /// How often slots are looked through for events that nobody assigned, and memory is summed up.
@@ -152,17 +139,9 @@ const FULL_HEARTBEATS: u32 = 5;
 impl<P: GrantPolicy> BuilderCore<P> {
     /// A builder with empty slots. Every expected source is up until the supervisor says otherwise.
     pub fn new(config: BuilderConfig, policy: P, now: Instant) -> Self {
-        let sources = config.sources.len();
         Self {
-            lanes: Lanes::new(&config.max_fragment),
-            rosters: Rosters::new(sources),
-            table: EventTable::new(config.slots),
-            slots: (0..config.slots).map(|_| Assembly::default()).collect(),
-            free: (0..config.slots).rev().collect(),
-            pool: Pool::new(sources, config.slots),
-            over: VecDeque::new(),
-            deadlines: VecDeque::new(),
-            highest: EventId::default(),
+            lanes: Lanes::new(&config, policy),
+            slots: Slots::new(&config),
             unaccounted: Unaccounted::default(),
             accepted: None,
             is_supervised: true,
@@ -172,14 +151,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
             last_heartbeat: now,
             next_heartbeat: now,
             reports: ReportTimer::new(config.report_period, config.id.number(), now),
-            counters: Counters::new(&config.sources),
-            spare_events: Vec::new(),
+            counters: BuilderReport::default(),
+            last_commit: None,
+            stages: StageTimes::default(),
             next_sweep: now,
-            memory_peak: 0,
-            arena_room: arena_room(&config),
-            grants_due: false,
             config,
-            policy,
         }
     }
 
@@ -203,75 +179,59 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// The sink accepted the event: its slot is free, and its sources may forget it when the ledger has it.
     pub fn handle_written(&mut self, event: Event, now: Instant) {
-        let Some(slot) = self.table.slot(event.id) else { return };
-        self.counters.last_commit = Some(now);
+        let Some(slot) = self.slots.find(event.id) else { return };
+        self.last_commit = Some(now);
         self.counters.written += 1;
         self.counters.payload_bytes += event.payload_size().count();
-        if event.is_complete() {
-            self.counters.complete += 1;
-            self.release(slot, event, None);
-        } else {
-            self.counters.incomplete += 1;
-            let exception = exception_of(&event, exception::Outcome::Incomplete, "");
-            self.release(slot, event, Some(exception));
-        }
+        let is_complete = event.is_complete();
+        self.counters.complete += u64::from(is_complete);
+        self.counters.incomplete += u64::from(!is_complete);
+        self.release(slot, event, (!is_complete).then_some(Outcome::Incomplete), "");
     }
 
     /// The filter rejected the event.
     pub fn handle_rejected(&mut self, event: Event, _now: Instant) {
-        let Some(slot) = self.table.slot(event.id) else { return };
+        let Some(slot) = self.slots.find(event.id) else { return };
         self.counters.rejected += 1;
-        let exception = exception_of(&event, exception::Outcome::Rejected, "");
-        self.release(slot, event, Some(exception));
+        self.release(slot, event, Some(Outcome::Rejected), "");
     }
 
     /// The sink failed to take the event: it is lost, and the ledger says why.
     pub fn handle_failed(&mut self, event: Event, cause: &str, _now: Instant) {
-        let Some(slot) = self.table.slot(event.id) else { return };
+        let Some(slot) = self.slots.find(event.id) else { return };
         self.counters.lost += 1;
-        let exception = exception_of(&event, exception::Outcome::Lost, cause);
-        self.release(slot, event, Some(exception));
+        self.release(slot, event, Some(Outcome::Lost), cause);
     }
 
     /// Time passed: deadlines, stalled lanes (docs/protocol.md LANE-15).
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.policy.handle_timeout(now);
-        self.grants_due = true;
-        self.expire_datagrams(now);
-        self.expire_deadlines(now);
+        self.lanes.handle_timeout(now);
+        self.slots.expire(now, |ended| self.lanes.note_end(ended));
         if self.next_sweep <= now {
             self.next_sweep = now + SWEEP;
-            self.evict_provisional(now);
+            self.slots.evict_provisional(now, |evicted| self.lanes.note_eviction(evicted));
             self.give_up_broken_lanes(now);
-            let arenas: usize = self.slots.iter().map(Assembly::arena_capacity).sum();
-            self.memory_peak = self.memory_peak.max(arenas + self.pool.peak);
+            self.slots.sum_memory();
         }
     }
 
     /// When `handle_timeout` or `poll` has something to do without further input.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
         let heartbeat =
             earlier(Some(self.next_heartbeat), self.reports.next()).filter(|_| self.is_supervised);
         let regular = earlier(heartbeat, Some(self.next_sweep));
-        let lanes = earlier(self.lanes.say_at(), self.lanes.next_datagram());
-        earlier(earlier(deadline, self.policy.next_timeout()), earlier(lanes, regular))
+        earlier(earlier(self.slots.next_deadline(), self.lanes.next_timeout()), regular)
     }
 
     /// What is to be done next.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         if self.is_sink_open
             && self.lease.holds(now)
-            && let Some(slot) = self.over.pop_front()
+            && let Some(event) = self.slots.take_event(&self.config)
         {
-            return Some(Output::Event(self.take_event(slot)));
+            return Some(Output::Event(event));
         }
-        if core::mem::take(&mut self.grants_due) {
-            while let Some(grant) = self.policy.poll(self.lanes.demands(), now) {
-                self.lanes.grant(grant, now);
-            }
-        }
-        if let Some(lane) = self.lanes.take_dirty(now) {
+        if let Some(lane) = self.lanes.poll(now) {
             return Some(Output::Lane(lane));
         }
         let message = self.is_supervised.then(|| self.next_message(now)).flatten()?;
@@ -280,7 +240,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// Events that are open or with the sink.
     pub fn slots_used(&self) -> usize {
-        self.config.slots - self.free.len()
+        self.slots.used()
     }
 
     /// Events that are over and not in the supervisor's ledger.
@@ -288,9 +248,14 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.unaccounted.len()
     }
 
+    /// Whether all that came in on all lanes is committed and told.
+    pub fn is_idle(&self) -> bool {
+        self.slots.used() == 0 && self.unaccounted.is_empty() && self.lanes.is_idle()
+    }
+
     /// The policy, for its counters.
     pub fn policy(&self) -> &P {
-        &self.policy
+        self.lanes.policy()
     }
 
     /// Checks what always holds, for tests, the simulator and fuzz targets.
@@ -298,16 +263,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
     /// # Panics
     /// Where it does not hold: a defect of evb.
     pub fn invariants(&self) {
-        for reception in &self.lanes.lanes {
-            reception.lane.invariants();
-            reception.datagrams.iter().for_each(|datagrams| datagrams.recovery.invariants());
-        }
-        let is_free = |slot: usize| self.slots[slot].state == State::Free;
-        assert!(self.free.iter().all(|slot| is_free(*slot)), "{:?}", self.free);
-        assert_eq!((0..self.slots.len()).filter(|slot| is_free(*slot)).count(), self.free.len());
-        for (slot, assembly) in self.slots.iter().enumerate().filter(|(_, slot)| slot.state == State::Open) {
-            assert_eq!(self.table.slot(assembly.event), Some(slot), "an open event is found: {assembly:?}");
-        }
+        self.lanes.invariants();
+        self.slots.invariants();
     }
 
     /// What is known of this builder.
@@ -315,19 +272,14 @@ impl<P: GrantPolicy> BuilderCore<P> {
         &self.config
     }
 
-    /// Returns the lane offset up to which a source was granted.
-    pub fn granted(&self, lane: usize) -> u64 {
-        self.lanes.lanes[lane].lane.granted()
-    }
-
     /// Counts a sample of the builder's write: from a grant to the end of the write that carries it.
     pub fn record_grant_write(&mut self, took: Duration) {
-        self.counters.stages.write.record(took);
+        self.stages.write.record(took);
     }
 
     /// Counts a sample of the builder's wake-up: from the kernel's receipt of data to its read.
     pub fn record_data_wake(&mut self, took: Duration) {
-        self.counters.stages.wake.record(took);
+        self.stages.wake.record(took);
     }
 
     /// The final counters, for the supervisor.
@@ -337,35 +289,49 @@ impl<P: GrantPolicy> BuilderCore<P> {
 
     /// The same of a builder whose lanes go by datagrams: with what their common socket has seen.
     pub fn report_with(&self, datagrams: Option<DatagramReport>) -> Control {
-        let mut counters: BuilderReport = BuilderReport {
+        let granted = self.policy().counters();
+        let mut counters = BuilderReport {
             datagrams,
-            times: Some(self.datagram_times().report()),
-            ..self.counters.report()
+            times: Some(self.lanes.datagram_times().report()),
+            stages: self.stages.report(),
+            lanes: self.lanes.reports(),
+            grant_delay_us: granted.last_byte.pairs(),
+            grant_first_byte_us: granted.first_byte.pairs(),
+            clock_error_ns: u64::try_from(self.clock.error().as_nanos()).unwrap_or(u64::MAX),
+            ..self.counters_so_far()
         };
-        let granted = self.policy.counters();
-        for (lane, stalls) in counters.lanes.iter_mut().zip(&granted.stalls) {
-            lane.stalls = *stalls;
-        }
-        for (index, lane) in counters.lanes.iter_mut().enumerate() {
-            self.datagram_counters(index).report(lane);
-        }
-        counters.grant_delay_us = granted.last_byte.pairs();
-        counters.grant_first_byte_us = granted.first_byte.pairs();
-        counters.memory_peak_bytes = self.memory_peak as u64;
-        counters.clock_error_ns = u64::try_from(self.clock.error().as_nanos()).unwrap_or(u64::MAX);
+        self.slots.latency().report(&mut counters);
         let report = Report { report: Some(report::Report::Builder(counters)), live: None };
         Control { message: Some(control::Message::Report(report)) }
     }
 
+    /// What costs little to say again and again; without that of the lanes.
+    fn counters_so_far(&self) -> BuilderReport {
+        BuilderReport {
+            latency_max_us: self.slots.latency().max(),
+            memory_peak_bytes: self.slots.memory_peak() as u64,
+            ..self.counters.clone()
+        }
+    }
+
     /// The counters so far.
     fn report_so_far(&self, now: Instant) -> Report {
-        let mut counters = self.counters.report_so_far();
-        for (lane, stalls) in counters.lanes.iter_mut().zip(&self.policy.counters().stalls) {
-            lane.stalls = *stalls;
-        }
-        counters.memory_peak_bytes = self.memory_peak as u64;
-        let live = Some(self.counters.live(&self.load(), now));
-        Report { report: Some(report::Report::Builder(counters)), live }
+        let counters = BuilderReport { lanes: self.lanes.reports_so_far(), ..self.counters_so_far() };
+        let load = self.load();
+        let since_commit = self.last_commit.map_or(0, |last| now.since(last).as_nanos().max(1));
+        let live = Live {
+            building: load.building,
+            at_sink: load.at_sink,
+            since_commit_ns: u64::try_from(since_commit).unwrap_or(u64::MAX),
+            latency: self.slots.latency().coarse().pairs(),
+            ..Live::default()
+        };
+        Report { report: Some(report::Report::Builder(counters)), live: Some(live) }
+    }
+
+    /// What the slots are taken by.
+    fn load(&self) -> Load {
+        self.slots.load(&self.config.sources)
     }
 
     /// What the supervisor is to hear next.
@@ -385,75 +351,37 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Some(control::Message::Heartbeat(heartbeat))
     }
 
-    fn open(&mut self, slot: usize, event: EventId, now: Instant) -> usize {
-        self.slots[slot].open(event, self.config.sources.len(), self.arena_room, now);
-        self.table.insert(event, slot);
-        if self.free.is_empty() {
+    /// Where the last slot was taken just now, the supervisor soon hears by what.
+    fn hasten_if_full(&mut self) {
+        if self.slots.take_newly_full() {
             let soon = self.last_heartbeat + self.config.heartbeat / FULL_HEARTBEATS;
             self.next_heartbeat = self.next_heartbeat.min(soon);
         }
-        slot
     }
 
-    fn finish_if_over(&mut self, slot: usize, now: Instant) {
-        if !self.slots[slot].is_over() {
-            if !undo::is_undone(undo::Fix::Cccd56c) {
-                self.resume_deadline(slot, now);
-            }
+    /// Waits no more for what was announced on lanes that have been broken for the deadline: their sources may still speak
+    /// to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
+    fn give_up_broken_lanes(&mut self, now: Instant) {
+        if undo::is_undone(Fix::Ac5e2f5) {
             return;
         }
-        let assembly = &mut self.slots[slot];
-        let triggered = assembly.assigned.map_or(now, |assigned| assigned.triggered);
-        let missing = assembly.missing();
-        for source in missing.iter() {
-            self.counters.lanes[source].missing += 1;
-        }
-        if missing.is_empty() && !assembly.arrived.is_empty() {
-            self.counters.record_latency(now.since(triggered).as_nanos() as u64);
-            let arrivals = assembly.arrivals;
-            let last = &mut self.counters.lanes[arrivals.last];
-            last.last += 1;
-            if arrivals.previous_at != Instant::ZERO {
-                last.last_by_ns += arrivals.last_at.since(arrivals.previous_at).as_nanos() as u64;
+        for lane in 0..self.config.sources.len() {
+            let is_broken = self.lanes.lane(lane).is_broken(self.config.deadline, now);
+            if is_broken && !self.slots.rosters().awaited().contains(lane) {
+                self.slots.give_up(lane, now, |ended| self.lanes.note_end(ended));
             }
         }
-        // What was announced and is not here: the bytes will be discarded when they come.
-        for source in assembly.announced.without(&assembly.arrived).iter() {
-            self.lanes.settle(source, assembly.parts[source].start);
-        }
-        assembly.state = State::Writing;
-        self.over.push_back(slot);
     }
 
-    fn take_event(&mut self, slot: usize) -> Event {
-        let assembly = &mut self.slots[slot];
-        let mut event = self.spare_events.pop().unwrap_or_default();
-        event.id = assembly.event;
-        event.run = self.config.run;
-        event.epoch = assembly.assigned.map_or(self.config.epoch, |assigned| assigned.epoch);
-        event.builder = self.config.id;
-        event.triggered = assembly.assigned.map(|assigned| assigned.triggered).unwrap_or_default();
-        event.missing.clear();
-        event.missing.extend(assembly.missing().iter().map(|index| self.config.sources[index]));
-        assembly.fill(&mut event, &self.config.sources, &mut self.pool);
-        event
-    }
-
-    /// The sink is done with the event: its slot is free. Its sources may forget it when the ledger has it.
-    fn release(&mut self, slot: usize, mut event: Event, exception: Option<Exception>) {
-        let assembly = &mut self.slots[slot];
-        let starts = assembly.arrived.iter().map(|source| (source, assembly.parts[source].start));
-        match exception {
+    /// The sink is done with the event: its slot is free. Its sources may forget it when the ledger has it. `outcome`: what is
+    /// to be said of one that is not simply complete.
+    fn release(&mut self, slot: SlotIndex, event: Event, outcome: Option<Outcome>, cause: &str) {
+        let starts = self.slots.starts(slot);
+        match outcome {
             None => self.unaccounted.complete(event.id, starts),
-            Some(exception) => self.unaccounted.except(exception, starts),
+            Some(outcome) => self.unaccounted.except(exception_of(&event, outcome, cause), starts),
         }
-        assembly.recycle(&mut event, &self.config.sources, &mut self.pool);
-        assembly.close();
-        self.table.remove(event.id);
-        self.free.push(slot);
-        if self.spare_events.len() < self.config.slots {
-            self.spare_events.push(event);
-        }
+        self.slots.release(slot, event, &self.config.sources);
     }
 }
 

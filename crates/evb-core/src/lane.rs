@@ -27,6 +27,7 @@ use crate::wire::record::RecordError;
 pub(crate) use announcing::{Announcing, FEW as ANNOUNCED_AT_ONCE};
 pub(crate) use incoming_datagrams::{IncomingDatagrams, LaneTimes};
 pub(crate) use outgoing_datagrams::{ANSWER_WITHIN, OutgoingDatagrams};
+pub(crate) use reassembly::Reassembly;
 pub(crate) use stage_times::StageTimes;
 
 pub use incoming::{Arrival, IncomingFragment, IncomingLane};

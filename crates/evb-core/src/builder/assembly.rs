@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use bytes::BytesMut;
 
+use super::pool::Pool;
 use crate::{
     event::{Contribution, Event, Place},
     fragment::{Checksum, RunningChecksum, Timestamp},
@@ -17,24 +18,27 @@ use crate::{
 /// shorter ones are copied side by side into the event's arena. 16 KiB: a copy costs less than the extra system call.
 pub const LARGE_FRAGMENT: usize = 16 << 10;
 
+#[cfg(test)]
+mod tests;
+
 /// An event in a slot.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    pub(super) event: EventId,
-    pub(super) state: State,
+    event: EventId,
+    state: State,
     /// `None` until assigned.
-    pub(super) assigned: Option<Assigned>,
+    assigned: Option<Assigned>,
     /// Until when what is not announced is waited for, once assigned.
-    pub(super) deadline: Instant,
+    deadline: Instant,
     /// That has passed while a source was awaited.
-    pub(super) overdue: bool,
-    pub(super) announced: SourceSet,
-    pub(super) arrived: SourceSet,
+    overdue: bool,
+    announced: SourceSet,
+    arrived: SourceSet,
     /// Sources that nobody waits for any more.
-    pub(super) given_up: SourceSet,
-    pub(super) opened: Instant,
-    pub(super) arrivals: Arrivals,
-    pub(super) parts: Vec<Part>,
+    given_up: SourceSet,
+    opened: Instant,
+    arrivals: Arrivals,
+    parts: Vec<Part>,
     arena: BytesMut,
     /// Memory of large fragments that went out with the event.
     lent: usize,
@@ -71,16 +75,25 @@ pub(super) enum State {
 
 /// One source's part of the event.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+struct Part {
     timestamp: Timestamp,
     checksum: Checksum,
+    /// Payload bytes that were announced.
+    length: u32,
     /// Where it begins in the source's lane.
-    pub(super) start: u64,
+    start: u64,
     place: PartPlace,
     /// Whether its place in the arena has been taken.
     has_room: bool,
     /// A place in the arena that an earlier process of the source had, and that is taken before there is more.
     room: Range<u32>,
+}
+
+impl Part {
+    /// The place in the arena that begins at `start`.
+    fn in_arena(&self, start: u32) -> Range<u32> {
+        start..start + self.length
+    }
 }
 
 #[derive(Debug, Default)]
@@ -89,55 +102,8 @@ enum PartPlace {
     Nowhere,
     Arena {
         start: u32,
-        length: u32,
     },
     Own(BytesMut),
-}
-
-/// Memory of large fragments, for the next ones of the same source: shared between sources, every piece would grow to
-/// the largest of them.
-#[derive(Debug, Default)]
-pub(super) struct Pool {
-    /// By source.
-    spare: Vec<Vec<BytesMut>>,
-    /// Most pieces kept for one source.
-    limit: usize,
-    /// Bytes in use or spare.
-    pub(super) allocated: usize,
-    pub(super) peak: usize,
-}
-
-impl Pool {
-    pub(super) fn new(sources: usize, limit: usize) -> Self {
-        Self { spare: vec![Vec::new(); sources], limit, ..Self::default() }
-    }
-
-    fn take(&mut self, source: usize, length: usize) -> BytesMut {
-        let memory = match self.spare[source].pop() {
-            Some(spare) if spare.capacity() >= length => spare,
-            other => {
-                self.forget(other.map_or(0, |spare| spare.capacity()));
-                let fresh = BytesMut::with_capacity(length);
-                self.allocated += fresh.capacity();
-                fresh
-            }
-        };
-        self.peak = self.peak.max(self.allocated);
-        memory
-    }
-
-    fn give(&mut self, source: usize, mut memory: BytesMut) {
-        if self.spare[source].len() < self.limit {
-            memory.clear();
-            self.spare[source].push(memory);
-        } else {
-            self.forget(memory.capacity());
-        }
-    }
-
-    fn forget(&mut self, bytes: usize) {
-        self.allocated = self.allocated.saturating_sub(bytes);
-    }
 }
 
 impl Assembly {
@@ -154,23 +120,138 @@ impl Assembly {
         *self = Self { event, state: State::Open, opened: now, arena, parts, ..Self::default() };
     }
 
+    /// Returns the event, of a slot that is not free.
+    pub(super) fn event(&self) -> EventId {
+        self.event
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Returns what the supervisor said of it, if it has.
+    pub(super) fn assigned(&self) -> Option<&Assigned> {
+        self.assigned.as_ref()
+    }
+
+    /// Returns when the first was heard of it.
+    pub(super) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// Returns which fragment came last; `None` if none came, or others are missing.
+    pub(super) fn completed_by(&self) -> Option<Arrivals> {
+        (self.missing().is_empty() && !self.arrived.is_empty()).then_some(self.arrivals)
+    }
+
+    /// Whether that source announced its fragment.
+    pub(super) fn is_announced(&self, source: usize) -> bool {
+        self.announced.contains(source)
+    }
+
+    /// Returns the sources that announced a fragment, and where it begins in their lanes.
+    pub(super) fn announced(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.starts(&self.announced)
+    }
+
+    /// Returns the same of fragments that are part of the event.
+    pub(super) fn arrived(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.starts(&self.arrived)
+    }
+
+    /// Returns the same of fragments that were announced and have not arrived.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.starts(&self.announced.without(&self.arrived))
+    }
+
+    fn starts(&self, sources: &SourceSet) -> impl Iterator<Item = (usize, u64)> + use<'_> {
+        sources.iter().map(|source| (source, self.parts[source].start))
+    }
+
+    /// The supervisor assigned it; returns false if it had before. Those that are not `expected_now` are given up.
+    pub(super) fn assign(&mut self, assigned: Assigned, expected_now: &SourceSet) -> bool {
+        if let Some(known) = &mut self.assigned {
+            // Perhaps by a supervisor that went on by its journal.
+            known.epoch = known.epoch.max(assigned.epoch);
+            return false;
+        }
+        self.assigned = Some(assigned);
+        // A fragment that came damaged before the assignment was given up then.
+        self.give_up(&assigned.expected.without(expected_now));
+        true
+    }
+
+    /// The deadline begins anew.
+    pub(super) fn put_off(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        self.overdue = false;
+    }
+
+    /// Whether it waits until that deadline.
+    pub(super) fn is_due_at(&self, deadline: Instant) -> bool {
+        self.is_waiting() && self.deadline == deadline
+    }
+
+    /// Whether it is assigned, and fragments come in.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.state == State::Open && self.assigned.is_some()
+    }
+
+    /// The deadline passed. Whoever announced nothing is given up; returns false if that has to wait for those that are
+    /// `awaited`.
+    pub(super) fn expire(&mut self, awaited: &SourceSet) -> bool {
+        self.overdue = self.awaits_any(awaited);
+        if !self.overdue {
+            self.give_up(&self.expected().without(&self.announced));
+        }
+        !self.overdue
+    }
+
+    /// Whether the deadline passed while a source was awaited.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.state == State::Open && self.overdue
+    }
+
+    /// Whether it waits for one of those sources.
+    pub(super) fn awaits_any(&self, sources: &SourceSet) -> bool {
+        !self.awaits().intersection(sources).is_empty()
+    }
+
+    /// Nobody waits for those sources any more; for fragments that are here, that means nothing.
+    pub(super) fn give_up(&mut self, sources: &SourceSet) {
+        self.given_up = self.given_up.union(&sources.without(&self.arrived));
+    }
+
+    /// Gives up what that source announced and did not bring; returns false if there is no such fragment.
+    pub(super) fn give_up_unfinished(&mut self, source: usize) -> bool {
+        let is_unfinished =
+            self.state == State::Open && self.announced.contains(source) && !self.arrived.contains(source);
+        if is_unfinished {
+            self.given_up.insert(source);
+        }
+        is_unfinished
+    }
+
     /// A source announced its fragment.
     pub(super) fn announce(&mut self, source: usize, start: u64, announcement: &Announcement) {
         self.announced.insert(source);
         let part = &mut self.parts[source];
         part.start = start;
+        part.length = announcement.length;
         part.timestamp = announcement.timestamp;
         part.place = PartPlace::Nowhere;
         part.has_room = false;
     }
 
     /// Room for a payload whose bytes begin to come. Returns whether it has memory of its own.
-    pub(super) fn begin(&mut self, source: usize, length: usize, pool: &mut Pool) -> bool {
+    pub(super) fn begin(&mut self, source: usize, pool: &mut Pool) -> bool {
+        let part = &mut self.parts[source];
+        let length = part.length as usize;
         let is_large = length >= LARGE_FRAGMENT;
-        self.parts[source].place = if is_large {
+        part.place = if is_large {
             PartPlace::Own(pool.take(source, length))
         } else {
-            PartPlace::Arena { start: self.arena.len() as u32, length: length as u32 }
+            PartPlace::Arena { start: self.arena.len() as u32 }
         };
         is_large
     }
@@ -189,12 +270,12 @@ impl Assembly {
                 memory.extend_from_slice(bytes);
                 running.follow(memory);
             }
-            PartPlace::Arena { start, length } => {
-                if position == 0 && part.room.len() < *length as usize {
+            PartPlace::Arena { start } => {
+                if position == 0 && part.room.len() < part.length as usize {
                     // Another lane's fragment may have begun meanwhile: room is taken when the first byte comes.
                     *start = self.arena.len() as u32;
                     self.arena.extend_from_slice(bytes);
-                    self.arena.resize(*start as usize + *length as usize, 0);
+                    self.arena.resize(*start as usize + part.length as usize, 0);
                     part.has_room = true;
                     return;
                 }
@@ -230,8 +311,9 @@ impl Assembly {
                 running.catch_up(memory);
                 running.take()
             }
-            PartPlace::Arena { start, length } => {
-                Checksum::of(&self.arena[*start as usize..(*start + *length) as usize])
+            PartPlace::Arena { start } => {
+                let place = part.in_arena(*start);
+                Checksum::of(&self.arena[place.start as usize..place.end as usize])
             }
             PartPlace::Nowhere => return false,
         };
@@ -252,6 +334,11 @@ impl Assembly {
         self.state == State::Open && self.arrived.union(&self.given_up).is_superset(&assigned.expected)
     }
 
+    /// Takes no more in: the event is the sink's.
+    pub(super) fn end(&mut self) {
+        self.state = State::Writing;
+    }
+
     /// Whether sources spoke of it and the supervisor did not.
     pub(super) fn is_provisional(&self) -> bool {
         self.state == State::Open && self.assigned.is_none()
@@ -259,7 +346,11 @@ impl Assembly {
 
     /// The sources that were expected and are not there.
     pub(super) fn missing(&self) -> SourceSet {
-        self.assigned.map(|assigned| assigned.expected.without(&self.arrived)).unwrap_or_default()
+        self.expected().without(&self.arrived)
+    }
+
+    fn expected(&self) -> SourceSet {
+        self.assigned.map(|assigned| assigned.expected).unwrap_or_default()
     }
 
     /// The sources that it still waits for.
@@ -267,24 +358,32 @@ impl Assembly {
         self.missing().without(&self.given_up)
     }
 
-    /// The source is another process, which has announced nothing: as if it had not been announced. Whether it was, and had not
-    /// arrived.
-    pub(super) fn withdraw(&mut self, source: usize, pool: &mut Pool) -> bool {
-        if self.arrived.contains(source) || !self.announced.remove(source) {
+    /// The source is another process, which has announced nothing: as if it had not been announced, and what arrived begins
+    /// `nowhere` in its lane. Whether it was announced to an open event, and had not arrived.
+    pub(super) fn withdraw(&mut self, source: usize, nowhere: u64, pool: &mut Pool) -> bool {
+        if self.state == State::Free {
+            return false;
+        }
+        self.parts[source].start = nowhere;
+        if self.state != State::Open || self.arrived.contains(source) || !self.announced.remove(source) {
             return false;
         }
         let part = &mut self.parts[source];
         match core::mem::take(&mut part.place) {
             PartPlace::Own(memory) => pool.give(source, memory),
-            PartPlace::Arena { start, length } if part.has_room => part.room = start..start + length,
+            PartPlace::Arena { start } if part.has_room => part.room = part.in_arena(start),
             PartPlace::Arena { .. } | PartPlace::Nowhere => {}
         }
         part.has_room = false;
         true
     }
 
-    /// Moves the data into `event`, whose identity the caller has set. Incomplete fragments stay behind.
+    /// Moves the data into `event`, whose run and builder the caller sets. Incomplete fragments stay behind.
     pub(super) fn fill(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
+        event.id = self.event;
+        event.triggered = self.assigned.map(|assigned| assigned.triggered).unwrap_or_default();
+        event.missing.clear();
+        event.missing.extend(self.missing().iter().map(|index| sources[index]));
         event.fragments.clear();
         for (index, part) in self.parts.iter_mut().enumerate() {
             let place = match core::mem::take(&mut part.place) {
@@ -296,8 +395,8 @@ impl Assembly {
                     self.lent += memory.capacity();
                     Place::Own(memory.freeze())
                 }
-                PartPlace::Arena { start, length } if self.arrived.contains(index) => {
-                    Place::Arena(start..start + length)
+                PartPlace::Arena { start } if self.arrived.contains(index) => {
+                    Place::Arena(part.in_arena(start))
                 }
                 PartPlace::Arena { .. } | PartPlace::Nowhere => continue,
             };
@@ -305,7 +404,6 @@ impl Assembly {
             event.fragments.push(Contribution { source, timestamp, checksum, place });
         }
         event.arena = core::mem::take(&mut self.arena).freeze();
-        self.state = State::Writing;
     }
 
     /// The sink is done: takes the memory back, unless somebody kept a share of it.
@@ -345,5 +443,41 @@ impl Assembly {
             }
         }
         self.close();
+    }
+
+    /// Checks what always holds.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub(super) fn invariants(&self) {
+        if self.state == State::Free {
+            assert!(self.assigned.is_none() && self.arena.is_empty(), "a free slot keeps nothing: {self:?}");
+            return;
+        }
+        assert!(self.announced.is_superset(&self.arrived), "only what was announced arrives: {self:?}");
+        assert!(
+            self.arrived.intersection(&self.given_up).is_empty(),
+            "what is here is not given up: {self:?}"
+        );
+        assert!(!self.overdue || self.assigned.is_some(), "a deadline begins with the assignment: {self:?}");
+        assert!(self.state == State::Open || self.awaits().is_empty(), "the sink waits for nobody: {self:?}");
+        let is_last_here = self.arrived.is_empty() || self.arrived.contains(self.arrivals.last);
+        assert!(is_last_here, "the last to arrive is here: {self:?}");
+        for source in self.announced.iter() {
+            let (part, has_arrived) = (&self.parts[source], self.arrived.contains(source));
+            match &part.place {
+                PartPlace::Own(memory) => {
+                    assert!(memory.len() <= part.length as usize, "more came than was announced: {part:?}");
+                    assert!(!has_arrived || memory.len() == part.length as usize, "it is whole: {part:?}");
+                }
+                PartPlace::Arena { start } => {
+                    let is_inside = part.in_arena(*start).end as usize <= self.arena.len();
+                    assert!(!part.has_room || is_inside, "its room is in the arena: {part:?}");
+                    let is_whole = part.has_room || part.length == 0;
+                    assert!(!has_arrived || is_whole, "what arrived has room: {part:?}");
+                }
+                PartPlace::Nowhere => {}
+            }
+        }
     }
 }

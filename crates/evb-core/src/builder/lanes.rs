@@ -1,88 +1,72 @@
-//! The lanes of one builder: their bytes in, their records out.
+//! [`Lanes`]: the lanes of one builder, and who of their sources may send when.
+
+#[cfg(test)]
+mod tests;
 
 use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 
-use super::{BuilderCore, assembly::State, counters::DatagramCounters, later::Later};
+use super::{
+    BuilderConfig,
+    assembly::Assembly,
+    later::Later,
+    reception::{Placed, Progress, Reception},
+    segments::Segments,
+    slots::Slots,
+};
 use crate::{
-    fragment::RunningChecksum,
-    grant::{Grant, GrantPolicy, LaneDemand},
-    id::Incarnation,
-    lane::{ANSWER_WITHIN, Arrival, IncomingDatagrams, IncomingLane, LaneError, LaneTimes},
+    grant::{Fate, GrantPolicy, LaneDemand},
+    id::{Incarnation, SourceId},
+    lane::{ANSWER_WITHIN, DatagramFault, IncomingDatagrams, LaneError, LaneTimes},
     set::SourceSet,
     time::{Instant, earlier},
-    undo::{self, Fix},
-    units::Bytes,
     wire::{
-        control::LaneState,
-        record::{Announcement, FRAGMENT_HEADER, RecordHeader, decode_fragment_header, encode_commit},
+        control::{LaneReport, LaneState},
+        datagram::DatagramKind,
+        record::{ANNOUNCEMENT, Announcement, RecordHeader, next_record},
     },
 };
-
-const HEADER: usize = FRAGMENT_HEADER as usize;
 
 /// How long a commit may wait for a grant to go along with: it only lets the source's memory go, and wakes it up. Lanes at
 /// full speed are granted more often: 32 of them by 1 Gbit/s, through 128 KiB, every 8 ms.
 const COMMIT_WITHIN: Duration = Duration::from_millis(20);
 
-/// Assignments may come so much later than what sources announce because of the same decision: the control connection
-/// may wait for TCP's retransmission timer, which is 200 ms at least and doubles.
-const ASSIGNMENT_DELAY: Duration = Duration::from_secs(3);
-
+/// The lanes by the indices of their sources, and the policy that grants on them.
 #[derive(Debug)]
-pub(super) struct Lanes {
-    pub(super) lanes: Vec<Reception>,
-    pub(super) demands: Vec<LaneDemand>,
-    pub(super) dirty: SourceSet,
+pub(super) struct Lanes<P> {
+    lanes: Vec<Reception>,
+    policy: P,
+    /// What the policy sees of each lane.
+    demands: Vec<LaneDemand>,
+    /// Whether anything happened that may let the policy grant.
+    grants_due: bool,
+    /// Lanes with something to send now.
+    dirty: SourceSet,
     /// Lanes with a commit to send, unless a grant takes it along.
-    pub(super) commits: Later,
+    commits: Later,
     /// Lanes over datagrams with announcements to acknowledge, in the same way.
-    pub(super) answers: Later,
-    pub(super) ranges: Vec<Range<u64>>,
+    answers: Later,
+    /// Memory for the ranges of a commit.
+    ranges: Vec<Range<u64>>,
     /// How long things took on associations that are gone.
-    pub(super) past_times: LaneTimes,
+    past_times: LaneTimes,
 }
 
-/// A lane and what is known of the fragment that is coming in on it.
-#[derive(Debug)]
-pub(super) struct Reception {
-    pub(super) lane: IncomingLane,
-    /// Which life of its source it is of.
-    pub(super) incarnation: Incarnation,
-    /// Where its records and bytes go by datagrams.
-    pub(super) datagrams: Option<Box<IncomingDatagrams>>,
-    /// What was counted of datagrams on connections that are gone.
-    pub(super) past: DatagramCounters,
-    header: [u8; HEADER],
-    running: RunningChecksum,
-    granted_sent: u64,
-    /// Since when its connection is gone, and no byte came that an event waits for.
-    gone_since: Option<Instant>,
-}
-
-impl Reception {
-    fn new(max_fragment: &Bytes) -> Self {
+impl<P: GrantPolicy> Lanes<P> {
+    /// A lane for each source, with nothing on it.
+    pub(super) fn new(config: &BuilderConfig, policy: P) -> Self {
+        let lane = |index, source: &SourceId, max_fragment| {
+            let counters = LaneReport { source: source.number().into(), ..LaneReport::default() };
+            Reception::new(index, max_fragment, counters)
+        };
+        let sources = config.sources.iter().zip(&config.max_fragment).enumerate();
+        let lanes: Vec<_> = sources.map(|(index, (source, max))| lane(index, source, *max)).collect();
         Self {
-            lane: IncomingLane::new(max_fragment.count()),
-            incarnation: Incarnation::default(),
-            datagrams: None,
-            past: DatagramCounters::default(),
-            header: [0; HEADER],
-            running: RunningChecksum::default(),
-            granted_sent: 0,
-            gone_since: None,
-        }
-    }
-}
-
-impl Lanes {
-    pub(super) fn new(max_fragment: &[Bytes]) -> Self {
-        let lanes: Vec<_> = max_fragment.iter().map(Reception::new).collect();
-        let demands = lanes.iter().map(|reception| reception.lane.demand()).collect();
-        Self {
+            demands: lanes.iter().map(Reception::demand).collect(),
             lanes,
-            demands,
+            policy,
+            grants_due: false,
             dirty: SourceSet::default(),
             commits: Later::new(COMMIT_WITHIN),
             answers: Later::new(ANSWER_WITHIN),
@@ -91,59 +75,51 @@ impl Lanes {
         }
     }
 
-    /// The lane of a source that is another process begins at 0.
-    pub(super) fn restart(&mut self, lane: usize, max_fragment: Bytes, incarnation: Incarnation) {
-        let reception = &mut self.lanes[lane];
-        *reception = Reception { past: reception.past, incarnation, ..Reception::new(&max_fragment) };
-        self.dirty.remove(lane);
-        self.note_said(lane);
-        self.refresh(lane);
+    /// Returns one lane.
+    pub(super) fn lane(&self, lane: usize) -> &Reception {
+        &self.lanes[lane]
     }
 
+    /// Returns all lanes, by the indices of their sources.
+    pub(super) fn iter(&self) -> core::slice::Iter<'_, Reception> {
+        self.lanes.iter()
+    }
+
+    #[cfg(test)]
     pub(super) fn demands(&self) -> &[LaneDemand] {
         &self.demands
     }
 
-    pub(super) fn grant(&mut self, grant: Grant, now: Instant) {
-        let Reception { lane, datagrams, .. } = &mut self.lanes[grant.lane];
-        match (grant.request, datagrams) {
-            (0, datagrams) => {
-                lane.grant(grant.end);
-                if let Some(datagrams) = datagrams {
-                    datagrams.recovery.permit(grant.start..grant.end, now);
-                }
+    pub(super) fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    /// Returns a lane whose source holds what the others wait for.
+    pub(super) fn withholding(&self, now: Instant) -> Option<usize> {
+        self.policy.withholding(&self.demands, now)
+    }
+
+    /// Whether all sources are told all there is.
+    pub(super) fn is_idle(&self) -> bool {
+        self.dirty.is_empty() && self.commits.is_empty() && self.answers.is_empty()
+    }
+
+    /// Returns when to call [`Self::handle_timeout`] or [`Self::poll`].
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let said = earlier(self.commits.next(), self.answers.next());
+        let datagrams = self.datagrams().map(IncomingDatagrams::next_timeout);
+        datagrams.fold(earlier(said, self.policy.next_timeout()), earlier)
+    }
+
+    /// Grants what the policy permits; returns the next lane with records to send.
+    pub(super) fn poll(&mut self, now: Instant) -> Option<usize> {
+        if core::mem::take(&mut self.grants_due) {
+            while let Some(grant) = self.policy.poll(&self.demands, now) {
+                self.lanes[grant.lane].grant(&grant, now);
+                self.refresh(grant.lane);
+                self.dirty.insert(grant.lane);
             }
-            (_, Some(datagrams)) => datagrams.ask(grant.start..grant.end, now),
-            (_, None) => {}
         }
-        self.refresh(grant.lane);
-        self.dirty.insert(grant.lane);
-    }
-
-    pub(super) fn settle(&mut self, lane: usize, start: u64) {
-        self.lanes[lane].lane.settle(start);
-        self.commits.insert(lane);
-    }
-
-    /// That lane's source is told all there is.
-    pub(super) fn note_said(&mut self, lane: usize) {
-        self.commits.remove(lane);
-        self.answers.remove(lane);
-    }
-
-    /// When what waits is to be said.
-    pub(super) fn say_at(&self) -> Option<Instant> {
-        earlier(self.commits.next(), self.answers.next())
-    }
-
-    /// When a lane over datagrams has something to do.
-    pub(super) fn next_datagram(&self) -> Option<Instant> {
-        let datagrams = self.lanes.iter().filter_map(|reception| reception.datagrams.as_ref());
-        datagrams.map(|datagrams| datagrams.next_timeout()).fold(None, earlier)
-    }
-
-    /// The next lane with records to send.
-    pub(super) fn take_dirty(&mut self, now: Instant) -> Option<usize> {
         let due = self.commits.take_due(now).union(&self.answers.take_due(now));
         self.dirty = self.dirty.union(&due);
         let lane = self.dirty.iter().next()?;
@@ -151,319 +127,314 @@ impl Lanes {
         Some(lane)
     }
 
-    pub(super) fn refresh(&mut self, lane: usize) {
-        let Reception { lane: incoming, datagrams, .. } = &self.lanes[lane];
-        let demand = incoming.demand();
-        self.demands[lane] = match datagrams {
-            None => demand,
-            // Before the source has spoken, nobody knows where grants would go.
-            Some(datagrams) => LaneDemand {
-                lost: datagrams.lost(),
-                connected: demand.connected && (datagrams.is_met || undo::is_undone(Fix::A0635af)),
-                ..demand
-            },
-        };
-    }
-}
-
-impl<P: GrantPolicy> BuilderCore<P> {
-    /// A source connected, or connected anew. Returns what we hold, for it to go on from there.
-    pub fn handle_lane_connected(&mut self, lane: usize, now: Instant) -> LaneState {
-        let reception = &mut self.lanes.lanes[lane];
-        reception.lane.handle_connected();
-        reception.granted_sent = reception.lane.received();
-        let (received, announced) = (reception.lane.received(), reception.lane.ready());
-        let committed = reception.lane.committed();
-        if received == announced {
-            reception.gone_since = None;
-        }
-        self.counters.lanes[lane].reconnects += u64::from(announced > 0);
-        self.policy.handle_reset(lane, received, now);
-        self.lanes.refresh(lane);
+    /// Time passed: what is lost on the way, and has to be said again.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.policy.handle_timeout(now);
         self.grants_due = true;
-        self.lanes.dirty.insert(lane);
-        LaneState { received, announced, committed }
+        for lane in 0..self.lanes.len() {
+            let policy = &mut self.policy;
+            let lost = |range, request| policy.handle_accounted(lane, range, request, Fate::Lost, now);
+            let Some(is_repeat_due) = self.lanes[lane].expire(now, lost) else { continue };
+            if is_repeat_due {
+                self.dirty.insert(lane);
+            }
+            self.refresh(lane);
+        }
+    }
+
+    /// A source connected, or connected anew.
+    pub(super) fn connect(&mut self, lane: usize, now: Instant) -> LaneState {
+        let state = self.lanes[lane].connect();
+        self.policy.handle_reset(lane, state.received, now);
+        self.refresh(lane);
+        self.grants_due = true;
+        self.dirty.insert(lane);
+        state
     }
 
     /// A source's connection is gone.
-    pub fn handle_lane_disconnected(&mut self, lane: usize, now: Instant) {
-        let reception = &mut self.lanes.lanes[lane];
-        reception.lane.handle_disconnected();
-        if let Some(datagrams) = reception.datagrams.take() {
-            reception.past = reception.past.and(&datagrams);
-            self.lanes.past_times.add(&datagrams);
+    pub(super) fn disconnect(&mut self, lane: usize, now: Instant) {
+        if let Some(datagrams) = self.lanes[lane].disconnect(now) {
+            self.past_times.add(&datagrams);
         }
-        reception.gone_since.get_or_insert(now);
         self.policy.handle_gone(lane, now);
-        self.lanes.refresh(lane);
+        self.refresh(lane);
         self.grants_due = true;
     }
 
-    /// A lane to be closed because it holds what the others wait for ([`GrantPolicy::withholding`]).
-    pub fn withholding_lane(&self, now: Instant) -> Option<usize> {
-        self.policy.withholding(self.lanes.demands(), now)
+    /// The source is another process: its lane begins at 0.
+    pub(super) fn restart(&mut self, lane: usize, incarnation: Incarnation, now: Instant) {
+        if self.lanes[lane].incoming().is_connected() {
+            self.disconnect(lane, now);
+        }
+        self.lanes[lane].restart(incarnation);
+        self.dirty.remove(lane);
+        self.note_said(lane);
+        self.refresh(lane);
+        self.policy.handle_reset(lane, 0, now);
+        self.grants_due = true;
     }
 
-    /// Whether a source has a live connection.
-    pub fn is_lane_connected(&self, lane: usize) -> bool {
-        self.lanes.lanes[lane].lane.is_connected()
+    /// The lane's records and bytes come and go by datagrams.
+    pub(super) fn associate(&mut self, lane: usize, datagrams: IncomingDatagrams) {
+        self.lanes[lane].associate(datagrams);
+        self.refresh(lane);
     }
 
-    /// An announcement record came in. Announcements of one record open their events in order.
-    pub fn handle_announcements(
+    /// Announcements of one record came.
+    pub(super) fn handle_announcements(
         &mut self,
         lane: usize,
         offset: u64,
         announcements: impl Iterator<Item = Announcement>,
+        slots: &mut Slots,
         now: Instant,
     ) -> Result<(), LaneError> {
-        let mut start = offset;
         self.grants_due = true;
-        for announcement in announcements {
-            if self.lanes.lanes[lane].lane.check_announcement(start, &announcement)? {
-                let slot = self.accept_announcement(lane, start, &announcement, now);
-                self.lanes.lanes[lane].lane.push(announcement, slot);
-            }
-            start = start.saturating_add(announcement.lane_length());
-        }
-        self.lanes.refresh(lane);
+        self.lanes[lane].announce(offset, announcements, slots, now)?;
+        self.refresh(lane);
         Ok(())
     }
 
-    /// Whether a data record may come now.
-    pub fn check_data(&self, lane: usize, offset: u64, length: u32) -> Result<(), LaneError> {
-        self.lanes.lanes[lane].lane.check_data(offset, length)
-    }
-
-    /// Data bytes, within a record that was checked.
-    pub fn handle_data(&mut self, lane: usize, bytes: &[u8], now: Instant) -> Result<(), LaneError> {
-        self.take_in(lane, bytes, now)?;
+    /// Data bytes came, in order.
+    pub(super) fn handle_data(
+        &mut self,
+        lane: usize,
+        bytes: &[u8],
+        slots: &mut Slots,
+        now: Instant,
+    ) -> Result<(), LaneError> {
+        self.take_in(lane, bytes, slots, now)?;
         self.after_data(lane, now);
         Ok(())
+    }
+
+    /// `count` bytes were read into the lane's [`Reception::spare_memory`].
+    pub(super) fn handle_filled(&mut self, lane: usize, count: usize, slots: &mut Slots, now: Instant) {
+        if let Some(progress) = self.lanes[lane].fill(count, slots) {
+            self.note_progress(lane, progress, slots, now);
+            self.after_data(lane, now);
+        }
+    }
+
+    /// Datagrams came. All but their bytes is dealt with once for all of them.
+    /// Requirements: docs/protocol.md UDP-3, UDP-4.
+    pub(super) fn handle_datagrams(
+        &mut self,
+        lane: usize,
+        segments: &Segments<'_>,
+        slots: &mut Slots,
+        now: Instant,
+    ) -> Result<(), DatagramFault> {
+        if self.lanes[lane].handle_header(segments, now)? {
+            // What is granted, and what was committed before, it hears now.
+            self.refresh(lane);
+            self.dirty.insert(lane);
+            self.grants_due = true;
+        }
+        match segments.header().kind {
+            DatagramKind::Data if segments.length() == 0 => Err(DatagramFault::Empty),
+            DatagramKind::Data => Ok(self.handle_segments(lane, segments, slots, now)?),
+            DatagramKind::Records => {
+                segments.bodies().iter().try_for_each(|body| self.handle_records(lane, body, slots, now))
+            }
+            DatagramKind::Probe => Ok(()),
+            DatagramKind::ProbeReply => Err(DatagramFault::WrongDirection),
+        }
+    }
+
+    /// Appends what the source is to hear on a stream.
+    pub(super) fn write_records(&mut self, lane: usize, into: &mut BytesMut) {
+        self.lanes[lane].write_records(&mut self.ranges, into);
+        self.note_said(lane);
+    }
+
+    /// Appends the datagram that the source is to get.
+    pub(super) fn write_datagram(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+        self.note_said(lane);
+        if self.lanes[lane].write_datagram(&mut self.ranges, now, into) {
+            // There is room for more requests.
+            self.refresh(lane);
+            self.grants_due |= self.demands[lane].lost.is_some();
+        }
+    }
+
+    /// The ledger has the fragment that begins at `start`, or nobody wants it: the source may forget it.
+    pub(super) fn settle(&mut self, lane: usize, start: u64) {
+        self.lanes[lane].settle(start);
+        self.commits.insert(lane);
+    }
+
+    /// An event is over. What was announced and is not here: the bytes will be discarded when they come.
+    pub(super) fn note_end(&mut self, event: &Assembly) {
+        for source in event.missing().iter() {
+            self.lanes[source].counters_mut().missing += 1;
+        }
+        if let Some(arrivals) = event.completed_by() {
+            let last = self.lanes[arrivals.last].counters_mut();
+            last.last += 1;
+            if arrivals.previous_at != Instant::ZERO {
+                last.last_by_ns += arrivals.last_at.since(arrivals.previous_at).as_nanos() as u64;
+            }
+        }
+        event.unfinished().for_each(|(source, start)| self.settle(source, start));
+    }
+
+    /// An event that nobody assigned lost its slot.
+    pub(super) fn note_eviction(&mut self, event: &Assembly) {
+        for (source, start) in event.announced() {
+            self.lanes[source].counters_mut().unexpected += 1;
+            self.settle(source, start);
+        }
+    }
+
+    /// Returns what was counted, without what is said at the end only.
+    pub(super) fn reports_so_far(&self) -> Vec<LaneReport> {
+        let mut reports: Vec<_> = self.lanes.iter().map(|lane| *lane.counters()).collect();
+        for (report, stalls) in reports.iter_mut().zip(&self.policy.counters().stalls) {
+            report.stalls = *stalls;
+        }
+        reports
+    }
+
+    /// Returns what was counted.
+    pub(super) fn reports(&self) -> Vec<LaneReport> {
+        let mut reports = self.reports_so_far();
+        for (report, lane) in reports.iter_mut().zip(&self.lanes) {
+            lane.datagram_counters().report(report);
+        }
+        reports
+    }
+
+    /// Returns how long things took, over all lanes and their associations. Not of each lane: reports of all builders meet
+    /// in the supervisor's port, and histograms are long.
+    pub(super) fn datagram_times(&self) -> LaneTimes {
+        let mut times = self.past_times.clone();
+        self.datagrams().for_each(|datagrams| times.add(datagrams));
+        times
+    }
+
+    /// Checks what always holds.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub(super) fn invariants(&self) {
+        self.lanes.iter().for_each(Reception::invariants);
+        assert_eq!(self.demands.len(), self.lanes.len(), "the policy sees each lane");
+        assert!(self.dirty.iter().all(|lane| lane < self.lanes.len()), "{:?}", self.dirty);
+    }
+
+    fn datagrams(&self) -> impl Iterator<Item = &IncomingDatagrams> {
+        self.lanes.iter().filter_map(Reception::datagrams)
+    }
+
+    /// That lane's source is told all there is.
+    fn note_said(&mut self, lane: usize) {
+        self.commits.remove(lane);
+        self.answers.remove(lane);
+    }
+
+    fn refresh(&mut self, lane: usize) {
+        self.demands[lane] = self.lanes[lane].demand();
     }
 
     /// Data bytes; [`Self::after_data`] when there are no more for now.
-    pub(super) fn take_in(&mut self, lane: usize, mut bytes: &[u8], now: Instant) -> Result<(), LaneError> {
-        while !bytes.is_empty() {
-            let Some(arrival) = self.lanes.lanes[lane].lane.arrival() else {
-                let offset = self.lanes.lanes[lane].lane.received();
-                return Err(LaneError::NotGranted { end: offset + bytes.len() as u64, granted: offset });
-            };
-            let take = bytes.len().min(usize::try_from(arrival.remaining).unwrap_or(usize::MAX));
-            let (piece, rest) = bytes.split_at(take);
-            self.store(lane, &arrival, piece)?;
-            self.complete_piece(lane, &arrival, take as u64, now);
-            bytes = rest;
-        }
-        Ok(())
-    }
-
-    /// Memory for the next bytes of a large fragment, and how many it may take: read into it and call
-    /// [`Self::handle_filled`]. `None` where the bytes are to go through [`Self::handle_data`].
-    pub fn spare_memory(&mut self, lane: usize) -> Option<(&mut BytesMut, usize)> {
-        let arrival = self.lanes.lanes[lane].lane.arrival()?;
-        if arrival.position < FRAGMENT_HEADER {
-            return None;
-        }
-        let memory = self.slots[arrival.fragment.slot?].own_memory(lane)?;
-        Some((memory, usize::try_from(arrival.remaining).unwrap_or(usize::MAX)))
-    }
-
-    /// `count` bytes were read into [`Self::spare_memory`].
-    pub fn handle_filled(&mut self, lane: usize, count: usize, now: Instant) -> Result<(), LaneError> {
-        let Some(arrival) = self.lanes.lanes[lane].lane.arrival() else { return Ok(()) };
-        if let Some(memory) = arrival.fragment.slot.and_then(|slot| self.slots[slot].own_memory(lane)) {
-            self.lanes.lanes[lane].running.follow(memory);
-        }
-        self.complete_piece(lane, &arrival, count as u64, now);
-        self.after_data(lane, now);
-        Ok(())
-    }
-
-    /// Appends what the source of that lane is to hear (docs/protocol.md LANE-18).
-    pub fn write_records(&mut self, lane: usize, into: &mut BytesMut) {
-        let reception = &mut self.lanes.lanes[lane];
-        let granted = reception.lane.granted();
-        if granted > reception.granted_sent {
-            reception.granted_sent = granted;
-            into.extend_from_slice(&RecordHeader::Grant { end: granted }.encode());
-        }
-        if reception.lane.is_commit_due() {
-            let offset = reception.lane.take_commit(&mut self.lanes.ranges);
-            encode_commit(offset, &self.lanes.ranges, into);
-        }
-        self.lanes.note_said(lane);
-    }
-
-    /// Whether all that came in on all lanes is committed and told.
-    pub fn is_idle(&self) -> bool {
-        self.free.len() == self.config.slots
-            && self.unaccounted.is_empty()
-            && self.lanes.dirty.is_empty()
-            && self.lanes.commits.is_empty()
-            && self.lanes.answers.is_empty()
-    }
-
-    /// Requirements: docs/protocol.md LANE-14, RUN-11.
-    fn accept_announcement(
+    fn take_in(
         &mut self,
         lane: usize,
-        start: u64,
-        announcement: &Announcement,
+        mut bytes: &[u8],
+        slots: &mut Slots,
         now: Instant,
-    ) -> Option<usize> {
-        let event = announcement.event;
-        let counters = &mut self.counters.lanes[lane];
-        let slot = match self.table.slot(event) {
-            Some(slot) if self.slots[slot].announced.contains(lane) => {
-                counters.duplicate += 1;
-                return None;
-            }
-            Some(slot) if self.slots[slot].state == State::Open => slot,
-            Some(_) => {
-                counters.late += 1;
-                return None;
-            }
-            None if event <= self.highest => {
-                counters.late += 1;
-                return None;
-            }
-            // The source heard of the assignment before we did.
-            None => match self.free.pop() {
-                Some(slot) => self.open(slot, event, now),
-                None => {
-                    counters.unexpected += 1;
-                    return None;
-                }
-            },
-        };
-        self.slots[slot].announce(lane, start, announcement);
-        Some(slot)
-    }
-
-    /// Keeps a piece of the fragment that is coming in. Its own header is checked before any room is made for the payload,
-    /// so that an error leaves nothing behind that a repetition would find.
-    /// Requirements: docs/protocol.md LANE-12.
-    fn store(&mut self, lane: usize, arrival: &Arrival, piece: &[u8]) -> Result<(), LaneError> {
-        let Some(slot) = arrival.fragment.slot else { return Ok(()) };
-        let reception = &mut self.lanes.lanes[lane];
-        let position = arrival.position as usize;
-        let mut payload = piece;
-        if position < HEADER {
-            let (header, rest) = piece.split_at(piece.len().min(HEADER - position));
-            reception.header[position..position + header.len()].copy_from_slice(header);
-            if position + header.len() < HEADER {
-                return Ok(());
-            }
-            let Announcement { event: announced, length, .. } = arrival.fragment.announcement;
-            let (found, _) = decode_fragment_header(&reception.header);
-            if found != announced {
-                return Err(LaneError::WrongEvent { offset: arrival.fragment.start, found, announced });
-            }
-            if self.slots[slot].begin(lane, length as usize, &mut self.pool) {
-                reception.running = RunningChecksum::default();
-            }
-            payload = rest;
-        }
-        if !payload.is_empty() {
-            let at = position.max(HEADER) - HEADER;
-            self.slots[slot].write(lane, at, payload, &mut reception.running);
+    ) -> Result<(), LaneError> {
+        while !bytes.is_empty() {
+            let (taken, progress) = self.lanes[lane].take(bytes, slots)?;
+            self.note_progress(lane, progress, slots, now);
+            bytes = &bytes[taken..];
         }
         Ok(())
     }
 
-    /// Moves on by `count` bytes; at the end of a fragment, checks it and makes it part of its event.
-    /// Requirements: docs/protocol.md LANE-13.
-    fn complete_piece(&mut self, lane: usize, arrival: &Arrival, count: u64, now: Instant) {
-        let reception = &mut self.lanes.lanes[lane];
-        reception.lane.advance(count);
-        let Some(slot) = arrival.fragment.slot else {
-            self.lanes.commits.insert(lane);
-            return;
-        };
-        if count < arrival.remaining {
-            return;
+    fn note_progress(&mut self, lane: usize, progress: Progress, slots: &mut Slots, now: Instant) {
+        match progress {
+            Progress::Discarded => self.commits.insert(lane),
+            Progress::Partial => {}
+            Progress::Whole { slot, is_intact } => {
+                if !is_intact {
+                    self.commits.insert(lane);
+                }
+                slots.conclude(slot, lane, is_intact, now, |ended| self.note_end(ended));
+            }
         }
-        let (_, checksum) = decode_fragment_header(&reception.header);
-        let counters = &mut self.counters.lanes[lane];
-        if self.slots[slot].finish(lane, checksum, &mut reception.running) {
-            counters.fragments += 1;
-            counters.payload_bytes += u64::from(arrival.fragment.announcement.length);
-            self.slots[slot].arrive(lane, now);
-        } else {
-            counters.crc_errors += 1;
-            self.slots[slot].given_up.insert(lane);
-            self.lanes.settle(lane, arrival.fragment.start);
-        }
-        self.finish_if_over(slot, now);
     }
 
-    pub(super) fn after_data(&mut self, lane: usize, now: Instant) {
-        let reception = &mut self.lanes.lanes[lane];
-        reception.gone_since = None;
-        let received = reception.lane.received();
+    fn after_data(&mut self, lane: usize, now: Instant) {
+        let received = self.lanes[lane].note_received();
         self.policy.handle_received(lane, received, now);
-        self.lanes.refresh(lane);
+        self.refresh(lane);
         self.grants_due = true;
     }
 
-    /// Waits no more for what was announced on lanes that have been broken for the deadline: their sources may still speak
-    /// to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
-    pub(super) fn give_up_broken_lanes(&mut self, now: Instant) {
-        if undo::is_undone(Fix::Ac5e2f5) {
-            return;
-        }
-        for lane in 0..self.lanes.lanes.len() {
-            let Reception { lane: broken, gone_since, .. } = &self.lanes.lanes[lane];
-            // One that is connected again gets time to bring something; if it breaks first, it is looked at then.
-            if broken.is_connected()
-                || gone_since.is_none_or(|since| now.since(since) < self.config.deadline)
-                || self.rosters.awaited().contains(lane)
-            {
-                continue;
+    /// A permitted range of the lane came. Each of its bytes is delivered once, in order (docs/protocol.md UDP-11).
+    fn handle_segments(
+        &mut self,
+        lane: usize,
+        segments: &Segments<'_>,
+        slots: &mut Slots,
+        now: Instant,
+    ) -> Result<(), LaneError> {
+        let policy = &mut self.policy;
+        let arrived = |part, request| policy.handle_accounted(lane, part, request, Fate::Arrived, now);
+        let mut known = match self.lanes[lane].place(segments, now, arrived)? {
+            Placed::Nowhere => return Ok(()),
+            Placed::Apart => {
+                return segments.apart().try_for_each(|one| self.handle_segments(lane, &one, slots, now));
             }
-            for slot in 0..self.slots.len() {
-                let assembly = &mut self.slots[slot];
-                if assembly.state == State::Open
-                    && assembly.announced.contains(lane)
-                    && !assembly.arrived.contains(lane)
-                {
-                    assembly.given_up.insert(lane);
-                    self.finish_if_over(slot, now);
-                }
+            Placed::Kept => {
+                self.grants_due = true;
+                self.refresh(lane);
+                return Ok(());
             }
-        }
-    }
-
-    /// Frees a slot that was opened by announcements alone, the longest ago.
-    pub(super) fn evict_one(&mut self, _now: Instant) -> Option<usize> {
-        let provisional = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_provisional());
-        let oldest = provisional.min_by_key(|(_, slot)| slot.opened).map(|(index, _)| index)?;
-        self.evict(oldest);
-        Some(oldest)
-    }
-
-    /// Frees the slots of events that sources announced and the supervisor never assigned.
-    pub(super) fn evict_provisional(&mut self, now: Instant) {
-        let patience = match undo::is_undone(Fix::Cb1826e) {
-            true => self.config.deadline.max(Duration::from_millis(100)) * 2,
-            false => (self.config.deadline * 2).max(ASSIGNMENT_DELAY),
+            Placed::Next(known) => known,
         };
-        for slot in 0..self.slots.len() {
-            if self.slots[slot].is_provisional() && now.since(self.slots[slot].opened) > patience {
-                self.evict(slot);
-                self.free.push(slot);
-            }
+        self.grants_due = true;
+        for body in segments.bodies() {
+            self.take_in(lane, &body[known..], slots, now)?;
+            known = 0;
         }
+        self.after_data(lane, now);
+        // What had to wait for bytes in front of it.
+        while let Some(waiting) = self.lanes[lane].lend_waiting() {
+            let received = self.lanes[lane].incoming().received();
+            let outcome = self.handle_data(lane, waiting.next(received), slots, now);
+            self.lanes[lane].give_back(waiting);
+            outcome?;
+        }
+        Ok(())
     }
 
-    fn evict(&mut self, slot: usize) {
-        let assembly = &mut self.slots[slot];
-        for source in assembly.announced.iter() {
-            self.counters.lanes[source].unexpected += 1;
-            self.lanes.settle(source, assembly.parts[source].start);
+    fn handle_records(
+        &mut self,
+        lane: usize,
+        mut body: &[u8],
+        slots: &mut Slots,
+        now: Instant,
+    ) -> Result<(), DatagramFault> {
+        while let Some((record, items)) = next_record(&mut body)? {
+            let RecordHeader::Announce { offset, .. } = record else {
+                return Err(DatagramFault::WrongDirection);
+            };
+            // To be acknowledged, with a grant or soon.
+            self.answers.insert(lane);
+            let items = items.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
+            match self.handle_announcements(lane, offset, items, slots, now) {
+                Ok(()) => {}
+                Err(LaneError::AnnouncementGap { .. }) => {
+                    self.lanes[lane].note_gap();
+                    self.dirty.insert(lane);
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        self.table.remove(assembly.event);
-        assembly.abandon(&mut self.pool);
+        Ok(())
     }
 }

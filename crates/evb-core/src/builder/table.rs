@@ -1,11 +1,30 @@
 //! From event id to slot: open addressing with linear probing (Knuth, TAOCP vol. 3, §6.4), sized for a fixed number of slots.
 
+#[cfg(test)]
+mod tests;
+
 use crate::id::EventId;
+
+/// The position of a slot among those of its builder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotIndex(u32);
+
+impl SlotIndex {
+    /// Names the slot at a position.
+    pub(super) fn new(position: usize) -> Self {
+        Self(position as u32)
+    }
+
+    /// Returns the position.
+    pub(super) fn get(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// Which slot holds which open event. Never more entries than slots, never more than a quarter full.
 #[derive(Debug)]
 pub(super) struct EventTable {
-    cells: Vec<Option<(EventId, u32)>>,
+    cells: Vec<Option<(EventId, SlotIndex)>>,
     shift: u32,
 }
 
@@ -15,15 +34,14 @@ impl EventTable {
         Self { cells: vec![None; size], shift: 64 - size.trailing_zeros() }
     }
 
-    pub(super) fn slot(&self, event: EventId) -> Option<usize> {
-        let cell = self.cells[self.find(event)]?;
-        Some(cell.1 as usize)
+    pub(super) fn slot(&self, event: EventId) -> Option<SlotIndex> {
+        self.cells[self.find(event)].map(|(_, slot)| slot)
     }
 
-    pub(super) fn insert(&mut self, event: EventId, slot: usize) {
+    pub(super) fn insert(&mut self, event: EventId, slot: SlotIndex) {
         let at = self.find(event);
         debug_assert!(self.cells[at].is_none(), "event {event} is in the table already");
-        self.cells[at] = Some((event, slot as u32));
+        self.cells[at] = Some((event, slot));
     }
 
     /// Takes an event out and closes the gap, so that later probes find what lies behind it.

@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-pub(super) const DEADLINE: Duration = Duration::from_secs(2);
+pub(in crate::builder) const DEADLINE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
-pub(super) struct GrantAll(GrantCounters);
+pub(in crate::builder) struct GrantAll(GrantCounters);
 
 impl GrantPolicy for GrantAll {
     fn poll(&mut self, lanes: &[LaneDemand], _now: Instant) -> Option<Grant> {
@@ -50,8 +50,26 @@ impl GrantPolicy for GrantAll {
     }
 }
 
-pub(super) fn at(millis: u64) -> Instant {
+pub(in crate::builder) fn at(millis: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
+}
+
+/// A builder that shares its clock with the supervisor, and needs no lease.
+pub(in crate::builder) fn config(sources: u16, slots: usize) -> BuilderConfig {
+    BuilderConfig {
+        id: BuilderId::new(1),
+        run: RunNumber::new(1),
+        epoch: Epoch::new(1),
+        slots,
+        deadline: DEADLINE,
+        heartbeat: Duration::from_secs(1),
+        shared_clock: true,
+        lease: Duration::ZERO,
+        sources: (1..=sources).map(SourceId::new).collect(),
+        max_fragment: vec![Bytes::mib(1); sources.into()],
+        queue: Duration::ZERO,
+        report_period: Duration::ZERO,
+    }
 }
 
 /// The builder, and where each lane's next announcement begins.
@@ -72,20 +90,7 @@ impl Bench {
     }
 
     pub(super) fn with_lease(sources: u16, slots: usize, lease: Duration) -> Self {
-        let config = BuilderConfig {
-            id: BuilderId::new(1),
-            run: RunNumber::new(1),
-            epoch: Epoch::new(1),
-            slots,
-            deadline: DEADLINE,
-            heartbeat: Duration::from_secs(1),
-            shared_clock: true,
-            lease,
-            sources: (1..=sources).map(SourceId::new).collect(),
-            max_fragment: vec![Bytes::mib(1); sources.into()],
-            queue: Duration::ZERO,
-            report_period: Duration::ZERO,
-        };
+        let config = BuilderConfig { lease, ..config(sources, slots) };
         let mut core = BuilderCore::new(config, GrantAll::default(), at(0));
         core.handle_roster(1, SourceSet::first(sources.into()), SourceSet::default(), at(0));
         for lane in 0..sources.into() {
@@ -153,6 +158,7 @@ impl Bench {
                 }
             }
         }
+        self.core.invariants();
     }
 
     /// The sink takes all that it was given.
@@ -174,11 +180,11 @@ impl Bench {
     }
 }
 
-pub(super) fn announcement(event: u64, length: usize) -> Announcement {
+pub(in crate::builder) fn announcement(event: u64, length: usize) -> Announcement {
     Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: length as u32 }
 }
 
-pub(super) fn on_the_lane(event: u64, payload: &[u8]) -> Vec<u8> {
+pub(in crate::builder) fn on_the_lane(event: u64, payload: &[u8]) -> Vec<u8> {
     let mut bytes = encode_fragment_header(EventId::new(event), Checksum::of(payload)).to_vec();
     bytes.extend_from_slice(payload);
     bytes

@@ -87,9 +87,10 @@ proptest! {
         bench.core.handle_roster(1, SourceSet::first(3), SourceSet::default(), at(0));
         for (kind, numbers) in steps {
             act(&mut bench, kind, numbers);
+            bench.core.invariants();
             prop_assert!(bench.core.slots_used() <= 4);
             prop_assert!(bench.events.len() <= 4);
-            prop_assert!(bench.core.pool.allocated <= 3 * 4 * 20_000);
+            prop_assert!(bench.core.slots.pool().allocated() <= 3 * 4 * 20_000);
         }
         let report = bench.report();
         prop_assert_eq!(report.written, report.complete + report.incomplete);

@@ -159,7 +159,7 @@ fn a_wrong_header_is_refused_again_and_again_without_taking_memory() {
         bench.core.handle_lane_connected(0, at(1));
         bench.poll(at(1));
     }
-    assert_eq!(bench.core.pool.allocated, 0);
+    assert_eq!(bench.core.slots.pool().allocated(), 0);
     bench.data(0, &on_the_lane(1, &payload), at(2)).unwrap();
     assert_eq!(bench.events[0].fragments().next().unwrap().payload, payload);
 }
@@ -278,7 +278,7 @@ fn large_memory_is_used_again_by_its_own_source_and_counted() {
             bench.send(lane, event, if lane == 0 { &big } else { &small }, at(0));
         }
         bench.write_all(at(0));
-        assert_eq!(bench.core.pool.allocated, big.len() + small.len(), "event {event}");
+        assert_eq!(bench.core.slots.pool().allocated(), big.len() + small.len(), "event {event}");
     }
     // A sink that keeps a share takes the memory with it.
     bench.assign(&[20], at(0));
@@ -286,7 +286,7 @@ fn large_memory_is_used_again_by_its_own_source_and_counted() {
     bench.send(1, 20, &small, at(0));
     let kept = bench.events[0].clone();
     bench.write_all(at(0));
-    assert_eq!(bench.core.pool.allocated, 0);
+    assert_eq!(bench.core.slots.pool().allocated(), 0);
     assert_eq!(kept.fragments().next().unwrap().payload, small);
 }
 

@@ -1,15 +1,26 @@
-use super::*;
+//! A builder whose lane goes by datagrams.
+
+use core::{ops::Range, time::Duration};
+
+use bytes::BytesMut;
+
 use crate::{
-    builder::{BuilderConfig, Output},
+    builder::{BuilderConfig, BuilderCore, Output},
     event::Event,
     fragment::{Checksum, Timestamp},
-    grant::{Grant, GrantCounters, LaneDemand},
+    grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
-    lane::RecoveryCounters,
+    lane::{DatagramFault, LaneError, RecoveryCounters, Request},
     set::SourceSet,
+    time::Instant,
+    units::Bytes,
     wire::{
         control::{Accounted, Assignments},
-        record::{COMMIT_RANGE, MAX_ANNOUNCEMENTS, RecordError, decode_range, encode_fragment_header},
+        datagram::{Association, DatagramHeader, DatagramKind},
+        record::{
+            Announcement, COMMIT_RANGE, MAX_ANNOUNCEMENTS, RecordError, RecordHeader, decode_range,
+            encode_fragment_header, next_record,
+        },
     },
 };
 
@@ -429,7 +440,7 @@ fn a_new_connection_begins_with_what_is_here_without_gap() {
     bench.records(&[], at(35)).unwrap();
     assert_eq!(granted(&bench.say(at(35))), [300]);
     bench.segment(130..200, 0, at(40)).unwrap();
-    assert_eq!(bench.core.lanes.lanes[0].lane.received(), 200, "what was kept beyond is gone");
+    assert_eq!(bench.core.lanes.lane(0).incoming().received(), 200, "what was kept beyond is gone");
     bench.segment(200..300, 0, at(40)).unwrap();
     bench.say(at(40));
     assert_eq!(bench.built(), [1, 2, 3]);

@@ -1,0 +1,59 @@
+//! [`Pool`]: memory of large fragments.
+
+use bytes::BytesMut;
+
+/// Memory of large fragments, for the next ones of the same source: shared between sources, every piece would grow to
+/// the largest of them.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// By source.
+    spare: Vec<Vec<BytesMut>>,
+    /// Most pieces kept for one source.
+    limit: usize,
+    /// Bytes in use or spare.
+    allocated: usize,
+    peak: usize,
+}
+
+impl Pool {
+    pub(super) fn new(sources: usize, limit: usize) -> Self {
+        Self { spare: vec![Vec::new(); sources], limit, ..Self::default() }
+    }
+
+    /// Returns the most bytes that were ever in use or spare.
+    pub(super) fn peak(&self) -> usize {
+        self.peak
+    }
+
+    #[cfg(test)]
+    pub(super) fn allocated(&self) -> usize {
+        self.allocated
+    }
+
+    pub(super) fn take(&mut self, source: usize, length: usize) -> BytesMut {
+        let memory = match self.spare[source].pop() {
+            Some(spare) if spare.capacity() >= length => spare,
+            other => {
+                self.forget(other.map_or(0, |spare| spare.capacity()));
+                let fresh = BytesMut::with_capacity(length);
+                self.allocated += fresh.capacity();
+                fresh
+            }
+        };
+        self.peak = self.peak.max(self.allocated);
+        memory
+    }
+
+    pub(super) fn give(&mut self, source: usize, mut memory: BytesMut) {
+        if self.spare[source].len() < self.limit {
+            memory.clear();
+            self.spare[source].push(memory);
+        } else {
+            self.forget(memory.capacity());
+        }
+    }
+
+    pub(super) fn forget(&mut self, bytes: usize) {
+        self.allocated = self.allocated.saturating_sub(bytes);
+    }
+}

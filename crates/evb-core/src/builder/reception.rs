@@ -1,0 +1,318 @@
+//! [`Reception`]: one source's lane at its builder, and the fragment that is coming in on it.
+
+mod datagrams;
+
+#[cfg(test)]
+mod tests;
+
+use core::{ops::Range, time::Duration};
+
+use bytes::BytesMut;
+
+pub(super) use datagrams::Placed;
+
+use super::{
+    counters::DatagramCounters,
+    slots::{Slots, Unwanted},
+    table::SlotIndex,
+};
+use crate::{
+    fragment::RunningChecksum,
+    grant::{Grant, LaneDemand},
+    id::Incarnation,
+    lane::{Arrival, IncomingDatagrams, IncomingLane, LaneError},
+    time::Instant,
+    undo::{self, Fix},
+    units::Bytes,
+    wire::{
+        control::{LaneReport, LaneState},
+        record::{Announcement, FRAGMENT_HEADER, RecordHeader, decode_fragment_header, encode_commit},
+    },
+};
+
+const HEADER: usize = FRAGMENT_HEADER as usize;
+
+/// A lane, over a stream or datagrams.
+#[derive(Debug)]
+pub(super) struct Reception {
+    /// Of its source, and of the lane.
+    index: usize,
+    max_fragment: Bytes,
+    incoming: IncomingLane,
+    /// Which life of its source it is of.
+    incarnation: Incarnation,
+    /// Where its records and bytes go by datagrams.
+    datagrams: Option<Box<IncomingDatagrams>>,
+    /// What was counted of datagrams on connections that are gone.
+    past: DatagramCounters,
+    /// What was counted over all its connections and lives.
+    counters: LaneReport,
+    header: [u8; HEADER],
+    running: RunningChecksum,
+    granted_sent: u64,
+    /// Since when its connection is gone, and no byte came that an event waits for.
+    gone_since: Option<Instant>,
+}
+
+/// What some bytes of a lane were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Bytes that nobody wants: the source may forget them.
+    Discarded,
+    /// Part of a fragment.
+    Partial,
+    /// The rest of a fragment of the event in that slot.
+    Whole {
+        /// Of the event.
+        slot: SlotIndex,
+        /// Whether its checksum is right.
+        is_intact: bool,
+    },
+}
+
+impl Reception {
+    /// A lane with nothing on it, of a source that was counted before.
+    pub(super) fn new(index: usize, max_fragment: Bytes, counters: LaneReport) -> Self {
+        Self {
+            index,
+            max_fragment,
+            incoming: IncomingLane::new(max_fragment.count()),
+            incarnation: Incarnation::default(),
+            datagrams: None,
+            past: DatagramCounters::default(),
+            counters,
+            header: [0; HEADER],
+            running: RunningChecksum::default(),
+            granted_sent: 0,
+            gone_since: None,
+        }
+    }
+
+    /// The source is another process: its lane begins at 0.
+    pub(super) fn restart(&mut self, incarnation: Incarnation) {
+        let fresh = Self::new(self.index, self.max_fragment, self.counters);
+        *self = Self { past: self.past, incarnation, ..fresh };
+    }
+
+    /// Returns the lane's bookkeeping.
+    pub(super) fn incoming(&self) -> &IncomingLane {
+        &self.incoming
+    }
+
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    pub(super) fn counters(&self) -> &LaneReport {
+        &self.counters
+    }
+
+    pub(super) fn counters_mut(&mut self) -> &mut LaneReport {
+        &mut self.counters
+    }
+
+    /// The source connected, or connected anew. Returns what we hold, for it to go on from there.
+    pub(super) fn connect(&mut self) -> LaneState {
+        self.incoming.handle_connected();
+        let (received, announced) = (self.incoming.received(), self.incoming.ready());
+        self.granted_sent = received;
+        if received == announced {
+            self.gone_since = None;
+        }
+        self.counters.reconnects += u64::from(announced > 0);
+        LaneState { received, announced, committed: self.incoming.committed() }
+    }
+
+    /// The connection is gone. Returns its datagrams, if it had any.
+    pub(super) fn disconnect(&mut self, now: Instant) -> Option<Box<IncomingDatagrams>> {
+        self.incoming.handle_disconnected();
+        self.gone_since.get_or_insert(now);
+        let datagrams = self.datagrams.take()?;
+        self.past = self.past.and(&datagrams);
+        Some(datagrams)
+    }
+
+    /// Whether the connection has been gone for so long, and no byte came. One that is connected again gets time to bring
+    /// something; if it breaks first, it is looked at then.
+    pub(super) fn is_broken(&self, patience: Duration, now: Instant) -> bool {
+        !self.incoming.is_connected() && self.gone_since.is_some_and(|since| now.since(since) >= patience)
+    }
+
+    /// Returns what a grant policy sees.
+    pub(super) fn demand(&self) -> LaneDemand {
+        let demand = self.incoming.demand();
+        match &self.datagrams {
+            None => demand,
+            // Before the source has spoken, nobody knows where grants would go.
+            Some(datagrams) => LaneDemand {
+                lost: datagrams.lost(),
+                connected: demand.connected && (datagrams.is_met || undo::is_undone(Fix::A0635af)),
+                ..demand
+            },
+        }
+    }
+
+    /// The policy permits new bytes, or that lost ones are sent again.
+    pub(super) fn grant(&mut self, grant: &Grant, now: Instant) {
+        let range = grant.start..grant.end;
+        match (grant.request, &mut self.datagrams) {
+            (0, datagrams) => {
+                self.incoming.grant(grant.end);
+                if let Some(datagrams) = datagrams {
+                    datagrams.recovery.permit(range, now);
+                }
+            }
+            (_, Some(datagrams)) => datagrams.ask(range, now),
+            (_, None) => {}
+        }
+    }
+
+    /// The source may forget the fragment that begins at `start`: its bytes are safe, or nobody wants them.
+    pub(super) fn settle(&mut self, start: u64) {
+        self.incoming.settle(start);
+    }
+
+    /// Announcements of one record came; they open their events in order.
+    pub(super) fn announce(
+        &mut self,
+        mut start: u64,
+        announcements: impl Iterator<Item = Announcement>,
+        slots: &mut Slots,
+        now: Instant,
+    ) -> Result<(), LaneError> {
+        for announcement in announcements {
+            if self.incoming.check_announcement(start, &announcement)? {
+                let slot = slots.announce(self.index, start, &announcement, now);
+                match slot {
+                    Ok(_) => {}
+                    Err(Unwanted::Duplicate) => self.counters.duplicate += 1,
+                    Err(Unwanted::Late) => self.counters.late += 1,
+                    Err(Unwanted::Unexpected) => self.counters.unexpected += 1,
+                }
+                self.incoming.push(announcement, slot.ok().map(SlotIndex::get));
+            }
+            start = start.saturating_add(announcement.lane_length());
+        }
+        Ok(())
+    }
+
+    /// Takes as many of the bytes as belong to one fragment; returns how many.
+    pub(super) fn take(&mut self, bytes: &[u8], slots: &mut Slots) -> Result<(usize, Progress), LaneError> {
+        let Some(arrival) = self.incoming.arrival() else {
+            let offset = self.incoming.received();
+            return Err(LaneError::NotGranted { end: offset + bytes.len() as u64, granted: offset });
+        };
+        let count = bytes.len().min(usize::try_from(arrival.remaining).unwrap_or(usize::MAX));
+        if let Some(slot) = slot_of(&arrival) {
+            self.store(slot, &arrival, &bytes[..count], slots)?;
+        }
+        Ok((count, self.advance(&arrival, count as u64, slots)))
+    }
+
+    /// Memory for the next bytes of a large fragment, and how many it may take.
+    pub(super) fn spare_memory<'a>(&self, slots: &'a mut Slots) -> Option<(&'a mut BytesMut, usize)> {
+        let arrival = self.incoming.arrival()?;
+        if arrival.position < FRAGMENT_HEADER {
+            return None;
+        }
+        let memory = slots.room(slot_of(&arrival)?).0.own_memory(self.index)?;
+        Some((memory, usize::try_from(arrival.remaining).unwrap_or(usize::MAX)))
+    }
+
+    /// So many bytes were read into [`Self::spare_memory`].
+    pub(super) fn fill(&mut self, count: usize, slots: &mut Slots) -> Option<Progress> {
+        let arrival = self.incoming.arrival()?;
+        if let Some(memory) = slot_of(&arrival).and_then(|slot| slots.room(slot).0.own_memory(self.index)) {
+            self.running.follow(memory);
+        }
+        Some(self.advance(&arrival, count as u64, slots))
+    }
+
+    /// Bytes came; returns how many have by now.
+    pub(super) fn note_received(&mut self) -> u64 {
+        self.gone_since = None;
+        self.incoming.received()
+    }
+
+    /// Appends what the source is to hear on a stream (docs/protocol.md LANE-18). `ranges` is memory for it.
+    pub(super) fn write_records(&mut self, ranges: &mut Vec<Range<u64>>, into: &mut BytesMut) {
+        let granted = self.incoming.granted();
+        if granted > self.granted_sent {
+            self.granted_sent = granted;
+            into.extend_from_slice(&RecordHeader::Grant { end: granted }.encode());
+        }
+        if self.incoming.is_commit_due() {
+            let offset = self.incoming.take_commit(ranges);
+            encode_commit(offset, ranges, into);
+        }
+    }
+
+    /// Checks what always holds.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub(super) fn invariants(&self) {
+        self.incoming.invariants();
+        self.datagrams.iter().for_each(|datagrams| datagrams.recovery.invariants());
+    }
+
+    /// Keeps a piece of the fragment that is coming in. Its own header is checked before any room is made for the payload,
+    /// so that an error leaves nothing behind that a repetition would find.
+    /// Requirements: docs/protocol.md LANE-12.
+    fn store(
+        &mut self,
+        slot: SlotIndex,
+        arrival: &Arrival,
+        piece: &[u8],
+        slots: &mut Slots,
+    ) -> Result<(), LaneError> {
+        let position = arrival.position as usize;
+        let mut payload = piece;
+        if position < HEADER {
+            let (header, rest) = piece.split_at(piece.len().min(HEADER - position));
+            self.header[position..position + header.len()].copy_from_slice(header);
+            if position + header.len() < HEADER {
+                return Ok(());
+            }
+            let announced = arrival.fragment.announcement.event;
+            let (found, _) = decode_fragment_header(&self.header);
+            if found != announced {
+                return Err(LaneError::WrongEvent { offset: arrival.fragment.start, found, announced });
+            }
+            let (assembly, pool) = slots.room(slot);
+            if assembly.begin(self.index, pool) {
+                self.running = RunningChecksum::default();
+            }
+            payload = rest;
+        }
+        if !payload.is_empty() {
+            let at = position.max(HEADER) - HEADER;
+            slots.room(slot).0.write(self.index, at, payload, &mut self.running);
+        }
+        Ok(())
+    }
+
+    /// Moves on by `count` bytes; at the end of a fragment, checks it.
+    /// Requirements: docs/protocol.md LANE-13.
+    fn advance(&mut self, arrival: &Arrival, count: u64, slots: &mut Slots) -> Progress {
+        self.incoming.advance(count);
+        let Some(slot) = slot_of(arrival) else { return Progress::Discarded };
+        if count < arrival.remaining {
+            return Progress::Partial;
+        }
+        let (_, checksum) = decode_fragment_header(&self.header);
+        let is_intact = slots.room(slot).0.finish(self.index, checksum, &mut self.running);
+        if is_intact {
+            self.counters.fragments += 1;
+            self.counters.payload_bytes += u64::from(arrival.fragment.announcement.length);
+        } else {
+            self.counters.crc_errors += 1;
+            self.settle(arrival.fragment.start);
+        }
+        Progress::Whole { slot, is_intact }
+    }
+}
+
+fn slot_of(arrival: &Arrival) -> Option<SlotIndex> {
+    arrival.fragment.slot.map(SlotIndex::new)
+}

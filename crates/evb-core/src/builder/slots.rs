@@ -1,0 +1,396 @@
+//! [`Slots`]: the events that a builder has open or with the sink.
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::{
+    BuilderConfig, arena_room,
+    assembly::{Assembly, Assigned, State},
+    latency::Latency,
+    load::load,
+    pool::Pool,
+    roster::Rosters,
+    table::{EventTable, SlotIndex},
+    unaccounted::NOWHERE,
+};
+use crate::{
+    event::Event,
+    id::{EventId, SourceId},
+    set::SourceSet,
+    time::Instant,
+    undo::{self, Fix},
+    wire::{control::Load, record::Announcement},
+};
+
+/// Assignments may come so much later than what sources announce because of the same decision: the control connection
+/// may wait for TCP's retransmission timer, which is 200 ms at least and doubles.
+const ASSIGNMENT_DELAY: Duration = Duration::from_secs(3);
+
+/// Why an announced fragment goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unwanted {
+    /// Its source announced it before.
+    Duplicate,
+    /// Its event is over.
+    Late,
+    /// Nobody assigned its event, and no slot is free.
+    Unexpected,
+}
+
+/// Slots, and what becomes of the events in them. `ended` is called for each event that is over, before the sink has it.
+#[derive(Debug)]
+pub(super) struct Slots {
+    assemblies: Vec<Assembly>,
+    free: Vec<SlotIndex>,
+    /// Whether the last free slot was taken, and nobody has asked since.
+    is_newly_full: bool,
+    table: EventTable,
+    pool: Pool,
+    rosters: Rosters,
+    /// Slots whose event is over, in the order in which they ended.
+    over: VecDeque<SlotIndex>,
+    /// Deadlines in the order of time: of assignment, or of what put them off.
+    deadlines: VecDeque<(Instant, EventId)>,
+    /// The highest event id that was ever assigned to us: below it, what is not open is closed.
+    highest: EventId,
+    latency: Latency,
+    spare_events: Vec<Event>,
+    memory_peak: usize,
+    /// What the small fragments of one event can take.
+    arena_room: usize,
+    sources: usize,
+    deadline: Duration,
+}
+
+impl Slots {
+    /// Empty slots. Every source is up.
+    pub(super) fn new(config: &BuilderConfig) -> Self {
+        let sources = config.sources.len();
+        Self {
+            assemblies: (0..config.slots).map(|_| Assembly::default()).collect(),
+            free: (0..config.slots).rev().map(SlotIndex::new).collect(),
+            is_newly_full: false,
+            table: EventTable::new(config.slots),
+            pool: Pool::new(sources, config.slots),
+            rosters: Rosters::new(sources),
+            over: VecDeque::new(),
+            deadlines: VecDeque::new(),
+            highest: EventId::default(),
+            latency: Latency::new(),
+            spare_events: Vec::new(),
+            memory_peak: 0,
+            arena_room: arena_room(config),
+            sources,
+            deadline: config.deadline,
+        }
+    }
+
+    /// Returns how many are taken.
+    pub(super) fn used(&self) -> usize {
+        self.assemblies.len() - self.free.len()
+    }
+
+    /// Returns the slot of an event that is open or with the sink.
+    pub(super) fn find(&self, event: EventId) -> Option<SlotIndex> {
+        self.table.slot(event)
+    }
+
+    /// Returns true once each time that the last free slot was taken.
+    pub(super) fn take_newly_full(&mut self) -> bool {
+        core::mem::take(&mut self.is_newly_full)
+    }
+
+    pub(super) fn rosters(&self) -> &Rosters {
+        &self.rosters
+    }
+
+    pub(super) fn latency(&self) -> &Latency {
+        &self.latency
+    }
+
+    /// Returns when to call [`Self::expire`].
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.front().map(|(deadline, _)| *deadline)
+    }
+
+    /// Returns what the slots are taken by.
+    pub(super) fn load(&self, sources: &[SourceId]) -> Load {
+        load(&self.assemblies, sources)
+    }
+
+    /// Returns the bytes that small fragments can take now.
+    pub(super) fn arenas(&self) -> usize {
+        self.assemblies.iter().map(Assembly::arena_capacity).sum()
+    }
+
+    #[cfg(test)]
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Sums up the memory that payload takes.
+    pub(super) fn sum_memory(&mut self) {
+        self.memory_peak = self.memory_peak.max(self.arenas() + self.pool.peak());
+    }
+
+    /// Returns the most that [`Self::sum_memory`] found.
+    pub(super) fn memory_peak(&self) -> usize {
+        self.memory_peak
+    }
+
+    /// A source announced its fragment of an event. Returns where its bytes go.
+    /// Requirements: docs/protocol.md LANE-14, RUN-11.
+    pub(super) fn announce(
+        &mut self,
+        source: usize,
+        start: u64,
+        announcement: &Announcement,
+        now: Instant,
+    ) -> Result<SlotIndex, Unwanted> {
+        let event = announcement.event;
+        let slot = match self.table.slot(event) {
+            Some(slot) => match &self.assemblies[slot.get()] {
+                known if known.is_announced(source) => return Err(Unwanted::Duplicate),
+                known if known.state() != State::Open => return Err(Unwanted::Late),
+                _ => slot,
+            },
+            None if event <= self.highest => return Err(Unwanted::Late),
+            // The source heard of the assignment before we did.
+            None => self.open(event, now).ok_or(Unwanted::Unexpected)?,
+        };
+        self.assemblies[slot.get()].announce(source, start, announcement);
+        Ok(slot)
+    }
+
+    /// Returns where the bytes of that slot's event go, and the memory for it.
+    pub(super) fn room(&mut self, slot: SlotIndex) -> (&mut Assembly, &mut Pool) {
+        (&mut self.assemblies[slot.get()], &mut self.pool)
+    }
+
+    /// A checked fragment becomes part of its event, or a damaged one is given up.
+    pub(super) fn conclude(
+        &mut self,
+        slot: SlotIndex,
+        source: usize,
+        is_intact: bool,
+        now: Instant,
+        mut ended: impl FnMut(&Assembly),
+    ) {
+        let assembly = &mut self.assemblies[slot.get()];
+        if is_intact {
+            assembly.arrive(source, now);
+        } else {
+            assembly.give_up_unfinished(source);
+        }
+        self.end_if_over(slot, now, &mut ended);
+    }
+
+    /// The supervisor assigned an event to us, perhaps not for the first time. Returns false if there is no slot for it.
+    pub(super) fn assign(
+        &mut self,
+        event: EventId,
+        assigned: Assigned,
+        now: Instant,
+        mut ended: impl FnMut(&Assembly),
+    ) -> bool {
+        self.highest = self.highest.max(event);
+        let Some(slot) = self.table.slot(event).or_else(|| self.open(event, now)) else { return false };
+        if self.assemblies[slot.get()].assign(assigned, &self.rosters.expected_now()) {
+            self.put_off(slot, now);
+            self.end_if_over(slot, now, &mut ended);
+        }
+        true
+    }
+
+    /// The supervisor published a roster. Returns the sources that were expected until now.
+    pub(super) fn publish(
+        &mut self,
+        version: u32,
+        up: SourceSet,
+        awaited: SourceSet,
+        now: Instant,
+        mut ended: impl FnMut(&Assembly),
+    ) -> SourceSet {
+        let change = self.rosters.publish(version, up, awaited);
+        if change.gone.is_empty() && change.back.is_empty() {
+            return change.gone;
+        }
+        for slot in self.all() {
+            let assembly = &mut self.assemblies[slot.get()];
+            if !assembly.is_waiting() {
+                continue;
+            }
+            let waits_for_them = assembly.awaits_any(&change.back);
+            assembly.give_up(&change.gone);
+            if waits_for_them {
+                self.put_off(slot, now);
+            }
+            self.end_if_over(slot, now, &mut ended);
+        }
+        change.gone
+    }
+
+    /// Gives up what was not announced by its deadline, unless the supervisor waits for its source.
+    pub(super) fn expire(&mut self, now: Instant, mut ended: impl FnMut(&Assembly)) {
+        while let Some((deadline, event)) = self.deadlines.pop_front_if(|(deadline, _)| *deadline <= now) {
+            let Some(slot) = self.table.slot(event) else { continue };
+            let assembly = &mut self.assemblies[slot.get()];
+            if assembly.is_due_at(deadline) && assembly.expire(&self.rosters.awaited()) {
+                self.end_if_over(slot, now, &mut ended);
+            }
+        }
+    }
+
+    /// Waits no more for what that source announced and did not bring.
+    pub(super) fn give_up(&mut self, source: usize, now: Instant, mut ended: impl FnMut(&Assembly)) {
+        for slot in self.all() {
+            if self.assemblies[slot.get()].give_up_unfinished(source) {
+                self.end_if_over(slot, now, &mut ended);
+            }
+        }
+    }
+
+    /// The source is another process. What was announced and has not arrived it announces once more, if anybody waits for it.
+    pub(super) fn withdraw(&mut self, source: usize, now: Instant, mut ended: impl FnMut(&Assembly)) {
+        let is_expected = self.rosters.expected_now().contains(source);
+        for slot in self.all() {
+            let assembly = &mut self.assemblies[slot.get()];
+            if !assembly.withdraw(source, NOWHERE, &mut self.pool) || assembly.assigned().is_none() {
+                continue;
+            }
+            if is_expected {
+                self.put_off(slot, now);
+            } else {
+                assembly.give_up(&SourceSet::from_iter([source]));
+            }
+            self.end_if_over(slot, now, &mut ended);
+        }
+    }
+
+    /// Makes room for an assigned event, where there is none: the slot that was opened by announcements alone, the longest
+    /// ago, is free. `evicted` is called for the event in it.
+    pub(super) fn make_room(&mut self, event: EventId, evicted: impl FnMut(&Assembly)) {
+        if !self.free.is_empty() || self.table.slot(event).is_some() {
+            return;
+        }
+        let provisional = self.all().filter(|slot| self.assemblies[slot.get()].is_provisional());
+        if let Some(oldest) = provisional.min_by_key(|slot| self.assemblies[slot.get()].opened()) {
+            self.evict(oldest, evicted);
+        }
+    }
+
+    /// Frees the slots of events that sources announced and the supervisor never assigned.
+    pub(super) fn evict_provisional(&mut self, now: Instant, mut evicted: impl FnMut(&Assembly)) {
+        let patience = match undo::is_undone(Fix::Cb1826e) {
+            true => self.deadline.max(Duration::from_millis(100)) * 2,
+            false => (self.deadline * 2).max(ASSIGNMENT_DELAY),
+        };
+        for slot in self.all() {
+            let assembly = &self.assemblies[slot.get()];
+            if assembly.is_provisional() && now.since(assembly.opened()) > patience {
+                self.evict(slot, &mut evicted);
+            }
+        }
+    }
+
+    /// Returns the next event for the sink.
+    pub(super) fn take_event(&mut self, config: &BuilderConfig) -> Option<Event> {
+        let assembly = &mut self.assemblies[self.over.pop_front()?.get()];
+        let mut event = self.spare_events.pop().unwrap_or_default();
+        event.run = config.run;
+        event.epoch = assembly.assigned().map_or(config.epoch, |assigned| assigned.epoch);
+        event.builder = config.id;
+        assembly.fill(&mut event, &config.sources, &mut self.pool);
+        Some(event)
+    }
+
+    /// Returns the lanes that brought an event's fragments, and where they begin there.
+    pub(super) fn starts(&self, slot: SlotIndex) -> impl Iterator<Item = (usize, u64)> {
+        self.assemblies[slot.get()].arrived()
+    }
+
+    /// The sink is done with the event: its slot is free.
+    pub(super) fn release(&mut self, slot: SlotIndex, mut event: Event, sources: &[SourceId]) {
+        let assembly = &mut self.assemblies[slot.get()];
+        assembly.recycle(&mut event, sources, &mut self.pool);
+        assembly.close();
+        self.table.remove(event.id);
+        self.free.push(slot);
+        if self.spare_events.len() < self.assemblies.len() {
+            self.spare_events.push(event);
+        }
+    }
+
+    /// Checks what always holds.
+    ///
+    /// # Panics
+    /// Where it does not hold: a defect of evb.
+    pub(super) fn invariants(&self) {
+        let is_in = |slot: &SlotIndex, state| self.assemblies[slot.get()].state() == state;
+        assert!(self.free.iter().all(|slot| is_in(slot, State::Free)), "{:?}", self.free);
+        assert_eq!(self.all().filter(|slot| is_in(slot, State::Free)).count(), self.free.len());
+        assert!(self.over.iter().all(|slot| is_in(slot, State::Writing)), "{:?}", self.over);
+        for slot in self.all() {
+            let assembly = &self.assemblies[slot.get()];
+            assembly.invariants();
+            if assembly.state() != State::Free {
+                assert_eq!(self.table.slot(assembly.event()), Some(slot), "it is found: {assembly:?}");
+            }
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = SlotIndex> + use<> {
+        (0..self.assemblies.len()).map(SlotIndex::new)
+    }
+
+    fn open(&mut self, event: EventId, now: Instant) -> Option<SlotIndex> {
+        let slot = self.free.pop()?;
+        self.assemblies[slot.get()].open(event, self.sources, self.arena_room, now);
+        self.table.insert(event, slot);
+        self.is_newly_full |= self.free.is_empty();
+        Some(slot)
+    }
+
+    /// The event's deadline begins anew.
+    fn put_off(&mut self, slot: SlotIndex, now: Instant) {
+        let deadline = now + self.deadline;
+        let assembly = &mut self.assemblies[slot.get()];
+        assembly.put_off(deadline);
+        self.deadlines.push_back((deadline, assembly.event()));
+        if self.deadlines.len() > 2 * self.assemblies.len() {
+            let (table, assemblies) = (&self.table, &self.assemblies);
+            let slot = |event: EventId| table.slot(event).map(|slot| &assemblies[slot.get()]);
+            self.deadlines
+                .retain(|(deadline, event)| slot(*event).is_some_and(|slot| slot.is_due_at(*deadline)));
+        }
+    }
+
+    /// Something has changed for an event. If it is not over, and its deadline passed meanwhile, and none of those that it
+    /// waits for is awaited any more, whoever else keeps silent has another one (docs/protocol.md RUN-36).
+    fn end_if_over(&mut self, slot: SlotIndex, now: Instant, ended: &mut impl FnMut(&Assembly)) {
+        let assembly = &mut self.assemblies[slot.get()];
+        if !assembly.is_over() {
+            if !undo::is_undone(Fix::Cccd56c) && assembly.is_overdue() && !assembly.awaits_any(&self.rosters.awaited()) {
+                self.put_off(slot, now);
+            }
+            return;
+        }
+        if let (Some(assigned), Some(_)) = (assembly.assigned(), assembly.completed_by()) {
+            self.latency.record(now.since(assigned.triggered).as_nanos() as u64);
+        }
+        ended(assembly);
+        assembly.end();
+        self.over.push_back(slot);
+    }
+
+    fn evict(&mut self, slot: SlotIndex, mut evicted: impl FnMut(&Assembly)) {
+        let assembly = &mut self.assemblies[slot.get()];
+        evicted(assembly);
+        self.table.remove(assembly.event());
+        assembly.abandon(&mut self.pool);
+        self.free.push(slot);
+    }
+}

@@ -1,0 +1,175 @@
+use super::*;
+use crate::{
+    builder::tests::{announcement, at, config},
+    fragment::{Checksum, RunningChecksum},
+    id::Epoch,
+};
+
+const DEADLINE: Duration = crate::builder::tests::DEADLINE;
+
+fn slots(sources: u16, slots: usize) -> Slots {
+    Slots::new(&config(sources, slots))
+}
+
+fn set(indices: &[usize]) -> SourceSet {
+    indices.iter().copied().collect()
+}
+
+fn event(number: u64) -> EventId {
+    EventId::new(number)
+}
+
+/// An assignment that expects all of so many sources.
+fn of(sources: usize) -> Assigned {
+    Assigned { triggered: at(0), expected: SourceSet::first(sources), epoch: Epoch::new(1) }
+}
+
+/// The fragment is announced and comes whole.
+fn bring(slots: &mut Slots, source: usize, number: u64, now: Instant, ended: impl FnMut(&Assembly)) {
+    let slot = slots.announce(source, 0, &announcement(number, 1), now).unwrap();
+    let (mut running, (assembly, pool)) = (RunningChecksum::default(), slots.room(slot));
+    assert!(!assembly.begin(source, pool), "it is small");
+    assembly.write(source, 0, b"x", &mut running);
+    assert!(assembly.finish(source, Checksum::of(b"x"), &mut running));
+    slots.conclude(slot, source, true, now, ended);
+}
+
+fn nobody(event: &Assembly) {
+    panic!("{event:?}");
+}
+
+#[test]
+fn an_event_ends_once_and_its_slot_is_free_when_the_sink_is_done() {
+    let (config, mut slots, mut ended) = (config(2, 1), slots(2, 1), Vec::new());
+    assert!(slots.assign(event(1), of(2), at(0), nobody));
+    assert!(slots.take_newly_full() && !slots.take_newly_full());
+    bring(&mut slots, 1, 1, at(1), nobody);
+    assert!(slots.take_event(&config).is_none());
+    bring(&mut slots, 0, 1, at(2), |event| ended.push((event.event(), event.missing().len())));
+    assert_eq!(ended, [(event(1), 0)]);
+    slots.invariants();
+    let taken = slots.take_event(&config).unwrap();
+    assert_eq!((taken.id, taken.is_complete(), taken.builder), (event(1), true, config.id));
+    assert!(slots.take_event(&config).is_none());
+    assert!(!slots.assign(event(2), of(2), at(2), nobody), "it is with the sink");
+    let slot = slots.find(event(1)).unwrap();
+    slots.release(slot, taken, &config.sources);
+    assert_eq!((slots.used(), slots.find(event(1))), (0, None));
+    assert!(slots.assign(event(2), of(2), at(3), nobody));
+    slots.invariants();
+}
+
+#[test]
+fn what_is_announced_for_nothing_has_a_reason() {
+    let mut slots = slots(2, 1);
+    slots.announce(0, 0, &announcement(5, 1), at(0)).unwrap();
+    let mut announce = |source, number| slots.announce(source, 0, &announcement(number, 1), at(1)).map(drop);
+    assert_eq!(announce(0, 5), Err(Unwanted::Duplicate));
+    assert_eq!(announce(1, 5), Ok(()));
+    assert_eq!(announce(1, 6), Err(Unwanted::Unexpected));
+    assert!(slots.assign(event(5), of(0), at(1), |_| {}));
+    let mut announce = |source, number| slots.announce(source, 0, &announcement(number, 1), at(1)).map(drop);
+    assert_eq!(announce(1, 4), Err(Unwanted::Late), "below what was assigned, all is over");
+    assert_eq!(announce(1, 5), Err(Unwanted::Duplicate));
+}
+
+#[test]
+fn an_assigned_event_takes_the_slot_of_the_oldest_that_nobody_assigned() {
+    let (mut slots, mut evicted) = (slots(1, 3), Vec::new());
+    assert!(slots.assign(event(1), of(1), at(0), nobody));
+    slots.announce(0, 10, &announcement(8, 1), at(2)).unwrap();
+    slots.announce(0, 20, &announcement(9, 1), at(1)).unwrap();
+    slots.make_room(event(1), |_| panic!("it has a slot"));
+    slots.make_room(event(2), |event| evicted.extend(event.announced()));
+    assert_eq!(evicted, [(0, 20)]);
+    slots.invariants();
+    assert!(slots.assign(event(2), of(1), at(3), nobody));
+    assert_eq!((slots.find(event(9)), slots.used()), (None, 3));
+}
+
+#[test]
+fn events_that_nobody_assigns_are_evicted_in_the_end() {
+    let (mut slots, mut evicted) = (slots(1, 2), Vec::new());
+    slots.announce(0, 7, &announcement(1, 1), at(0)).unwrap();
+    let patience = (DEADLINE * 2).max(ASSIGNMENT_DELAY);
+    slots.evict_provisional(at(0) + patience, |_| panic!("the assignment may be late"));
+    let late = at(1) + patience;
+    slots.evict_provisional(late, |event| evicted.extend(event.announced()));
+    assert_eq!((evicted, slots.used()), (vec![(0, 7)], 0));
+}
+
+#[test]
+fn a_deadline_waits_for_who_is_awaited_and_begins_anew() {
+    let (mut slots, mut missing) = (slots(2, 2), SourceSet::default());
+    slots.publish(1, set(&[0]), set(&[1]), at(0), nobody);
+    assert!(slots.assign(event(1), of(2), at(0), nobody));
+    assert_eq!(slots.next_deadline(), Some(at(0) + DEADLINE));
+    slots.expire(at(0) + DEADLINE, nobody);
+    assert_eq!(slots.next_deadline(), None, "the supervisor waits for source 1");
+    let back = at(0) + 2 * DEADLINE;
+    slots.publish(2, set(&[0, 1]), set(&[]), back, nobody);
+    assert_eq!(slots.next_deadline(), Some(back + DEADLINE));
+    slots.expire(back + DEADLINE, |event| missing = event.missing());
+    assert_eq!(missing, set(&[0, 1]));
+    slots.invariants();
+}
+
+#[test]
+fn deadlines_of_events_that_are_over_are_forgotten() {
+    let mut slots = slots(1, 2);
+    assert!(slots.assign(event(1), of(1), at(0), nobody));
+    for millis in 1..100 {
+        slots.put_off(SlotIndex::new(0), at(millis));
+    }
+    assert!(slots.deadlines.len() <= 4, "{:?}", slots.deadlines);
+    assert_eq!(slots.deadlines.back(), Some(&(at(99) + DEADLINE, event(1))));
+}
+
+#[test]
+fn a_process_that_comes_back_unexpected_is_not_waited_for() {
+    let (mut slots, mut missing) = (slots(2, 4), SourceSet::default());
+    assert!(slots.assign(event(1), of(2), at(0), nobody));
+    slots.announce(1, 0, &announcement(1, 5), at(1)).unwrap();
+    bring(&mut slots, 0, 1, at(1), nobody);
+    slots.rosters.publish(2, set(&[0]), set(&[]));
+    slots.withdraw(1, at(2), |event| missing = event.missing());
+    assert_eq!(missing, set(&[1]));
+    slots.invariants();
+}
+
+#[test]
+fn a_process_that_comes_back_expected_has_another_deadline() {
+    let mut slots = slots(2, 4);
+    assert!(slots.assign(event(1), of(2), at(0), nobody));
+    slots.announce(1, 0, &announcement(1, 5), at(1)).unwrap();
+    bring(&mut slots, 0, 1, at(1), nobody);
+    slots.withdraw(1, at(2), nobody);
+    let slot = slots.find(event(1)).unwrap();
+    assert_eq!(slots.deadlines.back(), Some(&(at(2) + DEADLINE, event(1))));
+    assert_eq!(slots.announce(1, 0, &announcement(1, 5), at(3)), Ok(slot), "it announces once more");
+    slots.invariants();
+}
+
+#[test]
+fn a_broken_lane_gives_up_what_it_announced_and_did_not_bring() {
+    let (mut slots, mut ended) = (slots(2, 4), Vec::new());
+    for number in 1..=3 {
+        assert!(slots.assign(event(number), of(2), at(0), nobody));
+        bring(&mut slots, 0, number, at(1), nobody);
+    }
+    slots.announce(1, 0, &announcement(2, 5), at(1)).unwrap();
+    slots.give_up(1, at(2), |event| ended.push(event.event()));
+    assert_eq!(ended, [event(2)], "the others have their deadline");
+    assert_eq!(slots.used(), 3);
+}
+
+#[test]
+fn latency_is_counted_of_complete_events_only() {
+    let mut slots = slots(1, 4);
+    assert!(slots.assign(event(1), of(1), at(0), nobody));
+    bring(&mut slots, 0, 1, at(7), |_| {});
+    assert!(slots.assign(event(2), of(1), at(0), nobody));
+    slots.expire(at(0) + DEADLINE, |_| {});
+    assert!(slots.assign(event(3), of(0), at(50), |_| {}), "it expects nobody");
+    assert_eq!(slots.latency().max(), 7000);
+}
