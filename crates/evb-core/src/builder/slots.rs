@@ -373,7 +373,10 @@ impl Slots {
     fn end_if_over(&mut self, slot: SlotIndex, now: Instant, ended: &mut impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         if !assembly.is_over() {
-            if !undo::is_undone(Fix::Cccd56c) && assembly.is_overdue() && !assembly.awaits_any(&self.rosters.awaited()) {
+            if !undo::is_undone(Fix::Cccd56c)
+                && assembly.is_overdue()
+                && !assembly.awaits_any(&self.rosters.awaited())
+            {
                 self.put_off(slot, now);
             }
             return;
