@@ -130,7 +130,8 @@ impl World {
             lease: Duration::ZERO,
             sources: ids.clone(),
             max_fragment: vec![Bytes::new(MAX_FRAGMENT); plan.sources],
-            queue: Duration::from_millis(1),
+            // The network holds nothing up.
+            queue: Duration::ZERO,
             report_period: Duration::from_secs(1),
         };
         let source = |id: &SourceId| SourceConfig {
@@ -142,7 +143,8 @@ impl World {
             on_demand: false,
             decided: EventId::default(),
             deadline: Duration::from_secs(20),
-            queue: Duration::from_millis(1),
+            // The network holds nothing up.
+            queue: Duration::ZERO,
             report_period: Duration::from_secs(1),
         };
         let policy = plan.shaping.policy(plan.sources, PacketCost::udp(1500, CELL), 1);
