@@ -15,7 +15,7 @@ use evb_core::{
 
 use crate::network::{EndIndex, SocketIndex};
 
-pub(crate) use builder::BuilderHost;
+pub(crate) use builder::{BuilderHost, take_data};
 pub(crate) use source::SourceHost;
 pub(crate) use supervisor::SupervisorHost;
 

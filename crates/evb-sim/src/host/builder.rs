@@ -238,7 +238,7 @@ impl BuilderHost {
 }
 
 /// Data bytes into the machine, a large fragment's into its own memory as a socket would be read. Returns how many.
-fn take_data(
+pub(crate) fn take_data(
     core: &mut BuilderCore<Policy>,
     lane: usize,
     bytes: &[u8],

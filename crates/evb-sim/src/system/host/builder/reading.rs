@@ -3,16 +3,15 @@
 use bytes::{Buf as _, BytesMut};
 use evb_core::{
     lane::DatagramFault,
-    time::Instant,
     wire::{
         datagram::DatagramHeader,
         record::{ANNOUNCEMENT, Announcement, RecordHeader},
     },
 };
-use evb_shaper::ShapedBuilder;
 
 use super::Running;
 use crate::{
+    host::take_data,
     stream::read_record,
     system::{
         failure::Failure,
@@ -138,21 +137,4 @@ impl Running {
             around.network.flush(end);
         }
     }
-}
-
-/// Data bytes into the machine, a large fragment's into its own memory as a socket would be read. Returns how many.
-fn take_data(core: &mut ShapedBuilder, lane: usize, bytes: &[u8], now: Instant) -> Result<usize, String> {
-    let (taken, outcome) = match core.spare_memory(lane) {
-        Some((memory, room)) => {
-            let piece = &bytes[..bytes.len().min(room)];
-            if memory.capacity() - memory.len() < piece.len() {
-                return Err(format!("no room for {} bytes in a fragment's memory", piece.len()));
-            }
-            memory.extend_from_slice(piece);
-            (piece.len(), core.handle_filled(lane, piece.len(), now))
-        }
-        None => (bytes.len(), core.handle_data(lane, bytes, now)),
-    };
-    outcome.map_err(|error| error.to_string())?;
-    Ok(taken)
 }
