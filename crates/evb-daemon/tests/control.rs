@@ -72,12 +72,25 @@ sink   = {{ kind = "file", path = "{out}" }}
         self.processes.push((name.to_owned(), command.spawn().unwrap()));
     }
 
+    /// Asks all processes at once to end.
+    fn terminate_all(&self) {
+        let pids = self.processes.iter().map(|(_, child)| child.id().to_string());
+        let killed = Command::new("kill").args(["-s", "TERM"]).args(pids).status();
+        assert!(killed.unwrap().success());
+    }
+
     /// Ends a process by SIGTERM; its exit code.
     fn end(&mut self, name: &str) -> Option<i32> {
-        let place = self.processes.iter().position(|(known, _)| known == name).unwrap();
-        let (_, mut child) = self.processes.remove(place);
+        let (_, child) = self.processes.iter().find(|(known, _)| known == name).unwrap();
         let killed = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
         assert!(killed.unwrap().success());
+        self.exit_code(name)
+    }
+
+    /// Waits for the end of a process; its exit code.
+    fn exit_code(&mut self, name: &str) -> Option<i32> {
+        let place = self.processes.iter().position(|(known, _)| known == name).unwrap();
+        let (_, mut child) = self.processes.remove(place);
         let until = Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(status) = child.try_wait().unwrap() {
@@ -203,6 +216,21 @@ fn roles_on_other_hosts_join_run_after_run() {
         .collect();
     runs.sort();
     assert_eq!(runs, ["run000001", "run000001", "run000002", "run000002", "run000003", "run000003"]);
+}
+
+#[test]
+fn all_hosts_end_at_once_between_runs_without_an_error() {
+    for _ in 0..8 {
+        let mut system = System::new("");
+        system.launch("supervisor", &["supervisor"]);
+        system.launch("sources", &["source:1", "source:2"]);
+        system.launch("builders", &["builder:1", "builder:2"]);
+        system.wait_for("ready", |status| status["ready"] == true);
+        system.terminate_all();
+        for name in ["sources", "builders", "supervisor"] {
+            assert_eq!(system.exit_code(name), Some(0), "{name}");
+        }
+    }
 }
 
 #[test]

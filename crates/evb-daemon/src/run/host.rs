@@ -63,6 +63,16 @@ pub(super) enum Ended {
     Part(Vec<(Peer, RunOutcome)>),
 }
 
+impl Ended {
+    /// Returns true if no role of this process took part in a run that had begun.
+    pub(super) fn never_began(&self) -> bool {
+        match self {
+            Self::Closed(_) => false,
+            Self::Part(parts) => parts.iter().all(|(_, outcome)| outcome.report.is_none()),
+        }
+    }
+}
+
 /// The roles of this process.
 pub(super) struct Host {
     supervisor: Option<(SupervisorHandle, tokio::task::JoinHandle<Result<RunReport, RunError>>)>,

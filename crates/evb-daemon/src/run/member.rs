@@ -117,6 +117,8 @@ async fn take_part(
             Err(error) => Err(error),
         };
         let code = match &ended {
+            // All hosts are told to end at once: the supervisor closes a run that had not begun.
+            Ok(ended) if stopping && ended.never_began() => 0,
             Ok(ended @ Ended::Part(_)) => publisher.publish_end(ended).unwrap_or_else(|error| {
                 tracing::warn!(%error, "no summary");
                 1
