@@ -90,6 +90,8 @@ pub(crate) struct Network {
     order: u64,
     rng: Rng,
     pub(crate) weather: Weather,
+    /// What a switch's port holds, in bytes; more is dropped.
+    port: usize,
     pub(crate) nodes: Vec<Node>,
     connections: Vec<Connection>,
     /// Pairs of hosts that do not reach each other, the lower one first.
@@ -112,13 +114,14 @@ const CONTROL_ENDS: Duration = Duration::from_secs(10);
 const RETRANSMIT: Duration = Duration::from_millis(200);
 
 impl Network {
-    pub(crate) fn new(nodes: usize, weather: Weather, seed: u64, trace: Trace) -> Self {
+    pub(crate) fn new(nodes: usize, weather: Weather, port: usize, seed: u64, trace: Trace) -> Self {
         Self {
             now: Instant::ZERO,
             queue: BinaryHeap::new(),
             order: 0,
             rng: Rng::new(seed ^ 0x6E65_7477_6F72_6B21),
             weather,
+            port,
             nodes: (0..nodes).map(|_| Node::default()).collect(),
             connections: Vec::new(),
             splits: BTreeSet::new(),

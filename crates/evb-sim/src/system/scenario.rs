@@ -8,7 +8,7 @@ use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
     supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
     trigger::TriggerKind,
-    units::Bytes,
+    units::{Bytes, Rate},
 };
 use evb_shaper::{Shaping, cost::PacketCost, sums::windows_buffer};
 
@@ -22,6 +22,9 @@ use crate::{scenario::Transport, workload::Readout};
 
 /// The largest packet.
 pub(crate) const MTU: u32 = 1500;
+
+/// What a port needs beyond the budget, in bytes: announcements and other records go outside of it.
+const CONTROL: usize = 16 << 10;
 
 /// How readout comes by its fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +157,21 @@ impl Scenario {
         }
     }
 
-    /// How long full ports delay what waits there.
+    /// What a switch's port holds, in bytes: 4 ms of its link, and no less than a configuration needs that is admitted.
+    pub(crate) fn port(&self) -> usize {
+        let usual = self.weather.bandwidth as usize / 250;
+        let needed = match self.budget() {
+            Bytes::MAX => 0,
+            budget => budget.count() as usize + CONTROL,
+        };
+        usual.max(needed)
+    }
+
+    /// How long full queues delay what waits there, as evbd computes it from the configuration.
     pub(crate) fn queue(&self) -> Duration {
-        self.weather.busy(256 << 10)
+        let link = Rate::from_bits_per_second(self.weather.bandwidth * 8);
+        let held = Bytes::new(self.port() as u64);
+        self.shaping.longest_queue(held, link, (self.builders + self.spares).into())
     }
 
     pub(crate) fn rejects(&self, event: EventId) -> bool {

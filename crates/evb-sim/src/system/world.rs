@@ -56,6 +56,8 @@ pub(super) struct World<'a> {
     workload: Workload,
     rng: Rng,
     run: u32,
+    /// How many runs have a closed ledger.
+    closed: u32,
     is_over: bool,
     epoch: u64,
     storm_until: Instant,
@@ -94,7 +96,7 @@ impl<'a> World<'a> {
         let hosts: Vec<Host> = hosts.collect();
         Self {
             scenario,
-            network: Network::new(hosts.len(), scenario.weather, scenario.seed, trace),
+            network: Network::new(hosts.len(), scenario.weather, scenario.port(), scenario.seed, trace),
             hosts,
             files: Files::new(),
             journal: JournalFile::default(),
@@ -102,6 +104,7 @@ impl<'a> World<'a> {
             workload: Workload::new(scenario.readout, scenario.seed),
             rng,
             run: 0,
+            closed: 0,
             is_over: false,
             epoch: 0,
             storm_until: Instant::ZERO,
@@ -315,6 +318,7 @@ impl<'a> World<'a> {
     }
 
     fn open_next(&mut self) {
+        self.closed = self.run + 1;
         if self.run + 1 >= self.scenario.runs {
             self.is_over = true;
             return;

@@ -1,7 +1,5 @@
 //! Datagrams between two hosts: lost, repeated, late, out of order, damaged.
 
-use core::time::Duration;
-
 use bytes::Bytes;
 
 use super::{Happening, Network, NodeIndex};
@@ -25,9 +23,6 @@ impl Address {
         Self { node, port: 0 }
     }
 }
-
-/// How much a switch's port holds; more is dropped.
-const PORT: Duration = Duration::from_millis(4);
 
 impl Network {
     /// Opens a socket for datagrams.
@@ -73,7 +68,7 @@ impl Network {
             let here = left + weather.latency;
             let port = &mut self.nodes[to.node].drained_at;
             let drained = here.max(*port) + weather.busy(bytes.len());
-            if drained.since(here) > PORT {
+            if drained.since(here) > weather.busy(self.port) {
                 self.fates.lost += 1;
                 continue;
             }

@@ -69,14 +69,13 @@ impl World<'_> {
         }
     }
 
-    /// Somebody wants the run to stop, and asks until there is a supervisor that hears it.
+    /// Somebody wants the run to stop, and asks until its ledger is closed.
     pub(super) fn stop(&mut self, run: u32) {
-        let state = self.state();
-        if run != self.run || state == Some(RunState::Ended) {
+        if run != self.run || self.closed > run {
             return;
         }
-        // A supervisor that is killed before it has written it down has not heard it.
-        if state != Some(RunState::Stopping) {
+        // A supervisor that is killed before it has written it down has not heard it, however far it has come itself.
+        if !matches!(self.state(), Some(RunState::Stopping | RunState::Ended)) {
             drop(self.ask(Command::Stop));
         }
         let at = self.network.now() + 5 * AGAIN;
