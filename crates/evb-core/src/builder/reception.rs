@@ -159,7 +159,7 @@ impl Reception {
             (0, datagrams) => {
                 self.incoming.grant(grant.end);
                 if let Some(datagrams) = datagrams {
-                    datagrams.recovery.permit(range, now);
+                    datagrams.permit(range, now);
                 }
             }
             (_, Some(datagrams)) => datagrams.ask(range, now),

@@ -100,10 +100,21 @@ impl IncomingDatagrams {
         has_room.then(|| Lost { start, end, request: self.next_sequence() as u16 })
     }
 
+    /// The policy permits that a range is sent for the first time.
+    pub(crate) fn permit(&mut self, range: Range<u64>, now: Instant) {
+        self.recovery.permit(range, self.next_sequence(), now);
+    }
+
     /// The policy permits that a lost range is sent again.
     pub(crate) fn ask(&mut self, range: Range<u64>, now: Instant) {
-        self.recovery.ask(range.clone(), self.next_sequence() as u16, now);
+        self.recovery.ask(range.clone(), self.next_sequence(), now);
         self.asked.push(range);
+    }
+
+    /// Asks anew for what was permitted by datagrams that seem lost; returns true if there is something to say.
+    pub(crate) fn ask_unheard(&mut self, now: Instant) -> bool {
+        let (next, answered) = (self.next_sequence(), self.answered);
+        self.recovery.ask_unheard(next, answered, &mut self.asked, now)
     }
 
     /// Datagrams of this association came: so many in sequence, the first with this header.
@@ -171,6 +182,7 @@ impl IncomingDatagrams {
         let start = into.len();
         into.put_bytes(0, DATAGRAM_HEADER);
         self.sequence = self.next_sequence();
+        self.recovery.say_again(self.sequence, self.answered, now);
         let granted = lane.granted();
         into.extend_from_slice(&RecordHeader::Grant { end: granted }.encode());
         let announced = match core::mem::take(&mut self.announcements_missing) {

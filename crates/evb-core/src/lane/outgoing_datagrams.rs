@@ -33,10 +33,10 @@ pub(crate) struct OutgoingDatagrams {
     seen: u32,
     /// The same, as far as all that it asked for again has been handed out.
     heard: u32,
-    /// The same, as far as what it asked for and had never been sent has been handed out, too.
+    /// The same, as far as all that it permits has been handed out, too.
     heard_whole: u32,
-    /// Where in the lane that ends.
-    asked: u64,
+    /// What that will be next: a datagram, and where in the lane its permission ends.
+    next_whole: (u32, u64),
     /// The most announcements in one datagram.
     batch: usize,
     acknowledge_at: Option<Instant>,
@@ -92,7 +92,7 @@ impl OutgoingDatagrams {
             seen: 0,
             heard: 0,
             heard_whole: 0,
-            asked: 0,
+            next_whole: (0, 0),
             batch: batch.max(1),
             // The builder waits to hear of us.
             acknowledge_at: (!undo::is_undone(Fix::A0635af)).then_some(Instant::ZERO),
@@ -168,11 +168,6 @@ impl OutgoingDatagrams {
         self.is_answering = is_answering;
     }
 
-    /// The builder asks for the bytes up to `end`; some may not have been sent yet.
-    pub(crate) fn handle_asked(&mut self, end: u64) {
-        self.asked = self.asked.max(end);
-    }
-
     /// The builder says that it lacks announcements.
     pub(crate) fn handle_missing(&mut self) {
         self.timed = None;
@@ -238,13 +233,19 @@ impl OutgoingDatagrams {
         self.acknowledge_at = None;
         if !lane.has_resends() && !self.is_answering {
             self.heard = self.seen;
-            if lane.sent() >= self.asked {
+            // What a lost datagram asked for may be among what a later one permits.
+            if lane.sent() >= self.next_whole.1 {
+                self.heard_whole = self.next_whole.0;
+                self.next_whole = (self.seen, lane.granted());
+            }
+            if lane.sent() >= lane.granted() {
                 self.heard_whole = self.seen;
             }
         }
         let sequence = self.sequence.wrapping_add(1);
         // First transmissions are known for what they are; behind anything else, the builder would take them for lost.
-        let heard = if kind == DatagramKind::Data { self.heard } else { self.heard_whole };
+        let is_first = kind == DatagramKind::Data && request == 0;
+        let heard = if is_first { self.heard } else { self.heard_whole };
         let association = self.association;
         Sealing { header: DatagramHeader { kind, request, association, sequence, heard, offset: 0 } }
     }

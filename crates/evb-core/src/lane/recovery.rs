@@ -12,7 +12,10 @@ use crate::{
     time::{Instant, earlier},
     times::Times,
     undo::{self, Fix},
-    wire::datagram::{DatagramHeader, DatagramKind, Request, is_after},
+    wire::{
+        datagram::{DatagramHeader, DatagramKind, Request, is_after},
+        record::MAX_RESEND_RANGES,
+    },
 };
 
 /// The builder's account of one lane's transmissions, each of which ends once: it arrives, or it is declared lost.
@@ -83,6 +86,11 @@ impl AddAssign for RecoveryCounters {
 struct Pending {
     range: Range<u64>,
     request: Request,
+    /// What the grant policy knows it by: that request, or an earlier one that the source had not heard of.
+    charged: Request,
+    /// Our datagram that says so first.
+    said: u32,
+    /// When it was permitted, or when that was said again to a source that had not heard of it.
     given: Instant,
     /// Since when it may come: the bytes before it are here, or it was permitted.
     expected: Instant,
@@ -191,19 +199,72 @@ impl Recovery {
         self.round_trips.record(took);
     }
 
-    /// The source may send `range` for the first time.
-    pub(crate) fn permit(&mut self, range: Range<u64>, now: Instant) {
+    /// Permits that the source sends `range` for the first time, as our datagram `said` will tell it.
+    pub(crate) fn permit(&mut self, range: Range<u64>, said: u32, now: Instant) {
         if !self.is_waiting() {
             self.waiting_since = Some(now);
         }
-        self.first.push_back(Pending { range, request: 0, given: now, expected: now, overtaken: None });
+        let (given, expected) = (now, now);
+        self.first.push_back(Pending {
+            range,
+            request: 0,
+            charged: 0,
+            said,
+            given,
+            expected,
+            overtaken: None,
+        });
     }
 
-    /// The source is asked for a lost range again, as `request`.
-    pub(crate) fn ask(&mut self, range: Range<u64>, request: Request, now: Instant) {
+    /// Notes that a further datagram of ours says what is permitted. What the source had not heard of may come in answer to
+    /// this one: its timer begins anew (docs/protocol.md UDP-13). `answered` is the last that the source has heard.
+    pub(crate) fn say_again(&mut self, sequence: u32, answered: u32, now: Instant) {
+        let first = self.first.iter_mut().rev().take_while(|pending| is_after(pending.said, answered));
+        let is_unheard = |pending: &&mut Pending| pending.charged == 0 && is_after(pending.said, answered);
+        let unheard = first.chain(self.again.iter_mut().filter(is_unheard));
+        unheard.filter(|pending| pending.said != sequence).for_each(|pending| pending.given = now);
+    }
+
+    /// Asks the source for a lost range again, as our datagram `said` will tell it.
+    pub(crate) fn ask(&mut self, range: Range<u64>, said: u32, now: Instant) {
         self.lost.remove(&range);
         self.counters.resends += 1;
-        self.again.push_back(Pending { range, request, given: now, expected: now, overtaken: None });
+        let request = said as Request;
+        let (charged, given, expected) = (request, now, now);
+        self.again.push_back(Pending { range, request, charged, said, given, expected, overtaken: None });
+    }
+
+    /// Asks anew, by our next datagram `said`, for what is overdue while the source has heard of nothing beyond `answered`
+    /// that permits it. The permission seems lost, not the bytes: they stay outstanding as they are (docs/protocol.md
+    /// UDP-13). Adds the ranges to `asked`, as far as that has room.
+    pub(crate) fn ask_unheard(
+        &mut self,
+        said: u32,
+        answered: u32,
+        asked: &mut Vec<Range<u64>>,
+        now: Instant,
+    ) -> bool {
+        let (timeout, last_arrival, before) = (self.timeout(), self.last_arrival, asked.len());
+        let is_unheard = |pending: &Pending| {
+            let is_overdue = pending.overtaken.is_none() && pending.due(last_arrival, timeout) <= now;
+            is_overdue && is_after(pending.said, answered)
+        };
+        for _ in 0..self.first.len() + self.again.len() {
+            if asked.len() == MAX_RESEND_RANGES {
+                break;
+            }
+            let of_first = self.first.iter().position(is_unheard).and_then(|index| self.first.remove(index));
+            let of_again =
+                || self.again.iter().position(is_unheard).and_then(|index| self.again.remove(index));
+            let Some(pending) = of_first.or_else(of_again) else { break };
+            asked.push(pending.range.clone());
+            self.again.push_back(Pending { request: said as Request, said, given: now, ..pending });
+        }
+        let count = asked.len() - before;
+        self.counters.resends += count as u64;
+        self.failures += u32::from(count > 0);
+        self.counters.timeouts += u64::from(count > 0);
+        count > 0
     }
 
     /// A segment is here. Calls `accounted` for the parts of it that a transmission was waited for; `is_new` tells whether
@@ -227,11 +288,17 @@ impl Recovery {
                 if undo::is_undone(Fix::Cd126fa) || (is_first && undo::is_undone(Fix::Cccd56c)) {
                     is_first
                 } else {
-                    self.account_again(range, |of| !is_after_request(of, heard), now, &mut accounted)
-                        || is_first
+                    // They go in the lane's order, whatever the order of asking.
+                    let answers = |pending: &Pending| !is_after_request(pending.request, heard);
+                    let is_before = |pending: &Pending| answers(pending) && pending.range.end <= range.start;
+                    self.account_again(range, answers, is_before, now, &mut accounted) || is_first
                 }
             }
-            request => self.account_again(range, |of| of == request, now, &mut accounted),
+            request => {
+                // They go in the order of asking.
+                let answers = |pending: &Pending| pending.request == request;
+                self.account_again(range, answers, answers, now, &mut accounted)
+            }
         };
         if is_new {
             self.repairs.handle_arrival(range, header.request != 0, now);
@@ -267,20 +334,21 @@ impl Recovery {
         waited_for
     }
 
-    /// What one request asked for is sent in the order of asking: all in front of a segment was sent before it.
+    /// Accounts for the repetitions that a segment answers; of those in front of it, what `is_before` tells was sent before it.
     fn account_again(
         &mut self,
         range: &Range<u64>,
-        is_answered: impl Fn(Request) -> bool,
+        answers: impl Fn(&Pending) -> bool,
+        is_before: impl Fn(&Pending) -> bool,
         now: Instant,
         accounted: &mut impl FnMut(Range<u64>, Request),
     ) -> bool {
         let mut waited_for = false;
         for index in (0..self.again.len()).rev() {
             let pending = &mut self.again[index];
-            let (part, request) = (pending.overlap(range), pending.request);
-            if !is_answered(request) || part.is_empty() {
-                if is_answered(request) && waited_for {
+            let (part, charged) = (pending.overlap(range), pending.charged);
+            if !answers(pending) || part.is_empty() {
+                if waited_for && is_before(pending) {
                     pending.overtaken.get_or_insert(now);
                 }
                 continue;
@@ -293,7 +361,7 @@ impl Recovery {
                 }
             };
             take_out(&mut self.again, index, &part, now, note);
-            accounted(part, request);
+            accounted(part, charged);
         }
         waited_for
     }
@@ -335,7 +403,7 @@ impl Recovery {
             timed_out |= overdue && !overtaken;
             if overtaken || overdue {
                 counters.lost_bytes += pending.range.end - pending.range.start;
-                accounted(pending.range.clone(), pending.request);
+                accounted(pending.range.clone(), pending.charged);
                 if written_off.len() == REMEMBERED {
                     written_off.pop_front();
                 }

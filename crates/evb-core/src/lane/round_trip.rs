@@ -73,7 +73,7 @@ impl RoundTrip {
             None => (self.least() * 3).max(Self::INITIAL),
         };
         let patient = patience.saturating_mul(1 << failures.min(16)).min(Self::CEILING.max(patience));
-        patient.max(Self::FLOOR + self.queue)
+        patient.max(self.least().max(Self::FLOOR) + self.queue)
     }
 }
 

@@ -314,11 +314,8 @@ impl SourceLane {
 
     fn resend(&mut self, range: Range<u64>, request: Request, now: Instant) -> Result<(), DatagramFault> {
         let known = self.datagrams.as_ref().map_or(u64::MAX, |datagrams| datagrams.can_be_missed(now));
-        let (before, end) = (self.outgoing.resends(), range.end);
+        let before = self.outgoing.resends();
         self.outgoing.handle_resend(range, known, request)?;
-        if let Some(datagrams) = &mut self.datagrams {
-            datagrams.handle_asked(end);
-        }
         self.counters.resends += u64::from(self.outgoing.resends() > before);
         Ok(())
     }

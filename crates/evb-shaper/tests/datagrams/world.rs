@@ -131,7 +131,7 @@ impl World {
             sources: ids.clone(),
             max_fragment: vec![Bytes::new(MAX_FRAGMENT); plan.sources],
             // The network holds nothing up.
-            queue: Duration::ZERO,
+            queue: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let source = |id: &SourceId| SourceConfig {
@@ -144,7 +144,7 @@ impl World {
             decided: EventId::default(),
             deadline: Duration::from_secs(20),
             // The network holds nothing up.
-            queue: Duration::ZERO,
+            queue: Duration::from_millis(1),
             report_period: Duration::from_secs(1),
         };
         let policy = plan.shaping.policy(plan.sources, PacketCost::udp(1500, CELL), 1);

@@ -135,8 +135,7 @@ impl OfRun<'_> {
             return Ok(());
         }
         let counts = &report.network.datagrams;
-        // Where a permission is lost, a timer takes for lost what was never sent, and it comes late; nothing else does.
-        let is_late = counts.late_after_loss > 0 && counts.timeouts == 0;
+        let is_late = counts.late_after_loss > 0;
         let is_excess = counts.resends > self.fates.lost + counts.timeouts;
         if counts.duplicates > 0 || is_late || is_excess {
             let spurious = counts.duplicates + counts.late_after_loss;

@@ -121,9 +121,10 @@ impl Reception {
     ) -> Option<bool> {
         let datagrams = self.datagrams.as_mut()?;
         datagrams.next_timeout().filter(|due| *due <= now)?;
+        let is_asking = datagrams.ask_unheard(now);
         let IncomingDatagrams { recovery, reassembly, .. } = &mut **datagrams;
         recovery.expire(self.incoming.received(), reassembly.here(), now, lost);
-        Some(datagrams.is_repeat_due(now))
+        Some(datagrams.is_repeat_due(now) || is_asking)
     }
 
     /// Appends the datagram that the source is to get; returns false if there is no association. `ranges` is memory for it.

@@ -76,7 +76,7 @@ fn a_request_is_never_called_0() {
 fn a_datagram_asks_for_as_many_ranges_as_it_holds() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
     lane.grant(10_000);
-    datagrams.recovery.permit(0..10_000, at(0));
+    datagrams.recovery.permit(0..10_000, 1, at(0));
     // Every second hundred is here.
     for start in (100..10_000).step_by(200) {
         let header = from_source(DatagramKind::Data, 1, 0);

@@ -249,7 +249,6 @@ fn records_do_not_hear_of_a_request_before_it_is_answered() {
     lane.handle_grant(2000).unwrap();
     datagrams.handle_header(&from_builder(7), at(10));
     lane.handle_resend(0..2000, u64::MAX, 7).unwrap();
-    datagrams.handle_asked(2000);
     let heard = |datagrams: &mut OutgoingDatagrams, lane: &OutgoingLane, kind| {
         datagrams.sealing(kind, 0, lane).header(0, 0).heard
     };
@@ -259,6 +258,30 @@ fn records_do_not_hear_of_a_request_before_it_is_answered() {
     assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records), 0, "half of it");
     lane.take(1000).unwrap();
     assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records), 7);
+}
+
+/// The datagram that asked for it may have been lost, and a later one permits it.
+#[test]
+fn what_is_sent_again_does_not_hear_of_what_waits_to_be_sent_for_the_first_time() {
+    let (mut datagrams, mut lane) = (datagrams(1472), lane(3, 1000));
+    write(&mut datagrams, &mut lane, at(0));
+    lane.handle_grant(1000).unwrap();
+    datagrams.handle_header(&from_builder(7), at(10));
+    lane.take(1000).unwrap();
+    let heard = |datagrams: &mut OutgoingDatagrams, lane: &OutgoingLane, kind, request| {
+        datagrams.sealing(kind, request, lane).header(0, 0).heard
+    };
+    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Data, 7), 7);
+    lane.handle_grant(3000).unwrap();
+    datagrams.handle_header(&from_builder(9), at(20));
+    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Data, 8), 7, "an answer to another request");
+    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records, 0), 7);
+    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Data, 0), 9);
+    lane.take(1000).unwrap();
+    datagrams.handle_header(&from_builder(10), at(30));
+    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records, 0), 7);
+    lane.take(1000).unwrap();
+    assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records, 0), 10);
 }
 
 #[test]

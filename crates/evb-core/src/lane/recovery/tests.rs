@@ -16,7 +16,7 @@ fn at(micros: u64) -> Instant {
 fn lane() -> Recovery {
     let mut recovery = Recovery::new(None, at(0));
     (0..20).for_each(|_| recovery.sample(MILLISECOND));
-    recovery.permit(0..1000, at(0));
+    recovery.permit(0..1000, 1, at(0));
     recovery
 }
 
@@ -88,7 +88,7 @@ fn one_segment_may_answer_a_request_and_bring_more() {
     let mut recovery = lane();
     assert_eq!(expire(&mut recovery, at(1_000_000)), [(0..1000, 0)]);
     recovery.ask(0..1000, 5, at(1_000_000));
-    recovery.permit(1000..3000, at(1_000_000));
+    recovery.permit(1000..3000, 1, at(1_000_000));
     let parts = arrive_hearing(&mut recovery, 0..3000, 0, 5, at(1_001_000));
     assert_eq!(parts, [1000..3000, 0..1000], "both are accounted for");
     assert_eq!(recovery.next_timeout(), None, "nothing is waited for");
@@ -168,6 +168,64 @@ fn a_first_transmission_may_answer_a_request() {
     recovery.ask(0..1000, 9, due);
     assert_eq!(arrive_hearing(&mut recovery, 0..100, 0, 8, now), []);
     assert_eq!((recovery.counters().late_after_loss, recovery.caution), (1, 1));
+}
+
+/// The datagram with the permission was lost, and a later one says it as well.
+#[test]
+fn a_permission_that_is_said_again_is_answered_later() {
+    let mut recovery = lane();
+    let due = recovery.next_timeout().unwrap();
+    let again = at(1000);
+    recovery.say_again(2, 0, again);
+    assert_eq!(expire(&mut recovery, due), []);
+    assert_eq!(recovery.next_timeout(), Some(again + recovery.timeout()));
+    // Who has heard of the first has no more time.
+    let mut recovery = lane();
+    recovery.say_again(2, 1, again);
+    assert_eq!(recovery.next_timeout(), Some(due));
+}
+
+/// The datagram with the permission was lost: a later one would permit what was given up meanwhile, and more than the budget would be under way.
+#[test]
+fn what_the_source_cannot_know_of_is_asked_for_and_stays_outstanding() {
+    let mut recovery = lane();
+    let due = recovery.next_timeout().unwrap();
+    let mut asked = Vec::new();
+    assert!(!recovery.ask_unheard(2, 1, &mut asked, due), "the permission was heard of");
+    assert!(recovery.ask_unheard(2, 0, &mut asked, due));
+    assert_eq!((&asked[..], expire(&mut recovery, due)), (&[0..1000][..], vec![]));
+    assert_eq!((recovery.counters().resends, recovery.counters().timeouts), (1, 1));
+    // The request is lost as well.
+    let due = recovery.next_timeout().unwrap();
+    assert!(recovery.ask_unheard(3, 0, &mut asked, due));
+    assert_eq!(expire(&mut recovery, due), []);
+    // The grant policy knows it by what was permitted first.
+    let mut parts = Vec::new();
+    let first = header(3, 0, Some(0));
+    recovery.handle_arrival(&(0..400), &first, true, due, |part, request| parts.push((part, request)));
+    let answer = header(3, 3, Some(400));
+    recovery.handle_arrival(&(400..900), &answer, true, due, |part, request| parts.push((part, request)));
+    assert_eq!(parts, [(0..400, 0), (400..900, 0)]);
+    // That it was heard of makes the rest a loss like others.
+    let due = recovery.next_timeout().unwrap();
+    assert!(!recovery.ask_unheard(4, 3, &mut asked, due));
+    assert_eq!(expire(&mut recovery, due), [(900..1000, 0)]);
+    assert_eq!((recovery.counters().late_after_loss, recovery.counters().lost_bytes), (0, 100));
+}
+
+/// First transmissions go in the order of the lane, whatever the order in which they were asked for.
+#[test]
+fn an_earlier_request_for_later_bytes_is_not_overtaken_by_first_transmissions() {
+    let mut recovery = lane();
+    let due = recovery.next_timeout().unwrap();
+    assert_eq!(expire(&mut recovery, due), [(0..1000, 0)]);
+    recovery.ask(500..1000, 8, due);
+    recovery.ask(0..500, 9, due);
+    assert_eq!(arrive_hearing(&mut recovery, 0..100, 0, 9, due), [0..100]);
+    assert_eq!(arrive_hearing(&mut recovery, 100..500, 0, 9, due), [100..500]);
+    assert_eq!(expire(&mut recovery, due + MILLISECOND), []);
+    assert_eq!(arrive_hearing(&mut recovery, 600..1000, 0, 9, due + MILLISECOND), [600..1000]);
+    assert_eq!(expire(&mut recovery, due + MILLISECOND * 2), [(500..600, 8)]);
 }
 
 #[test]
@@ -252,7 +310,7 @@ fn repairs_are_timed() {
     assert_eq!((repairs.pairs()[1..].to_vec(), repairs.max()), (vec![1], 1290));
     assert_eq!(round_trips.pairs()[1..], [20]);
     // One that comes by itself was none.
-    recovery.permit(1000..1200, at(1300));
+    recovery.permit(1000..1200, 1, at(1300));
     arrive(&mut recovery, 1100..1200, 0, at(1400));
     assert_eq!(expire(&mut recovery, at(1900)), [(1000..1100, 0)]);
     arrive(&mut recovery, 1000..1100, 0, at(1950));

@@ -38,3 +38,11 @@ fn a_port_that_may_be_full_is_waited_for() {
     assert_eq!(round_trip.timeout(0), RoundTrip::FLOOR + millis(52));
     assert_eq!(round_trip.timeout(5), millis(64), "longer ones stay as they are");
 }
+
+#[test]
+fn a_queue_comes_on_top_of_a_long_path() {
+    let mut round_trip = RoundTrip::new(None);
+    (0..50).for_each(|_| round_trip.sample(millis(10)));
+    round_trip.expect_queue(millis(5));
+    assert_eq!(round_trip.timeout(0), millis(15));
+}
