@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A front-end process: sends a fragment of every event to a source of evbd. docs/front-end.md has the bytes.
+"""A front-end process: sends a fragment of every event to a source of evbd. docs/reference/front-end.md has the bytes.
 
     evbd run examples/frontend.toml &
     python3 examples/frontend.py 127.0.0.1:7201 --events 1000

@@ -61,7 +61,7 @@
 //! ```
 //!
 //! The pure machines are in [`evb_core`], the shaping in [`evb_shaper`]; `ARCHITECTURE.md` in the repository has the plan of
-//! the house, `docs/protocol.md` every byte on the wire.
+//! the house, `docs/reference/protocol.md` every byte on the wire.
 
 pub mod role;
 pub mod filter;

@@ -18,7 +18,7 @@ As a command:
     python3 evb_read.py FILE --event 12 [--hex]  # one event, with its bytes
 
 Damage raises Damaged while iterating with `for event in file`; `file.scan()` gives damage as items and goes on after
-it. docs/file-format.md describes the format; the FILE-n in comments are its requirements.
+it. docs/reference/file-format.md describes the format; the FILE-n in comments are its requirements.
 """
 
 import argparse

@@ -49,7 +49,7 @@ fn show(loaded: &Loaded, paths: &GrantPaths) {
 pub fn seeds() -> Vec<Vec<u8>> {
     const SUMMARY: &str = r#"{"grant_path_us": {"first_byte": {"p50": 120, "p99": 300}, "builder_write": {"p50": 8, "p99": 15},
         "source_wake_up": {"p50": 60, "p99": 110}, "derived_rest": {"p50": 15}, "with_network": true}}"#;
-    const MANUAL: &str = include_str!("../../docs/configuration.md");
+    const MANUAL: &str = include_str!("../../docs/reference/configuration.md");
     let blocks = MANUAL.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let examples = [
         QUICKSTART,

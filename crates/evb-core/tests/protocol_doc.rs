@@ -30,7 +30,7 @@ const EPOCH: Epoch = Epoch::new(1_763_731_564_000_000);
 
 /// Blocks of the page that begin with "```hex NAME"; what stands behind `;` is for people.
 fn page() -> BTreeMap<String, Vec<u8>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/protocol.md");
     let text = std::fs::read_to_string(path).unwrap();
     let mut examples = BTreeMap::new();
     let mut lines = text.lines();

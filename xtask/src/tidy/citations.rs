@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use crate::repo::Repo;
 
-const DOCUMENT: &str = "docs/protocol.md";
+const DOCUMENT: &str = "docs/reference/protocol.md";
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let stated = repo.get(DOCUMENT).map(|file| ids(&file.text)).unwrap_or_default();

@@ -3,7 +3,7 @@ use super::*;
 fn found(comment: &str) -> usize {
     let text = format!("// {comment}\nfn f() {{}}\n");
     check(&Repo::of(&[
-        ("docs/protocol.md", "**LANE-3** A source…\n- `HELLO-1`: …"),
+        ("docs/reference/protocol.md", "**LANE-3** A source…\n- `HELLO-1`: …"),
         ("src/a.rs", text.as_str()),
     ]))
     .len()

@@ -14,7 +14,8 @@ fn repository() -> PathBuf {
 }
 
 fn manual() -> String {
-    fs::read_to_string(repository().join("docs/configuration.md")).expect("the documentation is there")
+    fs::read_to_string(repository().join("docs/reference/configuration.md"))
+        .expect("the documentation is there")
 }
 
 fn blocks(manual: &str) -> Vec<&str> {

@@ -6,7 +6,7 @@ use super::super::read;
 use crate::{admission, check};
 
 const QUICKSTART: &str = include_str!("../../../../../examples/quickstart.toml");
-const MANUAL: &str = include_str!("../../../../../docs/configuration.md");
+const MANUAL: &str = include_str!("../../../../../docs/reference/configuration.md");
 
 /// Pieces that are likely to hurt.
 const PIECES: [&str; 24] = [
