@@ -1,6 +1,6 @@
 //! How many instructions a byte costs in user space: both paths of a lane over datagrams and over a stream, with the ends of
 //! production on sockets of the loopback, counted by valgrind; and the same of peers that share a key (`_psk`). What the kernel does is not counted. `cargo xtask instructions`
-//! runs this and makes a table per byte of it; docs/benchmarks.md says how to read it.
+//! runs this and makes a table per byte of it; docs/reference/benchmarks.md says how to read it.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
 #![expect(missing_docs, reason = "the macros make modules and functions without")]

@@ -1,6 +1,6 @@
 //! The cost of a shaping decision: a departure time of one bucket, a train of a link with classes, a source's departure. Also why
 //! bytes have departure times and messages have GCRA: how exactly each keeps its rate, and what each decision costs
-//! (docs/pacing.md).
+//! (docs/explanation/pacing.md).
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
 #![allow(unreachable_pub, reason = "a module of a program")]
@@ -115,7 +115,7 @@ fn tree(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Prints how far bytes and messages are from their rates, and fails where docs/pacing.md would be wrong.
+/// Prints how far bytes and messages are from their rates, and fails where docs/explanation/pacing.md would be wrong.
 fn exactness(_: &mut Criterion) {
     let percent = |error: Option<f64>| {
         error.map_or_else(|| "none".to_owned(), |error| format!("{:+.6} %", error * 1e2))

@@ -1,5 +1,5 @@
 //! Triggers told by network: [`TriggerFeed`] tells them, as a pseudo-trigger system does, and [`TriggerListener`] hears them.
-//! The bytes are specified in `docs/triggers.md`.
+//! The bytes are specified in `docs/reference/triggers.md`.
 
 #[cfg(test)]
 mod tests;

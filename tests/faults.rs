@@ -87,7 +87,8 @@ fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
     })
 }
 
-/// docs/protocol.md CONN-18, RUN-20, RUN-31: a builder without its supervisor for less than two leases goes on; one for longer
+/// docs/reference/protocol.md CONN-18, RUN-20, RUN-31: a builder without its supervisor for less than two leases
+/// goes on; one for longer
 /// begins anew, and its events are built by the others. None is lost, none is doubled in the ledger.
 #[tokio::test]
 async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
@@ -105,7 +106,8 @@ async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
     }
 }
 
-/// docs/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events of the time are complete or name it.
+/// docs/reference/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events of the time are
+/// complete or name it.
 #[tokio::test]
 async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -123,8 +125,8 @@ async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
     }
 }
 
-/// docs/protocol.md RUN-34, LANE-24: a source that ends and comes back as another process in mid-run; a builder of which the
-/// same is true, and one that joins.
+/// docs/reference/protocol.md RUN-34, LANE-24: a source that ends and comes back as another process in mid-run; a
+/// builder of which the same is true, and one that joins.
 #[tokio::test]
 async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
     for transport in [Transport::Tcp, Transport::Udp] {

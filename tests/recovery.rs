@@ -71,7 +71,7 @@ async fn without_a_journal_a_builder_says_what_its_sink_holds() {
     }
 }
 
-/// docs/protocol.md RUN-23.
+/// docs/reference/protocol.md RUN-23.
 #[tokio::test]
 async fn a_supervisor_that_is_killed_is_followed_by_another_and_nothing_is_lost() {
     let directory = tempfile::tempdir().expect("there is room for a file");

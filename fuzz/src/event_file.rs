@@ -90,7 +90,7 @@ fn look_at(event: &Event) {
 }
 
 /// Makes the checksums of the header, the payloads, the heads and the index fit, as far as they can be found
-/// (`docs/file-format.md`). `None`: this is no file.
+/// (`docs/reference/file-format.md`). `None`: this is no file.
 fn mend(bytes: &mut [u8]) -> Option<()> {
     bytes.get_mut(..8)?.copy_from_slice(&FILE_MAGIC);
     let header = number(bytes, 12, 4)? as usize;

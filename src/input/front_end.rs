@@ -1,4 +1,5 @@
-//! Front-end processes that send fragments to a source over TCP or a Unix socket; `docs/front-end.md` has the bytes.
+//! Front-end processes that send fragments to a source over TCP or a Unix socket; `docs/reference/front-end.md` has
+//! the bytes.
 
 #[cfg(test)]
 mod tests;

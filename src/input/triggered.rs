@@ -16,7 +16,8 @@ mod tests;
 /// run is over. So a readout works that cannot wait for the decision.
 ///
 /// The trigger number is the event id. An announcement that leaves out numbers stands for them too (TRIG-5 in
-/// `docs/triggers.md`), from the source's [first](Source::first_event) on. Counts without a number are passed over: who missed one would be out of step for ever.
+/// `docs/reference/triggers.md`), from the source's [first](Source::first_event) on. Counts without a number are
+/// passed over: who missed one would be out of step for ever.
 pub async fn push_at_triggers(mut triggers: TriggerListener, mut readout: impl Readout, source: Source) {
     let follow = follow(&mut triggers, &mut readout, source.clone(), source.first_event());
     tokio::select! {

@@ -1,4 +1,5 @@
-//! External triggers by network: lines over TCP, datagrams, or the announcements of a multicast group (docs/triggers.md).
+//! External triggers by network: lines over TCP, datagrams, or the announcements of a multicast group
+//! (docs/reference/triggers.md).
 
 #[cfg(test)]
 mod tests;

@@ -164,7 +164,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         slot_memory(config.max_fragment.iter().copied()) * config.slots as u64
     }
 
-    /// A heartbeat of the supervisor's. One that answers one of ours renews the lease (docs/protocol.md RUN-31).
+    /// A heartbeat of the supervisor's. One that answers one of ours renews the lease (docs/reference/protocol.md
+    /// RUN-31).
     pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.clock.handle(heartbeat, now);
         if heartbeat.echo_ns != 0 {
@@ -203,7 +204,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.release(slot, event, Some(Outcome::Lost), cause);
     }
 
-    /// Time passed: deadlines, stalled lanes (docs/protocol.md LANE-15).
+    /// Time passed: deadlines, stalled lanes (docs/reference/protocol.md LANE-15).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.lanes.handle_timeout(now);
         self.slots.expire(now, |ended| self.lanes.note_end(ended));
@@ -360,7 +361,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// Waits no more for what was announced on lanes that have been broken for the deadline: their sources may still speak
-    /// to the supervisor, and would hold every slot (docs/protocol.md LANE-15).
+    /// to the supervisor, and would hold every slot (docs/reference/protocol.md LANE-15).
     fn give_up_broken_lanes(&mut self, now: Instant) {
         if undo::is_undone(Fix::Ac5e2f5) {
             return;

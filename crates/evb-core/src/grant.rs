@@ -86,7 +86,7 @@ pub trait GrantPolicy {
     fn handle_received(&mut self, lane: usize, received: u64, now: Instant);
 
     /// Over datagrams, where bytes are permitted and lost in pieces: a transmission of `range`, permitted under that
-    /// number, has ended. Each byte of a grant ends once (docs/protocol.md UDP-15).
+    /// number, has ended. Each byte of a grant ends once (docs/reference/protocol.md UDP-15).
     fn handle_accounted(
         &mut self,
         lane: usize,

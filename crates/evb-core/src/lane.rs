@@ -50,7 +50,7 @@ pub enum DatagramFault {
     /// The peer's records contradict each other: the end of the connection.
     #[error("the peer broke the protocol: {0}")]
     Lane(#[from] LaneError),
-    /// Data of no bytes (docs/protocol.md UDP-11): the end of the connection.
+    /// Data of no bytes (docs/reference/protocol.md UDP-11): the end of the connection.
     #[error("the peer broke the protocol: a segment of no bytes")]
     Empty,
     /// A record or datagram that only the other side may send: the end of the connection.

@@ -1,5 +1,5 @@
 //! Run control as one table: what every command and every occurrence does in every state. Whoever leads runs asks
-//! [`State::after`] and nothing else, and `docs/run-control.md` shows the same table.
+//! [`State::after`] and nothing else, and `docs/reference/run-control.md` shows the same table.
 
 mod drawing;
 #[cfg(test)]

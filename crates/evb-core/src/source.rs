@@ -117,7 +117,7 @@ pub struct SourceCore {
 impl SourceCore {
     /// A source with nothing in hand.
     pub fn new(mut config: SourceConfig, now: Instant) -> Self {
-        // An announcement says a payload's length in 32 bits (docs/protocol.md LANE-4).
+        // An announcement says a payload's length in 32 bits (docs/reference/protocol.md LANE-4).
         config.max_fragment = config.max_fragment.min(Bytes::new(u32::MAX.into()));
         let times = LaneTimes::new(config.id, config.deadline, config.queue);
         Self {
@@ -190,7 +190,7 @@ impl SourceCore {
     }
 
     /// Whether so few events wait for readout that a run can have them outstanding; the driver adds those that it was told of.
-    /// Requirements: docs/protocol.md RUN-6.
+    /// Requirements: docs/reference/protocol.md RUN-6.
     pub fn check_wanted(&self, told: usize) -> Result<(), MalformedMessage> {
         let fault = MalformedMessage {
             message: "Decisions",
@@ -260,7 +260,7 @@ impl SourceCore {
         Some(Output::Supervisor(Control { message: Some(control::Message::Heartbeat(heartbeat)) }))
     }
 
-    /// Notes that the run is ending (docs/protocol.md RUN-17): every event is settled, and only
+    /// Notes that the run is ending (docs/reference/protocol.md RUN-17): every event is settled, and only
     /// commits may still be under way.
     pub fn handle_finish(&mut self, now: Instant) {
         self.finish = Some(now + LAST_COMMITS);

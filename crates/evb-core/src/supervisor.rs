@@ -136,7 +136,7 @@ impl SupervisorCore {
         Membership { plan, phase, pulse, roster, assigner, books, outbox }
     }
 
-    /// A message from a registered peer (docs/protocol.md CTRL-4).
+    /// A message from a registered peer (docs/reference/protocol.md CTRL-4).
     pub fn handle_message(&mut self, peer: Peer, message: Control, now: Instant) {
         let Some(seat) = self.membership().heard(peer, now) else { return };
         let Some(message) = message.message else {
@@ -151,7 +151,7 @@ impl SupervisorCore {
                     Err(reason) => self.expel(peer, &reason, now),
                 }
             }
-            // It has opened slots: now sources may announce (docs/protocol.md RUN-22).
+            // It has opened slots: now sources may announce (docs/reference/protocol.md RUN-22).
             (Seat::Builder(index), Message::Accepted(accepted)) => {
                 if self.assigner.accept(index, accepted.answer) {
                     let sources = self.roster.connected_sources();
@@ -178,7 +178,7 @@ impl SupervisorCore {
 
     /// External triggers: so many events happened now. Says how many are taken: none unless the run is running and its
     /// trigger is external.
-    /// Requirements: docs/protocol.md RUN-16.
+    /// Requirements: docs/reference/protocol.md RUN-16.
     pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
         if !counts_triggers(self.phase, &self.books) || !self.intake.is_external() {
             return 0;

@@ -1,4 +1,4 @@
-//! What goes over the wire, as bytes and as meaning. `docs/protocol.md` is the specification.
+//! What goes over the wire, as bytes and as meaning. `docs/reference/protocol.md` is the specification.
 //!
 //! * [`preamble`]: the first bytes of every connection, which tell us from foreign protocols.
 //! * [`control`]: handshakes and control messages (prost).

@@ -1,4 +1,5 @@
-//! The examples in docs/protocol.md are real: the encoders make these bytes, and the decoders understand them.
+//! The examples in docs/reference/protocol.md are real: the encoders make these bytes, and the decoders understand
+//! them.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 use std::{collections::BTreeMap, path::Path};

@@ -1,6 +1,6 @@
 //! The bytes of an event file, version 1: constants, encoding and decoding, with no file access.
 //!
-//! All numbers are little-endian. `docs/file-format.md` says the same for readers in other languages.
+//! All numbers are little-endian. `docs/reference/file-format.md` says the same for readers in other languages.
 
 mod header;
 mod record;

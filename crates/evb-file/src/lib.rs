@@ -10,8 +10,8 @@
 //!
 //! Files are only ever appended to. Every byte is covered by a 64-bit checksum: the head of a record by its own, each
 //! payload by the one that was taken where the fragment entered the system. A file whose writer was killed has no
-//! index and perhaps a torn tail; readers find all whole records by scanning. `docs/file-format.md` in the repository
-//! specifies every byte, and `tools/evb_read.py` reads a file with nothing but Python.
+//! index and perhaps a torn tail; readers find all whole records by scanning. `docs/reference/file-format.md` in the
+//! repository specifies every byte, and `tools/evb_read.py` reads a file with nothing but Python.
 //!
 //! ```
 //! use evb_core::{event::Event, fragment::Timestamp, id::*};

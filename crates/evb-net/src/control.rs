@@ -29,7 +29,7 @@ use crate::{
 
 pub use connect::{ConnectError, connect, connect_secured, listen, open, set_control_options};
 
-/// How many bytes may wait for a slow peer before it is dropped (docs/protocol.md CTRL-7).
+/// How many bytes may wait for a slow peer before it is dropped (docs/reference/protocol.md CTRL-7).
 pub const OUTGOING_LIMIT: usize = 4 << 20;
 
 /// How much is read at once.
@@ -94,7 +94,7 @@ pub struct Incoming {
 }
 
 /// Appends a message as it goes over the wire: length, bytes. For [`ControlLink::send_encoded`].
-/// Requirements: docs/protocol.md CTRL-1.
+/// Requirements: docs/reference/protocol.md CTRL-1.
 pub fn encode_into(message: &Control, bytes: &mut BytesMut) {
     let length = message.encoded_len();
     bytes.reserve(4 + length);
@@ -158,7 +158,8 @@ impl Incoming {
         let mut link = ControlLink::new(self.channel, self.peer);
         match &mut link.session {
             None => link.outgoing.extend_from_slice(&handshake::opening(ConnectionKind::Control, &reply)),
-            // In a parcel of its own (docs/protocol.md SEC-5); a cipher that fails here fails at the next one, too.
+            // In a parcel of its own (docs/reference/protocol.md SEC-5); a cipher that fails here fails at the next
+            // one, too.
             Some(protected) => {
                 let sealed = protected.session.message(&reply).unwrap_or_default();
                 protected.outgoing.extend_from_slice(&sealed);

@@ -1,5 +1,6 @@
 //! The first exchange on every connection, control or lane: preamble and `Hello` from the side that connects, preamble and
-//! `HelloReply` back (docs/protocol.md CONN-5). Either side is limited in time and length, whoever the other one is.
+//! `HelloReply` back (docs/reference/protocol.md CONN-5). Either side is limited in time and length, whoever the
+//! other one is.
 
 pub(crate) mod greeting;
 mod channel;
@@ -93,7 +94,7 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// A refusal in words (docs/protocol.md CONN-16).
+/// A refusal in words (docs/reference/protocol.md CONN-16).
 pub fn words(refusal: &Refusal) -> String {
     let detail: String = refusal.detail.chars().filter(|c| !c.is_control()).take(400).collect();
     if detail.is_empty() { format!("{:?}", refusal.reason()) } else { detail }

@@ -48,7 +48,7 @@ pub enum LaneEnd {
     /// The peer's datagrams make no sense.
     #[error(transparent)]
     Datagram(#[from] DatagramFault),
-    /// The peer spoke on the connection of a lane that goes by datagrams (docs/protocol.md UDP-1).
+    /// The peer spoke on the connection of a lane that goes by datagrams (docs/reference/protocol.md UDP-1).
     #[error("the peer broke the protocol: it speaks by TCP on a lane that goes by datagrams")]
     NotSilent,
     /// Datagrams get nowhere any more.
@@ -60,7 +60,7 @@ pub enum LaneEnd {
     /// The bytes are not those of a peer with the key.
     #[error(transparent)]
     Forged(#[from] Forged),
-    /// A record that only the other side may send (docs/protocol.md LANE-3).
+    /// A record that only the other side may send (docs/reference/protocol.md LANE-3).
     #[error("the peer broke the protocol: it sent a record that is not its to send: {0:?}")]
     WrongDirection(RecordHeader),
 }

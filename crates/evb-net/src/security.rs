@@ -1,5 +1,5 @@
-//! Who may come in: a key that all peers of a system share, and what is made of it (docs/protocol.md, section "Security";
-//! docs/security.md says against what).
+//! Who may come in: a key that all peers of a system share, and what is made of it (docs/reference/protocol.md,
+//! section "Security"; docs/explanation/security.md says against what).
 //!
 //! The handshake is Noise NNpsk0 by [`snow`]. Control connections go on in Noise's transport messages; lanes carry their bytes
 //! in the clear, each parcel of a stream and each datagram behind a tag ([`tag`]).

@@ -55,7 +55,7 @@ pub(crate) enum Room {
 }
 
 /// The charges of all lanes. A grant is charged when given, and released whole when the last of its bytes has arrived or is
-/// declared lost (docs/protocol.md UDP-15).
+/// declared lost (docs/reference/protocol.md UDP-15).
 #[derive(Debug)]
 pub(crate) struct Charges {
     lanes: Vec<LaneCharges>,

@@ -35,7 +35,8 @@
 //! | what meets in a port | network calculus (Cruz, 1991): [`sums`] |
 //!
 //! No rate is rounded (10⁻⁶ over any mix of packets is tested, 10⁻¹⁰ by construction), and nothing that idled begins with a
-//! burst: a burst is for what was late. `docs/pacing.md` in the repository compares this with GCRA, which limits messages.
+//! burst: a burst is for what was late. `docs/explanation/pacing.md` in the repository compares this with GCRA,
+//! which limits messages.
 
 pub mod cost;
 pub mod sums;

@@ -24,7 +24,7 @@ pub struct Pacing {
 
 impl Pacing {
     /// The spacing by a timer. Each departure wakes source and builder, which takes tens of microseconds of processor time on
-    /// a virtual machine: 10 000 departures per second took up to 0.8 of a core (docs/benchmarks.md).
+    /// a virtual machine: 10 000 departures per second took up to 0.8 of a core.
     pub const TIMER_SPACING: Duration = Duration::from_millis(1);
 
     /// No pace: lanes take turns.

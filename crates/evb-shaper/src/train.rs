@@ -18,7 +18,7 @@ const SHORTEST: Bytes = Bytes::kib(8);
 /// On a wire a train is its packets. But queueing disciplines take it for one packet until a device cuts it: a token bucket
 /// (`net/sched/sch_tbf.c`, `sch_htb.c`) lets it go only when it has tokens for all of it, and loses those that come while its bucket is
 /// full. With a bucket of 16 KiB and trains of 13.6 kB, a timer that is 22 µs late costs capacity: 4 % of a port of 1 Gbit/s were lost so;
-/// with trains of five packets it carried 1 to 4 % more (docs/benchmarks.md).
+/// with trains of five packets it carried 1 to 4 % more (docs/reference/benchmarks.md).
 pub fn longest_train(link: Rate) -> Bytes {
     let bytes = link.bytes_per_second() * ON_THE_LINK.as_secs_f64();
     Bytes::new(bytes as u64).max(SHORTEST)

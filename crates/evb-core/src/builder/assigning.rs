@@ -12,7 +12,7 @@ use crate::{
 
 impl<P: GrantPolicy> BuilderCore<P> {
     /// The supervisor assigned events to us; those that it says once more are skipped.
-    /// Requirements: docs/protocol.md RUN-8, RUN-9, RUN-10, RUN-33.
+    /// Requirements: docs/reference/protocol.md RUN-8, RUN-9, RUN-10, RUN-33.
     pub fn handle_assignments(&mut self, assignments: &Assignments, now: Instant) -> Result<(), RosterError> {
         let events = assignments.events()?;
         let (count, slots) = (events.len(), self.config.slots);
@@ -59,7 +59,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// So many of our completions are in the supervisor's ledger: their sources may forget the fragments.
-    /// Requirements: docs/protocol.md RUN-20.
+    /// Requirements: docs/reference/protocol.md RUN-20.
     pub fn handle_accounted(&mut self, accounted: &Accounted) -> Result<(), RosterError> {
         let settle = |lane, start| self.lanes.settle(lane, start);
         match self.unaccounted.handle_accounted(accounted.completions, settle) {

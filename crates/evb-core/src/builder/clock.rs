@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::{time::Instant, wire::control::Heartbeat};
 
 /// Estimates the offset as NTP does (RFC 5905, §8): half of the shortest round trip seen is the error's bound.
-/// Requirements: docs/protocol.md CTRL-6.
+/// Requirements: docs/reference/protocol.md CTRL-6.
 #[derive(Debug)]
 pub(super) struct PeerClock {
     shared: bool,

@@ -218,7 +218,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// Datagrams came. All but their bytes is dealt with once for all of them.
-    /// Requirements: docs/protocol.md UDP-3, UDP-4.
+    /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     pub(super) fn handle_datagrams(
         &mut self,
         lane: usize,
@@ -374,7 +374,8 @@ impl<P: GrantPolicy> Lanes<P> {
         self.grants_due = true;
     }
 
-    /// A permitted range of the lane came. Each of its bytes is delivered once, in order (docs/protocol.md UDP-11).
+    /// A permitted range of the lane came. Each of its bytes is delivered once, in order (docs/reference/protocol.md
+    /// UDP-11).
     fn handle_segments(
         &mut self,
         lane: usize,

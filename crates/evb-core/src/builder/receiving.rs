@@ -20,7 +20,7 @@ use crate::{
 
 impl<P: GrantPolicy> BuilderCore<P> {
     /// A source wants its lane, in that life of it. A new life's lane begins at 0; false: of a life that is over.
-    /// Requirements: docs/protocol.md LANE-24.
+    /// Requirements: docs/reference/protocol.md LANE-24.
     pub fn meet(&mut self, lane: usize, incarnation: Incarnation, now: Instant) -> bool {
         let known = self.lanes.lane(lane).incarnation();
         if incarnation > known {
@@ -91,7 +91,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Ok(())
     }
 
-    /// Appends what the source of that lane is to hear (docs/protocol.md LANE-18).
+    /// Appends what the source of that lane is to hear (docs/reference/protocol.md LANE-18).
     pub fn write_records(&mut self, lane: usize, into: &mut BytesMut) {
         self.lanes.write_records(lane, into);
     }
@@ -132,7 +132,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// Datagrams came in for that lane that follow each other. All but their bytes is dealt with once for all of them.
-    /// Requirements: docs/protocol.md UDP-3, UDP-4.
+    /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     ///
     /// # Errors
     /// [`DatagramFault`]: drop the datagrams if they are stale, else the connection.

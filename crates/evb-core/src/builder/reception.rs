@@ -234,7 +234,7 @@ impl Reception {
         self.incoming.received()
     }
 
-    /// Appends what the source is to hear on a stream (docs/protocol.md LANE-18). `ranges` is memory for it.
+    /// Appends what the source is to hear on a stream (docs/reference/protocol.md LANE-18). `ranges` is memory for it.
     pub(super) fn write_records(&mut self, ranges: &mut Vec<Range<u64>>, into: &mut BytesMut) {
         let granted = self.incoming.granted();
         if granted > self.granted_sent {
@@ -258,7 +258,7 @@ impl Reception {
 
     /// Keeps a piece of the fragment that is coming in. Its own header is checked before any room is made for the payload,
     /// so that an error leaves nothing behind that a repetition would find.
-    /// Requirements: docs/protocol.md LANE-12.
+    /// Requirements: docs/reference/protocol.md LANE-12.
     fn store(
         &mut self,
         slot: SlotIndex,
@@ -293,7 +293,7 @@ impl Reception {
     }
 
     /// Moves on by `count` bytes; at the end of a fragment, checks it.
-    /// Requirements: docs/protocol.md LANE-13.
+    /// Requirements: docs/reference/protocol.md LANE-13.
     fn advance(&mut self, arrival: &Arrival, count: u64, slots: &mut Slots) -> Progress {
         self.incoming.advance(count);
         let Some(slot) = slot_of(arrival) else { return Progress::Discarded };

@@ -10,10 +10,10 @@ const REMEMBERED: usize = 64;
 /// An assignment that cannot be understood: the supervisor's fault.
 #[derive(Debug, thiserror::Error)]
 pub enum RosterError {
-    /// The roster that it speaks of was never published, or is too old (docs/protocol.md RUN-9).
+    /// The roster that it speaks of was never published, or is too old (docs/reference/protocol.md RUN-9).
     #[error("assignment under roster version {0}, which was not published before")]
     UnknownVersion(u32),
-    /// More at once than may be outstanding here (docs/protocol.md RUN-10).
+    /// More at once than may be outstanding here (docs/reference/protocol.md RUN-10).
     #[error("{count} events are assigned at once to a builder with {slots} slots")]
     BeyondSlots {
         /// Events in the message.
@@ -24,7 +24,7 @@ pub enum RosterError {
     /// It names a source that the run does not have.
     #[error("assignment that expects source {0}, which is not of this run")]
     UnknownSource(u32),
-    /// The ledger does not keep up, and no more is kept for it (docs/protocol.md RUN-32).
+    /// The ledger does not keep up, and no more is kept for it (docs/reference/protocol.md RUN-32).
     #[error("{count} completions wait to be accounted for, at a builder with {slots} slots")]
     Unaccounted {
         /// Completions.

@@ -142,7 +142,7 @@ impl Slots {
     }
 
     /// A source announced its fragment of an event. Returns where its bytes go.
-    /// Requirements: docs/protocol.md LANE-14, RUN-11.
+    /// Requirements: docs/reference/protocol.md LANE-14, RUN-11.
     pub(super) fn announce(
         &mut self,
         source: usize,
@@ -369,7 +369,7 @@ impl Slots {
     }
 
     /// Something has changed for an event. If it is not over, and its deadline passed meanwhile, and none of those that it
-    /// waits for is awaited any more, whoever else keeps silent has another one (docs/protocol.md RUN-36).
+    /// waits for is awaited any more, whoever else keeps silent has another one (docs/reference/protocol.md RUN-36).
     fn end_if_over(&mut self, slot: SlotIndex, now: Instant, ended: &mut impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         if !assembly.is_over() {

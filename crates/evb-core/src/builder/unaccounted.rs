@@ -16,7 +16,7 @@ pub(super) const NOWHERE: u64 = u64::MAX;
 /// Events in the order in which they are numbered, and where their fragments begin in their lanes. Two rings and no memory of
 /// an event's own, so that small events at a high rate cost no allocation.
 ///
-/// Requirements: docs/protocol.md RUN-20.
+/// Requirements: docs/reference/protocol.md RUN-20.
 #[derive(Debug, Default)]
 pub(super) struct Unaccounted {
     entries: VecDeque<Entry>,

@@ -1,4 +1,4 @@
-//! [`Announcing`]: when a source says what waits to be announced on a lane (docs/protocol.md LANE-6).
+//! [`Announcing`]: when a source says what waits to be announced on a lane (docs/reference/protocol.md LANE-6).
 
 #[cfg(test)]
 mod tests;

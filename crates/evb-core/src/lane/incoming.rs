@@ -17,7 +17,7 @@ const NEAR: usize = 4;
 ///
 /// Fragments are known by the lane offset at which they begin. Neighbours that are settled become one entry, so that there
 /// are never more than two entries per fragment that still has a slot, and one: what a peer announces takes no memory
-/// beyond that, and an event that stays open for long holds up nobody (docs/protocol.md LANE-22).
+/// beyond that, and an event that stays open for long holds up nobody (docs/reference/protocol.md LANE-22).
 #[derive(Debug)]
 pub struct IncomingLane {
     /// Without gaps, from the first byte that is not committed to `ready`.
@@ -119,7 +119,7 @@ impl IncomingLane {
     }
 
     /// From now on, grants reach at most so far beyond the first byte that is missing: what a datagram lane can keep
-    /// (docs/protocol.md UDP-11).
+    /// (docs/reference/protocol.md UDP-11).
     pub(crate) fn limit_window(&mut self, window: u64) {
         self.window = window;
     }
@@ -130,7 +130,7 @@ impl IncomingLane {
     }
 
     /// The source connected, or connected anew: what was granted beyond `received` is void.
-    /// Requirements: docs/protocol.md LANE-20.
+    /// Requirements: docs/reference/protocol.md LANE-20.
     pub fn handle_connected(&mut self) {
         self.connected = true;
         self.granted = self.received;
@@ -143,7 +143,7 @@ impl IncomingLane {
     }
 
     /// Whether an announcement for the lane bytes from `start` on is news; an old one is skipped
-    /// (docs/protocol.md LANE-6, LANE-7).
+    /// (docs/reference/protocol.md LANE-6, LANE-7).
     pub fn check_announcement(&self, start: u64, announcement: &Announcement) -> Result<bool, LaneError> {
         if start > self.ready {
             return Err(LaneError::AnnouncementGap { offset: start, announced: self.ready });
@@ -191,7 +191,7 @@ impl IncomingLane {
         self.granted = end.min(self.ready);
     }
 
-    /// Whether `length` data bytes from `offset` on may come now (docs/protocol.md LANE-9, LANE-10).
+    /// Whether `length` data bytes from `offset` on may come now (docs/reference/protocol.md LANE-9, LANE-10).
     pub fn check_data(&self, offset: u64, length: u32) -> Result<(), LaneError> {
         let end = offset.saturating_add(length.into());
         if offset != self.received {
@@ -249,7 +249,7 @@ impl IncomingLane {
     }
 
     /// What to tell the source about `committed`: the offset; ranges above it are left in `ranges`.
-    /// Requirements: docs/protocol.md LANE-16.
+    /// Requirements: docs/reference/protocol.md LANE-16.
     pub fn take_commit(&mut self, ranges: &mut Vec<Range<u64>>) -> u64 {
         ranges.clear();
         self.commit_due = false;

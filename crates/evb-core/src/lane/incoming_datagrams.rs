@@ -23,10 +23,12 @@ use crate::{
 /// carries.
 const COMMIT_RANGES: usize = 32;
 
-/// How many of our datagrams are remembered until they are heard of, to measure round trips (docs/protocol.md UDP-16).
+/// How many of our datagrams are remembered until they are heard of, to measure round trips
+/// (docs/reference/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
-/// How long a source may wait before it says what it heard, if it has nothing else to say (docs/protocol.md UDP-7).
+/// How long a source may wait before it says what it heard, if it has nothing else to say
+/// (docs/reference/protocol.md UDP-7).
 pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(10);
 
 /// After so long without an answer, the association is over: as long as TCP waits for acknowledgements on a lane.
@@ -145,7 +147,7 @@ impl IncomingDatagrams {
     }
 
     /// Whether what was asked for does not come, or what is said is not heard, for so long that the path must be gone
-    /// (docs/protocol.md UDP-1).
+    /// (docs/reference/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         let unheard_since = self.unheard_since.filter(|_| self.is_met);
         if undo::is_undone(Fix::A0635af) {
@@ -156,7 +158,7 @@ impl IncomingDatagrams {
         since.is_some_and(|since| now.since(since) >= SILENCE)
     }
 
-    /// Whether what was said last is to be said again, as it seems lost (docs/protocol.md UDP-10).
+    /// Whether what was said last is to be said again, as it seems lost (docs/reference/protocol.md UDP-10).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.unheard.is_some_and(|(_, repeat_at)| repeat_at <= now);
         if due {
@@ -171,7 +173,7 @@ impl IncomingDatagrams {
         earlier(self.recovery.next_timeout(), self.unheard.map(|(_, repeat_at)| repeat_at))
     }
 
-    /// Appends one datagram with all that the source is to know (docs/protocol.md UDP-10).
+    /// Appends one datagram with all that the source is to know (docs/reference/protocol.md UDP-10).
     pub(crate) fn write(
         &mut self,
         lane: &mut IncomingLane,
@@ -227,7 +229,7 @@ impl IncomingDatagrams {
         }
     }
 
-    /// Its low half numbers a request, and so is not 0 (docs/protocol.md UDP-6).
+    /// Its low half numbers a request, and so is not 0 (docs/reference/protocol.md UDP-6).
     fn next_sequence(&self) -> u32 {
         let next = self.sequence.wrapping_add(1);
         if next as u16 == 0 { next.wrapping_add(1) } else { next }

@@ -51,8 +51,8 @@ pub struct Taken {
     pub request: Request,
 }
 
-/// How many ranges may wait to be sent again (docs/protocol.md UDP-16): what a builder asks for beyond, it will ask for once
-/// more.
+/// How many ranges may wait to be sent again (docs/reference/protocol.md UDP-16): what a builder asks for beyond, it
+/// will ask for once more.
 pub const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ struct Held {
 }
 
 impl OutgoingLane {
-    /// Appends a fragment whose event is this builder's (docs/protocol.md LANE-4, LANE-5).
+    /// Appends a fragment whose event is this builder's (docs/reference/protocol.md LANE-4, LANE-5).
     pub fn append(&mut self, fragment: Fragment) {
         let length = u32::try_from(fragment.payload.len()).unwrap_or(u32::MAX);
         let announcement = Announcement { event: fragment.event, timestamp: fragment.timestamp, length };
@@ -156,7 +156,7 @@ impl OutgoingLane {
         count
     }
 
-    /// Announcements from `offset` on are to be made again (docs/protocol.md UDP-9).
+    /// Announcements from `offset` on are to be made again (docs/reference/protocol.md UDP-9).
     pub(crate) fn reannounce(&mut self, offset: u64) -> Result<(), LaneError> {
         self.check_announced(offset)?;
         let position = self.held.partition_point(|held| held.start < offset);
@@ -211,7 +211,7 @@ impl OutgoingLane {
     }
 
     /// Hands out at most `limit` permitted bytes for sending, first those that were asked for again
-    /// (docs/protocol.md LANE-11, UDP-12).
+    /// (docs/reference/protocol.md LANE-11, UDP-12).
     pub fn take(&mut self, limit: u64) -> Option<Taken> {
         let length = self.sendable().min(limit);
         if length == 0 {
@@ -242,7 +242,7 @@ impl OutgoingLane {
 
     /// The builder lacks `range` and permits that it is sent again. What was never sent goes in its turn, what is committed
     /// is gone, what lies beyond `known` left too late for the builder to miss it; a newer request for the same bytes replaces
-    /// an older one (docs/protocol.md UDP-12).
+    /// an older one (docs/reference/protocol.md UDP-12).
     pub(crate) fn handle_resend(
         &mut self,
         mut range: Range<u64>,
@@ -323,7 +323,7 @@ impl OutgoingLane {
         at - range.start
     }
 
-    /// The builder permits up to `end`. Old grants are harmless (docs/protocol.md LANE-8).
+    /// The builder permits up to `end`. Old grants are harmless (docs/reference/protocol.md LANE-8).
     pub fn handle_grant(&mut self, end: u64) -> Result<(), LaneError> {
         if end > self.announced {
             return Err(self.outside("grant", end, self.sent));
@@ -336,7 +336,7 @@ impl OutgoingLane {
     }
 
     /// The builder accepted all below `offset`, and `ranges` above it: their memory is given back.
-    /// Requirements: docs/protocol.md LANE-17.
+    /// Requirements: docs/reference/protocol.md LANE-17.
     pub fn handle_commit(&mut self, offset: u64, ranges: &[Range<u64>]) -> Result<(), LaneError> {
         let highest = ranges.iter().map(|range| range.end).max().unwrap_or(offset);
         if offset.max(highest) > self.sent {
@@ -365,7 +365,7 @@ impl OutgoingLane {
     }
 
     /// A new connection: the builder has `received` bytes and knows the announcements up to `announced`.
-    /// Requirements: docs/protocol.md LANE-20, LANE-21.
+    /// Requirements: docs/reference/protocol.md LANE-20, LANE-21.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
         let is_gone = |held: &Held| held.payload.is_none() && held.end() > received;

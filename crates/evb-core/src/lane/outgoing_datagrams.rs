@@ -157,13 +157,15 @@ impl OutgoingDatagrams {
         self.announcing.put_off(until);
     }
 
-    /// Whether announcements have been in vain for so long that the path must be gone (docs/protocol.md UDP-1).
+    /// Whether announcements have been in vain for so long that the path must be gone (docs/reference/protocol.md
+    /// UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         let is_silent = self.unanswered_since.is_some_and(|since| now.since(since) >= SILENCE);
         is_silent && !undo::is_undone(Fix::A0635af)
     }
 
-    /// Answers to requests were handed out and are not sent: they are not heard of before (docs/protocol.md UDP-7).
+    /// Answers to requests were handed out and are not sent: they are not heard of before
+    /// (docs/reference/protocol.md UDP-7).
     pub(crate) fn set_answering(&mut self, is_answering: bool) {
         self.is_answering = is_answering;
     }
@@ -174,7 +176,7 @@ impl OutgoingDatagrams {
         self.is_repeating = true;
     }
 
-    /// Time passed: whether announcements are to be repeated (docs/protocol.md UDP-9).
+    /// Time passed: whether announcements are to be repeated (docs/reference/protocol.md UDP-9).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.repeat_at.is_some_and(|repeat_at| repeat_at <= now);
         if due {
@@ -186,7 +188,7 @@ impl OutgoingDatagrams {
         due
     }
 
-    /// Whether a datagram of records is to be sent now (docs/protocol.md UDP-7, UDP-8).
+    /// Whether a datagram of records is to be sent now (docs/reference/protocol.md UDP-7, UDP-8).
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, now: Instant) -> bool {
         let is_due = self.announcing.is_due(lane, 0, now) || (self.is_repeating && lane.has_announcements());
         // Announcements are not charged to the port: where the builder has enough, one batch of a lane is under way at once.
@@ -227,7 +229,8 @@ impl OutgoingDatagrams {
         count
     }
 
-    /// What the headers of the next datagrams have in common. They say what was heard (docs/protocol.md UDP-7).
+    /// What the headers of the next datagrams have in common. They say what was heard (docs/reference/protocol.md
+    /// UDP-7).
     pub(crate) fn sealing(&mut self, kind: DatagramKind, request: u16, lane: &OutgoingLane) -> Sealing {
         // The datagrams that answer a request will say that it was heard.
         self.acknowledge_at = None;
@@ -264,7 +267,7 @@ impl OutgoingDatagrams {
     }
 
     /// Up to where a request that comes now can know that bytes are lost. What left less than a round trip ago was on its
-    /// way when the builder asked: it had not heard that the grant came through (docs/protocol.md UDP-12).
+    /// way when the builder asked: it had not heard that the grant came through (docs/reference/protocol.md UDP-12).
     pub(crate) fn can_be_missed(&self, now: Instant) -> u64 {
         if undo::is_undone(Fix::A1617af) {
             return u64::MAX;

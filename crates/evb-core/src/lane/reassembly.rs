@@ -8,7 +8,8 @@ use crate::{
     units::Bytes,
 };
 
-/// The most separate pieces that are kept (docs/protocol.md UDP-16): each costs 16 bytes and a step of every search.
+/// The most separate pieces that are kept (docs/reference/protocol.md UDP-16): each costs 16 bytes and a step of
+/// every search.
 const MAX_PIECES: usize = 1024;
 
 /// A ring of lane bytes beyond the first that is missing. Its memory is taken when the first byte comes out of order: most

@@ -108,7 +108,7 @@ const LOSSES_PER_PATIENCE: u32 = 16;
 const MOST_CAUTION: u32 = 3;
 /// How long the timer stays so before it is halved: whatever kept a host busy is over.
 const CAUTION_LASTS: Duration = Duration::from_secs(1);
-/// So many of the last losses are remembered, to know a mistake when it arrives (docs/protocol.md UDP-16).
+/// So many of the last losses are remembered, to know a mistake when it arrives (docs/reference/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
 impl Recovery {
@@ -368,7 +368,7 @@ impl Recovery {
 
     /// The source has dealt with everything up to a request: what it was asked for before has been sent, in front of that
     /// datagram. Unless it is part of the answer itself, as are first transmissions of what was asked for and had never been
-    /// sent (docs/protocol.md UDP-12): they go in the order of the lane.
+    /// sent (docs/reference/protocol.md UDP-12): they go in the order of the lane.
     pub(crate) fn handle_heard(&mut self, header: &DatagramHeader, now: Instant) {
         let is_first = header.kind == DatagramKind::Data && header.request == 0;
         for pending in &mut self.again {
@@ -383,7 +383,7 @@ impl Recovery {
     }
 
     /// Declares lost what is overdue. Calls `accounted` with each such transmission; bytes that are `here` by another one
-    /// are not asked for again. Requirements: docs/protocol.md UDP-13.
+    /// are not asked for again. Requirements: docs/reference/protocol.md UDP-13.
     pub(crate) fn expire(
         &mut self,
         received: u64,
@@ -448,7 +448,7 @@ impl Recovery {
         })
     }
 
-    /// Requirements: docs/protocol.md UDP-14.
+    /// Requirements: docs/reference/protocol.md UDP-14.
     fn count_unawaited(&mut self, range: &Range<u64>, request: Request, is_new: bool, now: Instant) {
         let overlaps = |(lost, of, _): &&(Range<u64>, Request, bool)| {
             *of == request && lost.start < range.end && range.start < lost.end

@@ -121,7 +121,8 @@ fn a_refusal_says_who_why_and_what_to_do() {
     );
 }
 
-/// `docs/run-control.md` holds the table as it is here, and a diagram with every state and every transition's name.
+/// `docs/reference/run-control.md` holds the table as it is here, and a diagram with every state and every
+/// transition's name.
 #[test]
 fn the_documentation_has_this_table_and_draws_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/run-control.md");

@@ -11,10 +11,11 @@ use crate::{
     wire::control::{Hello, Refusal, refusal::Reason},
 };
 
-/// Handshakes that may be under way at once at a listener; more wait in the kernel's queue (docs/protocol.md CONN-7).
+/// Handshakes that may be under way at once at a listener; more wait in the kernel's queue
+/// (docs/reference/protocol.md CONN-7).
 pub const GREETINGS: usize = 64;
 
-/// Time that a handshake may take (docs/protocol.md CONN-6).
+/// Time that a handshake may take (docs/reference/protocol.md CONN-6).
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the others at a full listener wait for one that says nothing: hundreds of silent connections must not keep a
@@ -36,7 +37,7 @@ pub struct Admission {
 
 impl Admission {
     /// Returns the lane of a source that belongs here: its position in `sources`, which ascend.
-    /// Requirements: docs/protocol.md CONN-8, CONN-9, CONN-19.
+    /// Requirements: docs/reference/protocol.md CONN-8, CONN-9, CONN-19.
     ///
     /// # Errors
     /// [`Refusal`], for the peer and for the log.

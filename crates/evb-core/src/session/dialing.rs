@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::{id::Incarnation, time::Instant};
 
 /// How long a lane waits before it tries again, doubled at each failure up to the limit, until a connection has lasted that
-/// long (docs/protocol.md CONN-11).
+/// long (docs/reference/protocol.md CONN-11).
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LIMIT: Duration = Duration::from_secs(1);
 

@@ -74,7 +74,7 @@ pub enum News {
 /// A role's place in the run. When its connection to the supervisor breaks, it registers again, while the role goes on.
 ///
 /// Law: after inputs that share one `now`, call `poll` until `None`.
-/// Requirements: docs/protocol.md CONN-11, CONN-17, CONN-18.
+/// Requirements: docs/reference/protocol.md CONN-11, CONN-17, CONN-18.
 #[derive(Clone, Debug)]
 pub struct Membership {
     supervisor: String,
@@ -142,7 +142,7 @@ impl Membership {
         matches!(self.state, State::Up { .. })
     }
 
-    /// From now on, the supervisor is to be heard regularly (docs/protocol.md CTRL-5).
+    /// From now on, the supervisor is to be heard regularly (docs/reference/protocol.md CTRL-5).
     pub fn watch(&mut self, now: Instant) {
         self.is_watched = true;
         if let State::Up { heard } = &mut self.state {
@@ -332,8 +332,8 @@ impl Away {
     }
 }
 
-/// Whether there is any use in trying again (docs/protocol.md CONN-11). Names and addresses that are not to be had now may be when
-/// the network is back.
+/// Whether there is any use in trying again (docs/reference/protocol.md CONN-11). Names and addresses that are not
+/// to be had now may be when the network is back.
 fn may_pass(fault: &DialFault) -> bool {
     match fault {
         // After a restart, the supervisor may still hold our old connection.

@@ -10,7 +10,7 @@ use crate::{
 impl SourceCore {
     /// The supervisor published a roster. Lanes of builders that are gone or are other processes are over, and what they held
     /// waits for [`Self::handle_holdings`]; builders that are new get a lane more ([`Self::lane_count`]).
-    /// Requirements: docs/protocol.md RUN-34.
+    /// Requirements: docs/reference/protocol.md RUN-34.
     pub fn handle_roster(&mut self, builders: &[(BuilderId, Incarnation)]) -> Result<(), MalformedMessage> {
         let mut over = Vec::new();
         let added = self.seats.publish(builders, |lane| over.push(lane))?;
@@ -27,7 +27,7 @@ impl SourceCore {
     }
 
     /// The supervisor said which events are outstanding, and where. Lanes are left alone.
-    /// Requirements: docs/protocol.md RUN-35.
+    /// Requirements: docs/reference/protocol.md RUN-35.
     pub fn handle_holdings(&mut self, holdings: &Holdings) -> Result<(), MalformedMessage> {
         let decided = EventId::new(holdings.decided);
         let mut held = self.homes_of(holdings)?;

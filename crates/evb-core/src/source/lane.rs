@@ -226,7 +226,7 @@ impl SourceLane {
     }
 
     /// Takes in a datagram of the builder's; replies to probes are the driver's.
-    /// Requirements: docs/protocol.md UDP-3, UDP-4.
+    /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     pub(super) fn handle_datagram(
         &mut self,
         header: &DatagramHeader,
@@ -262,7 +262,7 @@ impl SourceLane {
                     }
                 }
                 RecordHeader::Announced { offset } => self.handle_announced(offset, now)?,
-                // docs/protocol.md UDP-9: what an older datagram lacked has been announced since.
+                // docs/reference/protocol.md UDP-9: what an older datagram lacked has been announced since.
                 RecordHeader::Reannounce { offset } => {
                     self.handle_announced(offset, now)?;
                     if is_newer {

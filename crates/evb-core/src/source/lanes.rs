@@ -137,7 +137,7 @@ impl SourceCore {
     }
 
     /// Takes in a datagram that came for a lane; replies to probes are the driver's.
-    /// Requirements: docs/protocol.md UDP-3, UDP-4.
+    /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     ///
     /// # Errors
     /// [`DatagramFault`]: drop the datagram if it is stale, else the connection.

@@ -49,7 +49,7 @@ impl Admission<'_> {
         }
     }
 
-    /// Requirements: docs/protocol.md CONN-8, CONN-9, CONN-15.
+    /// Requirements: docs/reference/protocol.md CONN-8, CONN-9, CONN-15.
     fn check_identity(&self, hello: &Hello) -> Result<Peer, Refusal> {
         let Some(peer) = hello.from_peer() else {
             return Err(Refusal::because(Reason::Malformed, "the hello does not say who it is from"));
@@ -92,7 +92,7 @@ impl Admission<'_> {
         })
     }
 
-    /// Requirements: docs/protocol.md CONN-14, CONN-15, CONN-17.
+    /// Requirements: docs/reference/protocol.md CONN-14, CONN-15, CONN-17.
     fn check_builder(
         &self,
         peer: Peer,
@@ -114,7 +114,7 @@ impl Admission<'_> {
         Ok(())
     }
 
-    /// Requirements: docs/protocol.md CONN-10.
+    /// Requirements: docs/reference/protocol.md CONN-10.
     fn check_not_live(
         &self,
         peer: Peer,

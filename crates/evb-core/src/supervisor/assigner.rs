@@ -143,7 +143,7 @@ impl Assigner {
     }
 
     /// Gives unassigned events to builders that have slots; returns for each its new events, and the number of the answer by
-    /// which it says that it has opened slots for them (docs/protocol.md RUN-22).
+    /// which it says that it has opened slots for them (docs/reference/protocol.md RUN-22).
     pub(super) fn reassign(&mut self, now: Instant) -> Vec<(BuilderIndex, u32, Vec<u64>)> {
         let mut placed: BTreeMap<BuilderIndex, Vec<u64>> = BTreeMap::new();
         while let Some(event) = self.unassigned.first().copied() {
@@ -222,7 +222,7 @@ impl Assigner {
     }
 
     /// Tells sources where the events are that expect them; all others up to here are closed for them
-    /// (docs/protocol.md RUN-21).
+    /// (docs/reference/protocol.md RUN-21).
     pub(super) fn send_holdings(&self, to: &SourceSet, roster: &Roster, outbox: &mut Outbox) {
         let mut places: Vec<Place> = self.outstanding.iter().copied().collect();
         places.sort_unstable_by_key(|place| place.event);

@@ -199,7 +199,8 @@ impl Books {
         self.findings.loss(cause, lost);
     }
 
-    /// Returns how many of these completions are in the ledger already, and are to be skipped (docs/protocol.md RUN-20).
+    /// Returns how many of these completions are in the ledger already, and are to be skipped
+    /// (docs/reference/protocol.md RUN-20).
     pub(super) fn known(&self, builder: BuilderIndex, completions: &Completions) -> Result<usize, Gap> {
         let (before, accounted) = (completions.before, self.builders[builder].accounted);
         if before > accounted {

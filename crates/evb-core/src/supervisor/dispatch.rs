@@ -171,7 +171,7 @@ impl Dispatch<'_> {
     ///
     /// # Errors
     /// They are not as the protocol wants them: why.
-    /// Requirements: docs/protocol.md RUN-12, RUN-13, RUN-20.
+    /// Requirements: docs/reference/protocol.md RUN-12, RUN-13, RUN-20.
     pub(super) fn settle(
         &mut self,
         index: BuilderIndex,
@@ -222,7 +222,7 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Gives unassigned events to builders that have slots (docs/protocol.md RUN-22).
+    /// Gives unassigned events to builders that have slots (docs/reference/protocol.md RUN-22).
     /// Returns whether there were any.
     pub(super) fn reassign(&mut self, now: Instant) -> bool {
         if !self.assigner.can_reassign() || !self.phase.is_settling() {

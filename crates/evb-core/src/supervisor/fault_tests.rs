@@ -61,7 +61,7 @@ impl Stage {
 /// All but builder 2.
 const OTHERS: [crate::id::Peer; 3] = [source(3), source(5), builder(1)];
 
-/// docs/protocol.md RUN-22.
+/// docs/reference/protocol.md RUN-22.
 #[test]
 fn the_events_of_a_builder_that_is_gone_go_to_the_others_in_two_steps() {
     let mut stage = Stage::running(RunPlan { slots: 4, ..plan(TriggerKind::External) });
@@ -232,7 +232,7 @@ fn builders_join_and_leave_a_run_that_goes_on() {
     assert_eq!((report.exit_code, report.events.written), (0, 6), "{:?}", report.problems);
 }
 
-/// docs/protocol.md RUN-21.
+/// docs/reference/protocol.md RUN-21.
 #[test]
 fn events_wait_for_a_source_where_that_is_wanted() {
     let on_source_loss = SourceLoss::Wait;
@@ -322,7 +322,7 @@ fn a_sink_that_is_slow_at_the_end_costs_time_and_no_event() {
     );
 }
 
-/// docs/protocol.md RUN-25.
+/// docs/reference/protocol.md RUN-25.
 #[test]
 fn the_last_builder_that_lives_does_not_leave_and_if_it_has_left_the_run_ends() {
     let mut stage = Stage::running(plan(TriggerKind::External));
@@ -381,7 +381,7 @@ fn before_the_run_nobody_is_busy() {
     assert_eq!((report.busy_fraction, report.builders[0].busy_fraction), (0.0, 0.0));
 }
 
-/// docs/protocol.md RUN-23.
+/// docs/reference/protocol.md RUN-23.
 #[test]
 fn a_run_that_is_stopped_while_peers_come_back_loses_nothing_that_others_can_build() {
     // Longer than the drain may take by itself.

@@ -97,7 +97,8 @@ impl Membership<'_> {
         self.phase.drain_until(now + self.plan.drain_time());
     }
 
-    /// Tells a peer what follows the roster, when it comes while the run goes on (docs/protocol.md RUN-21, RUN-22).
+    /// Tells a peer what follows the roster, when it comes while the run goes on (docs/reference/protocol.md RUN-21,
+    /// RUN-22).
     fn tell_newcomer(&mut self, seat: Seat) {
         if !self.phase.is_under_way() && !self.phase.is_reporting() {
             return;
@@ -134,7 +135,7 @@ impl Membership<'_> {
     }
 
     /// Sends a builder a heartbeat, and looks whether it is silent; returns true if its life in the run is over now.
-    /// Requirements: docs/protocol.md RUN-15, RUN-22.
+    /// Requirements: docs/reference/protocol.md RUN-15, RUN-22.
     pub(super) fn beat_builder(&mut self, index: BuilderIndex, watch: bool, now: Instant) -> bool {
         let seat = self.roster.builder(index);
         if !seat.is_alive() {
@@ -174,7 +175,7 @@ impl Membership<'_> {
         }
     }
 
-    /// Expects nothing from a source from the next roster version on (docs/protocol.md RUN-14).
+    /// Expects nothing from a source from the next roster version on (docs/reference/protocol.md RUN-14).
     pub(super) fn lower(&mut self, index: SourceIndex, cause: &str, now: Instant) {
         if !self.roster.is_up(index) {
             return;
@@ -194,7 +195,7 @@ impl Membership<'_> {
         self.publish_roster(now);
     }
 
-    /// Ends a builder's life in the run: what it had is given to others (docs/protocol.md RUN-22).
+    /// Ends a builder's life in the run: what it had is given to others (docs/reference/protocol.md RUN-22).
     pub(super) fn end_incarnation(&mut self, index: BuilderIndex, cause: &str, now: Instant) {
         self.outbox.close_batches();
         let silent = self.roster.end_incarnation(index);

@@ -27,7 +27,7 @@ impl SupervisorCore {
         Ok(welcome)
     }
 
-    /// A source says that its lanes to all builders of the roster are connected (docs/protocol.md RUN-4).
+    /// A source says that its lanes to all builders of the roster are connected (docs/reference/protocol.md RUN-4).
     pub(super) fn handle_ready(&mut self, index: SourceIndex, now: Instant) {
         self.roster.set_ready(index);
         if self.phase.is_gathering() {
@@ -46,7 +46,7 @@ impl SupervisorCore {
         };
         match seat {
             Seat::Source(index) => self.membership().lower(index, cause, now),
-            // Its events stay its own until it can no longer write (docs/protocol.md RUN-22).
+            // Its events stay its own until it can no longer write (docs/reference/protocol.md RUN-22).
             Seat::Builder(index) => self.membership().offer_slots(index, now),
         }
         tracing::warn!(%peer, cause, "left");
@@ -63,7 +63,7 @@ impl SupervisorCore {
         self.handle_disconnect(peer, reason, now);
     }
 
-    /// Sends heartbeats and looks who is silent (docs/protocol.md CTRL-5).
+    /// Sends heartbeats and looks who is silent (docs/reference/protocol.md CTRL-5).
     pub(super) fn beat(&mut self, now: Instant) {
         // We were late ourselves: then what the peers said meanwhile is not read yet, and the silence is ours.
         if self.pulse.beat(now) > self.plan.down_after / 2 {
@@ -105,7 +105,7 @@ impl SupervisorCore {
         }
     }
 
-    /// Requirements: docs/protocol.md RUN-17.
+    /// Requirements: docs/reference/protocol.md RUN-17.
     pub(super) fn handle_report(&mut self, peer: Peer, seat: Seat, report: Report, now: Instant) {
         let is_final = report.live.is_none();
         let finishes = |index: &BuilderIndex| self.roster.builder(*index).leaving == Leaving::Finishing;

@@ -138,7 +138,7 @@ impl SupervisorCore {
         }
     }
 
-    /// Requirements: docs/protocol.md RUN-23.
+    /// Requirements: docs/reference/protocol.md RUN-23.
     pub(super) fn go_on(&mut self, now: Instant) {
         const CAUSE: &str = "it did not come back to a new supervisor";
         self.outbox.close_batches();

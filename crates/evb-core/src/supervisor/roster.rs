@@ -316,7 +316,7 @@ impl Roster {
         self.builders[index].suspended = true;
     }
 
-    /// Keeps a peer's final report, or one so far in place of the one before (docs/protocol.md RUN-37).
+    /// Keeps a peer's final report, or one so far in place of the one before (docs/reference/protocol.md RUN-37).
     ///
     /// # Errors
     /// It cannot be that peer's: why.

@@ -328,7 +328,7 @@ fn a_run_from_registration_to_a_closed_ledger() {
     );
 }
 
-/// docs/protocol.md RUN-20.
+/// docs/reference/protocol.md RUN-20.
 #[test]
 fn completions_that_come_again_count_once() {
     let mut stage = Stage::running(plan(TriggerKind::External));
@@ -351,7 +351,7 @@ fn completions_that_come_again_count_once() {
     assert_eq!(stage.dropped, [builder(1)], "what is missing cannot be made up");
 }
 
-/// docs/protocol.md CONN-10, CONN-17.
+/// docs/reference/protocol.md CONN-10, CONN-17.
 #[test]
 fn a_process_that_comes_again_replaces_its_own_connection_and_no_other() {
     let mut stage = Stage::running(plan(TriggerKind::External));

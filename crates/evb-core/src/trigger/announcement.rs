@@ -1,4 +1,4 @@
-//! How triggers are told over the network: a numbered datagram, or a count as text (docs/triggers.md).
+//! How triggers are told over the network: a numbered datagram, or a count as text (docs/reference/triggers.md).
 
 #[cfg(test)]
 mod tests;

@@ -13,30 +13,32 @@ mod generated {
 pub use generated::*;
 pub use parts::UnreadableMessage;
 
-/// The longest control message that is read; a longer length closes the connection unread (docs/protocol.md CTRL-2).
+/// The longest control message that is read; a longer length closes the connection unread
+/// (docs/reference/protocol.md CTRL-2).
 pub const MAX_MESSAGE: usize = 4 << 20;
 
-/// The longest handshake message (docs/protocol.md CONN-4).
+/// The longest handshake message (docs/reference/protocol.md CONN-4).
 pub const MAX_HELLO: usize = 4 << 10;
 
 /// How many events one [`Decisions`] or [`Assignments`] may cover: bounds what a receiver has to remember
-/// (docs/protocol.md RUN-7).
+/// (docs/reference/protocol.md RUN-7).
 pub const MAX_BATCH: u64 = 1 << 16;
 
 /// The most exceptions in one [`Completions`], and the longest cause of one in characters: keeps it below [`MAX_MESSAGE`]
-/// (docs/protocol.md RUN-13).
+/// (docs/reference/protocol.md RUN-13).
 pub const MAX_EXCEPTIONS: usize = 1024;
 /// See [`MAX_EXCEPTIONS`].
 pub const MAX_CAUSE: usize = 200;
 
-/// The most slots that a supervisor may ask of a builder: bounds what a builder sets up (docs/protocol.md CONN-12).
+/// The most slots that a supervisor may ask of a builder: bounds what a builder sets up (docs/reference/protocol.md
+/// CONN-12).
 pub const MAX_SLOTS: u32 = 1 << 16;
 
 /// The most events of a run under construction, in the slots of all its builders: what a source can be told of at once, and
-/// keeps in mind (docs/protocol.md RUN-21).
+/// keeps in mind (docs/reference/protocol.md RUN-21).
 pub const MAX_OUTSTANDING: usize = 1 << 20;
 
-/// The most builders of a run (docs/protocol.md RUN-3).
+/// The most builders of a run (docs/reference/protocol.md RUN-3).
 pub const MAX_BUILDERS: usize = crate::set::MAX_SOURCES;
 
 /// What the supervisor decided about an event.
@@ -93,7 +95,7 @@ impl Decisions {
         }
     }
 
-    /// Each run of equal verdicts: first event, count, verdict (docs/protocol.md RUN-6).
+    /// Each run of equal verdicts: first event, count, verdict (docs/reference/protocol.md RUN-6).
     pub fn verdicts(&self) -> Result<Vec<(EventId, u32, Verdict)>, MalformedMessage> {
         let fault = |problem| MalformedMessage { message: "Decisions", problem };
         if self.first == 0 {
@@ -121,7 +123,7 @@ impl Decisions {
 }
 
 impl Assignments {
-    /// The events and their trigger times, ns of the supervisor's clock (docs/protocol.md RUN-8).
+    /// The events and their trigger times, ns of the supervisor's clock (docs/reference/protocol.md RUN-8).
     pub fn events(&self) -> Result<Vec<(EventId, u64)>, MalformedMessage> {
         let fault = |problem| MalformedMessage { message: "Assignments", problem };
         if self.events.len() != self.triggered_ns.len() || self.events.len() as u64 > MAX_BATCH {
@@ -194,7 +196,8 @@ impl Completions {
 }
 
 impl Holdings {
-    /// Each builder and the events that it has; `None`: those that no builder has yet (docs/protocol.md RUN-35).
+    /// Each builder and the events that it has; `None`: those that no builder has yet (docs/reference/protocol.md
+    /// RUN-35).
     pub fn homes(
         &self,
     ) -> Result<impl Iterator<Item = (Option<BuilderId>, impl Iterator<Item = EventId>)>, MalformedMessage>
@@ -266,7 +269,7 @@ impl Hello {
 }
 
 impl Welcome {
-    /// What the supervisor asks of a peer, if it can be done (docs/protocol.md CONN-12).
+    /// What the supervisor asks of a peer, if it can be done (docs/reference/protocol.md CONN-12).
     pub fn checked_parameters(&self) -> Result<RunParameters, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
         let Some(parameters) = self.parameters else { return fault("no run parameters") };
@@ -285,7 +288,7 @@ impl Welcome {
         Ok(parameters)
     }
 
-    /// What a builder holds of our lane, if it is in our run and epoch (docs/protocol.md CONN-13).
+    /// What a builder holds of our lane, if it is in our run and epoch (docs/reference/protocol.md CONN-13).
     pub fn checked_lane(&self, run: RunNumber, epoch: Epoch) -> Result<LaneState, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
         if (self.run, self.epoch) != (run.number(), epoch.number()) {
@@ -294,7 +297,7 @@ impl Welcome {
         self.lane.map_or_else(|| fault("no state of the lane"), Ok)
     }
 
-    /// The number of a lane's connection, which its datagrams carry (docs/protocol.md UDP-1).
+    /// The number of a lane's connection, which its datagrams carry (docs/reference/protocol.md UDP-1).
     pub fn checked_connection(&self) -> Result<u32, MalformedMessage> {
         let fault = MalformedMessage { message: "Welcome", problem: "no connection number for datagrams" };
         if self.connection == 0 { Err(fault) } else { Ok(self.connection) }

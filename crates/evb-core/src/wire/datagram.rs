@@ -1,5 +1,5 @@
-//! Datagrams of lanes over UDP: a header of 40 bytes, then lane bytes or lane records (docs/protocol.md, section
-//! "Lanes over datagrams").
+//! Datagrams of lanes over UDP: a header of 40 bytes, then lane bytes or lane records (docs/reference/protocol.md,
+//! section "Lanes over datagrams").
 //!
 //! ```text
 //! offset 0      1                2        4         8       16      18       20          24        28     32       40
@@ -28,7 +28,7 @@ const CHECKSUM: core::ops::Range<usize> = 4..8;
 /// What a transmission of lane bytes is called on the wire: 0 is the first, else the number of the request it answers.
 pub type Request = u16;
 
-/// One life of one lane's connection: what every datagram of it carries (docs/protocol.md UDP-3).
+/// One life of one lane's connection: what every datagram of it carries (docs/reference/protocol.md UDP-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Association {
     /// Which life of the run.
@@ -97,7 +97,8 @@ impl DatagramHeader {
         bytes
     }
 
-    /// The header's bytes without a checksum, where a tag will stand behind the body (docs/protocol.md SEC-10).
+    /// The header's bytes without a checksum, where a tag will stand behind the body (docs/reference/protocol.md
+    /// SEC-10).
     #[inline]
     pub fn encode(&self) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = [0; DATAGRAM_HEADER];
@@ -114,7 +115,7 @@ impl DatagramHeader {
         bytes
     }
 
-    /// Reads a datagram: its header and body, as they were sent (docs/protocol.md UDP-2).
+    /// Reads a datagram: its header and body, as they were sent (docs/reference/protocol.md UDP-2).
     ///
     /// # Errors
     /// [`DatagramError`]; drop the datagram.
@@ -129,7 +130,8 @@ impl DatagramHeader {
         Ok(opened)
     }
 
-    /// The same where a tag tells whether they are as they were sent: the checksum is not looked at (docs/protocol.md SEC-10).
+    /// The same where a tag tells whether they are as they were sent: the checksum is not looked at
+    /// (docs/reference/protocol.md SEC-10).
     ///
     /// # Errors
     /// [`DatagramError`]; drop the datagram.
@@ -189,7 +191,7 @@ impl DatagramKind {
     }
 }
 
-/// Whether `a` was counted after `b`: sequences wrap around (RFC 1982; docs/protocol.md UDP-6).
+/// Whether `a` was counted after `b`: sequences wrap around (RFC 1982; docs/reference/protocol.md UDP-6).
 pub const fn is_after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }

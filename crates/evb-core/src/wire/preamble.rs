@@ -4,13 +4,14 @@
 /// Length of the preamble.
 pub const PREAMBLE_LENGTH: usize = 8;
 
-/// `evb` and a byte that no text protocol sends (docs/protocol.md CONN-1).
+/// `evb` and a byte that no text protocol sends (docs/reference/protocol.md CONN-1).
 pub const MAGIC: [u8; 4] = [b'e', b'v', b'b', 0xEB];
 
-/// The version of everything in `docs/protocol.md`; peers of different versions refuse each other (docs/protocol.md CONN-2).
+/// The version of everything in `docs/reference/protocol.md`; peers of different versions refuse each other
+/// (docs/reference/protocol.md CONN-2).
 pub const PROTOCOL_VERSION: u16 = 1;
 
-/// What a connection is for (docs/protocol.md CONN-3).
+/// What a connection is for (docs/reference/protocol.md CONN-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionKind {
     /// A source or builder at the supervisor.
@@ -19,7 +20,7 @@ pub enum ConnectionKind {
     Lane,
 }
 
-/// How what follows the preamble is protected (docs/protocol.md SEC-1).
+/// How what follows the preamble is protected (docs/reference/protocol.md SEC-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoken {
     /// Not at all.

@@ -1,4 +1,4 @@
-//! Lane records: fixed, little-endian, 16 bytes of header each (docs/protocol.md, section "Lane records").
+//! Lane records: fixed, little-endian, 16 bytes of header each (docs/reference/protocol.md, section "Lane records").
 //!
 //! ```text
 //! offset 0      1      2        4         8                 16
@@ -140,7 +140,8 @@ pub enum RecordError {
 }
 
 impl RecordHeader {
-    /// Reads a header; whatever it says about lengths is within the limits afterwards (docs/protocol.md LANE-1, LANE-2).
+    /// Reads a header; whatever it says about lengths is within the limits afterwards (docs/reference/protocol.md
+    /// LANE-1, LANE-2).
     pub fn decode(bytes: [u8; RECORD_HEADER]) -> Result<Self, RecordError> {
         let [kind, flags, c0, c1, l0, l1, l2, l3, offset @ ..] = bytes;
         let count = u16::from_le_bytes([c0, c1]);

@@ -1,4 +1,5 @@
-//! The agreement on keys, right behind the preamble: Noise NNpsk0, one message each way (docs/protocol.md SEC-2 to SEC-5).
+//! The agreement on keys, right behind the preamble: Noise NNpsk0, one message each way (docs/reference/protocol.md
+//! SEC-2 to SEC-5).
 //!
 //! NNpsk0 because all peers of a system share one key and have none of their own: the key is mixed in before anything else, so
 //! that who does not have it is turned away by its first message, at the price of hashing. Ephemeral keys make what was recorded

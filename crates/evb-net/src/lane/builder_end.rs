@@ -40,7 +40,7 @@ const HEADER_READ: usize = 2 << 10;
 const TURN: usize = 1 << 20;
 
 /// How many bytes of records may wait for a source that does not read, before its connection is closed
-/// (docs/protocol.md LANE-19).
+/// (docs/reference/protocol.md LANE-19).
 pub(super) const OUTGOING_LIMIT: usize = 1 << 20;
 
 /// Takes announcements and data in, and sends grants and commits.

@@ -1,5 +1,5 @@
 //! A lane's two ends over datagrams. The TCP connection of the handshake stays: while it lives, so does the association, and it
-//! says nothing more (docs/protocol.md UDP-1).
+//! says nothing more (docs/reference/protocol.md UDP-1).
 
 mod train;
 mod path;

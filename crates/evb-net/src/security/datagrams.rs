@@ -1,4 +1,5 @@
-//! [`DatagramTags`]: the tags of one association's datagrams, in both directions (docs/protocol.md SEC-10 to SEC-12).
+//! [`DatagramTags`]: the tags of one association's datagrams, in both directions (docs/reference/protocol.md SEC-10
+//! to SEC-12).
 
 #[cfg(test)]
 mod tests;

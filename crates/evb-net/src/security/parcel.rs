@@ -1,5 +1,5 @@
 //! The parcels of a lane's stream: length, bytes, tag. [`Sealer`] numbers and tags those that leave, [`Opener`] gives on what
-//! comes with the right tag in the right place, and nothing else (docs/protocol.md SEC-9).
+//! comes with the right tag in the right place, and nothing else (docs/reference/protocol.md SEC-9).
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use super::{Forged, parcel::MAX_CONTENT, tag::TAG_LENGTH};
 
-/// What the keys of lanes are derived with (docs/protocol.md SEC-8).
+/// What the keys of lanes are derived with (docs/reference/protocol.md SEC-8).
 const STREAM: &[u8] = b"evb 1 lane stream";
 const DATAGRAMS: &[u8] = b"evb 1 lane datagrams";
 
@@ -70,7 +70,7 @@ impl Session {
         Ok(sealed.into())
     }
 
-    /// Encrypts the front of `content` and appends it as one parcel (docs/protocol.md SEC-6).
+    /// Encrypts the front of `content` and appends it as one parcel (docs/reference/protocol.md SEC-6).
     ///
     /// # Errors
     /// The cipher's: 2⁶⁴ parcels were sent.

@@ -106,7 +106,7 @@ impl Reception {
         }
     }
 
-    /// Announcements in front of those that came are lost, or late (docs/protocol.md UDP-9).
+    /// Announcements in front of those that came are lost, or late (docs/reference/protocol.md UDP-9).
     pub(in crate::builder) fn note_gap(&mut self) {
         if let Some(datagrams) = &mut self.datagrams {
             datagrams.announcements_missing = true;

@@ -47,7 +47,7 @@ fn committed(bench: &Bench, lane: usize) -> u64 {
     bench.core.lanes.lane(lane).incoming().committed()
 }
 
-/// docs/protocol.md RUN-20: a source may forget what is in the ledger, not what is written.
+/// docs/reference/protocol.md RUN-20: a source may forget what is in the ledger, not what is written.
 #[test]
 fn lanes_settle_when_the_ledger_has_the_event() {
     let mut bench = Bench::new(1, 2);
@@ -88,7 +88,7 @@ fn what_the_ledger_may_not_have_is_said_again_on_another_connection() {
     assert_eq!(bench.core.slots_used(), 1);
 }
 
-/// docs/protocol.md RUN-31.
+/// docs/reference/protocol.md RUN-31.
 #[test]
 fn nothing_is_written_without_a_lease() {
     let mut bench = Bench::with_lease(1, 4, Duration::from_secs(1));
@@ -118,7 +118,7 @@ fn nothing_is_written_without_a_lease() {
     assert!(bench.events.is_empty(), "an echo from the future leases until now and no longer");
 }
 
-/// docs/protocol.md RUN-33.
+/// docs/reference/protocol.md RUN-33.
 #[test]
 fn an_event_of_another_builder_is_taken_over_though_its_time_is_past() {
     let mut bench = Bench::new(2, 4);
@@ -145,7 +145,7 @@ fn an_assignment_that_is_said_again_in_a_later_epoch_is_of_that() {
     assert_eq!(bench.events[0].epoch, Epoch::new(5));
 }
 
-/// docs/protocol.md RUN-36.
+/// docs/reference/protocol.md RUN-36.
 #[test]
 fn events_wait_for_an_awaited_source_and_their_deadline_begins_anew() {
     let mut bench = Bench::new(2, 4);
@@ -171,7 +171,8 @@ fn events_wait_for_an_awaited_source_and_their_deadline_begins_anew() {
     assert_eq!(bench.events[1].missing, [SourceId::new(2)]);
 }
 
-/// docs/protocol.md RUN-36: who was awaited can be there, damaged, or given up, before the roster says that it is up.
+/// docs/reference/protocol.md RUN-36: who was awaited can be there, damaged, or given up, before the roster says
+/// that it is up.
 #[test]
 fn who_keeps_silent_beside_an_awaited_source_has_a_deadline_when_it_is_there() {
     let late = DEADLINE.as_millis() as u64 * 100;
@@ -215,7 +216,7 @@ fn who_is_waited_for_no_more_is_given_up() {
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
 }
 
-/// docs/protocol.md LANE-24.
+/// docs/reference/protocol.md LANE-24.
 #[test]
 fn the_lane_of_another_process_begins_at_0_and_brings_what_the_old_one_did_not() {
     let mut bench = Bench::new(2, 4);

@@ -51,7 +51,8 @@ fn many_exceptions_need_more_messages() {
 }
 
 proptest! {
-    /// A ledger that skips what it has, as docs/protocol.md RUN-20 asks, gets each event once, whatever connections break.
+    /// A ledger that skips what it has, as docs/reference/protocol.md RUN-20 asks, gets each event once, whatever
+    /// connections break.
     #[test]
     fn a_ledger_gets_every_event_once(seed in any::<u64>()) {
         let mut rng = Rng::new(seed);

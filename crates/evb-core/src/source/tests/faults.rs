@@ -56,7 +56,7 @@ fn lanes_keep_their_index_whoever_comes_and_goes() {
     assert!(!source.is_connected());
 }
 
-/// docs/protocol.md RUN-34, RUN-35.
+/// docs/reference/protocol.md RUN-34, RUN-35.
 #[test]
 fn fragments_of_a_builder_that_is_gone_wait_for_another() {
     let mut source = connected(false);

@@ -157,7 +157,8 @@ impl Roster {
         Self::positions(to).for_each(|index| self.sources[index].told = decided);
     }
 
-    /// Sends a new version to everybody, behind all decisions of the old one (docs/protocol.md RUN-2). `used` has the versions of
+    /// Sends a new version to everybody, behind all decisions of the old one (docs/reference/protocol.md RUN-2).
+    /// `used` has the versions of
     /// outstanding events. While peers gather, sources are up that are here, and builders are in it that are here.
     pub(in crate::supervisor) fn publish(
         &mut self,

@@ -22,10 +22,10 @@ const LIMITS: [(&[u32], usize, &str); 4] = [
 /// Why a control message was not read: the peer's fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableMessage {
-    /// The bytes are none (docs/protocol.md CTRL-3).
+    /// The bytes are none (docs/reference/protocol.md CTRL-3).
     #[error("the peer sent bytes that are no control message: {0}")]
     Form(#[from] DecodeError),
-    /// It would take too much memory (docs/protocol.md CTRL-10).
+    /// It would take too much memory (docs/reference/protocol.md CTRL-10).
     #[error(transparent)]
     Parts(#[from] MalformedMessage),
 }

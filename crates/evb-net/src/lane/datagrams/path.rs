@@ -1,4 +1,5 @@
-//! [`probe`]: which datagrams get through to a builder, and how soon the answer is here (docs/protocol.md UDP-5).
+//! [`probe`]: which datagrams get through to a builder, and how soon the answer is here (docs/reference/protocol.md
+//! UDP-5).
 
 use std::{
     future::poll_fn,

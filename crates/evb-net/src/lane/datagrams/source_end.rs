@@ -162,7 +162,7 @@ impl SourceDatagrams {
     }
 
     /// Queues lane bytes that depart at `at`: what was asked for again goes in front of first transmissions, and replaces
-    /// older answers with the same bytes (docs/protocol.md UDP-12).
+    /// older answers with the same bytes (docs/reference/protocol.md UDP-12).
     pub fn send(&mut self, range: Range<u64>, request: Request, at: Instant) {
         if request == 0 {
             self.queue.push_back(Departing { range, request, at });

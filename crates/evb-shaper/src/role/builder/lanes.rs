@@ -97,7 +97,7 @@ impl BuilderRole {
     }
 
     /// Drops the lanes of sources that are down: a few frozen ones whose connections live would hold the whole budget by
-    /// what they were granted. When they wake, they connect anew (docs/protocol.md LANE-23).
+    /// what they were granted. When they wake, they connect anew (docs/reference/protocol.md LANE-23).
     pub(super) fn drop_lanes_but(&mut self, up: SourceSet, now: Instant) {
         for lane in (0..self.lanes.len()).filter(|lane| !up.contains(*lane)) {
             if self.lanes[lane] != LaneState::Closed {

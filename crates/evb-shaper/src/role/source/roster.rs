@@ -45,7 +45,7 @@ pub(super) fn paced(
     Ok(PacedSource::new(SourceCore::new(core, now), pacing))
 }
 
-/// The builders of a roster, ascending by id (docs/protocol.md RUN-3).
+/// The builders of a roster, ascending by id (docs/reference/protocol.md RUN-3).
 fn listed(roster: &Roster) -> Result<Vec<Listed>, RoleFault> {
     let mut builders = Vec::with_capacity(roster.builders.len().min(MAX_BUILDERS));
     for of_roster in &roster.builders {
@@ -63,7 +63,7 @@ fn listed(roster: &Roster) -> Result<Vec<Listed>, RoleFault> {
 }
 
 impl SourceRole {
-    /// Builders come and go; lanes follow (docs/protocol.md RUN-34).
+    /// Builders come and go; lanes follow (docs/reference/protocol.md RUN-34).
     pub(super) fn handle_roster(&mut self, roster: &Roster, now: Instant) -> Result<(), RoleFault> {
         let listed = listed(roster)?;
         let builders: Vec<_> = listed.iter().map(|listed| (listed.builder, listed.incarnation)).collect();
