@@ -54,7 +54,7 @@ pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
         Err(error) => {
             match &error {
                 ConfigError::Invalid(problems) if arguments.json => {
-                    println!("{:#}", json(None, Some(problems)))
+                    say!("{:#}", json(None, Some(problems)))
                 }
                 _ => eprintln!("{error}"),
             }
@@ -75,11 +75,11 @@ pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
         if let Some(locations) = &locations {
             object["here"] = locations.json();
         }
-        println!("{object:#}");
+        say!("{object:#}");
     } else {
-        print!("{}", text(&loaded.config, &sums, &paths));
+        say_in_line!("{}", text(&loaded.config, &sums, &paths));
         if let Some(locations) = &locations {
-            print!("\n{}", locations.page());
+            say_in_line!("\n{}", locations.page());
         }
         if !problems.is_empty() {
             eprintln!("\n{problems}");
@@ -89,7 +89,7 @@ pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
         return BAD_CONFIGURATION.into();
     }
     if !arguments.json {
-        println!("\n{}: admitted", arguments.config.display());
+        say!("\n{}: admitted", arguments.config.display());
     }
     ExitCode::SUCCESS
 }

@@ -103,7 +103,7 @@ pub(crate) fn main(arguments: &CtlArguments) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             match (&error, arguments.json) {
-                (AskError::Refused { answer, .. }, true) => println!("{answer:#}"),
+                (AskError::Refused { answer, .. }, true) => say!("{answer:#}"),
                 (AskError::Refused { answer, .. }, false) => eprint!("{}", table::refusal(answer)),
                 (other, _) => eprintln!("error: {other}"),
             }
@@ -181,17 +181,17 @@ fn client(arguments: &CtlArguments) -> Result<Client, AskError> {
 
 fn say(answer: &Value, as_json: bool) {
     if as_json {
-        println!("{answer:#}");
+        say!("{answer:#}");
     } else {
-        println!("{}", table::line(answer));
+        say!("{}", table::line(answer));
     }
 }
 
 fn show(status: &Value, as_json: bool) {
     if as_json {
-        println!("{status:#}");
+        say!("{status:#}");
     } else {
-        print!("{}", table::status(status));
+        say_in_line!("{}", table::status(status));
     }
 }
 
@@ -202,14 +202,14 @@ fn watch(client: &Client, every: Duration, as_json: bool) -> Result<(), AskError
         let status = client.ask("GET", "status", None)?;
         if terminal {
             // Home, and clear to the end: nothing flickers.
-            print!("\x1b[H\x1b[J");
+            say_in_line!("\x1b[H\x1b[J");
         }
         if as_json {
-            println!("{status}");
+            say!("{status}");
         } else {
-            print!("{}", table::status(&status));
+            say_in_line!("{}", table::status(&status));
             if !terminal {
-                println!();
+                say!();
             }
         }
         // A reader that has gone ends the watch.
@@ -228,9 +228,9 @@ fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
         let status = client.ask("GET", "status", None)?;
         if status["state"] != "Stopping" {
             if as_json {
-                println!("{:#}", status["last_run"]);
+                say!("{:#}", status["last_run"]);
             } else {
-                print!("{}", table::outcome(&status));
+                say_in_line!("{}", table::outcome(&status));
             }
             return Ok(());
         }

@@ -51,7 +51,7 @@ pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
         Err(error) => {
             match &error {
                 ConfigError::Invalid(problems) if arguments.json => {
-                    println!("{:#}", check::json(None, Some(problems)));
+                    say!("{:#}", check::json(None, Some(problems)));
                 }
                 _ => eprintln!("{error}"),
             }
@@ -70,10 +70,10 @@ pub(crate) fn main(arguments: &DoctorArguments) -> ExitCode {
     let findings = judge::judge(&facts);
     let release = kernel::release().unwrap_or_else(|_| "unknown".to_owned());
     if arguments.json {
-        println!("{:#}", report(arguments, &peers, &release, &findings));
+        say!("{:#}", report(arguments, &peers, &release, &findings));
     } else {
         let title = title(arguments, config.as_ref(), &peers, &release);
-        print!("{title}\n{}", text::page(&findings));
+        say_in_line!("{title}\n{}", text::page(&findings));
     }
     if config.is_some() && worst(&findings) == Verdict::Bad { BAD.into() } else { ExitCode::SUCCESS }
 }

@@ -17,7 +17,7 @@ pub(crate) fn main(arguments: &KeygenArguments) -> ExitCode {
     match made {
         Ok(()) => {
             let file = arguments.file.display();
-            println!(
+            say!(
                 "made {file}\ncopy it to all machines of the system (scp -p), and there:\n\n[security]\nmode     = \"psk\"\nkey_file = \"{file}\""
             );
             ExitCode::SUCCESS

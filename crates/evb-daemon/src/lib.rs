@@ -1,5 +1,7 @@
 //! `evbd`: the event builder as a daemon. **Who** takes part and **where**, read from one TOML file.
 
+#[macro_use]
+mod say;
 mod log;
 pub mod figure;
 pub mod memory;

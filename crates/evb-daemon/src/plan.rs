@@ -147,11 +147,11 @@ pub(crate) fn main(arguments: &PlanArguments) -> ExitCode {
         }
     };
     if arguments.config {
-        print!("{}", plan.text);
+        say_in_line!("{}", plan.text);
     } else if arguments.json {
-        println!("{:#}", as_json(&plan));
+        say!("{:#}", as_json(&plan));
     } else {
-        print!("{}", page(&plan));
+        say_in_line!("{}", page(&plan));
     }
     if plan.problems.are_fatal() {
         eprintln!("{}\n{}", plan.problems, remedy(&numbers, &plan));
@@ -174,7 +174,7 @@ fn for_hosts(arguments: &PlanArguments) -> ExitCode {
     });
     match admitted {
         Ok(text) => {
-            print!("{text}");
+            say_in_line!("{text}");
             ExitCode::SUCCESS
         }
         Err(reason) => {

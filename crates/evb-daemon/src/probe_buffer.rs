@@ -134,8 +134,8 @@ fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listen
     let finding: Finding = search(&mut listener, limits)?;
     listener.end(finding.buffer());
     match arguments.json {
-        true => println!("{:#}", report::json(&finding)),
-        false => print!("{}", report::text(&finding)),
+        true => say!("{:#}", report::json(&finding)),
+        false => say_in_line!("{}", report::text(&finding)),
     }
     Ok(())
 }
@@ -143,8 +143,8 @@ fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listen
 fn send(address: SocketAddr, bind: Option<IpAddr>) -> Result<(), sender::SendError> {
     let found = sender::send(address, bind)?;
     match report::whole_kib(found) {
-        0 => println!("done; the listener has found no buffer"),
-        kib => println!("done; the listener has found {kib} KiB"),
+        0 => say!("done; the listener has found no buffer"),
+        kib => say!("done; the listener has found {kib} KiB"),
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ pub(crate) fn main(arguments: &ProvisionArguments) -> ExitCode {
     };
     match arguments.action {
         Action::Print => {
-            print!("{}", text::plan(&plan, &wanted, &nic));
+            say_in_line!("{}", text::plan(&plan, &wanted, &nic));
             ExitCode::SUCCESS
         }
         Action::Apply => apply(arguments, &plan, &wanted, &nic),
@@ -134,15 +134,15 @@ fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic
         Err(error) => return failed(&error),
     };
     match before {
-        Root::Default(kind) => println!("{}: applied, where the kernel's {kind} was", plan.device),
-        Root::Ours => println!("{}: applied, where an earlier evbd provision was", plan.device),
-        Root::Foreign(root) => println!("{}: applied; the {root} that was there is gone", plan.device),
+        Root::Default(kind) => say!("{}: applied, where the kernel's {kind} was", plan.device),
+        Root::Ours => say!("{}: applied, where an earlier evbd provision was", plan.device),
+        Root::Foreign(root) => say!("{}: applied; the {root} that was there is gone", plan.device),
     }
     for note in wanted.notes.iter().chain(&plan.notes) {
-        println!("note: {note}");
+        say!("note: {note}");
     }
     if arguments.nic {
-        println!("note: {}", limit_only_queue(nic, wanted));
+        say!("note: {}", limit_only_queue(nic, wanted));
     }
     status(plan)
 }
@@ -166,9 +166,9 @@ fn remove(arguments: &ProvisionArguments, nic: &Nic) -> ExitCode {
     let device = &arguments.device;
     let outcome: Result<Root, ProvisionError> = executor::remove(&mut Iproute, device, arguments.replace);
     match outcome {
-        Ok(Root::Default(kind)) => println!("{device}: nothing to remove, the kernel's {kind} is there"),
+        Ok(Root::Default(kind)) => say!("{device}: nothing to remove, the kernel's {kind} is there"),
         Ok(_) => match executor::root(&mut Iproute, device) {
-            Ok(Root::Default(kind)) => println!("{device}: removed; the kernel's {kind} is there again"),
+            Ok(Root::Default(kind)) => say!("{device}: removed; the kernel's {kind} is there again"),
             Ok(other) => return failed(&format!("{device}: removed, but now there is {other:?}")),
             Err(error) => return failed(&error),
         },
@@ -186,18 +186,18 @@ fn status(plan: &Plan) -> ExitCode {
     match executor::root(&mut Iproute, &plan.device) {
         Ok(Root::Ours) => {}
         Ok(Root::Default(kind)) => {
-            println!("{}: different: nothing is applied, the kernel's {kind} is there", plan.device);
+            say!("{}: different: nothing is applied, the kernel's {kind} is there", plan.device);
             return ExitCode::FAILURE;
         }
         Ok(Root::Foreign(root)) => {
-            println!("{}: different: somebody's {root} is there", plan.device);
+            say!("{}: different: somebody's {root} is there", plan.device);
             return ExitCode::FAILURE;
         }
         Err(error) => return failed(&error),
     }
     match readback::compare(&mut Iproute, plan) {
         Ok(comparison) => {
-            print!("{}", text::comparison(plan, &comparison));
+            say_in_line!("{}", text::comparison(plan, &comparison));
             if comparison.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => failed(&error),

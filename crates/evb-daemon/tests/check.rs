@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 fn check(arguments: &[&str]) -> Output {
@@ -17,6 +17,20 @@ fn the_examples_are_admitted() {
         let output = check(&[example]);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(String::from_utf8_lossy(&output.stdout).contains("admitted"));
+    }
+}
+
+/// As `evbd check evb.toml | head -1` does.
+#[test]
+fn a_reader_may_have_seen_enough() {
+    for more in [&[][..], &["--json"]] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
+        command.current_dir(root).arg("check").args(more).arg("examples/quickstart.toml");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("evbd starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

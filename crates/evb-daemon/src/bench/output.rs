@@ -69,12 +69,12 @@ impl OutputArguments {
         let json = serde_json::to_string_pretty(measurement)
             .map_err(|error| BenchError::Operator(format!("no JSON: {error}")))?;
         match &self.json {
-            Some(path) if path.as_os_str() == "-" => println!("{json}"),
+            Some(path) if path.as_os_str() == "-" => say!("{json}"),
             Some(path) => {
                 write(path, &(json + "\n"))?;
-                print!("{table}");
+                say_in_line!("{table}");
             }
-            None => print!("{table}"),
+            None => say_in_line!("{table}"),
         }
         match &self.svg {
             Some(path) => write(path, &draw()?),

@@ -103,11 +103,11 @@ fn listen(at: SocketAddr, ordinary: bool) -> Result<std::convert::Infallible, Be
     let fault = || BenchError::system(format!("cannot listen at {at}"));
     let receiver = Receiver::bind(at).map_err(fault())?;
     let at = receiver.address().map_err(fault())?;
-    println!("receiving at {at}; start the sender with --send-to {at}");
+    say!("receiving at {at}; start the sender with --send-to {at}");
     read_in_time(ordinary);
     loop {
         match receiver.serve() {
-            Ok(peer) => println!("{peer} is done"),
+            Ok(peer) => say!("{peer} is done"),
             Err(error) => eprintln!("a sender failed: {error}"),
         }
     }
