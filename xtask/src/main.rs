@@ -11,6 +11,7 @@
 //! - `ci`: everything, step by step, with a table at the end.
 
 mod repo;
+mod built;
 mod tidy;
 mod uml;
 mod lab;

@@ -27,7 +27,8 @@ pub(crate) fn run() -> Result<bool> {
     let crates = unpack(&folder)?;
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let ours: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
-    fs::write(folder.join("Cargo.toml"), manifest(&crates, &ours).to_string())?;
+    let beside = stand_in(&fs::read_to_string(root.join("xtask/Cargo.toml"))?.parse()?, &folder)?;
+    fs::write(folder.join("Cargo.toml"), manifest(&crates, &beside, &ours).to_string())?;
     println!("packaged: {}", crates.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "));
     finish(cargo(&folder).args(["check", "--workspace", "--target-dir"]).arg(target))?;
     Ok(true)
@@ -65,14 +66,30 @@ fn unpack(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(crates)
 }
 
-/// A workspace of these crates, in which they find each other instead of a registry's.
-fn manifest(crates: &[(String, PathBuf)], ours: &Table) -> Table {
-    let path = |path: &PathBuf| toml::Value::String(path.to_string_lossy().into_owned());
+/// An empty crate with nothing but the build dependencies of xtask, which is not packaged: with them, the macros of foreign crates have
+/// the features with which they are built already.
+fn stand_in(xtask: &Table, folder: &Path) -> Result<PathBuf> {
+    let path = folder.join("stand-in");
+    fs::create_dir_all(path.join("src"))?;
+    fs::write(path.join("src/lib.rs"), "")?;
+    let package = [("name", "stand-in"), ("version", "0.0.0"), ("edition", "2024")];
+    let package = Table::from_iter(package.map(|(key, value)| (key.to_owned(), value.into())));
+    let mut manifest = Table::from_iter([("package".to_owned(), package.into())]);
+    manifest
+        .extend(xtask.get_key_value("build-dependencies").map(|(key, value)| (key.clone(), value.clone())));
+    fs::write(path.join("Cargo.toml"), manifest.to_string())?;
+    Ok(path)
+}
+
+/// A workspace of these crates, in which they find each other instead of a registry's, and of one beside them.
+fn manifest(crates: &[(String, PathBuf)], beside: &Path, ours: &Table) -> Table {
+    let path = |path: &Path| toml::Value::String(path.to_string_lossy().into_owned());
     let patches: Table = crates
         .iter()
         .map(|(name, folder)| (name.clone(), Table::from_iter([("path".to_owned(), path(folder))]).into()))
         .collect();
-    let members: Vec<toml::Value> = crates.iter().map(|(_, folder)| path(folder)).collect();
+    let members = crates.iter().map(|(_, folder)| path(folder)).chain([path(beside)]);
+    let members: Vec<toml::Value> = members.collect();
     let workspace = Table::from_iter([
         ("members".to_owned(), members.into()),
         ("resolver".to_owned(), ours["workspace"]["resolver"].clone()),

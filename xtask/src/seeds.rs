@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use crate::repo;
+use crate::{built::built, repo};
 
 #[derive(Args)]
 #[command(disable_help_flag = true)]
@@ -19,14 +19,9 @@ pub(crate) struct SeedsArgs {
 /// Runs them. True: nothing was found.
 pub(crate) fn run(args: &SeedsArgs) -> Result<u8> {
     let undoes = args.arguments.iter().any(|argument| argument.starts_with("--undo"));
-    let features: &[&str] = if undoes { &["--features", "undo"] } else { &[] };
-    let status = Command::new("cargo")
-        .args(["run", "--quiet", "--package", "evb-sim", "--example", "seeds"])
-        .args(features)
-        .arg("--")
-        .args(&args.arguments)
-        .current_dir(repo::root())
-        .status()
-        .context("cargo run")?;
+    let features: &[&str] = if undoes { &["evb-sim/undo"] } else { &[] };
+    let seeds = built("--example", "seeds", features)?;
+    let status =
+        Command::new(seeds).args(&args.arguments).current_dir(repo::root()).status().context("seeds")?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2))
 }

@@ -9,13 +9,13 @@ mod job;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use clap::Args;
 
 use self::job::Job;
-use crate::repo;
+use crate::built::built;
 
 /// What the command's caller gets if there is no such kernel here: what automake's tests mean by it.
 pub(crate) const SKIPPED: u8 = 77;
@@ -43,7 +43,7 @@ pub(crate) struct UmlArgs {
 pub(crate) fn run(args: &UmlArgs) -> Result<u8> {
     let mut command = Vec::new();
     if let Some(test) = &args.test {
-        command.push(built(test)?.to_string_lossy().into_owned());
+        command.push(built("--test", test, &[])?.to_string_lossy().into_owned());
     }
     command.extend(args.command.iter().cloned());
     under(&command, Duration::from_secs(args.limit), &args.memory)
@@ -64,31 +64,4 @@ pub(crate) fn under(command: &[String], limit: Duration, memory: &str) -> Result
 /// Why it cannot run, as far as that is known before trying.
 pub(crate) fn lacks() -> Option<String> {
     packages::lacks()
-}
-
-/// Builds an integration test of evb-net, outside: its executable.
-fn built(test: &str) -> Result<PathBuf> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // All packages, as the tests are built, so that nothing is built once more with other features.
-    cargo.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
-    let output = cargo
-        .args(["--test", test])
-        .current_dir(repo::root())
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .context("cargo does not start")?;
-    if !output.status.success() {
-        bail!("the test `{test}` does not build");
-    }
-    executable(&String::from_utf8_lossy(&output.stdout), test)
-        .with_context(|| format!("cargo has built no test `{test}`"))
-}
-
-/// The executable of a test among cargo's messages, one JSON object a line.
-fn executable(messages: &str, test: &str) -> Option<PathBuf> {
-    messages.lines().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let named = message["target"]["name"].as_str() == Some(test);
-        message["executable"].as_str().filter(|_| named).map(PathBuf::from)
-    })
 }

@@ -56,7 +56,7 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
     steps.extend(beside_others(required));
     steps.push(
         // Once each, by what the tests have built already: whether they run, not how fast.
-        Step::new("benches run", 600, &format!("cargo test -p evb {BENCHES}")).unless(no_benches(&root)),
+        Step::new("benches run", 600, &format!("cargo test --workspace {BENCHES}")).unless(no_benches(&root)),
     );
     steps.push(Step::xtask("instructions", 600, "instructions").unless(instructions::lacks()));
     // The build takes minutes where nothing is built yet.
