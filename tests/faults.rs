@@ -1,4 +1,5 @@
-//! Faults in whole systems over loopback: who is cut off registers again, and nothing is lost.
+//! Faults in whole systems over loopback: who is cut off registers again, and nothing is lost. Most of the time they wait for leases
+//! to end, so that systems of one test run beside each other.
 
 mod support;
 #[path = "support/cable.rs"]
@@ -24,7 +25,7 @@ use evb::{
 };
 use evb_net::pacing::Transport;
 use support::{Numbers, System, content, plan};
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::{join, task::JoinHandle, time::sleep};
 
 const LENGTH: usize = 700;
 
@@ -92,7 +93,7 @@ fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
 /// begins anew, and its events are built by the others. None is lost, none is doubled in the ledger.
 #[tokio::test]
 async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
-    for (transport, cut) in [(Transport::Tcp, 3000), (Transport::Udp, 3000), (Transport::Tcp, 1200)] {
+    let course = async |transport, cut| {
         let plan = at(400.0, plan(2, 2, 3000));
         let (system, _, builders) = cabled(plan, transport).await;
         let cutting = cut_for(&builders[0], cut);
@@ -103,14 +104,15 @@ async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
         assert_eq!(report.events.open(), Some(0));
         assert_all_once(built, 3000);
         assert!(cut < 2000 || cable.connections() > 1, "it registered again");
-    }
+    };
+    join!(course(Transport::Tcp, 3000), course(Transport::Udp, 3000), course(Transport::Tcp, 1200));
 }
 
 /// docs/reference/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events of the time are
 /// complete or name it.
 #[tokio::test]
 async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
-    for transport in [Transport::Tcp, Transport::Udp] {
+    let course = async |transport| {
         let plan = at(400.0, plan(3, 2, 3000));
         let (system, sources, _) = cabled(plan, transport).await;
         let cutting = cut_for(&sources[1], 3000);
@@ -122,14 +124,15 @@ async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
         let last = &built[2900..];
         assert!(last.iter().all(|event| event.is_complete()), "it is expected again: {:?}", report.problems);
         assert!(cable.connections() > 1, "it registered again");
-    }
+    };
+    join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
 /// docs/reference/protocol.md RUN-34, LANE-24: a source that ends and comes back as another process in mid-run; a
 /// builder of which the same is true, and one that joins.
 #[tokio::test]
 async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
-    for transport in [Transport::Tcp, Transport::Udp] {
+    let course = async |transport| {
         let plan = at(400.0, plan(2, 2, 3000));
         let (mut system, sources, _) = cabled(plan, transport).await;
         let (address, cable) = (system.address.clone(), sources[1].clone());
@@ -151,12 +154,13 @@ async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
         assert!(incomplete > 0 && incomplete < 1500, "{incomplete}");
         assert!(built[2900..].iter().all(|event| event.is_complete()), "{:?}", report.problems);
         built.iter().for_each(assert_bytes);
-    }
+    };
+    join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
 #[tokio::test]
 async fn a_builder_that_is_replaced_loses_nothing() {
-    for transport in [Transport::Tcp, Transport::Udp] {
+    let course = async |transport| {
         let plan = at(400.0, plan(2, 2, 2000));
         let (mut system, _, builders) = cabled(plan, transport).await;
         let (address, cable) = (system.address.clone(), builders[1].clone());
@@ -174,13 +178,14 @@ async fn a_builder_that_is_replaced_loses_nothing() {
         let _successor = replacing.await.expect("no panic");
         assert_eq!((report.events.lost, report.events.complete), (0, 2000), "{:?}", report.problems);
         assert_all_once(built, 2000);
-    }
+    };
+    join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
 /// `on_source_loss = "wait"`: nothing is built without the source that is away, and nothing is lost.
 #[tokio::test]
 async fn a_source_that_is_waited_for_is_in_every_event() {
-    for transport in [Transport::Tcp, Transport::Udp] {
+    let course = async |transport| {
         let plan = RunPlan { on_source_loss: SourceLoss::Wait, ..at(400.0, plan(2, 2, 1500)) };
         let (system, sources, _) = cabled(plan, transport).await;
         let cutting = cut_for(&sources[1], 3000);
@@ -190,7 +195,8 @@ async fn a_source_that_is_waited_for_is_in_every_event() {
         let events = report.events;
         assert_eq!((events.complete, events.incomplete, events.lost), (1500, 0, 0), "{:?}", report.problems);
         assert_all_once(built, 1500);
-    }
+    };
+    join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
 /// A sink that panics takes its builder with it, whose events are built by the other: none goes into a sink that is not there.
