@@ -4,7 +4,10 @@
 mod step;
 mod plan;
 
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use clap::Args;
@@ -23,7 +26,7 @@ pub(crate) struct CiArgs {
     #[arg(long)]
     require: bool,
     /// For all steps together, in minutes.
-    #[arg(long, default_value_t = 58)]
+    #[arg(long, default_value_t = 50)]
     budget: u64,
 }
 
@@ -39,13 +42,9 @@ pub(crate) fn run(args: &CiArgs) -> Result<bool> {
         }
         return Ok(true);
     }
-    let mut rows = Vec::new();
-    for step in &steps {
-        println!("\n=== {}: {}", step.name, step.line());
-        let started = Instant::now();
-        let ended = step.run(budget.saturating_sub(began.elapsed()));
-        println!("=== {}: {ended} after {:.1} s", step.name, started.elapsed().as_secs_f64());
-        rows.push((step.name.as_str(), started.elapsed(), ended));
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for together in steps.chunk_by(|_, next| next.beside) {
+        rows.extend(run_together(together, budget.saturating_sub(began.elapsed())));
     }
     println!("\n{:<28} {:>9}  result", "step", "seconds");
     for (name, took, ended) in &rows {
@@ -55,3 +54,43 @@ pub(crate) fn run(args: &CiArgs) -> Result<bool> {
     println!("{:<28} {:>9.1}  {failed} of {} failed", "all", began.elapsed().as_secs_f64(), rows.len());
     Ok(failed == 0 && !rows.is_empty())
 }
+
+/// A step's name, how long it took, and how it ended.
+type Row<'a> = (&'a str, Duration, Ended);
+
+/// Runs steps that start together. What one says is printed as it comes; what several say, one after another when all have ended.
+fn run_together(steps: &[Step], left: Duration) -> Vec<Row<'_>> {
+    let head = |step: &Step| println!("\n=== {}: {}", step.name, step.line());
+    let timed = |step: &Step, keep: bool| {
+        let started = Instant::now();
+        let (ended, said) = if keep { step.run_and_keep(left) } else { (step.run(left), String::new()) };
+        (started.elapsed(), ended, said)
+    };
+    let foot = |name, took: Duration, ended: &Ended| {
+        println!("=== {name}: {ended} after {:.1} s", took.as_secs_f64())
+    };
+    if let [step] = steps {
+        head(step);
+        let (took, ended, _) = timed(step, false);
+        foot(&step.name, took, &ended);
+        return vec![(&step.name, took, ended)];
+    }
+    let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+    println!("\n=== together: {}", names.join(", "));
+    thread::scope(|scope| {
+        let running: Vec<_> = steps.iter().map(|step| scope.spawn(move || timed(step, true))).collect();
+        let rows = steps.iter().zip(running).map(|(step, running)| {
+            let panicked =
+                |_| (Duration::ZERO, Ended::Failed("its thread has panicked".into()), String::new());
+            let (took, ended, said) = running.join().unwrap_or_else(panicked);
+            head(step);
+            print!("{said}");
+            foot(&step.name, took, &ended);
+            (step.name.as_str(), took, ended)
+        });
+        rows.collect()
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,9 @@ const README_TEST: &str = "cargo test --workspace";
 const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quickstart.toml";
 /// Those that need nothing but cargo.
 const BENCHES: &str = "--bench machines --bench shaper --bench loopback";
+/// What stands apart from the workspace.
+const FUZZ: &str = "fuzz/Cargo.toml";
+const PEERS: &str = "benches/peers/Cargo.toml";
 /// Seconds for each fuzz target: enough to find what any input finds.
 const FUZZ_SECONDS: u64 = 10;
 
@@ -58,11 +61,15 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
         // Once each, by what the tests have built already: whether they run, not how fast.
         Step::new("benches run", 600, &format!("cargo test --workspace {BENCHES}")).unless(no_benches(&root)),
     );
-    steps.push(Step::xtask("instructions", 600, "instructions").unless(instructions::lacks()));
     // The build takes minutes where nothing is built yet.
     steps.push(Step::xtask("seeds", 900, "seeds --count 300"));
-    steps.extend(fuzz(&root));
-    steps.extend(peers(&root));
+    steps.extend(forms(&root));
+    // Three builds in three folders, each of which often waits for one crate: together they do not let the other cores idle. What
+    // they judge does not depend on time.
+    steps.push(Step::xtask("instructions", 900, "instructions").unless(instructions::lacks()));
+    steps.push(fuzz(&root).beside());
+    let [tests, compared] = peers(&root);
+    steps.extend([tests.beside(), compared]);
     Ok(steps)
 }
 
@@ -142,40 +149,40 @@ fn beside_others(required: bool) -> Vec<Step> {
         let step = step.unless(eco::lacks(part));
         if required { step.required() } else { step }
     };
-    vec![step("page", 600), step("here", 240), step("slurm", 300), step("metrics", 300), step("alerts", 400)]
+    // The last three wait for the clock more than they work: for scrapes, for leases, and for what an alert waits.
+    let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
+    vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
 }
 
-/// All fuzz targets in one step, which prints a table of its own; and the form of what stands apart from the workspace.
-fn fuzz(root: &Path) -> Vec<Step> {
-    const MANIFEST: &str = "fuzz/Cargo.toml";
+/// The form of what stands apart from the workspace.
+fn forms(root: &Path) -> [Step; 2] {
+    [("fuzz format", FUZZ), ("peers format", PEERS)].map(|(name, manifest)| {
+        Step::new(name, 60, &format!("cargo fmt --manifest-path {manifest} --check"))
+            .unless(absent(root, manifest))
+    })
+}
+
+/// All fuzz targets in one step, which prints a table of its own.
+fn fuzz(root: &Path) -> Step {
     let count = fuzz::targets(root).len() as u64;
     let skip = (count == 0).then(|| "there is no fuzz/fuzz_targets".to_owned());
-    vec![
-        Step::new("fuzz format", 60, &format!("cargo fmt --manifest-path {MANIFEST} --check"))
-            .unless(skip.clone()),
-        // The build takes minutes where nothing is built yet.
-        Step::xtask(
-            "fuzz",
-            600 + count * (FUZZ_SECONDS + 5),
-            &format!("fuzz --jobs 2 --seconds {FUZZ_SECONDS}"),
-        )
-        .unless(skip.or_else(fuzz::lacks)),
-    ]
+    // The build takes minutes where nothing is built yet.
+    let seconds = 900 + count * (FUZZ_SECONDS + 5);
+    Step::xtask("fuzz", seconds, &format!("fuzz --jobs 2 --seconds {FUZZ_SECONDS}"))
+        .unless(skip.or_else(fuzz::lacks))
 }
 
-/// The programs that evb is compared with: held to the same form, tested where a C++ compiler is; the comparison itself
-/// says what this machine can do and fails nobody.
-fn peers(root: &Path) -> Vec<Step> {
-    const MANIFEST: &str = "benches/peers/Cargo.toml";
+/// The programs that evb is compared with, tested where a C++ compiler is; the comparison itself says what this machine can do
+/// and fails nobody.
+fn peers(root: &Path) -> [Step; 2] {
     let compiler =
         repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());
-    let skip = absent(root, MANIFEST).or(compiler);
+    let skip = absent(root, PEERS).or(compiler);
     let compare = "-- compare --repeats 1 --seconds 2 --evbd target/release/evbd";
     let step = |name, seconds, line: String| Step::new(name, seconds, &line).unless(skip.clone());
-    vec![
-        step("peers format", 60, format!("cargo fmt --manifest-path {MANIFEST} --check")),
-        step("peers tests", 600, format!("cargo test --release --manifest-path {MANIFEST}")),
-        step("peers compared", 300, format!("cargo run --release --manifest-path {MANIFEST} {compare}"))
+    [
+        step("peers tests", 900, format!("cargo test --release --manifest-path {PEERS}")),
+        step("peers compared", 300, format!("cargo run --release --manifest-path {PEERS} {compare}"))
             .informative(),
     ]
 }

@@ -1,6 +1,13 @@
 //! One step: a command under a time limit, or the reason why it does not run here.
 
-use std::{fmt, path::PathBuf, process::Command, time::Duration};
+use std::{
+    fmt,
+    io::{self, PipeWriter, Read as _},
+    path::PathBuf,
+    process::Command,
+    thread,
+    time::Duration,
+};
 
 use crate::{
     repo,
@@ -45,6 +52,8 @@ pub(crate) struct Step {
     informative: bool,
     /// To be skipped is to fail.
     required: bool,
+    /// It starts together with the step before it.
+    pub(crate) beside: bool,
 }
 
 impl Step {
@@ -60,6 +69,7 @@ impl Step {
             skip: None,
             informative: false,
             required: false,
+            beside: false,
         }
     }
 
@@ -91,6 +101,11 @@ impl Step {
         Self { required: true, ..self }
     }
 
+    /// Starts together with the step before it: neither is judged by how long it takes.
+    pub(crate) fn beside(self) -> Self {
+        Self { beside: true, ..self }
+    }
+
     /// The command as a person would type it.
     pub(crate) fn line(&self) -> String {
         let environment =
@@ -101,7 +116,24 @@ impl Step {
 
     /// Runs it within its own limit and what is left of the budget.
     pub(crate) fn run(&self, left: Duration) -> Ended {
-        match self.run_or_skip(left) {
+        self.run_to(left, None)
+    }
+
+    /// The same, and what it says; else that would stand between the lines of the others.
+    pub(crate) fn run_and_keep(&self, left: Duration) -> (Ended, String) {
+        let Ok((mut reader, writer)) = io::pipe() else { return (self.run(left), String::new()) };
+        thread::scope(|scope| {
+            let said = scope.spawn(move || {
+                let mut said = Vec::new();
+                reader.read_to_end(&mut said).map(|_| String::from_utf8_lossy(&said).into_owned())
+            });
+            let ended = self.run_to(left, Some(writer));
+            (ended, said.join().ok().and_then(Result::ok).unwrap_or_default())
+        })
+    }
+
+    fn run_to(&self, left: Duration, output: Option<PipeWriter>) -> Ended {
+        match self.run_or_skip(left, output) {
             Ended::Skipped(reason) if self.required => {
                 Ended::Failed(format!("it must not be skipped here: {reason}"))
             }
@@ -109,7 +141,7 @@ impl Step {
         }
     }
 
-    fn run_or_skip(&self, left: Duration) -> Ended {
+    fn run_or_skip(&self, left: Duration, output: Option<PipeWriter>) -> Ended {
         if let Some(reason) = &self.skip {
             return Ended::Skipped(reason.clone());
         }
@@ -117,7 +149,7 @@ impl Step {
         let ended = if seconds == 0 {
             Err("no time is left in the budget".to_owned())
         } else {
-            self.attempt(seconds)
+            self.attempt(seconds, output)
         };
         match ended {
             Ok(0) => Ended::Passed,
@@ -129,12 +161,19 @@ impl Step {
     }
 
     /// The exit code, where that is no failure: 0, or [`SKIPPED`] or [`IN_PART`] of a program that knows what they mean.
-    fn attempt(&self, seconds: u64) -> Result<u8, String> {
+    fn attempt(&self, seconds: u64, output: Option<PipeWriter>) -> Result<u8, String> {
         // `timeout` ends the whole process group, which a kill of our own child would not.
         let mut command = Command::new("timeout");
         command.args(["--kill-after=20", &seconds.to_string()]).arg(&self.program).args(&self.arguments);
         command.envs(self.environment.iter().copied()).current_dir(repo::root());
-        match command.status().map(|status| status.code()) {
+        if let Some(output) = output {
+            let errors = output.try_clone().map_err(|error| format!("no pipe: {error}"))?;
+            command.stdout(output).stderr(errors);
+        }
+        let status = command.status();
+        // With it goes our own end of the pipe.
+        drop(command);
+        match status.map(|status| status.code()) {
             Ok(Some(0)) => Ok(0),
             Ok(Some(code)) if code == i32::from(SKIPPED) => Ok(SKIPPED),
             Ok(Some(code)) if code == i32::from(IN_PART) => Ok(IN_PART),

@@ -44,3 +44,13 @@ fn the_environment_reaches_the_command() {
     assert_eq!(step.line(), "EVB_STEP=\"1\" printenv EVB_STEP");
     assert_eq!(step.run(AMPLE), Ended::Passed);
 }
+
+#[test]
+fn what_a_step_says_can_be_kept() {
+    let said = |line| Step::new("x", 10, line).run_and_keep(AMPLE);
+    assert_eq!(said("echo built"), (Ended::Passed, "built\n".into()));
+    let (ended, errors) = said("ls no-such-file");
+    assert!(matches!(ended, Ended::Failed(_)) && errors.contains("no-such-file"), "{errors}");
+    let skipped = Step::new("x", 10, "true").unless(Some("no root".into())).run_and_keep(AMPLE);
+    assert_eq!(skipped, (Ended::Skipped("no root".into()), String::new()));
+}

@@ -1,0 +1,20 @@
+use super::*;
+
+const AMPLE: Duration = Duration::from_secs(60);
+
+#[test]
+fn steps_that_start_together_take_no_longer_than_the_longest() {
+    let steps = [
+        Step::new("x", 10, "sleep 1"),
+        Step::new("y", 10, "sleep 1.5").beside(),
+        Step::new("z", 10, "false").beside(),
+    ];
+    let started = Instant::now();
+    let rows = run_together(&steps, AMPLE);
+    assert!(started.elapsed() < Duration::from_millis(2400), "{:?}", started.elapsed());
+    let ended: Vec<_> = rows.into_iter().map(|(name, _, ended)| (name, ended)).collect();
+    assert_eq!(
+        ended,
+        [("x", Ended::Passed), ("y", Ended::Passed), ("z", Ended::Failed("exit code 1".into()))]
+    );
+}
