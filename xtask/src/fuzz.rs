@@ -138,7 +138,13 @@ fn install() -> Result<()> {
     }
     println!("installing cargo-fuzz");
     let install = ["install", "cargo-fuzz", "--debug", "--locked", "--version", "^0.13"];
-    let installed = Command::new("cargo").args(install).status().context("cargo install cargo-fuzz")?;
+    // Nobody debugs it.
+    let mut cargo = Command::new("cargo");
+    let installed = cargo
+        .args(install)
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        .status()
+        .context("cargo install cargo-fuzz")?;
     ensure!(installed.success(), "cargo-fuzz cannot be installed; is there a network?");
     Ok(())
 }
