@@ -18,6 +18,8 @@ mod apart;
 mod private_paths;
 mod citations;
 mod links;
+mod words;
+mod subjects;
 
 use anyhow::Result;
 
@@ -27,7 +29,7 @@ use crate::repo::{self, Repo};
 /// A rule: its name, and the check.
 type Check = (&'static str, fn(&Repo) -> Vec<Finding>);
 
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 16] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
@@ -42,6 +44,8 @@ const CHECKS: [Check; 14] = [
     ("no private paths", private_paths::check),
     ("protocol citations", citations::check),
     ("Markdown links", links::check),
+    ("plain words", words::check),
+    ("commit subjects", subjects::check),
 ];
 
 /// Runs every check on this repository, prints the findings and a table. True: nothing found.

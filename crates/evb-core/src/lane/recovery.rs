@@ -1,11 +1,15 @@
 //! [`Recovery`]: which permitted bytes are still to come, which are lost, and when one knows.
 
-use core::{
-    ops::{AddAssign, Range},
-    time::Duration,
-};
+mod counters;
+mod pending;
+#[cfg(test)]
+mod tests;
+
+use core::{ops::Range, time::Duration};
 use std::collections::VecDeque;
 
+pub use self::counters::RecoveryCounters;
+use self::pending::{Pending, take_out};
 use super::{repairs::Repairs, round_trip::RoundTrip};
 use crate::{
     ranges::RangeSet,
@@ -54,48 +58,6 @@ pub(crate) struct Recovery {
     counters: RecoveryCounters,
     repairs: Repairs,
     round_trips: Times,
-}
-
-/// What recovery counts, of one lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryCounters {
-    /// Transmissions declared lost, in lane bytes.
-    pub lost_bytes: u64,
-    /// Ranges that were asked for again.
-    pub resends: u64,
-    /// Timers that went off.
-    pub timeouts: u64,
-    /// Segments of transmissions that had been declared lost and arrived.
-    pub late_after_loss: u64,
-    /// Segments that brought nothing new.
-    pub duplicates: u64,
-}
-
-impl AddAssign for RecoveryCounters {
-    fn add_assign(&mut self, other: Self) {
-        self.lost_bytes += other.lost_bytes;
-        self.resends += other.resends;
-        self.timeouts += other.timeouts;
-        self.late_after_loss += other.late_after_loss;
-        self.duplicates += other.duplicates;
-    }
-}
-
-/// A transmission that was permitted and is not accounted for.
-#[derive(Clone, Debug)]
-struct Pending {
-    range: Range<u64>,
-    request: Request,
-    /// What the grant policy knows it by: that request, or an earlier one that the source had not heard of.
-    charged: Request,
-    /// Our datagram that says so first.
-    said: u32,
-    /// When it was permitted, or when that was said again to a source that had not heard of it.
-    given: Instant,
-    /// Since when it may come: the bytes before it are here, or it was permitted.
-    expected: Instant,
-    /// Since when something is here that was sent later.
-    overtaken: Option<Instant>,
 }
 
 /// A reordering window is no shorter: packets of one train pass different queues of a host.
@@ -486,58 +448,7 @@ impl Recovery {
     }
 }
 
-/// Takes `part` out of a pending transmission, as it is here: what lies in front of it was sent before, and `note` sees what
-/// lies behind. Returns how many are left of the one.
-fn take_out(
-    pending: &mut VecDeque<Pending>,
-    index: usize,
-    part: &Range<u64>,
-    now: Instant,
-    note: impl FnOnce(&mut Pending),
-) -> usize {
-    let whole = &mut pending[index];
-    let front = whole.range.start..part.start;
-    let mut rest = Pending { range: part.end..whole.range.end, ..whole.clone() };
-    note(&mut rest);
-    match (front.is_empty(), rest.range.is_empty()) {
-        (true, true) => {
-            pending.remove(index);
-            0
-        }
-        (true, false) => {
-            *whole = rest;
-            1
-        }
-        (false, is_last) => {
-            whole.range = front;
-            whole.overtaken.get_or_insert(now);
-            if !is_last {
-                pending.insert(index + 1, rest);
-            }
-            2 - usize::from(is_last)
-        }
-    }
-}
-
-impl Pending {
-    fn overlap(&self, range: &Range<u64>) -> Range<u64> {
-        self.range.start.max(range.start)..self.range.end.min(range.end)
-    }
-
-    /// When it is lost unless it comes. A first transmission is one of a stream, which takes its time; a repetition goes in
-    /// front of everything.
-    fn due(&self, last_arrival: Instant, timeout: Duration) -> Instant {
-        match self.request {
-            0 => self.given.max(last_arrival) + timeout,
-            _ => self.given + timeout,
-        }
-    }
-}
-
 /// Whether a request came after the datagram of that sequence: its number is the low half of its own datagram's sequence.
 fn is_after_request(request: Request, heard: u32) -> bool {
     is_after(u32::from(request) << 16, heard << 16)
 }
-
-#[cfg(test)]
-mod tests;

@@ -120,10 +120,13 @@ impl OfRun<'_> {
     fn may_lose(&self) -> bool {
         let slots = self.scenario.slots;
         let slow = self.scenario.commit + self.scenario.write * slots;
+        // A supervisor lets the only builder be removed if it is silent; what it holds is lost if the run is stopped before it is back.
+        let is_emptied = self.scenario.builders == 1
+            && self.scenario.faults.iter().any(|planned| matches!(planned.fault, Fault::Remove { .. }));
         let outages = (0..=self.run).map(|run| self.scenario.outages(run)).sum::<core::time::Duration>();
         // Two leases, and the way back into the run.
         let back = core::time::Duration::from_secs(4);
-        outages + slow + back > self.scenario.deadline + self.scenario.drain_grace
+        is_emptied || outages + slow + back > self.scenario.deadline + self.scenario.drain_grace
     }
 
     /// On a network that loses datagrams and spoils nothing else, only what was lost is sent again.
@@ -136,7 +139,7 @@ impl OfRun<'_> {
         }
         let counts = &report.network.datagrams;
         let is_late = counts.late_after_loss > 0;
-        let is_excess = counts.resends > self.fates.lost + counts.timeouts;
+        let is_excess = counts.resends > self.fates.lost + 2 * counts.timeouts;
         if counts.duplicates > 0 || is_late || is_excess {
             let spurious = counts.duplicates + counts.late_after_loss;
             let what = format!(

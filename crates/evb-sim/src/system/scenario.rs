@@ -195,6 +195,8 @@ impl Scenario {
             // Longer than faults last: nobody is given up for good.
             give_up_after: Duration::from_secs(120),
             start_timeout: Duration::from_secs(60),
+            // Readout that pushes ahead waits for its triggers, however rare they are.
+            orphan_timeout: Duration::from_secs(60),
             events: match self.end {
                 End::Events(events) => Some(events),
                 End::Duration(_) | End::Stop => None,

@@ -1,0 +1,46 @@
+//! Commit subjects are short imperatives: "Let a lone lane hold the whole budget".
+
+use std::process::Command;
+
+use super::finding::Finding;
+use crate::repo::{self, Repo};
+
+/// The rule holds for what came after this commit.
+const SINCE: &str = "f1494c1";
+
+/// The longest subject, in columns.
+const COLUMNS: usize = 72;
+
+/// Words with which sentences begin that have a subject, and are no imperatives.
+const SUBJECTS: [&str; 22] = [
+    "A", "All", "An", "Each", "Every", "How", "It", "Its", "No", "One", "The", "Their", "There", "They",
+    "This", "Two", "What", "When", "Where", "Whether", "Which", "Who",
+];
+
+pub(crate) fn check(_: &Repo) -> Vec<Finding> {
+    let range = format!("{SINCE}..HEAD");
+    let log = Command::new("git").args(["log", "--format=%h %s", &range]).current_dir(repo::root()).output();
+    // Without a history, as in a package, there is nothing to look at.
+    let Ok(log) = log else { return Vec::new() };
+    let text = String::from_utf8_lossy(&log.stdout).into_owned();
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .flat_map(|(hash, subject)| judge(hash, subject))
+        .collect()
+}
+
+fn judge(hash: &str, subject: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let columns = subject.chars().count();
+    if columns > COLUMNS {
+        found.push(Finding::new(hash, 0, format!("a subject of {columns} columns; {COLUMNS} are the most")));
+    }
+    let first = subject.split(' ').next().unwrap_or_default();
+    if SUBJECTS.contains(&first) {
+        found.push(Finding::new(hash, 0, format!("a subject begins with a verb, not with `{first}`")));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

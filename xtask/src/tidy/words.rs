@@ -1,0 +1,110 @@
+//! Plain language: comments and pages that an engineer understands at the first reading.
+
+use super::finding::Finding;
+use crate::repo::{Repo, RepoFile};
+
+/// The widest comment line.
+const COLUMNS: usize = 100;
+
+/// The longest page outside of `docs/reference`, in lines.
+const PAGE: usize = 300;
+
+/// Turns that are unidiomatic, archaic or poetic; CONTRIBUTING.md says what to write instead.
+const BANNED: [&str; 22] = [
+    "of before",
+    "anew",
+    "put down to",
+    "whoever",
+    "whomever",
+    "to be had",
+    "nevertheless",
+    "thereof",
+    "therein",
+    "hereby",
+    "how manieth",
+    "in the mean",
+    "is of no use",
+    "not of use",
+    "lament",
+    "homes",
+    "knocks",
+    "unmake",
+    "nobody's",
+    "somebody's",
+    "let go of",
+    "lets go of",
+];
+
+/// Words that begin a clause which is no sentence. Item docs are noun phrases, or begin with a verb.
+const CLAUSE: [&str; 8] = ["What", "How", "Whether", "Where", "When", "Why", "Who", "Which"];
+
+/// Folders whose comments have not been rewritten yet.
+const NOT_YET: &[&str] = &["benches/", "crates/", "examples/", "fuzz/", "src/", "tests/", "xtask/"];
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in repo.files() {
+        if file.path.ends_with(".rs") && !NOT_YET.iter().any(|folder| file.path.starts_with(folder)) {
+            comments(file, &mut found);
+        } else if file.path.ends_with(".md") {
+            page(file, &mut found);
+        }
+    }
+    found
+}
+
+fn comments(file: &RepoFile, found: &mut Vec<Finding>) {
+    let mut was_doc = false;
+    for (index, line) in file.text.lines().enumerate() {
+        let text = line.trim_start();
+        let is_doc = text.starts_with("///");
+        if let Some(words) = text.strip_prefix("//") {
+            let words = words.trim_start_matches(['/', '!']).trim_start();
+            let columns = line.chars().count();
+            let complaint = if is_doc && !was_doc && is_bare_clause(words) {
+                Some("a bare clause: write a noun phrase, or begin with a verb (\"Returns …\")".to_owned())
+            } else if columns > COLUMNS && words.contains(' ') {
+                Some(format!("a comment line of {columns} columns; {COLUMNS} are the most"))
+            } else {
+                banned(words).map(|turn| format!("\"{turn}\": say it plainly"))
+            };
+            found.extend(complaint.map(|message| Finding::new(&file.path, index + 1, message)));
+        }
+        was_doc = is_doc;
+    }
+}
+
+fn page(file: &RepoFile, found: &mut Vec<Finding>) {
+    let lines = file.text.lines().count();
+    let is_page = file.path.starts_with("docs/") && !file.path.starts_with("docs/reference/");
+    if is_page && lines > PAGE {
+        found.push(Finding::new(&file.path, 0, format!("{lines} lines; a page has at most {PAGE}")));
+    }
+    let mut is_code = false;
+    for (index, line) in file.text.lines().enumerate() {
+        is_code ^= line.trim_start().starts_with("```");
+        if !is_code && let Some(turn) = banned(line) {
+            found.push(Finding::new(&file.path, index + 1, format!("\"{turn}\": say it plainly")));
+        }
+    }
+}
+
+/// Returns true for "What a source knows", and false for "What does a source know?".
+fn is_bare_clause(words: &str) -> bool {
+    let first = words.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    CLAUSE.contains(&first) && !words.contains('?')
+}
+
+/// Returns the first banned turn in a line, outside of code.
+fn banned(line: &str) -> Option<&'static str> {
+    let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
+    BANNED.into_iter().find(|turn| {
+        prose.match_indices(turn).any(|(at, _)| {
+            let is_edge = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+            is_edge(prose[..at].chars().next_back()) && is_edge(prose[at + turn.len()..].chars().next())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;
