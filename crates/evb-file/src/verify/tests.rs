@@ -333,7 +333,7 @@ fn a_report_is_json_with_plain_numbers() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Against a count that is made another way.
+    /// Compares with counts that are made in another way.
     #[test]
     fn counts_are_right_for_any_mix(copies in prop::collection::vec((1u64..20, 0u64..3, any::<bool>()), 1..40)) {
         use std::collections::BTreeMap;
