@@ -19,12 +19,13 @@ fn the_configuration_is_toml_with_every_role() {
 
 #[test]
 fn what_headers_leave_of_a_port() {
-    // Of 1514 bytes of a frame, 52 are headers of IP and TCP, or 28 of IP and UDP and 40 of ours, and 14 of Ethernet.
+    // A frame of 1514 bytes has 14 bytes of Ethernet and 52 bytes of IP and TCP headers, or 28 of
+    // IP and UDP and 40 of evb's.
     let capacity = |transport, fragment| (port_capacity(SHAPE, transport, fragment) / 1e4).round() / 100.0;
     assert_eq!(capacity(Transport::Tcp, 64_000), 956.17);
     assert_eq!(capacity(Transport::Udp, 64_000), 945.6);
     assert_eq!(capacity(Transport::Udp, 1455), 935.55);
-    // A line without gap and preamble: 1538 bytes for 1514.
+    // A line without gap and preamble carries 1538 bytes in place of 1514.
     let line = Shape { rate: 1_000_000_000 * 1514 / 1538, ..SHAPE };
     let behind = port_capacity(line, Transport::Udp, u64::MAX) / 1e9;
     assert!((behind - 1432.0 / 1538.0).abs() < 1e-6, "{behind}");
