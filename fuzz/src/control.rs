@@ -119,7 +119,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = messages.iter().map(|message| message.encode_to_vec()).collect();
     seeds.push(stream.to_vec());
     seeds.push((MAX_MESSAGE as u32 + 1).to_le_bytes().to_vec());
-    // Events beyond all runs, and a step over the end.
+    // These name events beyond all runs, and step over the end.
     let last = Decisions { first: u64::MAX - 3, runs: vec![3, 2, 1, 0] };
     seeds.push(Control { message: Some(Message::Decisions(last)) }.encode_to_vec());
     let last = Assignments {

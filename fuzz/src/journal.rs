@@ -177,7 +177,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             for journal in written(trigger, steps) {
                 let eventful: Vec<Entry> = journal.iter().cloned().chain(eventful()).collect();
                 seeds.extend([script(&journal, clock), script(&eventful, clock)]);
-                // The reader adds the header.
+                // `check` adds the header.
                 seeds.push(write_journal(&eventful).split_off(HEADER));
             }
         }

@@ -36,7 +36,8 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// At least three digits are shown.
+/// Returns true if the numbers differ by no more than the rounding of a text, which has at least
+/// three digits.
 fn near(one: f64, other: f64) -> bool {
     (one - other).abs() <= 0.005 * one.max(other) + 0.5
 }

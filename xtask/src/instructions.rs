@@ -23,7 +23,7 @@ const COMMITTED: &str = "benches/instructions.json";
 
 #[derive(Args)]
 pub(crate) struct InstructionArgs {
-    /// Commit the new counts.
+    /// Replace the committed counts with the new ones.
     #[arg(long)]
     bless: bool,
 }

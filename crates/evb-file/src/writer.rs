@@ -307,7 +307,8 @@ impl EventFileWriter {
     }
 }
 
-/// The last ancestor of a relative path is empty: it is the process's working directory.
+/// Returns true for a directory, and for the empty last ancestor of a relative path, which is the
+/// working directory.
 fn is_dir(path: &Path) -> bool {
     path.as_os_str().is_empty() || path.is_dir()
 }

@@ -32,8 +32,8 @@ pub(crate) enum LaneEnd {
 struct Spinning(u32);
 
 impl Spinning {
-    /// Up to three times in a row are legitimate, because work done at a time may make a timer
-    /// shorter.
+    /// Returns an error after more than three due timers in a row; a few are legitimate, because
+    /// work done at a time may make a timer shorter.
     fn check(&mut self, due: Option<Instant>, now: Instant) -> Result<(), String> {
         self.0 = if due.is_some_and(|at| at <= now) { self.0 + 1 } else { 0 };
         if self.0 > 3 {

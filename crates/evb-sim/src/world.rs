@@ -59,7 +59,7 @@ impl<H> Default for World<H> {
 }
 
 impl<H> Entry<H> {
-    /// The heap returns the greatest first, so the earliest must be the greatest.
+    /// Returns the reversed order in time, because the heap returns the greatest first.
     fn key(&self) -> core::cmp::Reverse<(Instant, u64)> {
         core::cmp::Reverse((self.at, self.sequence))
     }

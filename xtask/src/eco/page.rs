@@ -42,7 +42,8 @@ pub(crate) struct PageArgs {
     inside: bool,
 }
 
-/// The browser's client needs many crates that nothing else does, so it is built on demand.
+/// Runs the part in a program that is built with the browser's client. The client needs many crates
+/// that nothing else does, so it is built on demand.
 #[cfg(not(feature = "browser"))]
 pub(super) fn run(setting: &Setting, args: &PageArgs) -> Result<u8> {
     use anyhow::Context as _;

@@ -40,7 +40,7 @@ pub(crate) struct StopsArgs {
     /// Number of sources.
     #[arg(long, value_delimiter = ',', default_value = "8,32")]
     sources: Vec<u16>,
-    /// Of every port, in Mbit/s.
+    /// Rate of every port, in Mbit/s.
     #[arg(long, default_value_t = 10_000)]
     mbit: u64,
     /// Buffer of a switch port, in KiB.
@@ -52,9 +52,9 @@ pub(crate) struct StopsArgs {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     None,
-    /// This many stop for 5 ms, ten times a second.
+    /// This many sources stop for 5 ms, ten times a second.
     Short(u16),
-    /// This many stop for 5 s.
+    /// This many sources stop for 5 s.
     Long(u16),
     /// A program on each core that does nothing but occupy it.
     Hogs,
@@ -94,7 +94,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The port's rate while sources were stopped, in bit/s.
+    /// Returns the port's rate while sources were stopped, in bit/s.
     fn rate(&self) -> Option<f64> {
         let (from, until) = self.from.zip(self.until)?;
         Some((until.1 - from.1) as f64 * 8.0 / (until.0.checked_sub(from.0)?).as_secs_f64())

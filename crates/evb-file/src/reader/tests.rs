@@ -286,7 +286,8 @@ fn reading_goes_on_after_a_damaged_region_of_any_size() {
     let events: Vec<Event> = (1..=300).map(|id| event(id, 1000)).collect();
     let path = one_file(dir.path(), &events);
     for path in [without_index(&path), path] {
-        // 200 kB of garbage that begins with the magic number of a record: more than one window.
+        // The garbage of 200 kB begins with the magic number of a record, and is larger than one
+        // window.
         poke(&path, 10_003, &b"EVBREVBI".repeat(25_000));
         let (read, errors) = all(&path);
         assert!(matches!(&errors[..], [ReadError::Damaged { .. }, ..]) && errors.len() <= 2, "{errors:?}");

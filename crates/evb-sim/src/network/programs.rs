@@ -28,10 +28,10 @@ pub(super) struct Programs {
 struct Host {
     program: Program,
     state: State,
-    /// On a core, the time since which there is something to do again. Asleep, the time from which
-    /// there is something to do.
+    /// The time since which there is something to do again, for a program on a core; for one
+    /// asleep, the time from which there is something to do.
     next: Option<Instant>,
-    /// Asleep, the time at which the program wakes up for it.
+    /// The time at which a program that is asleep wakes up for it.
     wakes: Instant,
 }
 

@@ -115,7 +115,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Start, pause, resume, a refused command, stop.
+    /// Tests start, pause, resume, a refused command, and stop.
     async fn every_command(&mut self, by_keys: bool, lasts: Duration) -> Result<()> {
         let how = if by_keys { "by keys" } else { "by clicks" };
         self.press("start", "Running", by_keys).await?;

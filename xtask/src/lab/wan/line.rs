@@ -10,7 +10,8 @@ const ROUTER: &str = "evb-line";
 const NEAR: &str = "near";
 const FAR: &str = "far";
 const DEVICES: [&str; 2] = [NEAR, FAR];
-/// More packets than any line here holds at once, so that all losses are intended.
+/// A queue's limit, in packets: more than any line here holds at once, so that all losses are
+/// intended.
 const LIMIT: &str = "20000";
 
 /// A line in use; it is removed with its network.
