@@ -1,6 +1,8 @@
-//! How many instructions a byte costs in user space: both paths of a lane over datagrams and over a stream, with the ends of
-//! production on sockets of the loopback, counted by valgrind; and the same of peers that share a key (`_psk`). What the kernel does is not counted. `cargo xtask instructions`
-//! runs this and makes a table per byte of it; docs/reference/benchmarks.md says how to read it.
+//! Instructions per byte in user space: both paths of a lane over datagrams and over a stream, with
+//! the ends used in production on loopback sockets, counted by valgrind; and the same with peers
+//! that share a key (`_psk`). Instructions in the kernel are not counted. `cargo xtask
+//! instructions` runs this and makes a table per byte from it; docs/reference/benchmarks.md
+//! explains how to read it.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
 #![expect(missing_docs, reason = "the macros make modules and functions without")]
@@ -73,7 +75,8 @@ fn stream_receive_psk(mut receiving: streams::Receiving) -> streams::Receiving {
     receiving
 }
 
-// The part of `datagrams_send` and `datagrams_receive` that is the datagrams' checksum: that of segments in one piece.
+// This is the part of `datagrams_send` and `datagrams_receive` that computes the datagrams'
+// checksum: that of segments in one piece.
 #[library_benchmark]
 #[benches::of(args = [64_000, 8_000, 1455, 100], setup = machines::lane_bytes)]
 fn crc32c(bytes: Vec<u8>) -> Vec<u8> {
@@ -84,7 +87,8 @@ fn crc32c(bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-// The part of both receiving paths that is the fragments' own checksum, of each in one piece.
+// This is the part of both receiving paths that computes the fragments' own checksum, each in one
+// piece.
 #[library_benchmark]
 #[benches::of(args = [64_000, 8_000, 1455, 100], setup = payload)]
 fn crc64((payload, count): (Vec<u8>, usize)) -> Vec<u8> {
@@ -110,7 +114,8 @@ library_benchmark_group!(
     ]
 );
 
-// valgrind counts each byte of a `rep movsb` or `rep stosb` as an instruction: long copies are to be made by vectors.
+// valgrind counts each byte of a `rep movsb` or `rep stosb` as an instruction. Long copies must
+// therefore use vector instructions.
 const TUNABLES: &str =
     "glibc.cpu.x86_rep_movsb_threshold=0x40000000:glibc.cpu.x86_rep_stosb_threshold=0x40000000";
 

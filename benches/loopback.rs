@@ -1,7 +1,8 @@
-//! End-to-end throughput over loopback, all in this process: sources that generate fragments, builders with null sinks. The
-//! first group has TCP and UDP, the four shaping modes and three sizes of system at 64 KiB a fragment; the second has other
-//! fragments, with credit. One iteration is one event. Loopback has no port to fill, so compare changes and modes with each
-//! other: a mode that is fast here may drop packets at a switch.
+//! End-to-end throughput over loopback, all in this process: sources that generate fragments,
+//! builders with null sinks. The first group has TCP and UDP, the four shaping modes and three
+//! sizes of system at 64 KiB a fragment; the second has other fragments, with credit. One iteration
+//! is one event. Loopback has no port to fill, so compare changes and modes with each other: a mode
+//! that is fast here may drop packets at a switch.
 //!
 //! `cargo bench --bench loopback -- udp/window` runs a part.
 
@@ -31,18 +32,18 @@ use evb_shaper::{
 };
 use tokio::runtime::Runtime;
 
-/// Sources and builders.
+/// Numbers of sources and builders.
 const SYSTEMS: [(u16, u16); 3] = [(1, 1), (2, 1), (4, 4)];
 const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Udp];
 /// Window of a lane: four of them fit a usual UDP socket (`net.core.rmem_default`, 208 KiB).
 const WINDOW: Bytes = Bytes::kib(32);
-/// Of each lane with the token bucket.
+/// Rate of each lane with the token bucket.
 const LANE_RATE: Rate = Rate::from_bits_per_second(10_000_000_000);
-/// A run has a beginning and an end, whose cost must not count: at least this much payload shares it.
+/// Least payload of a run, so that the cost of its beginning and end does not count.
 const LEAST_PAYLOAD: Bytes = Bytes::mib(64);
 const LEAST_EVENTS: u64 = 1000;
 
-/// One system: its name is that of the measurement.
+/// One system; its name is that of the measurement.
 struct System {
     transport: Transport,
     mode: &'static str,
@@ -69,7 +70,7 @@ impl System {
         (LEAST_PAYLOAD.count() / self.event_size().count()).clamp(1, LEAST_EVENTS)
     }
 
-    /// Builds that many events and returns the time from the first trigger to the last completion.
+    /// Builds this many events and returns the time from the first trigger to the last completion.
     async fn build(&self, events: u64) -> Duration {
         let plan = RunPlan { slots: 64, ..support::plan(self.sources, self.builders, events) };
         let supervisor =
@@ -96,7 +97,7 @@ impl System {
     }
 }
 
-/// The four modes and their names.
+/// Returns the four modes and their names.
 fn modes(transport: Transport) -> [(&'static str, Shaping); 4] {
     let cost = match transport {
         Transport::Tcp => PacketCost::tcp(1500, CELL),

@@ -1,4 +1,5 @@
-//! What the pure machines cost per fragment, without sockets: wire formats, a lane from end to end, assembly alone.
+//! The cost of the pure machines per fragment, without sockets: wire formats, a lane from end to
+//! end, assembly alone.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
 
@@ -32,7 +33,7 @@ use evb_shaper::{
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 const BUILDER: BuilderId = BuilderId::new(1);
-/// Events that are open at once, and are decided in one message.
+/// Number of events that are open at once, and are decided in one message.
 const BATCH: u64 = 16;
 
 fn wire(criterion: &mut Criterion) {
@@ -154,7 +155,7 @@ impl Lanes {
         lanes
     }
 
-    /// A batch of events from push to commit.
+    /// Takes a batch of events from push to commit.
     fn turn(&mut self) {
         let first = EventId::new(self.next);
         let mut decisions = Decisions::starting(first);
@@ -263,7 +264,7 @@ fn lane(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The builder alone: announcement, data and `handle_written` of events of 4 sources.
+/// Measures the builder alone: announcement, data and `handle_written` of events of 4 sources.
 fn assembly(criterion: &mut Criterion) {
     const SOURCES: usize = 4;
     let mut group = criterion.benchmark_group("assembly");

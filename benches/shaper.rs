@@ -1,6 +1,6 @@
-//! The cost of a shaping decision: a departure time of one bucket, a train of a link with classes, a source's departure. Also why
-//! bytes have departure times and messages have GCRA: how exactly each keeps its rate, and what each decision costs
-//! (docs/explanation/pacing.md).
+//! The cost of a shaping decision: a departure time of one bucket, a train of a link with classes,
+//! a source's departure. Also shows why bytes have departure times and messages have GCRA: how
+//! exactly each keeps its rate, and what each decision costs (docs/explanation/pacing.md).
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed measurement")]
 #![allow(unreachable_pub, reason = "a module of a program")]
@@ -26,17 +26,17 @@ use governor::{Quota, RateLimiter};
 use pacers::{Gcra, Pacer, after_pause, rate_error};
 
 const START: Instant = Instant::from_nanos(1_000_000_000);
-/// Decisions in one turn of a measurement, so that reading the clock costs nothing.
+/// Number of decisions in one turn of a measurement, so that reading the clock costs nothing.
 const DECISIONS: u64 = 1000;
 const SIZES: [u64; 4] = [1538, 90, 590, 9018];
-/// For both: some trains of all sizes.
+/// Burst of both pacers: some trains of all sizes.
 const BURST: Bytes = Bytes::new(20_000);
 
 fn gigabits(rate: u64) -> Rate {
     Rate::from_bits_per_second(rate * 1_000_000_000)
 }
 
-/// A thousand trains of all sizes, each by `decide`.
+/// Passes a thousand trains of all sizes to `decide`.
 fn trains(mut decide: impl FnMut(Bytes)) {
     for size in SIZES.iter().cycle().take(DECISIONS as usize) {
         decide(Bytes::new(black_box(*size)));
@@ -115,7 +115,8 @@ fn tree(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Prints how far bytes and messages are from their rates, and fails where docs/explanation/pacing.md would be wrong.
+/// Prints how far bytes and messages are from their rates, and fails if docs/explanation/pacing.md
+/// would be wrong.
 fn exactness(_: &mut Criterion) {
     let percent = |error: Option<f64>| {
         error.map_or_else(|| "none".to_owned(), |error| format!("{:+.6} %", error * 1e2))
@@ -147,7 +148,7 @@ fn exactness(_: &mut Criterion) {
     println!("messages: error of the rate");
     println!("{:>14} {:>16} {:>16}", "messages/s", "GCRA", "EdtBucket");
     for frequency in [0.1_f64, 8.0, 50_000.0, 30_000.0, 160_000.0, 1e6] {
-        // A message counts as a byte, so that the same simulation serves.
+        // A message counts as a byte, so that the same simulation can be used.
         let message = Bytes::new(1);
         let rate = Rate::from_bits_per_second((frequency * 8.0).round() as u64);
         let off = |error: f64| (1.0 + error) * rate.bits_per_second() as f64 / 8.0 / frequency - 1.0;
@@ -160,7 +161,7 @@ fn exactness(_: &mut Criterion) {
     }
 }
 
-/// Prints what late timers cost of a rate, and what leaves after a pause.
+/// Prints how much of a rate late timers cost, and how much leaves after a pause.
 fn late_and_idle() {
     let (rate, late, largest) = (gigabits(1), Duration::from_micros(50), Bytes::new(9018));
     println!(
@@ -183,7 +184,8 @@ fn late_and_idle() {
     assert!(slow < -0.05, "GCRA with a small burst: {slow}");
 }
 
-/// Measures a train or a message until it may go: asked too early, each train is asked for twice.
+/// Measures a train or a message until it may leave; as each is asked for too early, it is asked
+/// for twice.
 fn decisions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decision");
     group.throughput(Throughput::Elements(DECISIONS));
@@ -199,7 +201,7 @@ fn decisions(criterion: &mut Criterion) {
         let mut now = START;
         bench.iter(|| trains(|size| now = pass(&mut gcra, size, now)));
     });
-    // As in production, which reads the clock for each message; no message has to wait.
+    // The clock is read for each message, as in production; no message has to wait.
     let quota = Quota::per_second(NonZeroU32::MAX);
     group.bench_function("message/GCRA", |bench| {
         let limiter = RateLimiter::direct(black_box(quota));

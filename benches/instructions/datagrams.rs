@@ -29,16 +29,17 @@ use super::{
 };
 
 const SIZE: usize = DATAGRAM + DATAGRAM_HEADER;
-/// Segments of a train of 64 kB.
+/// Number of segments in a train of 64 kB.
 const TRAIN: usize = 44;
 
-/// From what is granted to the system call.
+/// The path from the grant to the system call.
 pub(super) struct Sending {
     core: SourceCore,
     end: SourceDatagrams,
-    /// Lane bytes of a full one.
+    /// Lane bytes of a full segment.
     segment: usize,
-    /// Nobody reads there: the kernel drops what is too much.
+    /// The socket that the datagrams go to. Its data is never read: the kernel drops what exceeds
+    /// its buffer.
     _builder: DatagramSocket,
     runtime: Runtime,
 }
@@ -78,7 +79,7 @@ impl Sending {
     }
 }
 
-/// From the system call to events, grants and commits included.
+/// The path from the system call to events, grants and commits included.
 pub(super) struct Receiving {
     core: BuilderCore<Policy>,
     end: BuilderDatagrams,

@@ -1,4 +1,4 @@
-//! The machines of a source and a builder, with so much announced and granted as is measured.
+//! The machines of a source and a builder, with as much announced and granted as is measured.
 
 use std::time::Duration;
 
@@ -31,15 +31,16 @@ pub(super) const ASSOCIATION: Association = Association {
 };
 /// Lane bytes of a segment in a packet of 1500 B.
 pub(super) const DATAGRAM: usize = 1472 - DATAGRAM_HEADER;
-/// The least that is measured, payload bytes: `cargo xtask instructions` divides by whole fragments of at least so many.
+/// Least number of payload bytes that are measured. `cargo xtask instructions` divides by whole
+/// fragments of at least this many bytes.
 const PAYLOAD: usize = 256_000;
 
-/// The content of one fragment, and how many there are.
+/// Returns the content of one fragment, and the number of fragments.
 pub(super) fn payload(length: usize) -> (Vec<u8>, usize) {
     ((0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect(), PAYLOAD.div_ceil(length))
 }
 
-/// The lane's bytes: of each fragment its header and payload.
+/// Returns the lane's bytes: header and payload of each fragment.
 pub(super) fn lane_bytes(length: usize) -> Vec<u8> {
     let (payload, count) = payload(length);
     let checksum = Checksum::of(&payload);
@@ -47,7 +48,7 @@ pub(super) fn lane_bytes(length: usize) -> Vec<u8> {
     (1..=count as u64).flat_map(fragment).collect()
 }
 
-/// A source with everything announced; grant it.
+/// Returns a source with everything announced and granted.
 pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
     let config = SourceConfig {
         id: ASSOCIATION.source,
@@ -72,7 +73,7 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
         core.push(Fragment::new(EventId::new(event), Timestamp::default(), payload.clone()), now).unwrap();
     }
     let mut records = BytesMut::new();
-    // What the builder does not need at once waits, and goes by packets.
+    // Announcements that the builder does not need at once wait, and leave in packets.
     for at in (0..=count as u32).map(|step| now + Duration::from_millis(50) * step) {
         core.handle_timeout(at);
         while let Some(output) = core.poll(at) {
@@ -88,12 +89,12 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
     core
 }
 
-/// A header of the source's.
+/// Returns a header of the source's datagrams.
 pub(super) fn header(kind: DatagramKind, sequence: u32, offset: u64) -> DatagramHeader {
     DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence, heard: 0, offset }
 }
 
-/// A builder with all of its lane announced and granted.
+/// Returns a builder with all of its lane announced and granted.
 pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy> {
     let (payload, count) = payload(length);
     let config = BuilderConfig {
@@ -117,7 +118,7 @@ pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy
     core.handle_lane_connected(0, now);
     if datagrams {
         core.associate(0, ASSOCIATION, None, Bytes::mib(4), now);
-        // The source has spoken.
+        // The builder has heard from the source.
         core.handle_datagram(0, &header(DatagramKind::Records, 1, 0), &[], now).unwrap();
     }
     let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
@@ -134,13 +135,13 @@ pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy
     core
 }
 
-/// Lane bytes that are measured.
+/// Returns the number of lane bytes that are measured.
 pub(super) fn lane_length(length: usize) -> u64 {
     let (_, count) = payload(length);
     (count * (length + encode_fragment_header(EventId::FIRST, Checksum::default()).len())) as u64
 }
 
-/// Has the builder do what it wants done; how many events it has built.
+/// Performs the builder's outputs, and returns the number of events that it has built.
 pub(super) fn settle(
     core: &mut BuilderCore<Policy>,
     now: Instant,

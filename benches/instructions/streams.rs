@@ -30,14 +30,14 @@ use tokio::{net::TcpStream, runtime::Runtime};
 
 use super::machines::{ASSOCIATION, builder_core, lane_bytes, payload, settle, source_core};
 
-/// What is written and read at once, lane bytes.
+/// Number of lane bytes that are written and read at once.
 const STEP: usize = 63_000;
 
 pub(super) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Both ends of a connection, watched by the runtime.
+/// Returns both ends of a connection, watched by the runtime.
 pub(super) fn pair(runtime: &Runtime) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let one = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -50,7 +50,8 @@ pub(super) fn pair(runtime: &Runtime) -> (TcpStream, TcpStream) {
     (watched(one), watched(two))
 }
 
-/// The same, of two that share a key if they are protected: the source's end, the builder's.
+/// Returns the source's and the builder's channel of a connection, with a shared key if they are
+/// protected.
 pub(super) fn channels(runtime: &Runtime, is_protected: bool) -> (Channel, Channel) {
     let (near, far) = pair(runtime);
     if !is_protected {
@@ -69,7 +70,7 @@ pub(super) fn channels(runtime: &Runtime, is_protected: bool) -> (Channel, Chann
     })
 }
 
-/// From what is granted to the system call.
+/// The path from the grant to the system call.
 pub(super) struct Sending {
     core: SourceCore,
     end: SourceEnd,
@@ -103,7 +104,7 @@ impl Sending {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(outcome) => outcome.unwrap(),
                 }
-                // So that there is always room.
+                // The builder's end is drained so that there is always room.
                 while builder.read(drained).is_ok_and(|read| read == drained.len()) {}
                 let Some(Taken { range, .. }) = core.take(0, STEP as u64) else { return Poll::Ready(()) };
                 end.send(range);
@@ -112,12 +113,12 @@ impl Sending {
     }
 }
 
-/// From the system call to events, grants and commits included.
+/// The path from the system call to events, grants and commits included.
 pub(super) struct Receiving {
     core: BuilderCore<Policy>,
     end: BuilderEnd,
     source: std::net::TcpStream,
-    /// Lane bytes as records.
+    /// The lane's bytes as records.
     records: Vec<Vec<u8>>,
     count: usize,
     runtime: Runtime,

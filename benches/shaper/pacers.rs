@@ -1,4 +1,5 @@
-//! Departure times and GCRA behind one trait, in simulated time: how exactly each keeps a rate, and what leaves after a pause.
+//! Departure times and GCRA behind one trait, in simulated time: how exactly each keeps a rate, and
+//! how much leaves after a pause.
 
 use core::{num::NonZeroU32, time::Duration};
 
@@ -17,11 +18,11 @@ use governor::{
 
 const START: Instant = Instant::from_nanos(1_000_000_000);
 
-/// Says when trains may leave.
+/// A pacer that decides when trains may leave.
 pub trait Pacer {
-    /// A queue that was empty has something to send.
+    /// Tells the pacer that a queue that was empty has something to send.
     fn wake(&mut self, now: Instant);
-    /// The train leaves now, or the answer is when to ask again.
+    /// Lets the train leave now, or returns the time at which to ask again.
     fn try_depart(&mut self, size: Bytes, now: Instant) -> Result<(), Instant>;
 }
 
@@ -50,7 +51,7 @@ pub struct Gcra {
 }
 
 impl Gcra {
-    /// `None` where governor has no such quota: it counts cells in 32 bits.
+    /// Creates a pacer; `None` if governor has no such quota, because it counts cells in 32 bits.
     pub fn new(rate: Rate, burst: Bytes, cell: Bytes) -> Option<Self> {
         let cells = (rate.bits_per_second() as f64 / (8 * cell.count()) as f64).round();
         let per_second = NonZeroU32::new(u32::try_from(cells as u64).ok()?)?;
@@ -58,7 +59,7 @@ impl Gcra {
         Some(Self::of(Quota::per_second(per_second).allow_burst(burst), cell))
     }
 
-    /// With that quota of cells.
+    /// Creates a pacer with this quota of cells.
     pub fn of(quota: Quota, cell: Bytes) -> Self {
         let clock = FakeRelativeClock::default();
         Self {
@@ -86,10 +87,10 @@ impl Pacer for Gcra {
     }
 }
 
-/// Returns the error of a never empty queue's long-term rate, as a part of the rate that was asked. Every wake-up
+/// Returns the relative error of the long-term rate of a queue that is never empty. Every wake-up
 /// is `late`.
 pub fn rate_error(pacer: &mut impl Pacer, sizes: &[u64], rate: Rate, late: Duration) -> f64 {
-    /// The burst is over by then.
+    /// Number of trains after which the burst is over.
     const BEFORE: usize = 1000;
     const MEASURED: usize = 50_000;
     let mut sizes = sizes.iter().copied().cycle().map(Bytes::new);

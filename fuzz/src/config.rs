@@ -1,4 +1,5 @@
-//! Configurations: read, checked, and shown; and the grant paths of summaries, shown for one of them.
+//! Configurations: read, checked, and shown; and the grant paths of summaries, shown for one of
+//! them.
 
 use evb_daemon::{
     admission::{self, GrantPaths, MeasuredPath},
@@ -8,13 +9,13 @@ use evb_daemon::{
 
 const QUICKSTART: &str = include_str!("../../examples/quickstart.toml");
 
-/// What a path is compared with.
+/// The configuration that a grant path is compared with.
 const PORT: &str = "[network]\nlink_rate = \"10 Gbit/s\"\nport_buffer = \"128 KiB\"\n";
 
 /// Reads the bytes as a configuration, and as a summary.
 ///
 /// # Panics
-/// A refusal names no line, or what is read cannot be shown.
+/// Panics if an error names no line, or a configuration that was read cannot be shown.
 pub fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     match MeasuredPath::parse("fuzz.json".to_owned(), text) {
@@ -45,7 +46,7 @@ fn show(loaded: &Loaded, paths: &GrantPaths) {
     assert!(shown::json(Some((&loaded.config, &sums, paths)), Some(&problems)).is_object());
 }
 
-/// The examples, a summary, and each block of the manual behind what it needs.
+/// Returns the examples, a summary, and each block of the manual behind the lines that it needs.
 pub fn seeds() -> Vec<Vec<u8>> {
     const SUMMARY: &str = r#"{"grant_path_us": {"first_byte": {"p50": 120, "p99": 300}, "builder_write": {"p50": 8, "p99": 15},
         "source_wake_up": {"p50": 60, "p99": 110}, "derived_rest": {"p50": 15}, "with_network": true}}"#;

@@ -1,4 +1,5 @@
-//! Control messages and handshakes, their checked readings, and the framing of the control connection.
+//! Control messages and handshakes, their checked readings, and the framing of the control
+//! connection.
 
 use bytes::BytesMut;
 use evb_core::{
@@ -16,10 +17,11 @@ use evb_net::{
 };
 use prost::Message as _;
 
-/// Reads the bytes as each message and as a stream of them; what is understood must mean the same once written again.
+/// Reads the bytes as each message and as a stream of them. A message that was decoded must mean
+/// the same when it is encoded again.
 ///
 /// # Panics
-/// It does not, or a reading exceeds its limit.
+/// Panics if it does not, or if a reading exceeds its limit.
 pub fn check(data: &[u8]) {
     if let Ok(control) = Control::read(data) {
         look_at(&control);
@@ -75,7 +77,7 @@ fn look_at_decisions(decisions: &Decisions) {
         again.extend(*count, *verdict);
     }
     assert!(next - decisions.first <= MAX_BATCH);
-    // Neighbours of one verdict became one run.
+    // Adjacent runs with the same verdict were merged.
     let total =
         |verdicts: &[(EventId, u32, Verdict)]| verdicts.iter().map(|run| u64::from(run.1)).sum::<u64>();
     assert_eq!(again.verdicts().map(|again| total(&again)), Ok(total(&verdicts)));
@@ -109,7 +111,7 @@ fn look_at_reply(reply: &HelloReply) {
     }
 }
 
-/// One of each, alone and in a stream.
+/// Returns one of each message, alone and in a stream.
 pub fn seeds() -> Vec<Vec<u8>> {
     let messages = messages();
     let mut stream = BytesMut::new();
@@ -117,7 +119,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = messages.iter().map(|message| message.encode_to_vec()).collect();
     seeds.push(stream.to_vec());
     seeds.push((MAX_MESSAGE as u32 + 1).to_le_bytes().to_vec());
-    // Events beyond all runs, and a step over the end.
+    // These name events beyond all runs, and step over the end.
     let last = Decisions { first: u64::MAX - 3, runs: vec![3, 2, 1, 0] };
     seeds.push(Control { message: Some(Message::Decisions(last)) }.encode_to_vec());
     let last = Assignments {
@@ -132,7 +134,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Every message.
+/// Returns every message.
 pub fn messages() -> Vec<Control> {
     let mut decisions = Decisions::starting(EventId::new(7));
     for (count, verdict) in
@@ -182,20 +184,20 @@ pub fn messages() -> Vec<Control> {
     messages.map(|message| Control { message: Some(message) }).to_vec()
 }
 
-/// A source's greeting.
+/// Returns a source's hello.
 pub fn hello() -> Hello {
     let hello = Hello::new(Peer::Source(SourceId::new(3)), Peer::Supervisor);
     Hello { boot_id: "here".to_owned(), software: "evb".to_owned(), max_fragment: 1000, ..hello }
 }
 
-/// A supervisor's and a builder's answer in one.
+/// Returns a supervisor's and a builder's answer in one.
 pub fn welcome() -> Welcome {
     let parameters = RunParameters { slots: 2, heartbeat_ns: 250_000_000, ..RunParameters::default() };
     let lane = LaneState { received: 32, announced: 64, committed: 16 };
     Welcome { epoch: 99, run: 7, parameters: Some(parameters), lane: Some(lane), ..Welcome::default() }
 }
 
-/// The answer no.
+/// Returns a refusal.
 pub fn refusal() -> HelloReply {
     refused(Refusal::because(refusal::Reason::Epoch, "restart it"))
 }

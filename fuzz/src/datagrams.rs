@@ -8,10 +8,11 @@ use evb_core::{
     },
 };
 
-/// Reads the bytes as a datagram, as they are and with a checksum that fits; what is understood must be written as it was.
+/// Reads the bytes as a datagram, as they are and with a correct checksum. What was decoded must be
+/// encoded to the same bytes.
 ///
 /// # Panics
-/// It is not.
+/// Panics if the bytes differ.
 pub fn check(data: &[u8]) {
     open(data);
     let Some((_, body)) = data.split_at_checked(DATAGRAM_HEADER) else { return };
@@ -32,7 +33,7 @@ fn open(bytes: &[u8]) {
     }
 }
 
-/// What the bytes would say if their checksum fitted.
+/// Returns the header of these bytes, as if their checksum were correct.
 fn header(bytes: &[u8]) -> DatagramHeader {
     let number = |at: usize, length: usize| {
         bytes[at..at + length].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -53,7 +54,7 @@ fn header(bytes: &[u8]) -> DatagramHeader {
     }
 }
 
-/// Lane bytes, and records.
+/// Returns datagrams of lane bytes, and of records.
 pub fn seeds() -> Vec<Vec<u8>> {
     let blank = header(&[1; DATAGRAM_HEADER]);
     let mut records = bytes::BytesMut::new();

@@ -1,4 +1,4 @@
-//! Event files: any bytes, and any bytes whose checksums are right.
+//! Event files: arbitrary bytes, and arbitrary bytes whose checksums are correct.
 
 use std::{
     fs,
@@ -22,17 +22,17 @@ use evb_file::{
 
 const RUN: RunNumber = RunNumber::new(1);
 
-/// Where the bytes become a file: in memory, where the system has a place for that.
+/// Path of the file for the bytes: in memory, if the system has a folder for that.
 static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     folder.join(format!("evb-fuzz-{}.evb", std::process::id()))
 });
 
-/// Reads the bytes as a file in every way, as they are and with checksums that fit.
+/// Reads the bytes as a file in every way, as they are and with correct checksums.
 ///
 /// # Panics
-/// The ways contradict each other.
+/// Panics if the ways contradict each other.
 pub fn check(data: &[u8]) {
     read(data);
     let mut mended = data.to_vec();
@@ -89,8 +89,8 @@ fn look_at(event: &Event) {
     dump::hex(event, &mut std::io::sink()).expect("a sink takes all");
 }
 
-/// Makes the checksums of the header, the payloads, the heads and the index fit, as far as they can be found
-/// (`docs/reference/file-format.md`). `None`: this is no file.
+/// Corrects the checksums of the header, the payloads, the heads and the index, as far as they can
+/// be found (`docs/reference/file-format.md`). Returns `None` if this is no file.
 fn mend(bytes: &mut [u8]) -> Option<()> {
     bytes.get_mut(..8)?.copy_from_slice(&FILE_MAGIC);
     let header = number(bytes, 12, 4)? as usize;
@@ -110,7 +110,7 @@ fn mend(bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// The record at `at`; where it ends.
+/// Corrects the record at `at`, and returns its end.
 fn mend_record(bytes: &mut [u8], at: usize, tag: u64) -> Option<usize> {
     let head = number(bytes, at + 4, 4)? as usize;
     let end = at.checked_add(usize::try_from(number(bytes, at + 8, 8)?).ok()?)?;
@@ -134,10 +134,10 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     Some(u64::from_le_bytes(number))
 }
 
-/// A closed file, one without index, one that is torn, and one without events.
+/// Returns a closed file, one without an index, a torn one, and one without events.
 ///
 /// # Panics
-/// There is no room for a small file.
+/// Panics if there is no room for a small file.
 pub fn seeds() -> Vec<Vec<u8>> {
     let folder = PLACE.with_extension("seeds");
     let write = |events: u64| {

@@ -1,4 +1,4 @@
-//! Handshakes from either side, out of bytes that come a few at a time.
+//! Handshakes from either side, from bytes that arrive a few at a time.
 
 use evb_core::wire::preamble::ConnectionKind;
 use evb_net::handshake::{HandshakeError, accept_handshake, connect_handshake, opening, welcomed};
@@ -8,10 +8,11 @@ use crate::{
     script::{Slowly, block_on},
 };
 
-/// The first byte says who reads and how fast, the others are what the peer sends.
+/// Performs a handshake. The first byte selects the reader and the speed; the others are the
+/// peer's.
 ///
 /// # Panics
-/// What was understood is not what was sent, or a foreign protocol is answered.
+/// Panics if what was decoded is not what was sent, or if a foreign protocol is answered.
 pub fn check(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let kind = if how & 1 == 0 { ConnectionKind::Control } else { ConnectionKind::Lane };
@@ -43,7 +44,7 @@ fn is_foreign(bytes: &[u8]) -> bool {
     !bytes.starts_with(&evb_core::wire::preamble::MAGIC)
 }
 
-/// A greeting and both answers, on either connection, fast and slow.
+/// Returns a hello and both answers, on either connection, fast and slow.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (number, kind) in [(0, ConnectionKind::Control), (1, ConnectionKind::Lane)] {

@@ -1,4 +1,5 @@
-//! The supervisor's journal: any bytes as its file, and any entries as the past of a run that goes on.
+//! The supervisor's journal: arbitrary bytes as its file, and arbitrary entries as the past of a
+//! run that is continued.
 
 use std::time::Duration;
 
@@ -20,22 +21,25 @@ use crate::{
     supervisor::{REGISTER, SAY, drive, plan, run},
 };
 
-/// Header, length and checksum of the file's format.
+/// Length of the file's header, and of an entry's length and checksum.
 const HEADER: usize = 8;
 const FRAME: usize = 8;
 
-/// A piece of such a kind is an entry; the others are what happens to whoever goes on.
+/// Bit in the kind of a piece that is an entry; the others are what happens to the supervisor that
+/// continues the run.
 const ENTRY: u8 = 8;
-/// In the kind of the first piece: the run's own clock triggers.
+/// Bit in the kind of the first piece: the run's own clock triggers.
 const CLOCK: u8 = 1 << 7;
 
-/// Later than all seeds, and the same boot.
+/// The current time: later than all seeds, and within the same boot.
 const NOW: Instant = Instant::from_nanos(1 << 40);
 
-/// The bytes are read as a file, as they are and with checksums that fit, and as a script: entries, and what happens after them.
+/// Reads the bytes as a file, as they are and with correct checksums, and as a script: entries, and
+/// what happens after them.
 ///
 /// # Panics
-/// The file is read in two ways, what a journal amounts to is another run, or as [`drive`].
+/// Panics if two readings of the file differ, if a snapshot of the recovered run is another run, or
+/// as [`drive`] does.
 pub fn check(data: &[u8]) {
     check_file(data);
     let mut mended = write_journal(&[]);
@@ -66,7 +70,7 @@ fn recover(plan: &RunPlan, entries: impl Iterator<Item = Entry>) -> Result<Super
     core
 }
 
-/// What a journal amounts to is the same run.
+/// Checks that a snapshot of the recovered run is the same run.
 fn check_again(plan: &RunPlan, core: &SupervisorCore) {
     let again = recover(plan, core.snapshot(NOW).into_iter());
     let again = again.unwrap_or_else(|fault| panic!("{fault}: {:?}", core.snapshot(NOW)));
@@ -79,14 +83,14 @@ fn check_file(bytes: &[u8]) {
         JournalContent::Whole(entries, whole) => {
             assert!(whole <= bytes.len() && (whole > 0 || entries.is_empty()));
             if whole > 0 {
-                // Compared as text: not every number equals itself.
+                // The contents are compared as text, because not every number equals itself.
                 let cut = read_journal(&bytes[..whole]);
                 assert_eq!(
                     format!("{cut:?}"),
                     format!("{:?}", JournalContent::Whole(entries.clone(), whole))
                 );
             }
-            // What is read of later versions alone is written as nothing.
+            // An entry of which only fields of later versions were read is written as nothing.
             if entries.iter().all(|entry| entry.encoded_len() > 0) {
                 let written = write_journal(&entries);
                 let again = read_journal(&written);
@@ -103,7 +107,7 @@ fn check_file(bytes: &[u8]) {
     }
 }
 
-/// Gives every entry that fits its right checksum.
+/// Corrects the checksum of every entry that fits.
 fn mend(bytes: &mut [u8]) {
     let mut at = HEADER;
     while let Some(length) = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
@@ -115,7 +119,7 @@ fn mend(bytes: &mut [u8]) {
     }
 }
 
-/// What a supervisor writes down of the beginning of a run, and what that amounts to.
+/// Returns the entries that a supervisor writes at the beginning of a run, and their snapshot.
 fn written(trigger: TriggerKind, steps: usize) -> [Vec<Entry>; 2] {
     let mut now = Instant::from_nanos(1_000_000);
     let plan = RunPlan { journal: true, ..plan(trigger) };
@@ -141,7 +145,8 @@ fn written(trigger: TriggerKind, steps: usize) -> [Vec<Entry>; 2] {
     [entries, core.snapshot(now)]
 }
 
-/// Builder 2 dies and others get its events, people steer, a builder comes and goes, and all ends.
+/// Returns entries of an eventful run: builder 2 dies and others get its events, an operator steers
+/// the run, a builder leaves and returns, and the run ends.
 fn eventful() -> impl Iterator<Item = Entry> {
     let finding = |failure, remark| Finding { problem: "the disk".to_owned(), failure, remark };
     let whats = [
@@ -162,7 +167,8 @@ fn eventful() -> impl Iterator<Item = Entry> {
     whats.into_iter().map(|what| Entry { at_ns: 1 << 30, what: Some(what) })
 }
 
-/// Journals as scripts and as files: of runs at several points, entry by entry and as what that amounts to, with a run behind.
+/// Returns journals as scripts and as files: of runs at several points, entry by entry and as a
+/// snapshot, each followed by a run.
 pub fn seeds() -> Vec<Vec<u8>> {
     let rate = Frequency::from_hertz(100.0).expect("that is a rate");
     let mut seeds = Vec::new();
@@ -171,7 +177,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             for journal in written(trigger, steps) {
                 let eventful: Vec<Entry> = journal.iter().cloned().chain(eventful()).collect();
                 seeds.extend([script(&journal, clock), script(&eventful, clock)]);
-                // The header comes by itself.
+                // `check` adds the header.
                 seeds.push(write_journal(&eventful).split_off(HEADER));
             }
         }
@@ -185,7 +191,7 @@ fn script(journal: &[Entry], clock: u8) -> Vec<u8> {
         *kind |= clock;
     }
     for (kind, bytes) in run() {
-        // Everybody was there before.
+        // All peers were there before.
         let known = |hello| Hello { incarnation: 1, ..hello }.encode_to_vec();
         let hello = Hello::decode(&bytes[..]).ok().filter(|_| kind & 3 == REGISTER);
         script.push((kind, hello.map_or(bytes, known)));

@@ -1,4 +1,4 @@
-//! KM3NeT timeslices: what is taken apart must give the same bytes once rebuilt.
+//! KM3NeT timeslices: a timeslice that was split must be rebuilt to the same bytes.
 
 use evb::input::km3net::{Timeslices, rebuild_timeslice};
 use evb_core::{
@@ -9,7 +9,7 @@ use evb_core::{
 /// Reads the bytes as a file of timeslices.
 ///
 /// # Panics
-/// A timeslice does not come back as it was.
+/// Panics if a timeslice is not rebuilt as it was.
 pub fn check(data: &[u8]) {
     let slices = match Timeslices::parse(data) {
         Ok(slices) => slices,
@@ -23,7 +23,8 @@ pub fn check(data: &[u8]) {
         let slice = slices.slice(place).expect("one of them");
         assert_eq!(slices.of_event(id), slice);
         whole.extend_from_slice(slice);
-        // An event with a fragment of each of 60 000 modules, for each of as many timeslices, only takes time.
+        // An event with a fragment of each of 60 000 modules, for each of as many timeslices, would
+        // take too long.
         if place < 4 && modules < 200 {
             let mut event = Event::empty(id, RunNumber::new(1), Epoch::new(1), BuilderId::new(1));
             for module in 0..modules {
@@ -36,7 +37,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(whole, data);
 }
 
-/// Two timeslices of two modules and one.
+/// Returns two timeslices, of two modules and of one.
 pub fn seeds() -> Vec<Vec<u8>> {
     let frame = |common: &[u8], module: u32, hits: &[u8]| {
         let head = [32 + hits.len() as u32, 101].map(u32::to_le_bytes).concat();

@@ -1,4 +1,5 @@
-//! A builder's machine with a byte budget, and whatever its sources, its supervisor and its sink may do.
+//! A builder's machine with a byte budget, and all that its sources, its supervisor and its sink
+//! may do.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -29,44 +30,45 @@ use evb_shaper::{
 
 const LANES: usize = 3;
 const SLOTS: usize = 3;
-/// Some fragments have memory of their own.
+/// Largest fragment; some fragments have their own memory.
 const MAX_FRAGMENT: u64 = LARGE_FRAGMENT as u64 + 1000;
 const BUDGET: Bytes = Bytes::kib(64);
 const CHUNK: Bytes = Bytes::kib(8);
 const DEADLINE: Duration = Duration::from_secs(2);
-/// More only takes time.
+/// Largest number of steps; more would only take time.
 const STEPS: usize = 400;
 
-/// What may happen to a builder. Lanes, events and rosters are taken modulo the few that there are.
+/// An event in the life of a builder. Lanes, events and rosters are taken modulo their small
+/// numbers.
 #[derive(Arbitrary, Debug)]
 pub enum Step {
-    /// A source connects, or connects anew.
+    /// A source connects or reconnects.
     Connect(u8),
     /// A source's connection breaks.
     Disconnect(u8),
-    /// Fragments (event, length) are announced, from so far beside where they should.
+    /// Fragments (event, length) are announced, with this offset from the expected position.
     Announce(u8, i8, Vec<(u8, u16)>),
-    /// A source sends so much of what it may, or so much from another offset; as it is or damaged; read as small
-    /// fragments are, or as large ones.
+    /// A source sends this much of its grant, or the same amount from another offset, intact or
+    /// damaged. The builder reads it in the way of small fragments, or of large ones.
     #[allow(missing_docs)] // just said
     Data { lane: u8, shift: i8, length: u16, damage: Option<u16>, own_memory: bool },
-    /// Bytes of a source that means no good.
+    /// A malicious source sends these bytes.
     Bytes(u8, Vec<u8>),
     /// Events are assigned to this builder.
     Assign(u8, Vec<u8>),
-    /// The same, of a supervisor that means no good.
+    /// A malicious supervisor assigns events.
     Assignments(u32, Vec<u64>, Vec<u64>),
-    /// Sources are up or down from that version on.
+    /// Sources are up or down from this version on.
     Roster(u8, u8),
-    /// The supervisor's clock.
+    /// The supervisor sends its clock.
     Heartbeat(u64, u64, u64),
-    /// So many milliseconds go by.
+    /// This many milliseconds pass.
     Pass(u16),
-    /// The sink is done with an event: written, rejected or failed.
+    /// The sink has finished an event: written, rejected or failed.
     Sink(u8),
 }
 
-/// What an honest source of that lane would know.
+/// The knowledge of an honest source of the lane.
 #[derive(Debug, Default)]
 struct Lane {
     /// All bytes of the lane that are announced.
@@ -75,13 +77,14 @@ struct Lane {
     granted: u64,
     committed: u64,
     connected: bool,
-    /// How far a piece reached that was refused: what is in front of its fault may have been taken.
+    /// End of the furthest piece that was refused; bytes in front of its fault may have been
+    /// accepted.
     refused: u64,
-    /// Some of its bytes were not those of `content`.
+    /// True if some of its bytes were not those of `content`.
     garbled: bool,
 }
 
-/// The machine and what surrounds it.
+/// The machine and its surroundings.
 #[derive(Debug)]
 pub struct Bench {
     core: BuilderCore<Policy>,
@@ -91,10 +94,10 @@ pub struct Bench {
     now: Instant,
 }
 
-/// Does all that, and looks after every step whether the machine keeps its promises.
+/// Performs the steps, and checks the machine's promises after each.
 ///
 /// # Panics
-/// It does not.
+/// Panics if the machine breaks a promise.
 pub fn run(turns: bool, steps: &[Step]) {
     let mut bench = Bench::new(turns.then_some(2));
     for step in steps.iter().take(STEPS) {
@@ -220,7 +223,7 @@ impl Bench {
         assert!(!self.core.is_lane_connected(lane));
     }
 
-    /// What a driver does with a lane whose record was refused.
+    /// Does what a driver does with a lane whose record was refused.
     fn refuse(&mut self, lane: usize, result: Result<(), LaneError>) {
         if let Err(error) = result {
             assert!(!error.to_string().is_empty());
@@ -268,7 +271,7 @@ impl Bench {
         }
     }
 
-    /// A data record, as `evb_net::lane::BuilderEnd` takes it.
+    /// Passes a data record to the machine, as `evb_net::lane::BuilderEnd` does.
     fn record(&mut self, lane: usize, offset: u64, bytes: &[u8], own_memory: bool) {
         let mut result = self.core.check_data(lane, offset, bytes.len() as u32);
         let mut rest = if result.is_ok() { bytes } else { &[] };
@@ -303,7 +306,7 @@ impl Bench {
             match header {
                 RecordHeader::Announce { offset, .. } => {
                     let items = body.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
-                    // The model keeps the lane's bytes, so it wants few of them.
+                    // The model keeps the lane's bytes, so it accepts few of them.
                     let items: Vec<_> = items.take(32).collect();
                     self.announce(lane, offset, items);
                 }
@@ -319,7 +322,7 @@ impl Bench {
         }
     }
 
-    /// Takes what the machine gives, and looks whether it may.
+    /// Takes the machine's outputs, and checks that they are allowed.
     fn settle(&mut self) {
         while let Some(output) = self.core.poll(self.now) {
             match output {
@@ -339,7 +342,8 @@ impl Bench {
         assert!(self.core.slots_used() <= SLOTS && self.events.len() <= self.core.slots_used());
     }
 
-    /// Grants and commits to a source: monotone, and of what it has announced and sent.
+    /// Checks grants and commits to a source: they are monotone, and only of what it has announced
+    /// and sent.
     fn records(&mut self, index: usize) {
         let mut written = BytesMut::new();
         self.core.write_records(index, &mut written);
@@ -382,7 +386,7 @@ impl Bench {
         }
     }
 
-    /// Everything that is open ends, and is counted.
+    /// Ends everything that is open, and checks that it is counted.
     fn end(mut self) {
         for _ in 0..SLOTS + 4 {
             self.now += 2 * DEADLINE;
@@ -407,7 +411,8 @@ impl Bench {
 const _: () = assert!(CHUNK.count() < MAX_DATA as u64);
 
 fn announcement(event: u8, length: u16) -> Announcement {
-    // Mostly what is allowed, now and then a little too much; event 0 too.
+    // Most lengths and events are allowed; a few lengths are slightly too large, and event 0
+    // occurs.
     let length = u32::from(length) % (MAX_FRAGMENT as u32 + 2);
     Announcement { event: EventId::new((event % 16).into()), timestamp: Timestamp::new(7), length }
 }

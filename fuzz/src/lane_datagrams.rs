@@ -1,5 +1,5 @@
-//! A source and a builder with a byte budget, over a network that loses, repeats and reorders datagrams, and into which
-//! others may send theirs.
+//! A source and a builder with a byte budget, over a network that loses, repeats and reorders
+//! datagrams, and to which third parties may send theirs.
 
 use std::{collections::VecDeque, io::IoSlice, time::Duration};
 
@@ -32,33 +32,34 @@ const SEGMENT: u64 = 1432;
 const DATAGRAM: usize = 1472;
 const BUDGET: Bytes = Bytes::new(8000);
 const WINDOW: Bytes = Bytes::new(6000);
-/// Datagrams that are under way at most, in each direction.
+/// Largest number of datagrams under way in each direction.
 const QUEUE: usize = 64;
-/// More only takes time.
+/// Largest number of steps; more would only take time.
 const STEPS: usize = 300;
 
-/// What may happen. Places in a queue are taken modulo its length.
+/// An event in the system. Positions in a queue are taken modulo its length.
 #[derive(Arbitrary, Debug)]
 #[allow(missing_docs)] // of fields: the steps say what they are
 pub enum Step {
-    /// A datagram arrives at the builder (true) or the source, and stays in the network if it is to come again.
+    /// A datagram arrives at the builder (true) or the source, and stays in the network if it is to
+    /// arrive again.
     Arrive { at_builder: bool, place: u8, stays: bool },
     /// A datagram is lost.
     Lose { to_builder: bool, place: u8 },
-    /// So many microseconds go by.
+    /// This many microseconds pass.
     Pass(u32),
-    /// The connection breaks, and there is a new one.
+    /// The connection breaks, and is replaced by a new one.
     Reconnect,
     /// The sink takes an event.
     Write(u8),
-    /// Somebody who knows the connection sends this to the builder (true) or the source: sequence, what was heard and offset
-    /// lie so far beside the last ones.
+    /// A third party that knows the connection sends this to the builder (true) or the source;
+    /// sequence, acknowledgement and offset are shifted by this much from the last ones.
     Forge { to_builder: bool, kind: u8, request: u16, sequence: i8, heard: i8, offset: i16, body: Vec<u8> },
-    /// A peer of another life sends something.
+    /// A peer with another epoch or connection number sends a datagram.
     Stale { to_builder: bool, epoch: u64, connection: u32 },
 }
 
-/// Both ends and the network between.
+/// Both ends and the network between them.
 #[derive(Debug)]
 struct World {
     now: Instant,
@@ -70,15 +71,15 @@ struct World {
     to_source: VecDeque<Vec<u8>>,
     sink: Vec<Event>,
     built: u64,
-    /// Nobody but the two has sent anything.
+    /// True if nothing was forged.
     honest: bool,
 }
 
-/// Does all that, and looks after every step whether the machines keep their promises. If nobody lied, all events are built in
-/// the end, whatever the network did.
+/// Performs the steps, and checks the machines' promises after each. If nothing was forged, all
+/// events are built in the end, whatever the network did.
 ///
 /// # Panics
-/// They do not.
+/// Panics if a machine breaks a promise.
 pub fn run(steps: &[Step]) {
     let mut world = World::new();
     for step in steps.iter().take(STEPS) {
@@ -245,7 +246,7 @@ impl World {
         self.source.handle_timeout(self.now);
     }
 
-    /// Everything that the machines want done now.
+    /// Performs all the work that the machines want done now.
     fn pump(&mut self) {
         while let Some(output) = self.builder.poll(self.now) {
             match output {
@@ -285,7 +286,7 @@ impl World {
             let end = range.end.min(start + SEGMENT);
             let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(200);
             let covered = self.source.gather(0, start..end, &mut slices);
-            // Asked for once more, after it was committed: only of a builder that lies.
+            // Only a lying builder requests bytes again after it has committed them.
             assert!(covered == end - start || !self.honest, "{covered} bytes of {start}..{end}");
             let header = sealing.header(index, start).seal(slices.iter().map(|slice| &**slice));
             let mut datagram = header.to_vec();
@@ -307,7 +308,7 @@ impl World {
         assert!(self.built <= EVENTS, "an event is built twice");
     }
 
-    /// From now on nothing is lost: everything is built, and let go of.
+    /// Runs the rest without losses, and checks that everything is built and released.
     fn end(&mut self) {
         for _ in 0..2000 {
             while let Some(datagram) = self.to_builder.pop_front() {
@@ -333,14 +334,14 @@ impl World {
     }
 }
 
-/// Into the network; what it cannot hold is lost.
+/// Puts a datagram into the network; it is lost if the queue is full.
 fn send(queue: &mut VecDeque<Vec<u8>>, datagram: Vec<u8>) {
     if queue.len() < QUEUE && !datagram.is_empty() {
         queue.push_back(datagram);
     }
 }
 
-/// Every other one is longer than a datagram.
+/// Returns a payload; that of every other event is longer than a datagram.
 fn payload(event: EventId) -> Vec<u8> {
     let length = if event.number() % 2 == 0 { 3500 } else { event.number() * 40 };
     (0..length).map(|place| (event.number() * 31 + place * 13) as u8).collect()

@@ -1,4 +1,4 @@
-//! A source's machine, and whatever readout, its supervisor and its builders may do.
+//! A source's machine, and all that readout, its supervisor and its builders may do.
 
 use std::{io::IoSlice, ops::Range, time::Duration};
 
@@ -19,58 +19,59 @@ use evb_core::{
 
 const LANES: usize = 2;
 const MAX_FRAGMENT: u64 = 300;
-/// More only takes time.
+/// Largest number of steps; more would only take time.
 const STEPS: usize = 400;
 
-/// What may happen to a source. Lanes and events are taken modulo the few that there are.
+/// An event in the life of a source. Lanes and events are taken modulo their small numbers.
 #[derive(Arbitrary, Debug)]
 pub enum Step {
-    /// Readout has a fragment of so many bytes.
+    /// Readout pushes a fragment of this many bytes.
     Push(u8, u16),
-    /// Readout has a fragment of any event.
+    /// Readout pushes a fragment of any event.
     PushAny(u64),
-    /// Decisions on runs of events, from so far beside the first that is open.
+    /// The supervisor sends decisions on runs of events, with this offset from the first open
+    /// event.
     Decide(i8, Vec<(u8, u8)>),
-    /// Decisions of a supervisor that means no good.
+    /// A malicious supervisor sends decisions.
     Decisions(u64, Vec<u32>),
-    /// The supervisor's clock.
+    /// The supervisor sends its clock.
     Heartbeat(u64),
-    /// A builder accepts the connection, and has so much of what was sent, in 255ths.
+    /// A builder accepts the connection, and has this part of what was sent, in 255ths.
     Connect(u8, u8, u8),
-    /// A builder says that it holds anything.
+    /// A builder claims to hold any number of bytes.
     ConnectAny(u8, u64, u64),
     /// A connection breaks.
     Disconnect(u8),
-    /// So many more bytes are granted, if they are announced.
+    /// This many more bytes are granted, if they are announced.
     Grant(u8, u16),
-    /// Anything is granted.
+    /// Any number of bytes is granted.
     GrantAny(u8, u64),
-    /// A builder's sink took so much of what was sent, and ranges above it (gap, length).
+    /// A builder's sink has taken this much of what was sent, and ranges above it (gap, length).
     Commit(u8, u16, Vec<(u8, u8)>),
-    /// Anything is committed.
+    /// Any ranges are committed.
     CommitAny(u8, u64, Vec<(u64, u64)>),
-    /// The shaper lets so much go.
+    /// The shaper releases this many bytes.
     Take(u8, u16),
-    /// So many milliseconds go by.
+    /// This many milliseconds pass.
     Pass(u16),
 }
 
-/// What an honest builder of that lane would know.
+/// The knowledge of an honest builder of the lane.
 #[derive(Debug, Default)]
 struct Lane {
     /// All bytes of the lane that are announced.
     content: Vec<u8>,
-    /// Where announced fragments begin, and where the next one will.
+    /// Offsets of the announced fragments, and of the next one.
     bounds: Vec<u64>,
     sent: u64,
     granted: u64,
     committed: u64,
-    /// Below it lies all that the source may have forgotten: whole fragments within commits.
+    /// Offset below which the source may have freed everything: whole fragments within commits.
     settled: u64,
     connected: bool,
 }
 
-/// The machine and what surrounds it.
+/// The machine and its surroundings.
 #[derive(Debug)]
 pub struct Bench {
     core: SourceCore,
@@ -79,10 +80,10 @@ pub struct Bench {
     on_demand: bool,
 }
 
-/// Does all that, and looks after every step whether the machine keeps its promises.
+/// Performs the steps, and checks the machine's promises after each.
 ///
 /// # Panics
-/// It does not.
+/// Panics if the machine breaks a promise.
 pub fn run(on_demand: bool, steps: &[Step]) {
     let now = Instant::from_nanos(1_000_000_000);
     let config = SourceConfig {
@@ -185,7 +186,8 @@ impl Bench {
         }
     }
 
-    /// An honest builder: it has a part of what was sent, and at least the announcements for that.
+    /// Connects an honest builder: it has a part of what was sent, and at least the announcements
+    /// for that.
     fn connect(&mut self, lane: usize, received: u8, announced: u8) {
         self.core.handle_lane_disconnected(lane);
         let model = &mut self.lanes[lane];
@@ -213,7 +215,7 @@ impl Bench {
         }
     }
 
-    /// Whether it was accepted.
+    /// Commits, and returns true if the source accepted it.
     fn commit(&mut self, lane: usize, offset: u64, ranges: &[Range<u64>]) -> bool {
         let model = &mut self.lanes[lane];
         if !model.connected {
@@ -252,7 +254,7 @@ impl Bench {
         }
     }
 
-    /// What a driver does with a builder that broke the protocol.
+    /// Does what a driver does with a builder that broke the protocol.
     fn break_off(&mut self, lane: usize) {
         self.core.handle_lane_disconnected(lane);
         self.lanes[lane].connected = false;
@@ -312,7 +314,8 @@ impl Lane {
         self.bounds.push(self.content.len() as u64);
     }
 
-    /// A new connection, to a builder that has this: the announcements behind will be repeated.
+    /// Resets the lane for a new connection to a builder that has this much: later announcements
+    /// will be repeated.
     fn rewind(&mut self, received: u64, announced: u64) {
         self.content.truncate(announced as usize);
         self.bounds.retain(|bound| *bound <= announced);
@@ -320,7 +323,7 @@ impl Lane {
         self.granted = received;
     }
 
-    /// Ranges are committed: a fragment that one covers in part is kept whole.
+    /// Records committed ranges: a fragment that they cover in part is kept whole.
     fn settle(&mut self, ranges: &[Range<u64>]) {
         self.settled = self.settled.max(self.committed);
         for range in ranges {
@@ -332,7 +335,7 @@ impl Lane {
         }
     }
 
-    /// The payload of the announced fragment that begins there.
+    /// Returns the payload length of the announced fragment at `offset`.
     fn length_at(&self, offset: u64) -> u32 {
         let end = self.bounds.iter().find(|bound| **bound > offset).expect("an announced fragment");
         (end - offset) as u32 - 16

@@ -1,4 +1,5 @@
-//! The two ends of a lane over a real socket: a source's bytes into a builder, a builder's bytes into a source.
+//! The two ends of a lane over a real socket: a source's bytes into a builder, a builder's bytes
+//! into a source.
 
 use std::{future::poll_fn, io::Write as _, net, os::fd::OwnedFd, os::unix::net::UnixStream, time::Duration};
 
@@ -29,16 +30,18 @@ use crate::script::{block_on, join, pieces};
 const BUDGET: Bytes = Bytes::kib(64);
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
-/// The kind of the first piece says which end reads; the pieces come one after the other, with a turn of the machine between.
+/// Feeds the pieces to a lane's end one after the other, with a turn of the machine between them.
+/// The kind of the first piece selects the end that reads.
 ///
 /// # Panics
-/// A machine breaks a promise.
+/// Panics if a machine breaks a promise.
 pub fn check(data: &[u8]) {
     let builds = data.first().is_none_or(|kind| kind & 1 == 0);
     let _ended = block_on(async { if builds { into_builder(data).await } else { into_source(data).await } });
 }
 
-/// A socket and the peer's end of it. What the ends do to it, a Unix socket does as well, and takes no port.
+/// Returns a socket and the peer's end of it. A Unix socket supports all that the lane's ends do
+/// with it, and takes no port.
 fn socket() -> Result<(TcpStream, UnixStream), LaneEnd> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
@@ -51,7 +54,8 @@ async fn into_builder(data: &[u8]) -> Result<(), LaneEnd> {
     let mut end = BuilderEnd::new(stream);
     let mut core = builder_core();
     for (_, piece) in pieces(data) {
-        // What the socket does not take at once is lost, and that is as good as any other bytes.
+        // Bytes that the socket does not accept at once are lost, and the rest is as good as any
+        // other bytes.
         let _ = peer.write(piece);
         tokio::task::yield_now().await;
         while poll_fn(|cx| end.poll_read(cx, &mut core, 0, NOW).into()).await? == Progress::More {}
@@ -68,7 +72,7 @@ async fn into_builder(data: &[u8]) -> Result<(), LaneEnd> {
             }
         }
         assert!(core.policy().outstanding() <= BUDGET);
-        // The peer reads nothing, and the socket takes all of it.
+        // The peer reads nothing, and the socket accepts all of it.
         poll_fn(|cx| end.poll_flush(cx).map(|flushed| flushed.map(drop))).await?;
     }
     Ok(())
@@ -104,7 +108,7 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
     Ok(())
 }
 
-/// The next record of those that are here.
+/// Returns the next record, if it has arrived.
 async fn poll_now(
     end: &mut SourceEnd,
     ranges: &mut Vec<std::ops::Range<u64>>,
@@ -168,7 +172,7 @@ fn source_core() -> SourceCore {
     core
 }
 
-/// A lane of a small and a large fragment; grants and commits.
+/// Returns a lane of a small and a large fragment; grants and commits.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut announced = BytesMut::new();
     announced.extend_from_slice(&RecordHeader::Announce { count: 2, offset: 0 }.encode());

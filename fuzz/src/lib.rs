@@ -1,12 +1,15 @@
-//! What the fuzz targets check. A target in `fuzz_targets/` is a few lines: it plants its seeds and hands its input to one
-//! function here, which panics where a promise is broken.
+//! The checks of the fuzz targets. A target in `fuzz_targets/` is a few lines: it plants its seeds
+//! and hands its input to one function here, which panics if a promise is broken.
 //!
-//! A new decoder gets a module with `check` and `seeds`, a file in `fuzz_targets/`, and a `[[bin]]` in `Cargo.toml`:
+//! A new decoder gets a module with `check` and `seeds`, a file in `fuzz_targets/`, and a `[[bin]]`
+//! in `Cargo.toml`:
 //!
-//! * of **bytes**: `check(&[u8])`. What is understood is written again and must be the same bytes, or mean the same
-//!   ([`records`], [`control`]). `seeds` gives valid examples, which the fuzzer cannot guess.
-//! * of **things that happen**: `run(Vec<Step>)` with an `Arbitrary` step ([`lane_builder`], [`lane_source`], [`lane_datagrams`]). A model beside the
-//!   machine knows what an honest peer would say next, so that steps get far, and says what must hold.
+//! * For **bytes**: `check(&[u8])`. What is decoded is encoded again and must be the same bytes, or
+//!   mean the same ([`records`], [`control`]). `seeds` returns valid examples, which the fuzzer
+//!   cannot guess.
+//! * For **events**: `run(Vec<Step>)` with an `Arbitrary` step ([`lane_builder`], [`lane_source`],
+//!   [`lane_datagrams`]). A model beside the machine knows what an honest peer would send next, so
+//!   that steps get far, and checks what must hold.
 
 pub mod script;
 pub mod seeds;

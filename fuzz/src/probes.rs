@@ -1,4 +1,4 @@
-//! What the two ends of the daemon's measurements say to each other.
+//! The records that the two ends of the daemon's measurements exchange.
 
 use evb_daemon::{
     bench::regularity,
@@ -8,7 +8,7 @@ use evb_daemon::{
 /// Reads the bytes as records, as the head of a datagram, and as the label of a message.
 ///
 /// # Panics
-/// What is understood is not understood once written again.
+/// Panics if something that was decoded is encoded to bytes that cannot be decoded.
 pub fn check(data: &[u8]) {
     for bytes in data.as_chunks().0 {
         if let Some(again) = record(bytes) {
@@ -23,7 +23,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// An order, a hello, the head of a datagram, and a label.
+/// Returns an order, a hello, the head of a datagram, and a label.
 pub fn seeds() -> Vec<Vec<u8>> {
     let words = |words: [u32; 4], longs: [u64; 4]| {
         [words.map(u32::to_le_bytes).concat(), longs.map(u64::to_le_bytes).concat()].concat()

@@ -17,10 +17,10 @@ use evb_core::{
 const KINDS: [ConnectionKind; 2] = [ConnectionKind::Control, ConnectionKind::Lane];
 const SPOKEN: [Spoken; 2] = [Spoken::Clear, Spoken::Noise];
 
-/// Reads the bytes as each of these; what is understood must be written as it was.
+/// Reads the bytes as each of these. What was decoded must be encoded to the same bytes.
 ///
 /// # Panics
-/// It is not.
+/// Panics if the bytes differ.
 pub fn check(data: &[u8]) {
     let mut rest = data;
     while let Some(after) = record(rest) {
@@ -37,7 +37,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// The record at the front; what is behind it.
+/// Reads the record at the front, and returns the bytes behind it.
 fn record(bytes: &[u8]) -> Option<&[u8]> {
     let (head, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
     let header = RecordHeader::decode(*head).ok()?;
@@ -71,7 +71,7 @@ fn record(bytes: &[u8]) -> Option<&[u8]> {
     Some(after)
 }
 
-/// One of each.
+/// Returns one of each.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut lane = BytesMut::new();
     lane.extend_from_slice(&RecordHeader::Announce { count: 2, offset: 25 }.encode());

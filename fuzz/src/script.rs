@@ -1,4 +1,5 @@
-//! Inputs that are more than one thing: pieces of bytes, each behind its length, and streams that come piece by piece.
+//! Inputs that consist of several parts: pieces of bytes, each behind its length, and streams that
+//! arrive piece by piece.
 
 use std::{
     cell::RefCell,
@@ -20,7 +21,7 @@ thread_local! {
 /// Runs a future to its end, on a runtime that is kept.
 ///
 /// # Panics
-/// The system refuses a runtime.
+/// Panics if the operating system refuses a runtime.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.with_borrow_mut(|kept| {
         let make = || Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -28,10 +29,11 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     })
 }
 
-/// One piece: a byte that says what it is for, and bytes.
+/// One piece: a byte for its purpose, and its bytes.
 pub type Piece<'a> = (u8, &'a [u8]);
 
-/// The pieces of an input: each is a byte, a length (u16, little-endian) and so many bytes, or what is left.
+/// Returns the pieces of an input: each is a byte, a length (u16, little-endian) and this many
+/// bytes, or as many as are left.
 pub fn pieces(mut data: &[u8]) -> impl Iterator<Item = Piece<'_>> {
     std::iter::from_fn(move || {
         let ([kind, l0, l1], rest) = data.split_first_chunk::<3>()?;
@@ -42,10 +44,10 @@ pub fn pieces(mut data: &[u8]) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The input that has these pieces.
+/// Returns the input that has these pieces.
 ///
 /// # Panics
-/// A piece has more than 64 KiB.
+/// Panics if a piece has more than 64 KiB.
 pub fn join(pieces: &[Piece<'_>]) -> Vec<u8> {
     let mut data = Vec::new();
     for (kind, piece) in pieces {
@@ -56,7 +58,7 @@ pub fn join(pieces: &[Piece<'_>]) -> Vec<u8> {
     data
 }
 
-/// A stream that gives its bytes a few at a time, and then ends.
+/// A stream that returns its bytes a few at a time, and then ends.
 #[derive(Debug)]
 pub struct Slowly<'a> {
     bytes: &'a [u8],
@@ -64,7 +66,7 @@ pub struct Slowly<'a> {
 }
 
 impl<'a> Slowly<'a> {
-    /// At most `step` bytes at a time.
+    /// Creates a stream that returns at most `step` bytes at a time.
     pub fn new(bytes: &'a [u8], step: u8) -> Self {
         Self { bytes, step: usize::from(step).max(1) }
     }

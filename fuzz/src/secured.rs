@@ -1,5 +1,6 @@
-//! What comes where peers share a key: parcels of either kind, handshakes, and datagrams with tags. Nobody can guess a tag; so
-//! whatever the bytes are, nothing may come out that was not put in, in its place.
+//! The input of peers that share a key: parcels of either kind, handshakes, and datagrams with
+//! tags. A tag cannot be guessed, so for any bytes, nothing may come out that was not put in, and
+//! in its place.
 
 use bytes::BytesMut;
 use evb_core::wire::{
@@ -19,10 +20,10 @@ use crate::{
 
 const KEY: [u8; 32] = [7; 32];
 
-/// The first byte says what the others are.
+/// Reads the bytes; the first one selects the kind of the others.
 ///
 /// # Panics
-/// Something is believed that nobody with the key has sent there.
+/// Panics if something is accepted that no holder of the key has sent there.
 pub fn check(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else { return };
     match kind % 4 {
@@ -33,7 +34,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Pieces are parcels, or take one of the genuine ones by its number; a piece of length 1 does.
+/// Reads pieces as parcels; a piece of length 1 stands for the genuine parcel with this number.
 fn parcels(data: &[u8]) {
     let mut sealer = Sealer::new(&KEY);
     let genuine: Vec<(Vec<u8>, BytesMut)> = (0..4u8)
@@ -81,7 +82,7 @@ fn parcels(data: &[u8]) {
     assert!(content.len() <= allowed, "{} bytes came out, {allowed} may", content.len());
 }
 
-/// Pieces are datagrams.
+/// Reads pieces as datagrams.
 fn datagrams(data: &[u8]) {
     let key = |byte| Zeroizing::new([byte; 32]);
     let keys = Keys { stream_out: key(1), stream_in: key(2), datagrams_out: key(3), datagrams_in: key(4) };
@@ -94,7 +95,7 @@ fn datagrams(data: &[u8]) {
     }
 }
 
-/// The peer's side of a handshake, by somebody without the key.
+/// Performs a handshake with a peer that does not have the key.
 fn handshake(bytes: &[u8], accepts: bool) {
     let security = Security::Psk(PresharedKey::new(KEY));
     let kind = ConnectionKind::Lane;
@@ -109,12 +110,13 @@ fn handshake(bytes: &[u8], accepts: bool) {
     assert!(session.is_none(), "somebody without the key was let in");
     assert!(answer.len() < 5000);
     if accepts {
-        // Nothing that only a holder of the key may have leaves before the other has shown it.
+        // Nothing that only a holder of the key may receive is sent before the peer has proved that
+        // it has the key.
         assert!(answer.get(7).is_none_or(|spoken| *spoken == 0));
     }
 }
 
-/// Genuine parcels in order and out of it, the beginnings of handshakes.
+/// Returns genuine parcels in and out of order, and the beginnings of handshakes.
 pub fn seeds() -> Vec<Vec<u8>> {
     let order = |numbers: &[u8]| {
         let pieces: Vec<(u8, &[u8])> = numbers.chunks(1).map(|number| (0, number)).collect();

@@ -1,4 +1,4 @@
-//! The supervisor's machine, and messages of peers that mean well or not.
+//! The supervisor's machine, and messages of honest and malicious peers.
 
 use std::time::Duration;
 
@@ -24,28 +24,28 @@ const PEERS: [Peer; 4] = [
     Peer::Builder(BuilderId::new(1)),
     Peer::Builder(BuilderId::new(2)),
 ];
-/// In the kind of a piece: a hello, a message.
+/// Kind of a piece that is a hello.
 pub const REGISTER: u8 = 0;
-/// See [`REGISTER`].
+/// Kind of a piece that is a message.
 pub const SAY: u8 = 1;
 const DISCONNECT: u8 = 2;
 const PASS: u8 = 3;
-/// Outputs of one step, and steps: more only takes time.
+/// Largest numbers of outputs of one step, and of steps; more would only take time.
 const OUTPUTS: usize = 20_000;
 const STEPS: usize = 300;
 
-/// Each piece is something that happens, to the peer that its kind names as well: a hello, a message, the end of a
-/// connection, or time that goes by.
+/// Performs each piece as an event at the peer that its kind names: a hello, a message, the end of
+/// a connection, or the passing of time.
 ///
 /// # Panics
-/// The counts do not add up, or the run does not end.
+/// Panics if the counts do not add up, or the run does not end.
 pub fn check(data: &[u8]) {
     let now = Instant::from_nanos(5);
     let Ok(core) = SupervisorCore::new(plan(TriggerKind::External), 3, now) else { return };
     drive(core, pieces(data), now);
 }
 
-/// Sources 3 and 5, builders 1 and 2.
+/// Returns the plan of a run with sources 3 and 5, builders 1 and 2.
 pub fn plan(trigger: TriggerKind) -> RunPlan {
     RunPlan {
         slots: 2,
@@ -60,7 +60,7 @@ pub fn plan(trigger: TriggerKind) -> RunPlan {
     }
 }
 
-/// Lets things happen, and ends the run.
+/// Performs the steps, and ends the run.
 ///
 /// # Panics
 /// As [`check`].
@@ -92,7 +92,7 @@ pub fn drive<'a>(mut core: SupervisorCore, steps: impl Iterator<Item = Piece<'a>
     end(core, now);
 }
 
-/// Takes what the machine gives; whether the run has ended.
+/// Takes the machine's outputs, and returns true if the run has ended.
 fn settle(core: &mut SupervisorCore, now: Instant) -> bool {
     for _ in 0..OUTPUTS {
         match core.poll(now) {
@@ -113,7 +113,7 @@ fn settle(core: &mut SupervisorCore, now: Instant) -> bool {
 
 fn end(mut core: SupervisorCore, mut now: Instant) {
     core.stop("the end", now);
-    // Where builders fell silent it waits for 90 s, and each heartbeat is a turn.
+    // If builders fall silent the machine waits for 90 s, and each heartbeat is a turn.
     for _ in 0..2000 {
         if settle(&mut core, now) {
             return;
@@ -124,7 +124,7 @@ fn end(mut core: SupervisorCore, mut now: Instant) {
     panic!("the run does not end");
 }
 
-/// Everybody is here, and sources are connected to builders.
+/// Returns the steps after which all peers are registered, and sources are connected to builders.
 pub fn opening() -> Vec<(u8, Vec<u8>)> {
     let hello = |peer| Hello {
         listen: "127.0.0.1:7101".to_owned(),
@@ -141,7 +141,7 @@ fn say(message: Message) -> Vec<u8> {
     Control { message: Some(message) }.encode_to_vec()
 }
 
-/// A run of three events, to be said to whoever leads it.
+/// Returns the messages of a run of three events, to be sent to its supervisor.
 pub fn run() -> Vec<(u8, Vec<u8>)> {
     let completed = |event| {
         let mut completions = Completions::default();
@@ -157,7 +157,7 @@ pub fn run() -> Vec<(u8, Vec<u8>)> {
     run
 }
 
-/// A run of three events, and every message from everybody.
+/// Returns a run of three events, and every message from every peer.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut all = opening();
     for (number, message) in control::messages().iter().enumerate() {

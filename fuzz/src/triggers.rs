@@ -1,14 +1,15 @@
-//! Triggers told by network: lines over TCP, and datagrams.
+//! Triggers from the network: lines over TCP, and datagrams.
 
 use evb::supervisor::fuzzing::trigger_lines;
 use evb_core::trigger::announcement::{Announcement, Asked, LENGTH, MAX_COUNT, parse_datagram, parse_line};
 
 use crate::script::{Slowly, block_on};
 
-/// The first byte says how fast lines come; the rest is what comes, also as one datagram.
+/// Reads the bytes as lines, and as one datagram; the first byte is the speed at which lines
+/// arrive.
 ///
 /// # Panics
-/// The ways to read contradict each other, or somebody asks for more than is allowed.
+/// Panics if the ways to read contradict each other, or if more is requested than is allowed.
 pub fn check(data: &[u8]) {
     let Some((step, bytes)) = data.split_first() else { return };
     match parse_datagram(bytes) {
@@ -21,14 +22,14 @@ pub fn check(data: &[u8]) {
     }
     let counts = block_on(trigger_lines(Slowly::new(bytes, *step)));
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    // What has no end is no line yet.
+    // Text without an end of line is no line yet.
     lines.pop();
     let expected: Vec<u64> = lines.iter().map_while(|line| parse_line(line).ok()).collect();
     assert!(expected.starts_with(&counts));
     assert!(counts.iter().all(|count| *count <= MAX_COUNT));
 }
 
-/// Lines, and announcements.
+/// Returns lines, and announcements.
 pub fn seeds() -> Vec<Vec<u8>> {
     let announced = Announcement { number: 5, sent_ns: 1 << 40 }.encode();
     let with = |step: u8, bytes: &[u8]| [&[step][..], bytes].concat();

@@ -1,14 +1,15 @@
-//! Quantities as people write them.
+//! Quantities as users write them.
 
 use evb_core::{
     id::EventId,
     units::{Bytes, Frequency, Rate, parse_duration},
 };
 
-/// Reads the bytes as each quantity; what is shown of it can be read again, and is about the same.
+/// Reads the bytes as each quantity. The text shown for a quantity must be readable, with about the
+/// same value.
 ///
 /// # Panics
-/// It is not.
+/// Panics if the text cannot be read, or its value differs.
 pub fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     if let Ok(size) = text.parse::<Bytes>() {
@@ -35,12 +36,13 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Three digits are shown at least.
+/// Returns true if the numbers differ by no more than the rounding of a text, which has at least
+/// three digits.
 fn near(one: f64, other: f64) -> bool {
     (one - other).abs() <= 0.005 * one.max(other) + 0.5
 }
 
-/// Some of each, and some that are none.
+/// Returns some texts of each quantity, and some that are none.
 pub fn seeds() -> Vec<Vec<u8>> {
     let texts = [
         "128 KiB",

@@ -1,5 +1,6 @@
-//! evb beside the programs that its users have, each the real one as Debian packages it. Every part says what it needs, skips
-//! with the reason where that is absent, and fails instead where `--require` says that it must run.
+//! Tests evb together with the programs that its users have, each the real one as Debian packages
+//! it. Every part states its requirements, is skipped with a reason if one is missing, and fails
+//! instead if `--require` demands that it runs.
 
 mod needs;
 #[cfg_attr(not(feature = "browser"), allow(dead_code))] // only the page needs them so far
@@ -27,13 +28,13 @@ use crate::{repo, uml::SKIPPED};
 pub(crate) struct EcoArgs {
     #[command(subcommand)]
     part: Part,
-    /// Fail where something is missing, instead of skipping.
+    /// Fail if something is missing, instead of skipping.
     #[arg(long, global = true)]
     require: bool,
-    /// The daemon to try; without it, what was built last in target/release or target/debug.
+    /// The daemon to test; by default, the last one built in target/release or target/debug.
     #[arg(long, global = true)]
     evbd: Option<PathBuf>,
-    /// Where logs, reports and pictures go.
+    /// Folder for logs, reports and pictures.
     #[arg(long, global = true, default_value = "target/eco")]
     out: PathBuf,
 }
@@ -42,15 +43,20 @@ pub(crate) struct EcoArgs {
 enum Part {
     /// The page in Chromium: commands, figures, charts, and nothing from elsewhere.
     Page(page::PageArgs),
-    /// Ten hosts that are started by the same command, `evbd run --here`: several addresses, names, IPv6, typos.
+    /// Ten hosts started by the same command, `evbd run --here`: several addresses, names, IPv6,
+    /// typos.
     Here(here::HereArgs),
-    /// Slurm on five hosts: a job that builds, one that is cancelled, and one that loses a host.
+    /// Slurm on five hosts: a job that builds events, one that is cancelled, and one that loses a
+    /// host.
     Slurm(slurm::SlurmArgs),
-    /// Metrics in Prometheus: its counts are the status' and the files', and the board's queries have answers.
+    /// Metrics in Prometheus: its counts equal those of the status and the files, and the board's
+    /// queries return data.
     Metrics(metrics::MetricsArgs),
-    /// Alerts in Prometheus and Alertmanager: a frozen source and a disk that fills are told and named.
+    /// Alerts in Prometheus and Alertmanager: a frozen source and a disk that fills up raise alerts
+    /// that name them.
     Alerts(alerts::AlertsArgs),
-    /// What it costs to be watched: by turns with and without reports, a scrape and three pages.
+    /// The cost of being watched: runs alternately with and without reports, a scrape and three
+    /// pages.
     Cost(cost::CostArgs),
 }
 
@@ -67,20 +73,20 @@ impl Part {
     }
 }
 
-/// What every part gets.
+/// The settings that every part gets.
 struct Setting {
     evbd: PathBuf,
     out: PathBuf,
 }
 
 impl Setting {
-    /// The arguments that start a part once more, in a world of its own.
+    /// Returns the arguments that start a part again, inside its own namespaces.
     fn again(&self, part: &str) -> Vec<String> {
         let (evbd, out) = (self.evbd.to_string_lossy(), self.out.to_string_lossy());
         ["eco", part, "--evbd", &evbd, "--out", &out, "--inside"].map(ToOwned::to_owned).into()
     }
 
-    /// An empty folder for a part's logs.
+    /// Creates an empty folder for a part's logs.
     fn folder(&self, part: &str) -> Result<PathBuf> {
         let folder = self.out.join(part);
         let _ = fs::remove_dir_all(&folder);
@@ -89,7 +95,7 @@ impl Setting {
     }
 }
 
-/// Runs a part: 0, 1 for what does not hold, or [`SKIPPED`].
+/// Runs a part, and returns 0, 1 if a check failed, or [`SKIPPED`].
 pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
     if let Some(reason) = needs::missing(args.part.needs()) {
         if args.require {
@@ -110,7 +116,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
     }
 }
 
-/// Why a part cannot be tried here, for the list of CI's steps.
+/// Returns the reason why a part cannot run here, for the list of CI's steps.
 pub(crate) fn lacks(part: &str) -> Option<String> {
     let needs = match part {
         "page" => page::NEEDS,
@@ -123,7 +129,7 @@ pub(crate) fn lacks(part: &str) -> Option<String> {
     needs::missing(needs)
 }
 
-/// What was asked for, or built last.
+/// Returns the requested daemon, or the last one built.
 fn evbd(args: &EcoArgs) -> Result<PathBuf> {
     if let Some(evbd) = &args.evbd {
         return evbd.canonicalize().with_context(|| evbd.display().to_string());

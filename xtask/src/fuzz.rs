@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: builds the fuzz targets, gives each so much time, and prints what they did. `fuzz/src/lib.rs` says
-//! what a target is.
+//! `cargo xtask fuzz`: builds the fuzz targets, runs each for a given time, and prints a summary.
+//! `fuzz/src/lib.rs` explains the targets.
 
 mod outcome;
 #[cfg(test)]
@@ -19,30 +19,33 @@ use clap::Args;
 use self::outcome::Outcome;
 use crate::repo;
 
-/// Where the targets are.
+/// The folder of the targets.
 const TARGETS: &str = "fuzz/fuzz_targets";
-/// No input is worth more memory, MiB: a decoder that allocates what a length claims is found out.
+/// Memory limit for one input, in MiB: it detects a decoder that allocates as much as a length
+/// claims.
 const MEMORY: u32 = 1024;
-/// No input takes longer, in seconds: one that does is a finding.
+/// Time limit for one input, in seconds; an input that takes longer is a finding.
 const LONGEST: u32 = 20;
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {
-    /// For each target.
+    /// Seconds for each target.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// What the compiler adds to find wrong memory accesses: `none`, `address`, … evb's decoders are safe Rust, so by default
-    /// nothing, and more executions; `address` looks at the libraries below as well.
+    /// The sanitizer that detects wrong memory accesses: `none`, `address`, … evb's decoders are
+    /// safe Rust, so the default is none, which allows more executions; `address` covers the
+    /// libraries below as well.
     #[arg(long, default_value = "none")]
     sanitizer: String,
-    /// How many run at a time.
+    /// Number of targets that run at a time.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
-    /// Only these; all of them if none is given.
+    /// Targets to run; all of them if none is given.
     targets: Vec<String>,
 }
 
-/// Runs the targets, goes on after a finding, and prints a table. True: nothing was found.
+/// Runs the targets, continues after a finding, and prints a table. Returns true if there were no
+/// findings.
 pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     let root = repo::root();
     let known = targets(&root);
@@ -61,7 +64,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     println!("\n{}", Outcome::HEAD);
     let (queue, found) = (Mutex::new(chosen.iter()), Mutex::new(Vec::new()));
     let worker = || -> Result<()> {
-        // A worker that panics leaves both as they were.
+        // A worker that panics leaves the queue and the results consistent.
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(target) = next() {
             if !passes(&root, args, target)? {
@@ -83,7 +86,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     Ok(found.is_empty())
 }
 
-/// Runs a target and prints what it did; whether it found nothing.
+/// Runs a target and prints its result. Returns true if there was no finding.
 fn passes(root: &Path, args: &FuzzArgs, target: &str) -> Result<bool> {
     let (outcome, log) = run_one(root, args, target)?;
     let mut said = format!("{target:<16} {outcome}");
@@ -94,7 +97,7 @@ fn passes(root: &Path, args: &FuzzArgs, target: &str) -> Result<bool> {
     Ok(outcome.passed)
 }
 
-/// What a target did, and all that it said.
+/// Runs a target, and returns its result and its output.
 fn run_one(root: &Path, args: &FuzzArgs, target: &str) -> Result<(Outcome, String)> {
     let seconds = format!("-max_total_time={}", args.seconds);
     let (memory, longest) = (format!("-rss_limit_mb={MEMORY}"), format!("-timeout={LONGEST}"));
@@ -108,7 +111,7 @@ fn run_one(root: &Path, args: &FuzzArgs, target: &str) -> Result<(Outcome, Strin
     Ok((Outcome::read(&log, output.status.success(), began.elapsed()), log))
 }
 
-/// All targets, by name.
+/// Returns the names of all targets.
 pub(crate) fn targets(root: &Path) -> Vec<String> {
     let Ok(entries) = root.join(TARGETS).read_dir() else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
@@ -120,7 +123,7 @@ pub(crate) fn targets(root: &Path) -> Vec<String> {
     names
 }
 
-/// Why fuzzing cannot be done here.
+/// Returns the reason why fuzzing is impossible here.
 pub(crate) fn lacks() -> Option<String> {
     if repo::said("cargo", &["+nightly", "--version"]).is_none() {
         return Some("there is no nightly toolchain (rustup toolchain install nightly)".to_owned());
@@ -128,7 +131,7 @@ pub(crate) fn lacks() -> Option<String> {
     repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for libFuzzer".to_owned())
 }
 
-/// Gets cargo-fuzz, if it is not here.
+/// Installs cargo-fuzz if it is missing.
 fn install() -> Result<()> {
     if let Some(reason) = lacks() {
         bail!("cannot fuzz: {reason}");

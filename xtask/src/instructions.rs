@@ -1,5 +1,6 @@
-//! `cargo xtask instructions`: counts, by valgrind, what a byte costs in user space on the paths of `benches/instructions.rs`,
-//! makes a table of it, and holds it against what is committed. Counts do not depend on what else the machine does.
+//! `cargo xtask instructions`: counts with valgrind the instructions that a byte costs in user
+//! space on the paths of `benches/instructions.rs`, makes a table of them, and compares it with the
+//! committed one. The counts do not depend on the load of the machine.
 
 mod table;
 #[cfg(test)]
@@ -17,17 +18,17 @@ use toml::Table as Toml;
 use self::table::Table;
 use crate::repo;
 
-/// What is committed: instructions per byte.
+/// The committed table of instructions per byte.
 const COMMITTED: &str = "benches/instructions.json";
 
 #[derive(Args)]
 pub(crate) struct InstructionArgs {
-    /// Take what is counted for what is committed.
+    /// Replace the committed counts with the new ones.
     #[arg(long)]
     bless: bool,
 }
 
-/// Counts, and prints the table. True: no path costs a fifth more than committed.
+/// Counts, and prints the table. Returns true if no path costs a fifth more than committed.
 pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
     if let Some(reason) = lacks() {
         bail!("cannot count instructions: {reason}");
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
     Ok(worse.is_empty())
 }
 
-/// Why instructions cannot be counted here.
+/// Returns the reason why instructions cannot be counted here.
 pub(crate) fn lacks() -> Option<String> {
     if repo::said("valgrind", &["--version"]).is_none() {
         return Some("there is no valgrind".to_owned());
@@ -65,7 +66,7 @@ pub(crate) fn lacks() -> Option<String> {
     (!is_there).then(|| format!("its runner is not installed ({install})"))
 }
 
-/// The locked version of a package.
+/// Returns the locked version of a package.
 fn version(lock: &Toml, name: &str) -> Option<String> {
     let packages = lock.get("package")?.as_array()?;
     let found = packages.iter().find(|package| package.get("name").and_then(|n| n.as_str()) == Some(name))?;

@@ -58,28 +58,28 @@ use crate::repo;
 pub(crate) struct LabArgs {
     #[command(subcommand)]
     scenario: Scenario,
-    /// Where configurations, logs, summaries and the reports go.
+    /// Folder for configurations, logs, summaries and reports.
     #[arg(long, global = true, default_value = "target/lab")]
     out: PathBuf,
-    /// How long each run lasts, in seconds.
+    /// Length of each run, in seconds.
     #[arg(long, global = true, default_value_t = 10.0)]
     seconds: f64,
-    /// Runs of which the median counts, where a bound is on a median.
+    /// Number of runs of which the median counts, if a bound is on a median.
     #[arg(long, global = true, default_value_t = 5)]
     runs: usize,
-    /// The daemon to run; without it, it is built in release mode.
+    /// The daemon to run; by default it is built in release mode.
     #[arg(long, global = true)]
     evbd: Option<PathBuf>,
-    /// Only the cases whose name contains this.
+    /// Run only the cases whose name contains this text.
     #[arg(long, global = true, default_value = "")]
     only: String,
-    /// Transport of the lanes, in `incast`, `fill`, `babar`, `pressure`, `chaos`, `soak` and `deaths`; without it TCP, and both in
-    /// the last three.
+    /// Transport of the lanes, in `incast`, `fill`, `babar`, `pressure`, `chaos`, `soak` and
+    /// `deaths`; by default TCP, and both in the last three.
     #[arg(long, global = true)]
     transport: Option<Transports>,
     /// Hosts keep their segmentation offloads, and trains of at most 16 KiB cross the network
-    /// whole: so two cores carry 10 Gbit/s. In `up` and `incast`; implied in `fill`, `calibrate`
-    /// and `stops`.
+    /// whole, so that two cores carry 10 Gbit/s. In `up` and `incast`; implied in `fill`,
+    /// `calibrate` and `stops`.
     #[arg(long, global = true)]
     trains: bool,
     /// The largest IP packet, in bytes, in the same.
@@ -132,36 +132,40 @@ enum Scenario {
     Probe,
     /// UDP and TCP at full speed while packets are lost at random, and while bits are flipped.
     Loss,
-    /// How long single losses take to be repaired.
+    /// Time until single losses are repaired.
     Recovery,
-    /// What two cores move over loopback: evb over UDP and TCP, and iperf3.
+    /// Throughput of two cores over loopback: evb over UDP and TCP, and iperf3.
     Speed,
-    /// TCP and UDP over a line that loses, repeats, reorders, delays and damages, under User-Mode Linux.
+    /// TCP and UDP over a line that loses, repeats, reorders, delays and corrupts packets, under
+    /// User-Mode Linux.
     Wan {
         /// The short version that CI runs: UDP only, a few seconds each.
         #[arg(long)]
         short: bool,
-        /// On this kernel.
+        /// Run on this kernel.
         #[arg(long, hide = true)]
         here: bool,
     },
-    /// Faults by a seed, one after the other, over TCP and UDP: nothing may be lost, nothing doubled, nothing hang.
+    /// Faults drawn from a seed, one after the other, over TCP and UDP: nothing may be lost,
+    /// duplicated or stuck.
     Chaos(chaos::ChaosArgs),
-    /// Near the limit for long, with a fault a minute: the books, and the memory.
+    /// A long run near the limit, with a fault a minute: checks the ledger and the memory.
     Soak(chaos::SoakArgs),
     /// A builder that is killed at full rate, and a supervisor that is killed and comes back.
     Deaths,
-    /// A source that is frozen, sinks that are slow, a slow link: the others' rates, the blame, and the memory.
+    /// A frozen source, slow sinks, a slow link: checks the others' rates, the dead time's causes,
+    /// and the memory.
     Pressure(pressure::PressureArgs),
     /// A hostile host on the network of a system with a key, and what the key costs.
     Intruders,
     /// The short subset that CI runs.
     Smoke,
-    /// Bring a network up and hold it until Ctrl-C; `ip netns exec evb-s1 …` runs a command on a host.
+    /// Bring a network up and hold it until Ctrl-C; `ip netns exec evb-s1 …` runs a command on a
+    /// host.
     Up {
         sources: u16,
         builders: u16,
-        /// Of every port, in Mbit/s.
+        /// Rate of every port, in Mbit/s.
         mbit: u64,
         /// Buffer of a switch port, in KiB.
         kib: u64,
@@ -169,19 +173,19 @@ enum Scenario {
         #[arg(long, default_value_t = 0.0)]
         loss: f64,
     },
-    /// Remove what a killed lab has left.
+    /// Remove what a killed lab has left behind.
     Down,
 }
 
 impl LabArgs {
-    /// Returns the transports that were asked for, or the scenario's usual ones.
+    /// Returns the requested transports, or the scenario's default ones.
     fn transports(&self) -> &'static [Transport] {
         self.transport.unwrap_or_else(|| self.scenario.usual_transports()).all()
     }
 }
 
 impl Scenario {
-    /// Returns the transports of a scenario that is told none.
+    /// Returns the default transports of a scenario.
     fn usual_transports(&self) -> Transports {
         match self {
             Self::Chaos(_) | Self::Soak(_) | Self::Deaths => Transports::Both,
@@ -190,7 +194,7 @@ impl Scenario {
     }
 }
 
-/// Runs one scenario: the exit code, 0 if every bound holds.
+/// Runs one scenario, and returns the exit code: 0 if every bound holds.
 pub(crate) fn run(args: &LabArgs) -> Result<u8> {
     if let Scenario::Wan { short, here: false } = args.scenario {
         return wan::elsewhere(args, &evbd(args)?, short);
@@ -250,7 +254,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
     report.finish(&bench.out)
 }
 
-/// What this machine lacks for the lab, tried out in a network namespace of its own.
+/// Returns what this machine lacks for the lab, after a trial in a network namespace.
 pub(crate) fn lacks() -> Option<String> {
     if !is_root() {
         return Some("network namespaces and queueing disciplines need root".into());
@@ -264,7 +268,7 @@ pub(crate) fn lacks() -> Option<String> {
     (!tried.status.success()).then(|| format!("this kernel does not do it all: {}", said.trim()))
 }
 
-/// Every kind of device, queue and filter that a network is made of.
+/// A script that creates every kind of device, queue and filter that a network is made of.
 const PROBE: &str = "ip link add br0 type bridge
 ip link add port0 type veth peer name host0
 ip link set port0 master br0
@@ -279,7 +283,7 @@ fn is_root() -> bool {
     uid.is_some_and(|uids| uids.split_whitespace().nth(1) == Some("0"))
 }
 
-/// The daemon to run.
+/// Returns the path of the daemon to run.
 fn evbd(args: &LabArgs) -> Result<PathBuf> {
     let evbd = match &args.evbd {
         Some(path) => path.clone(),

@@ -1,11 +1,12 @@
-//! `cargo xtask`: what keeps the repository as it says it is.
+//! `cargo xtask`: the checks of this repository.
 //!
-//! - `tidy`: the rules of the house, each a small check that is itself tested on planted violations;
-//! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios that run on it;
-//! - `eco`: evb beside real programs that others have written, and on hosts of its own;
-//! - `uml`: a command under another kernel, that has the queueing disciplines which this host may lack;
+//! - `tidy`: the rules of the house, each a small check that is itself tested on planted
+//!   violations;
+//! - `lab`: a switched network with shallow ports in network namespaces, and the scenarios on it;
+//! - `eco`: evb together with real programs that others have written, and on several hosts;
+//! - `uml`: a command under another kernel, which has queueing disciplines that this host may lack;
 //! - `fuzz`: arbitrary bytes for every decoder and machine;
-//! - `instructions`: what a byte of a lane costs, counted by valgrind;
+//! - `instructions`: the cost of a byte of a lane, counted by valgrind;
 //! - `seeds`: whole systems with faults, from seeds, in the simulator;
 //! - `package`: the crates as a registry would serve them;
 //! - `ci`: everything, step by step, with a table at the end.
@@ -51,10 +52,10 @@ enum Task {
         #[command(subcommand)]
         half: lab::traffic::Half,
     },
-    /// Run a command under User-Mode Linux, whose kernel has fq, etf and netem; exit code 77 where there is none, 78 where
-    /// it keeps time too badly to judge all.
+    /// Run a command under User-Mode Linux, whose kernel has fq, etf and netem; exit code 77 if
+    /// there is none, 78 if its clock is too inaccurate to judge everything.
     Uml(uml::UmlArgs),
-    /// Run the fuzz targets, each for a time, and say how much was tried.
+    /// Run the fuzz targets, each for a time, and report how much was tried.
     Fuzz(fuzz::FuzzArgs),
     /// Count what a byte costs in user space, and compare with what is committed (valgrind).
     Instructions(instructions::InstructionArgs),

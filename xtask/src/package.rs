@@ -1,5 +1,6 @@
-//! Packages the crates as a registry would serve them, and checks that they build from nothing but that: each crate unpacked,
-//! in a workspace of its own that has our profiles and locked versions, so that foreign crates need no second build.
+//! Packages the crates as a registry would serve them, and checks that they build from nothing but
+//! that. Each crate is unpacked into a workspace that has this one's profiles and locked versions,
+//! so that foreign crates need no second build.
 
 use std::{
     fs,
@@ -12,7 +13,7 @@ use toml::Table;
 
 use crate::repo;
 
-/// Packages and checks all crates but this one. True: all went well.
+/// Packages and checks all crates but this one. Returns true if all of them build.
 pub(crate) fn run() -> Result<bool> {
     let root = repo::root();
     let own = std::env::current_exe()?;
@@ -46,13 +47,14 @@ fn finish(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// All crates of the folder, as of now; name and folder of each.
+/// Unpacks all crates of the folder, and returns name and folder of each.
 fn unpack(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut crates = Vec::new();
     for entry in fs::read_dir(folder.join("package"))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "crate") {
-            // Their files bear a date of long ago, which cargo would take for a proof that nothing has changed.
+            // The files in the archives have an old date, which cargo would take for a proof that
+            // nothing has changed.
             let touched = ["--extract", "--touch", "--gzip", "--directory"];
             finish(Command::new("tar").args(touched).arg(folder).arg("--file").arg(&path))?;
             let unpacked = folder.join(path.file_stem().context("a crate has a name")?);
@@ -66,8 +68,8 @@ fn unpack(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(crates)
 }
 
-/// An empty crate with nothing but the build dependencies of xtask, which is not packaged: with them, the macros of foreign crates have
-/// the features with which they are built already.
+/// Writes an empty crate with nothing but the build dependencies of xtask, which is not packaged.
+/// With them, the macros of foreign crates have the features with which they are built already.
 fn stand_in(xtask: &Table, folder: &Path) -> Result<PathBuf> {
     let path = folder.join("stand-in");
     fs::create_dir_all(path.join("src"))?;
@@ -81,7 +83,8 @@ fn stand_in(xtask: &Table, folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A workspace of these crates, in which they find each other instead of a registry's, and of one beside them.
+/// Returns a workspace of these crates, in which they find each other instead of a registry's, and
+/// of one beside them.
 fn manifest(crates: &[(String, PathBuf)], beside: &Path, ours: &Table) -> Table {
     let path = |path: &Path| toml::Value::String(path.to_string_lossy().into_owned());
     let patches: Table = crates

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 /// Folders that hold nothing of ours.
 const SKIPPED: [&str; 7] = ["target", ".git", "out", "corpus", "artifacts", "node_modules", "__pycache__"];
 
-/// What a check looks at. Files with other endings are only known to exist.
+/// Endings of the files that checks read. Files with other endings are only known to exist.
 const TEXT: [&str; 11] = ["rs", "md", "toml", "proto", "py", "sh", "yml", "yaml", "json", "txt", "lock"];
 
 /// All files below one root, in the order of their paths.
@@ -27,12 +27,14 @@ pub(crate) struct RepoFile {
 }
 
 impl RepoFile {
-    /// A test: below a `tests` folder, a `tests.rs`, or one of several beside it (`model_tests.rs`).
+    /// Returns true for a test: below a `tests` folder, a `tests.rs`, or one of several beside it
+    /// (`model_tests.rs`).
     pub(crate) fn is_test(&self) -> bool {
         self.path.split('/').any(|part| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs"))
     }
 
-    /// Source of a crate as opposed to tests, examples, benches and fuzz targets.
+    /// Returns true for a source of a crate, as opposed to tests, examples, benches and fuzz
+    /// targets.
     pub(crate) fn is_source(&self) -> bool {
         self.path.ends_with(".rs")
             && !self.is_test()
@@ -59,7 +61,7 @@ impl Repo {
         Ok(Self { files })
     }
 
-    /// A repository of the given files, for the checks' own tests.
+    /// Creates a repository of the given files, for the checks' own tests.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let files = files
@@ -87,19 +89,19 @@ impl Repo {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Whether a file or a folder of that path exists.
+    /// Returns true if a file or a folder of this path exists.
     pub(crate) fn exists(&self, path: &str) -> bool {
         let folder = format!("{path}/");
         path.is_empty() || self.files.iter().any(|f| f.path == path || f.path.starts_with(&folder))
     }
 
-    /// The Rust files, each with its syntax tree.
+    /// Returns the Rust files, each with its syntax tree.
     pub(crate) fn rust(&self) -> impl Iterator<Item = (&RepoFile, &syn::File)> {
         self.files.iter().filter_map(|file| file.ast.as_ref().map(|ast| (file, ast)))
     }
 }
 
-/// The root of this workspace.
+/// Returns the root of this workspace.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
@@ -121,7 +123,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What a program prints, if it runs and succeeds.
+/// Returns the output of a program, if it runs and succeeds.
 pub(crate) fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

@@ -1,5 +1,6 @@
-//! `cargo xtask seeds`: whole systems with faults, from seeds, by the simulator. What runs them is an example of evb-sim, as tests build
-//! it: the machines with optimisation, and with assertions. This only passes on what is asked for.
+//! `cargo xtask seeds`: whole systems with faults, from seeds, in the simulator. They run in an
+//! example of evb-sim, built as tests are: the machines with optimisation, and with assertions.
+//! This command only passes the arguments on.
 
 use std::process::Command;
 
@@ -11,12 +12,12 @@ use crate::{built::built, repo};
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct SeedsArgs {
-    /// As `cargo xtask seeds --help` says.
+    /// The arguments; see `cargo xtask seeds --help`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// Runs them. True: nothing was found.
+/// Runs the systems, and returns the exit code.
 pub(crate) fn run(args: &SeedsArgs) -> Result<u8> {
     let undoes = args.arguments.iter().any(|argument| argument.starts_with("--undo"));
     let features: &[&str] = if undoes { &["evb-sim/undo"] } else { &[] };

@@ -1,8 +1,9 @@
-//! Another kernel for the tests: User-Mode Linux as Debian packages it, which has `fq`, `etf` and `netem` where the host's
-//! kernel may not. It needs no virtualisation and sees this host's files; its network, processes and settings are its own.
+//! Another kernel for the tests: User-Mode Linux as Debian packages it, which has `fq`, `etf` and
+//! `netem` if the host's kernel may not. It needs no virtualisation and sees this host's files; its
+//! network, processes and settings are its own.
 //!
-//! One virtual core at native speed, with high-resolution timers: it answers whether a kernel keeps a departure time, not how
-//! fast it is.
+//! It has one virtual core at native speed, with high-resolution timers: it answers whether a
+//! kernel keeps a departure time, not how fast it is.
 
 mod packages;
 mod job;
@@ -17,18 +18,19 @@ use clap::Args;
 use self::job::Job;
 use crate::built::built;
 
-/// What the command's caller gets if there is no such kernel here: what automake's tests mean by it.
+/// The exit code if there is no such kernel here, with the meaning that automake's tests give it.
 pub(crate) const SKIPPED: u8 = 77;
 
-/// What it gets if the command passed, but said of something that this machine does not let it judge.
+/// The exit code if the command passed, but reported something that could not be judged on this
+/// machine.
 pub(crate) const IN_PART: u8 = 78;
 
 #[derive(Args)]
 pub(crate) struct UmlArgs {
-    /// Seconds after which it is ended.
+    /// Seconds after which the kernel is ended.
     #[arg(long, default_value_t = 120)]
     limit: u64,
-    /// The memory that it gets, as the kernel writes it.
+    /// The kernel's memory, in the kernel's notation.
     #[arg(long, default_value = "512M")]
     memory: String,
     /// Build this integration test of evb-net and run it there; COMMAND is then its arguments.
@@ -39,7 +41,7 @@ pub(crate) struct UmlArgs {
     command: Vec<String>,
 }
 
-/// Runs what the user asks for: its exit code, or [`SKIPPED`].
+/// Runs the user's command, and returns its exit code, or [`SKIPPED`].
 pub(crate) fn run(args: &UmlArgs) -> Result<u8> {
     let mut command = Vec::new();
     if let Some(test) = &args.test {
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &UmlArgs) -> Result<u8> {
     under(&command, Duration::from_secs(args.limit), &args.memory)
 }
 
-/// Runs a command under that kernel: its exit code, or [`SKIPPED`].
+/// Runs a command under that kernel, and returns its exit code, or [`SKIPPED`].
 pub(crate) fn under(command: &[String], limit: Duration, memory: &str) -> Result<u8> {
     let kernel = match packages::kernel() {
         Ok(kernel) => kernel,
@@ -61,7 +63,7 @@ pub(crate) fn under(command: &[String], limit: Duration, memory: &str) -> Result
     Job::new(&kernel, command)?.run(limit, memory)
 }
 
-/// Why it cannot run, as far as that is known before trying.
+/// Returns the reason why it cannot run, as far as that is known before trying.
 pub(crate) fn lacks() -> Option<String> {
     packages::lacks()
 }

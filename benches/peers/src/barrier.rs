@@ -1,15 +1,16 @@
-//! How the role processes start together and end at the same event.
+//! Synchronizes the role processes, so that they start together and end at the same event.
 //!
-//! Under the launcher a role speaks in lines, out on stdout and in on stdin:
+//! Under the launcher a role exchanges lines, out on stdout and in on stdin:
 //!
-//! | role says | launcher answers |
+//! | role's line | launcher's answer |
 //! |---|---|
 //! | `listening ADDRESS` (builders) | starts the sources |
 //! | `ready`: all connections are up | `go NANOSECONDS`: the common start, in Unix time |
-//! | `reached EVENT` (sources, at the end of the window) | `until EVENT`: the furthest of all, to be sent by everyone |
+//! | `reached EVENT` (sources, at the end of the window) | `until EVENT`: the last event for all |
 //! | one line of JSON | |
 //!
-//! Alone (`launched` false) a role starts when its connections are up and ends where it is.
+//! Alone (`launched` false) a role starts when its connections are up and ends at its own last
+//! event.
 
 use crate::role::Work;
 use anyhow::{Context, Result, bail};
@@ -18,20 +19,21 @@ use std::io::{BufRead, Write};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds of Unix time: the clock that the processes of one host, or of synchronised hosts, share.
+/// Returns the nanoseconds of Unix time, the clock that the processes of one host, or of
+/// synchronised hosts, share.
 pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// A role's end of the conversation.
+/// A role's end of the exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Barrier {
-    /// Whether a launcher holds the other end.
+    /// True if a launcher is at the other end.
     pub launched: bool,
 }
 
 impl Barrier {
-    /// Tells where a builder listens.
+    /// Reports the address on which a builder listens.
     pub fn listening(self, address: &str) -> Result<()> {
         if self.launched {
             return say(&format!("listening {address}"));
@@ -40,7 +42,7 @@ impl Barrier {
         Ok(())
     }
 
-    /// Waits until everybody is ready and the window opens.
+    /// Waits until all roles are ready and the window opens.
     pub fn ready(self, work: &Work) -> Result<Window> {
         let mut start_ns = unix_ns();
         if self.launched {
@@ -53,7 +55,8 @@ impl Barrier {
         Ok(Window { start_ns, begin, end: begin + Duration::from_secs_f64(work.seconds) })
     }
 
-    /// A source has reached `event` at the end of the window; returns the event up to which all go on.
+    /// Reports that a source has reached `event` at the end of the window, and returns the event up
+    /// to which all sources continue.
     pub fn last_event(self, event: u64) -> Result<u64> {
         if !self.launched {
             return Ok(event);
@@ -62,20 +65,20 @@ impl Barrier {
         hear("until")
     }
 
-    /// The last word of a role.
+    /// Writes the final report of a role.
     pub fn report(self, report: &impl Serialize) -> Result<()> {
         say(&serde_json::to_string(report)?)
     }
 }
 
-/// When the run starts, and between when and when completions count.
+/// The start of the run, and the window in which completions count.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// Unix time of the start, the same in every role.
     pub start_ns: u64,
-    /// Events that are complete before this do not count: the queues are still filling.
+    /// Start of the window. Earlier completions do not count, because the queues are still filling.
     pub begin: Instant,
-    /// Events that are complete after this do not count.
+    /// End of the window. Later completions do not count.
     pub end: Instant,
 }
 

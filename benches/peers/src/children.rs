@@ -1,4 +1,5 @@
-//! Processes of a run: ended with the run whatever happens, and their memory and processor time added up.
+//! Processes of a run, which end with the run in any case; their memory and processor time are
+//! added up.
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,18 +11,18 @@ use std::thread;
 use std::time::Duration;
 use wait4::Wait4;
 
-/// What the processes used.
+/// Resource usage of the processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// The largest resident memory of any process.
     pub peak_rss_bytes_max: u64,
-    /// User and system time of all.
+    /// User and system time of all processes.
     pub cpu_seconds: f64,
 }
 
-/// One process, killed when it is dropped before it was waited for.
+/// One process, killed if it is dropped before it was waited for.
 pub struct Role {
-    /// What it is called in errors.
+    /// Its name in errors.
     pub name: String,
     child: Option<Child>,
     stdin: Option<ChildStdin>,
@@ -45,7 +46,7 @@ impl Role {
         Ok(Self { name: name.to_owned(), child: Some(child), stdin, lines, over_time })
     }
 
-    /// The next line it says, which must begin with `word`; the rest of it.
+    /// Reads the next line of output, which must begin with `word`, and returns the rest of it.
     pub fn hear(&mut self, word: &str) -> Result<String> {
         let mut line = String::new();
         let lines = self.lines.as_mut().with_context(|| format!("{} is not listened to", self.name))?;
@@ -54,13 +55,13 @@ impl Role {
         rest.with_context(|| format!("{} said {:?} where {word:?} was due", self.name, line.trim()))
     }
 
-    /// Tells it a line.
+    /// Writes a line to its input.
     pub fn tell(&mut self, line: &str) -> Result<()> {
         let stdin = self.stdin.as_mut().with_context(|| format!("{} does not listen", self.name))?;
         writeln!(stdin, "{line}").with_context(|| format!("{} is gone", self.name))
     }
 
-    /// Waits for its end, which must be a success, and adds what it used.
+    /// Waits for its end, which must be a success, and adds its usage.
     pub fn wait(mut self, usage: &mut Usage) -> Result<()> {
         let child = self.child.take().with_context(|| format!("{} was waited for", self.name))?;
         let used = child.wait4()?;
@@ -83,7 +84,7 @@ impl Drop for Role {
     }
 }
 
-/// Kills the process after `limit`, unless the flag says by then that it has ended.
+/// Kills the process after `limit`, unless the flag shows by then that it has ended.
 fn watch(id: u32, limit: Duration, over_time: Arc<AtomicBool>) {
     thread::spawn(move || {
         thread::sleep(limit);

@@ -1,4 +1,5 @@
-//! evbd, plain sockets and ZeroMQ in turns on the same workloads; medians, and evb's ratio to the other two.
+//! Compares evbd, plain sockets and ZeroMQ, which take turns on the same workloads: prints medians,
+//! and evb's ratio to the other two.
 
 mod evbd;
 mod statistics;
@@ -20,7 +21,7 @@ use std::str::FromStr;
 /// The workloads of a comparison, if none are given: sources x builders x bytes per fragment.
 const WORKLOADS: [&str; 3] = ["1x1x1000000", "4x4x1000000", "4x4x1000"];
 
-/// What to compare.
+/// The arguments of a comparison.
 #[derive(Args, Clone, Debug)]
 pub struct Comparison {
     /// The evbd to compare; without it, plain and zeromq only.
@@ -29,7 +30,7 @@ pub struct Comparison {
     /// Runs of each program and workload; the median counts.
     #[arg(long, default_value_t = 3)]
     repeats: usize,
-    /// evbd: events outstanding per builder; if not given, as evbd counts them.
+    /// evbd: events outstanding per builder; by default evbd computes them.
     #[arg(long)]
     slots: Option<u32>,
     /// evbd: lines of TOML for a section, such as `shaping: budget = "8 MB"`; several are allowed.
@@ -38,11 +39,13 @@ pub struct Comparison {
     /// evbd: the rate of every link, such as `10 Gbit/s`; its `network.link_rate`.
     #[arg(long)]
     link_rate: Option<String>,
-    /// evbd: the buffer of a switch port towards a builder, such as `128 KiB`; its `network.port_buffer`.
+    /// evbd: the buffer of a switch port towards a builder, such as `128 KiB`; its
+    /// `network.port_buffer`.
     #[arg(long)]
     port_buffer: Option<String>,
-    /// Every process on a host of the network lab that is up, so that traffic crosses its switch; needs root. Take the
-    /// `--link-rate` and `--port-buffer` of the lab's ports. Also counts packets that the ports drop.
+    /// Run every process on a host of the network lab that is up, so that traffic crosses its
+    /// switch; needs root. Take the `--link-rate` and `--port-buffer` of the lab's ports. Also
+    /// counts packets that the ports drop.
     #[arg(long)]
     netns: bool,
     /// SOURCESxBUILDERSxBYTES; several are allowed.
@@ -59,7 +62,7 @@ pub struct Comparison {
     json: bool,
 }
 
-/// How many sources and builders, and bytes per fragment.
+/// Numbers of sources and builders, and bytes per fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Workload {
     /// Source processes.
@@ -97,7 +100,7 @@ impl Comparison {
         if self.netns { Place::Lab } else { Place::Loopback }
     }
 
-    /// The lines of evbd's configuration that were asked for.
+    /// Returns the requested lines of evbd's configuration.
     fn lines(&self) -> Vec<String> {
         let stated = [("link_rate", &self.link_rate), ("port_buffer", &self.port_buffer)];
         let stated = stated
@@ -106,10 +109,10 @@ impl Comparison {
         stated.chain(self.set.iter().cloned()).collect()
     }
 
-    /// Refuses what cannot be run, before anything is.
+    /// Rejects arguments that cannot be run, before anything is run.
     fn check(&self, workloads: &[Workload]) -> Result<()> {
         ensure!(self.repeats > 0, "--repeats must be at least 1");
-        // Without a stated port evbd asks for megabytes at once, as loopback wants it.
+        // Without a stated port evbd requests megabytes at once, which suits loopback.
         let states = |key: &str| self.lines().iter().any(|line| line.contains(key));
         let is_stated = states("port_buffer") || states("budget");
         ensure!(
@@ -121,7 +124,7 @@ impl Comparison {
     }
 }
 
-/// Runs the programs in turns, so that whatever else the machine does falls on all alike.
+/// Runs the programs in turns, so that other load on the machine affects all of them alike.
 pub fn compare(comparison: &Comparison) -> Result<()> {
     let workloads = comparison.workload.iter().map(|text| text.parse()).collect::<Result<Vec<Workload>>>()?;
     comparison.check(&workloads)?;

@@ -1,4 +1,5 @@
-//! A histogram of latencies that processes can send each other: counts in buckets of 1/32 of an octave.
+//! A histogram of latencies that processes can send each other: counts in buckets of 1/32 of an
+//! octave.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 const STEPS_BITS: u32 = 5;
 const STEPS: u64 = 1 << STEPS_BITS;
 
-/// How often each latency was seen, in nanoseconds, to 3 %.
+/// The number of occurrences of each latency, in nanoseconds, to 3 %.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
     counts: BTreeMap<u32, u64>,
@@ -23,7 +24,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(nanoseconds);
     }
 
-    /// Adds what another process has seen.
+    /// Adds the counts of another process.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in &other.counts {
             *self.counts.entry(*bucket).or_default() += count;
@@ -31,7 +32,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// The quantiles that one reports, if anything was counted.
+    /// Returns the usual quantiles, if anything was counted.
     pub fn summary(&self) -> Option<LatencySummary> {
         let total: u64 = self.counts.values().sum();
         (total > 0).then(|| LatencySummary {
@@ -58,13 +59,13 @@ impl Latencies {
 /// Quantiles of the build latency, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LatencySummary {
-    /// Half of the events took at most this.
+    /// Largest latency of the fastest 50 % of the events.
     pub p50: f64,
-    /// 99 % took at most this.
+    /// Largest latency of the fastest 99 %.
     pub p99: f64,
-    /// 99.9 % took at most this.
+    /// Largest latency of the fastest 99.9 %.
     pub p999: f64,
-    /// None took longer.
+    /// Largest latency of all.
     pub max: f64,
 }
 

@@ -10,13 +10,13 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// From the last `ready` to the start, so that everybody hears of it before.
+/// Time from the last `ready` to the start, so that the start reaches all roles before it is due.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// What a run may take beyond its window: connecting before it, draining after it.
+/// Time allowed for a run beyond its window: connecting before it, draining after it.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Runs `program` at that place.
+/// Runs `program` at this place.
 pub fn run(place: Place, program: &str, sources: u32, builders: u32, work: &Work) -> Result<Report> {
     ensure!(sources > 0 && builders > 0, "at least one source and one builder");
     work.check()?;
@@ -59,7 +59,8 @@ pub fn run(place: Place, program: &str, sources: u32, builders: u32, work: &Work
     Ok(Report { program: program.to_owned(), drops, ..summarise(start_ns, &sent, &built, work, usage)? })
 }
 
-/// Start together, end at the same event; returns the start in Unix nanoseconds.
+/// Makes the roles start together and end at the same event, and returns the start in Unix
+/// nanoseconds.
 fn drive(building: &mut [Role], sending: &mut [Role]) -> Result<u64> {
     for role in building.iter_mut().chain(sending.iter_mut()) {
         role.hear("ready")?;

@@ -1,4 +1,5 @@
-//! What evb is compared with, side by side on the same work: plain sockets and a ZeroMQ event builder.
+//! The programs that evb is compared with, side by side on the same work: plain sockets and a
+//! ZeroMQ event builder.
 
 mod barrier;
 mod children;
@@ -19,7 +20,8 @@ use role::{BuilderArguments, SourceArguments, Work};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Compare event builders on the same work: N sources, M builders, one process each, event e at builder (e-1) mod M.
+/// Compare event builders on the same work: N sources, M builders, one process each, event e at
+/// builder (e-1) mod M.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {

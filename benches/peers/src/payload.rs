@@ -1,8 +1,9 @@
-//! What the sources send: a header, then a payload.
+//! The data that the sources send: a header, then a payload.
 //!
-//! A payload is 16 bytes of stamp (who, which event, how long) and then bytes copied out of a template, from a place
-//! that changes with source and event. Large ones are in memory before they are sent, as a readout card leaves them: the
-//! plain program stamps them there, and ZeroMQ, whose messages own their memory, takes one pass of copying.
+//! A payload is 16 bytes of stamp (source, event, length) and then bytes copied out of a template,
+//! from an offset that changes with source and event. Large payloads are in memory before they are
+//! sent, as a readout card leaves them: the plain program stamps them there, and ZeroMQ, whose
+//! messages own their memory, takes one pass of copying.
 
 #[cfg(test)]
 mod tests;
@@ -14,12 +15,12 @@ const STAMP_KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 const PIECE: usize = 64 * 1024;
 const SHIFTS: usize = 4096;
 
-/// The bytes that every payload is cut from.
+/// The bytes from which every payload is cut.
 #[derive(Debug)]
 pub struct Template(Vec<u8>);
 
 impl Template {
-    /// The same template for every source.
+    /// Creates the template, which is the same for every source.
     pub fn new() -> Self {
         let mut state = STAMP_KEY;
         let next = || {
@@ -31,7 +32,7 @@ impl Template {
         Self(std::iter::repeat_with(next).take(PIECE + SHIFTS).collect())
     }
 
-    /// Writes the payload of `source` for `event`, `size` bytes, behind what `out` holds.
+    /// Appends the payload of `source` for `event`, `size` bytes, to `out`.
     pub fn append(&self, out: &mut Vec<u8>, source: u32, event: u64, size: usize) {
         out.extend_from_slice(&stamp(source, event, size));
         let shift = Self::shift(source, event);
@@ -59,7 +60,7 @@ impl Template {
     }
 }
 
-/// The first 16 bytes of the payload of `source` for `event`.
+/// Returns the first 16 bytes of the payload of `source` for `event`.
 pub fn stamp(source: u32, event: u64, size: usize) -> [u8; STAMP_LENGTH] {
     let mut bytes = [0; STAMP_LENGTH];
     bytes[..8].copy_from_slice(&(event ^ STAMP_KEY).to_le_bytes());
@@ -68,7 +69,7 @@ pub fn stamp(source: u32, event: u64, size: usize) -> [u8; STAMP_LENGTH] {
     bytes
 }
 
-/// What stands before every payload of the plain program: 16 bytes, little endian.
+/// The header of every payload of the plain program: 16 bytes, little endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The event id, from 1; 0 is the hello of a source.
@@ -83,7 +84,7 @@ impl Header {
     /// Length on the wire.
     pub const LENGTH: usize = 16;
 
-    /// As it stands on the wire.
+    /// Returns the bytes on the wire.
     pub fn encode(self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         bytes[..8].copy_from_slice(&self.event.to_le_bytes());
@@ -92,7 +93,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header from the start of `bytes`, if they are enough.
+    /// Reads a header from the start of `bytes`, if there are enough of them.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let event = u64::from_le_bytes(*bytes.first_chunk()?);
         let source = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?);

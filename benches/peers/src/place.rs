@@ -1,7 +1,8 @@
 //! Places of a run's processes: all on loopback, or each on a host of the network lab.
 //!
-//! The lab's hosts are network namespaces on the ports of a switch (`cargo xtask lab up`), and one lab at most is up on a
-//! machine: `evb-sup`, `evb-s1` and so on, `evb-b1` and so on, and the switch `evb-sw`, whose ports are named `p-b1` and alike.
+//! The lab's hosts are network namespaces on the ports of a switch (`cargo xtask lab up`), and at
+//! most one lab is up on a machine: `evb-sup`, `evb-s1` and so on, `evb-b1` and so on, and the
+//! switch `evb-sw`, whose ports have names like `p-b1`.
 
 #[cfg(test)]
 mod tests;
@@ -20,9 +21,9 @@ const SWITCH: &str = "evb-sw";
 pub enum Host {
     /// evbd's supervisor.
     Supervisor,
-    /// A source, from 1.
+    /// A source, numbered from 1.
     Source(u32),
-    /// A builder, from 1.
+    /// A builder, numbered from 1.
     Builder(u32),
 }
 
@@ -36,17 +37,18 @@ impl fmt::Display for Host {
     }
 }
 
-/// Place of a run's processes.
+/// The place of a run's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On this host, over loopback.
+    /// This host, over loopback.
     Loopback,
-    /// Each in the network namespace of its host in the lab.
+    /// The lab, with each process in the network namespace of its host.
     Lab,
 }
 
 impl Place {
-    /// A command that starts `program` on `host`. It becomes the program itself, so its process id is the program's.
+    /// Returns a command that starts `program` on `host`. It becomes the program itself, so its
+    /// process id is the program's.
     pub fn command(self, host: Host, program: impl AsRef<OsStr>) -> Command {
         match self {
             Self::Loopback => Command::new(program),
@@ -58,7 +60,7 @@ impl Place {
         }
     }
 
-    /// The address of `host`.
+    /// Returns the address of `host`.
     pub fn address(self, host: Host) -> String {
         match (self, host) {
             (Self::Loopback, _) => "127.0.0.1".to_owned(),
@@ -68,7 +70,7 @@ impl Place {
         }
     }
 
-    /// Refuses a lab that lacks a host for one of the sources or builders.
+    /// Rejects a lab that lacks a host for one of the sources or builders.
     pub fn check(self, sources: u32, builders: u32) -> Result<()> {
         if self == Self::Loopback {
             return Ok(());
@@ -82,7 +84,8 @@ impl Place {
         Ok(())
     }
 
-    /// Packets that the switch's ports have dropped since the lab came up; `None` on loopback, which has no ports.
+    /// Returns the packets that the switch's ports have dropped since the lab came up; `None` on
+    /// loopback, which has no ports.
     pub fn drops(self) -> Result<Option<u64>> {
         match self {
             Self::Loopback => Ok(None),
@@ -94,7 +97,7 @@ impl Place {
     }
 }
 
-/// The hosts that `ip netns list` does not have.
+/// Returns the hosts that are not in `ip netns list`.
 fn missing(listed: &str, sources: u32, builders: u32) -> Vec<String> {
     let listed: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     [Host::Supervisor]
@@ -107,7 +110,8 @@ fn missing(listed: &str, sources: u32, builders: u32) -> Vec<String> {
         .collect()
 }
 
-/// The sum over the ports in tc's JSON. A port is a token bucket; packets that the lab loses at random are not among its drops.
+/// Returns the sum over the ports in tc's JSON. A port is a token bucket; packets that the lab
+/// loses at random are not among its drops.
 fn port_drops(json: &str) -> Result<u64> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
     let ports = entries.iter().filter(|entry| entry["kind"] == "tbf");

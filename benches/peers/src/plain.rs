@@ -1,4 +1,5 @@
-//! Plain TCP sockets: what the machine carries with the same processes and payload that is in memory.
+//! Plain TCP sockets: the machine's throughput with the same processes and payload that is in
+//! memory.
 
 pub mod builder;
 pub mod source;

@@ -1,4 +1,4 @@
-//! What one run of one program comes to.
+//! The result of one run of one program.
 
 use crate::latency::LatencySummary;
 use serde::Serialize;
@@ -19,12 +19,12 @@ pub struct Report {
     pub seconds: f64,
     /// Complete events ÷ window.
     pub events_per_s: f64,
-    /// All complete events ÷ time from the start to the last of them: filling and draining included, so that no
-    /// backlog can flatter or spoil it. evbd's own rates are of this kind.
+    /// All complete events ÷ time from the start to the last of them, filling and draining
+    /// included, so that no backlog can improve or worsen it. evbd's own rates are of this kind.
     pub events_per_s_overall: f64,
     /// The payload of complete events ÷ window.
     pub payload_bytes_per_s: f64,
-    /// Events complete in the end, those after the window included.
+    /// Events that were complete in the end, including those after the window.
     pub complete: u64,
     /// Events that were sent and never became complete.
     pub incomplete: u64,
@@ -32,13 +32,13 @@ pub struct Report {
     pub peak_rss_bytes_max: u64,
     /// Processor time of all processes, user and system.
     pub cpu_seconds: f64,
-    /// Packets that the ports of the lab's switch dropped meanwhile.
+    /// Packets that the ports of the lab's switch dropped during the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drops: Option<u64>,
-    /// The most open events in any builder, where the program has a table of them.
+    /// The most open events in any builder, if the program has a table of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_open_events: Option<u64>,
-    /// Last fragment minus trigger, where the program measures it.
+    /// Last fragment minus trigger, if the program measures it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<LatencySummary>,
 }

@@ -1,4 +1,4 @@
-//! What a role is asked to do, and what it reports.
+//! The work of a role, and its report.
 
 use crate::barrier::{Barrier, Window, unix_ns};
 use crate::latency::Latencies;
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Long enough for queues and sockets to fill: until then sources run ahead of each other and few events are complete.
+/// Seconds in which queues and sockets fill: until then sources run ahead of each other and few
+/// events are complete.
 const WARMUP: f64 = 1.0;
 const HWM: i32 = 1000;
 const QUEUE_BYTES: usize = 64 << 20;
@@ -33,7 +34,8 @@ pub struct Work {
     /// zeromq: high-water mark of every send and receive queue, in messages.
     #[arg(long, default_value_t = HWM)]
     pub hwm: i32,
-    /// zeromq: lowers the high-water mark so that no queue holds more than this many bytes; 0 leaves it.
+    /// zeromq: lowers the high-water mark so that no queue holds more than this many bytes; 0
+    /// leaves it.
     #[arg(long, default_value_t = QUEUE_BYTES)]
     pub queue_bytes: usize,
     /// zeromq: a builder gives up when its open events hold more bytes than this.
@@ -42,7 +44,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// That work, and everything else as by default.
+    /// Returns this work, with the defaults for everything else.
     pub fn of(size: usize, seconds: f64) -> Self {
         Self {
             size,
@@ -55,7 +57,7 @@ impl Work {
         }
     }
 
-    /// Refuses what the programs cannot do.
+    /// Rejects work that the programs cannot do.
     pub fn check(&self) -> Result<()> {
         ensure!(
             self.size >= STAMP_LENGTH,
@@ -70,7 +72,7 @@ impl Work {
         Ok(())
     }
 
-    /// The same as command line arguments, for the processes of a run.
+    /// Returns the same work as command line arguments, for the processes of a run.
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
         let mut add = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
@@ -114,10 +116,10 @@ pub struct BuilderArguments {
     /// Address to listen on; port 0 takes a free one.
     #[arg(long)]
     pub bind: String,
-    /// How many sources an event has.
+    /// Number of sources of an event.
     #[arg(long)]
     pub sources: u32,
-    /// How many builders there are.
+    /// Number of builders.
     #[arg(long, default_value_t = 1)]
     pub builders: u32,
     #[command(flatten)]
@@ -127,7 +129,7 @@ pub struct BuilderArguments {
 }
 
 impl BuilderArguments {
-    /// Refuses what the builders cannot do.
+    /// Rejects work that the builders cannot do.
     pub fn check(&self) -> Result<()> {
         self.work.check()?;
         ensure!((1..=64).contains(&self.sources), "--sources must be 1 to 64");
@@ -141,7 +143,7 @@ impl BuilderArguments {
     }
 }
 
-/// What a source did.
+/// The report of a source.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SourceReport {
     /// Source id.
@@ -150,18 +152,18 @@ pub struct SourceReport {
     pub events: u64,
 }
 
-/// What a builder saw.
+/// The report of a builder.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct BuilderReport {
     /// Builder id.
     pub builder: u32,
     /// Events complete within the window.
     pub complete_in_window: u64,
-    /// Events complete in the end.
+    /// Events that were complete in the end.
     pub complete: u64,
-    /// When the last event became complete, in Unix nanoseconds.
+    /// Time at which the last event became complete, in Unix nanoseconds.
     pub last_ns: u64,
-    /// Events of which some fragments came, and not all.
+    /// Events of which some fragments arrived, but not all.
     pub incomplete: u64,
     /// The most events that were open at one time (zeromq).
     pub max_open_events: u64,
@@ -169,7 +171,7 @@ pub struct BuilderReport {
     pub latencies: Latencies,
 }
 
-/// The triggers of a source: when each event is due and when to stop.
+/// The triggers of a source: the time of each event, and the end.
 #[derive(Debug)]
 pub struct Triggers {
     window: Window,
@@ -181,13 +183,14 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Triggers from the window's start on.
+    /// Creates triggers from the window's start on.
     pub fn new(arguments: &SourceArguments, barrier: Barrier, window: Window) -> Self {
         let period = arguments.work.rate.map(|rate| 1e9 / rate);
         Self { window, barrier, period, event: 0, last: None, limit: arguments.events }
     }
 
-    /// The next event and its trigger time in Unix nanoseconds; `None` at the end. Calls `before_wait` if it has to wait.
+    /// Returns the next event and its trigger time in Unix nanoseconds; `None` at the end. Calls
+    /// `before_wait` if it has to wait.
     pub fn next(&mut self, mut before_wait: impl FnMut() -> Result<()>) -> Result<Option<(u64, u64)>> {
         if self.last.is_none() && (self.event == self.limit || Instant::now() >= self.window.end) {
             before_wait()?;
@@ -209,7 +212,7 @@ impl Triggers {
         Ok(Some((self.event, due)))
     }
 
-    /// Events that were handed out.
+    /// Returns the number of events returned so far.
     pub fn events(&self) -> u64 {
         self.event
     }

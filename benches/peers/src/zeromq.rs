@@ -1,4 +1,5 @@
-//! A small event builder over ZeroMQ: PUSH per source and builder → PULL per builder, event id modulo M.
+//! A small event builder over ZeroMQ: PUSH per source and builder → PULL per builder, event id
+//! modulo M.
 
 pub mod builder;
 pub mod source;
@@ -12,7 +13,7 @@ pub use source::send;
 use crate::role::Work;
 use anyhow::Result;
 
-/// What stands before every payload, in the same message: 24 bytes, little endian.
+/// The header of every payload, in the same message: 24 bytes, little endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The event id, from 1.
@@ -32,10 +33,10 @@ pub const HELLO: u64 = 0;
 pub const END: u64 = u64::MAX;
 
 impl Header {
-    /// Length in the message.
+    /// Length of the header in the message.
     pub const LENGTH: usize = 24;
 
-    /// As it stands in the message.
+    /// Returns the bytes in the message.
     pub fn encode(self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         bytes[..8].copy_from_slice(&self.event.to_le_bytes());
@@ -45,7 +46,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header from the start of `bytes`, if they are enough.
+    /// Reads a header from the start of `bytes`, if there are enough of them.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let event = u64::from_le_bytes(*bytes.first_chunk()?);
         let source = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
@@ -55,7 +56,8 @@ impl Header {
     }
 }
 
-/// The high-water mark that keeps a queue within its bytes, and at least 8 messages long.
+/// Returns the high-water mark that keeps a queue within its limit of bytes, and at least 8
+/// messages long.
 fn high_water_mark(work: &Work) -> i32 {
     if work.queue_bytes == 0 {
         return work.hwm;

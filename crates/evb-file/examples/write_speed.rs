@@ -1,4 +1,5 @@
-//! How fast events go to disk and back: `cargo run --release -p evb-file --example write_speed -- [DIRECTORY]`.
+//! Measures how fast events go to disk and back: `cargo run --release -p evb-file --example
+//! write_speed -- [DIRECTORY]`.
 
 use std::{env, error::Error, hint::black_box, path::PathBuf, time::Instant};
 

@@ -1,4 +1,4 @@
-//! Event files as text, for people.
+//! Prints events as text, for people.
 
 #[cfg(test)]
 mod tests;
@@ -9,15 +9,15 @@ use evb_core::event::Event;
 
 use crate::{error::ReadError, format::Record, index::IndexState, reader::EventFile};
 
-/// How much a listing says.
+/// The level of detail of a listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// A line for each fragment too.
+    /// Lists each fragment too.
     pub fragments: bool,
 }
 
-/// Writes the header of a file, a line for each record, and what is damaged. Payloads are not read: `verify` checks
-/// them.
+/// Writes the header of a file, one line for each record, and any damage. It does not read
+/// payloads: `verify` checks them.
 ///
 /// # Errors
 /// Those of `out`, and of the file as [`io::ErrorKind::Other`].

@@ -1,4 +1,4 @@
-//! What can go wrong with event files, whose fault it is, and what to do.
+//! The errors of event files: the cause of each, and its remedy.
 
 use std::{
     io,
@@ -12,71 +12,72 @@ use evb_core::{
 
 use crate::format::{Flaw, HeaderFlaw};
 
-/// An operation on a file or directory that the operating system refused.
+/// A failed operation on a file or directory.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct FileError {
-    /// What was tried: `"write to"`, `"open"`, …
+    /// The operation: `"write to"`, `"open"`, …
     pub action: &'static str,
-    /// On what.
+    /// The file or directory.
     pub path: PathBuf,
-    /// What the operating system said, with its error number.
+    /// The operating system's error.
     pub source: io::Error,
 }
 
 impl FileError {
-    /// For `map_err`.
+    /// Returns a closure for `map_err`.
     pub(crate) fn of<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + use<'a> {
         move |source| Self { action, path: path.to_owned(), source }
     }
 }
 
-/// Why a writer could not begin.
+/// An error that keeps a writer from beginning.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The run was taken before. Nothing was touched.
+    /// The directory already holds files of this run. They were not changed.
     #[error(
         "{} exists: run {run} was written here before; choose another run number or directory, or move the files away",
         path.display()
     )]
     Exists {
-        /// The first file in the way.
+        /// The first existing file.
         path: PathBuf,
-        /// The run number asked for.
+        /// The requested run number.
         run: RunNumber,
     },
-    /// More sources than source ids exist.
+    /// The list has more sources than there are source ids.
     #[error("{count} sources; source ids have 16 bits, so list each source once")]
     Sources {
-        /// How many were listed.
+        /// The length of the list.
         count: usize,
     },
-    /// The operating system refused.
+    /// The operating system refused an operation.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// Why events were not written.
+/// An error that keeps events from being written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// This event cannot stand in this file; events before it are unaffected. The caller's fault.
+    /// This event does not fit this file, which is the caller's fault. Earlier events are
+    /// unaffected.
     #[error("event {event} does not belong into {}: {why}", path.display())]
     Refused {
         /// The event.
         event: EventId,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: Refusal,
     },
-    /// The operating system refused, for example because the disk is full. The file was cut back to the last commit
-    /// and is readable; append these events again to retry.
+    /// The operating system refused an operation, for example because the disk is full. The file
+    /// was cut back to the last commit and is readable. To retry, append these events again.
     #[error("{file}; {} not accepted", events(not_accepted))]
     Failed {
-        /// What was refused.
+        /// The failed operation.
         file: FileError,
-        /// All events that were appended since the last commit and are not in any file, in the order of appending.
-        /// Events that a rotation had already committed are not among them.
+        /// All events that were appended since the last commit and are in no file, in the order of
+        /// appending. Events that a rotation has already committed are not among them.
         not_accepted: Vec<EventId>,
     },
 }
@@ -90,7 +91,7 @@ fn events(not_accepted: &[EventId]) -> String {
 }
 
 impl WriteError {
-    /// The events that are in no file because of this error.
+    /// Returns the events that are in no file because of this error.
     pub fn not_accepted(&self) -> &[EventId] {
         match self {
             Self::Refused { event, .. } => std::slice::from_ref(event),
@@ -99,72 +100,72 @@ impl WriteError {
     }
 }
 
-/// Why an event cannot stand in a file.
+/// The reason why a file cannot hold an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The event is of another run than the file.
+    /// The event belongs to another run than the file.
     #[error("it is of run {event}, the file of run {file}")]
     Run {
-        /// The event's.
+        /// The event's run.
         event: RunNumber,
-        /// The file's.
+        /// The file's run.
         file: RunNumber,
     },
     /// The event was built by another builder.
     #[error("builder {event} built it, the file is of builder {file}")]
     Builder {
-        /// The event's.
+        /// The event's builder.
         event: BuilderId,
-        /// The file's.
+        /// The file's builder.
         file: BuilderId,
     },
-    /// A payload of 4 GiB or more, or more fragments than source ids.
+    /// A payload has 4 GiB or more, or there are more fragments than source ids.
     #[error("it exceeds the format: payloads stay below 4 GiB, events below 1 TiB and 65536 fragments")]
     Size,
 }
 
-/// What a reader found instead of an event, or why there is no reader.
+/// An error that a reader returns in place of an event, or in place of the reader.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The operating system refused.
+    /// The operating system refused an operation.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The front of the file cannot be used, and so neither can the rest.
+    /// The file header cannot be used, and therefore the rest of the file cannot either.
     #[error("cannot read {}: {flaw}", path.display())]
     Header {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its header.
+        /// The flaw of the header.
         flaw: HeaderFlaw,
     },
-    /// A record is damaged. Reading goes on after it.
+    /// A record is damaged. Reading continues behind it.
     #[error("{} at byte {offset}: damaged record{}: {flaw}; {length} skipped", path.display(), of(*event))]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where the record begins.
+        /// The offset of the record, in bytes.
         offset: u64,
-        /// How much of the file is unreadable for it.
+        /// The length of the part that is unreadable because of the damage.
         length: Bytes,
-        /// Whose record it is, if its head is intact.
+        /// The record's event, if the head is intact.
         event: Option<EventId>,
-        /// What is wrong.
+        /// The flaw of the record.
         flaw: Flaw,
     },
-    /// The file ends inside a record, as a writer leaves it that was killed. All records before are whole; this is
-    /// always the last item.
+    /// The file ends inside a record, because its writer was killed. All earlier records are whole.
+    /// This is always the last item.
     #[error("{} at byte {offset}: torn tail of {length}{}; all records before it are whole", path.display(), of(*event))]
     TornTail {
         /// The file.
         path: PathBuf,
-        /// Where the last whole record ends.
+        /// The end of the last whole record, in bytes.
         offset: u64,
-        /// How much follows it.
+        /// The number of bytes behind it.
         length: Bytes,
-        /// Whose record was torn, if its head is intact.
+        /// The event of the torn record, if the head is intact.
         event: Option<EventId>,
     },
-    /// An intact record that is larger than this reader may allocate.
+    /// An intact record is larger than this reader may allocate.
     #[error(
         "{} at byte {offset}: event {event} has {size}, more than the limit of {limit}; raise the reader's record limit",
         path.display()
@@ -172,23 +173,23 @@ pub enum ReadError {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Where the record begins.
+        /// The offset of the record, in bytes.
         offset: u64,
-        /// Whose it is.
+        /// The record's event.
         event: EventId,
-        /// Its size.
+        /// The record's size.
         size: Bytes,
         /// The reader's limit.
         limit: Bytes,
     },
-    /// The index passes its checksum but points elsewhere: the writing program is at fault.
+    /// The index passes its checksum but points to a wrong place: the writing program is at fault.
     #[error("{}: its index points to byte {offset} for event {event}, where another record stands", path.display())]
     WrongIndex {
         /// The file.
         path: PathBuf,
-        /// Where the index points.
+        /// The offset in the index entry.
         offset: u64,
-        /// What it promises there.
+        /// The event in the index entry.
         event: EventId,
     },
 }

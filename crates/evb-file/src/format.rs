@@ -1,6 +1,7 @@
 //! The bytes of an event file, version 1: constants, encoding and decoding, with no file access.
 //!
-//! All numbers are little-endian. `docs/reference/file-format.md` says the same for readers in other languages.
+//! All numbers are little-endian. `docs/reference/file-format.md` specifies the format for readers
+//! in other languages.
 
 mod header;
 mod record;
@@ -14,7 +15,8 @@ pub use header::{FileHeader, HeaderFlaw};
 pub use record::{FragmentEntry, Record};
 pub(crate) use record::{Prefix, RECORD_PREFIX, encode_head, record_size};
 
-/// The first 8 bytes. As in PNG, the bytes that are not text reveal a transfer that converted line ends.
+/// The first 8 bytes. As in PNG, the bytes that are not text reveal a transfer that converted line
+/// ends.
 pub const FILE_MAGIC: [u8; 8] = *b"\x89EVB\r\n\x1a\n";
 /// The version of the format that this crate writes, and the only one that it reads.
 pub const FORMAT_VERSION: u16 = 1;
@@ -25,13 +27,14 @@ pub const INDEX_MAGIC: [u8; 4] = *b"EVBI";
 /// The last 8 bytes of a file that was closed.
 pub const TRAILER_MAGIC: [u8; 8] = *b"EVB-END\n";
 
-/// Records and the index begin at multiples of this. Eight bytes keep every number of a record head aligned for
-/// programs that map the file, and give the search for the next record after damage its step. 64 would cost an event
-/// of 1 kB another 3 % and buy nothing, as nothing here reads past the page cache.
+/// The alignment of records and of the index. With eight bytes, every number of a record head is
+/// aligned for programs that map the file, and the search for the next record after damage has a
+/// step. An alignment of 64 would cost an event of 1 kB another 3 % and gain nothing, as nothing
+/// here bypasses the page cache.
 pub const ALIGNMENT: u64 = 8;
-/// Source ids have 16 bits, so an event has no more fragments, and no more missing sources, than this.
+/// The largest number of fragments, and of missing sources, of an event: source ids have 16 bits.
 pub const MAX_SOURCES: usize = 1 << 16;
-/// The longest record head that a reader reads before its checksum has spoken.
+/// The longest record head that a reader reads before it can check the checksum.
 pub const MAX_HEAD: u64 = record::head_size(MAX_SOURCES, MAX_SOURCES);
 /// The longest record.
 pub const MAX_RECORD: u64 = 1 << 40;
@@ -39,31 +42,32 @@ pub const MAX_RECORD: u64 = 1 << 40;
 pub const MAX_HEADER: u64 = HEADER_PREFIX as u64 + 2 * MAX_SOURCES as u64 + MAX_CREATOR as u64 + 8;
 /// The longest creator text.
 pub const MAX_CREATOR: usize = 1024;
-/// The most records in one file; the writer rotates here, so that an index never takes more than 24 MiB of memory.
+/// The largest number of records in one file. The writer rotates here, so that an index never takes
+/// more than 24 MiB of memory.
 pub const MAX_RECORDS: usize = 1 << 20;
 
-/// What makes bytes of a file unacceptable.
+/// A flaw of bytes that should be a record or an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// No record begins here.
     #[error("no record begins here")]
     Magic,
-    /// The mark of an index, and not what the index of the records before it begins with.
+    /// The mark of an index stands here, but what follows does not match the records before it.
     #[error("an index begins here that is not of the records before it")]
     Index,
-    /// The lengths in the first bytes contradict each other or the limits of the format.
+    /// The lengths in the first bytes contradict each other or exceed the limits of the format.
     #[error("its lengths contradict each other")]
     Lengths,
     /// The bytes end before the record does.
     #[error("it is longer than what is left of the file")]
     PastEnd,
-    /// The head is not what was written.
+    /// The checksum of the head is wrong.
     #[error("the checksum of its head is wrong")]
     HeadChecksum,
     /// A bit is set that has no meaning in this version.
     #[error("a reserved bit is set, or a flag contradicts the rest")]
     Reserved,
-    /// A payload is not what its source sent.
+    /// The checksum of this source's payload is wrong.
     #[error("the checksum of the payload of source {0} is wrong")]
     PayloadChecksum(SourceId),
     /// The bytes after the last payload are not zero.
@@ -71,19 +75,20 @@ pub enum Flaw {
     Padding,
 }
 
-/// What binds records and index to their file: the checksum of the file header. Stored checksums are XORed with it, so
-/// that neither a stale disk block nor an event file inside a payload is ever taken for a record of this file.
+/// The checksum of the file header, which binds records and index to their file. Stored checksums
+/// are XORed with it, so that neither a stale disk block nor an event file inside a payload is ever
+/// taken for a record of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileTag(pub(crate) Checksum);
 
 impl FileTag {
-    /// What is stored for bytes with this checksum.
+    /// Returns the number to store for bytes with this checksum.
     pub(crate) const fn seal(self, checksum: Checksum) -> u64 {
         checksum.number() ^ self.0.number()
     }
 }
 
-/// The next multiple of [`ALIGNMENT`].
+/// Returns the next multiple of [`ALIGNMENT`].
 pub(crate) const fn aligned(size: u64) -> u64 {
     size.next_multiple_of(ALIGNMENT)
 }
@@ -94,7 +99,8 @@ pub(crate) fn pad(out: &mut Vec<u8>, start: usize) {
     out.resize(target, 0);
 }
 
-/// Takes little-endian numbers off the front of a slice; `None` where it is too short.
+/// A reader that takes little-endian numbers off the front of a slice, and returns `None` if the
+/// slice is too short.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 

@@ -16,23 +16,23 @@ use crate::{
 };
 
 const HEAD: u64 = 16;
-/// The bytes of one entry.
+/// The size of one entry, in bytes.
 pub(crate) const ENTRY: u64 = 24;
 const TRAILER: u64 = 24;
 
-/// Where one event's record begins.
+/// The place of one event's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexEntry {
     /// The trigger number.
     pub event: EventId,
-    /// The life of the run in which the event was built.
+    /// The epoch in which the event was built.
     pub epoch: Epoch,
-    /// Where in the file its record begins, in bytes.
+    /// The offset of the record in the file, in bytes.
     pub offset: u64,
 }
 
 impl IndexEntry {
-    /// The entry of a record.
+    /// Returns the entry of a record.
     pub(crate) const fn of(record: &Record) -> Self {
         Self { event: record.event, epoch: record.epoch, offset: record.offset }
     }
@@ -52,19 +52,20 @@ impl IndexEntry {
     }
 }
 
-/// The size of an index of that many records.
+/// Returns the size of an index of this many records.
 pub(crate) const fn index_size(records: usize) -> u64 {
     HEAD + ENTRY * records as u64 + TRAILER
 }
 
-/// Sorts the entries and hands the index that begins at `offset` to `write`, in pieces of at most 64 KiB.
+/// Sorts the entries and hands the index that begins at `offset` to `write`, in pieces of at most
+/// 64 KiB.
 pub(crate) fn write_index<E>(
     entries: &mut [IndexEntry],
     offset: u64,
     tag: FileTag,
     mut write: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    // A stable sort takes one pass where the order is almost right, as it is here.
+    // A stable sort takes one pass if the entries are almost in order, as they are here.
     entries.sort();
     let mut checksum = RunningChecksum::default();
     let mut piece = Vec::with_capacity(PIECE);
@@ -88,28 +89,30 @@ pub(crate) fn write_index<E>(
 
 const PIECE: usize = 64 * 1024;
 
-/// Whether a file has its index.
+/// The state of a file's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexState {
     /// The file was closed and its index is intact.
     Present,
-    /// The file was not closed (its writer died or still runs), or its last bytes are damaged: readers scan it.
+    /// The file was not closed (its writer died or still runs), or its last bytes are damaged:
+    /// readers scan it.
     Absent,
     /// The checksum of the index is wrong: readers scan the file.
     Damaged,
 }
 
-/// The index of one file on disk, as far as the trailer tells.
+/// The index of one file on disk, as its trailer describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) state: IndexState,
-    /// Where the records end; the file's length if there is no index.
+    /// The offset at which the records end; the file's length if there is no index.
     pub(crate) offset: u64,
     pub(crate) records: usize,
 }
 
 impl Footer {
-    /// Looks for the index at the end of a file of `length` bytes and checks it, in constant memory.
+    /// Looks for the index at the end of a file of `length` bytes and checks it, in constant
+    /// memory.
     pub(crate) fn find(file: &File, length: u64, tag: FileTag) -> io::Result<Self> {
         let absent = Self { state: IndexState::Absent, offset: length, records: 0 };
         let Some(trailer_at) = length.checked_sub(TRAILER) else { return Ok(absent) };
@@ -142,14 +145,14 @@ impl Footer {
         Ok(tag.seal(checksum.take()) == sealed)
     }
 
-    /// The entry at that place in the order of event id, epoch, offset.
+    /// Reads the entry at `place` in the order of event id, epoch, offset.
     pub(crate) fn entry(&self, file: &File, place: usize) -> io::Result<IndexEntry> {
         let mut bytes = [0; ENTRY as usize];
         file.read_exact_at(&mut bytes, self.offset + HEAD + ENTRY * place as u64)?;
         IndexEntry::decode(Fields(&bytes)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Replaces `into` by at most `count` entries from `place` on.
+    /// Replaces the content of `into` with at most `count` entries from `place` on.
     pub(crate) fn entries(
         &self,
         file: &File,
@@ -166,7 +169,8 @@ impl Footer {
     }
 }
 
-/// How many entries an index has that fills a file from `offset` to its `length`; `None` where none does.
+/// Returns the number of entries of an index that fills a file of `length` bytes from `offset` on,
+/// or `None` if no index has this size.
 fn records_between(offset: u64, length: u64) -> Option<usize> {
     let entries = length.checked_sub(offset)?.checked_sub(HEAD + TRAILER)?;
     let records = usize::try_from(entries / ENTRY).ok()?;
@@ -180,14 +184,14 @@ fn heads_index(bytes: &[u8], records: usize) -> bool {
         && fields.u64() == Some(records as u64)
 }
 
-/// Whether these bytes at `offset` begin an index that fills the rest of the file: where records end although the
-/// trailer is damaged.
+/// Returns true if these bytes at `offset` begin an index that fills the rest of the file. Records
+/// end there even if the trailer is damaged.
 pub(crate) fn begins_index(bytes: &[u8], offset: u64, length: u64) -> bool {
     records_between(offset, length).is_some_and(|records| heads_index(bytes, records))
 }
 
-/// Whether these bytes may begin what is left of an index, by its size `left` alone: all that can be said where not all
-/// records before it are known.
+/// Returns true if these bytes may begin the rest of a torn index that has `left` bytes. This is
+/// all that can be checked if some records before it are unknown.
 pub(crate) fn may_begin_torn_index(bytes: &[u8], left: u64) -> bool {
     let mut fields = Fields(bytes);
     let (magic, entry, records) = (fields.array(), fields.u32(), fields.u64());
@@ -196,8 +200,9 @@ pub(crate) fn may_begin_torn_index(bytes: &[u8], left: u64) -> bool {
         && records.is_none_or(|records| records <= MAX_RECORDS as u64 && left <= index_size(records as usize))
 }
 
-/// Whether the file from `offset` on is what stays of the index of just these records if its writer is stopped: the
-/// first bytes of it, and zeros behind its head at most, as a power cut leaves.
+/// Returns true if the file from `offset` on is what a stopped writer leaves of the index of
+/// exactly these records: its first bytes, followed behind its head by nothing but zeros, as after
+/// a power cut.
 pub(crate) fn is_torn_index(
     window: &mut Window<'_>,
     (offset, length): (u64, u64),

@@ -1,17 +1,18 @@
-//! Event files of the evb event builder: what a builder writes, and everything that reads it again.
+//! Event files of the evb event builder: their writer, and everything that reads them.
 //!
 //! ```text
-//!   builder 1 ──► EventFileWriter ──► run000001_b01_0000.evb   ┌────────┬────────┬────────┬─ ─┬───────┐
-//!                 append, commit      run000001_b01_0001.evb ──┤ header │ record │ record │   │ index │
-//!   builder 2 ──► EventFileWriter ──► run000001_b02_0000.evb   └────────┴────────┴────────┴─ ─┴───────┘
-//!                                          │
-//!        EventFile (one file) · verify (a run) · merge (a run, in event order) · dump (for people)
+//! builder 1 ─► EventFileWriter ─► run000001_b01_0000.evb  ┌────────┬────────┬────────┬─ ─┬───────┐
+//!              append, commit     run000001_b01_0001.evb ─┤ header │ record │ record │   │ index │
+//! builder 2 ─► EventFileWriter ─► run000001_b02_0000.evb  └────────┴────────┴────────┴─ ─┴───────┘
+//!                                        │
+//!     EventFile (one file) · verify (a run) · merge (a run, in event order) · dump (for people)
 //! ```
 //!
-//! Files are only ever appended to. Every byte is covered by a 64-bit checksum: the head of a record by its own, each
-//! payload by the one that was taken where the fragment entered the system. A file whose writer was killed has no
-//! index and perhaps a torn tail; readers find all whole records by scanning. `docs/reference/file-format.md` in the
-//! repository specifies every byte, and `tools/evb_read.py` reads a file with nothing but Python.
+//! Files are only ever appended to. Every byte is covered by a 64-bit checksum: the head of a
+//! record by its own, each payload by the one that was computed where the fragment entered the
+//! system. A file whose writer was killed has no index and perhaps a torn tail; readers find all
+//! whole records by scanning. `docs/reference/file-format.md` in the repository specifies every
+//! byte, and `tools/evb_read.py` reads a file with nothing but Python.
 //!
 //! ```
 //! use evb_core::{event::Event, fragment::Timestamp, id::*};

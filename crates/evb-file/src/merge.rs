@@ -1,4 +1,4 @@
-//! A whole run in the order of event ids, out of the files of all builders.
+//! Merges the files of all builders into one run in the order of event ids.
 
 mod input;
 #[cfg(test)]
@@ -23,52 +23,54 @@ use crate::{
 };
 use input::Input;
 
-/// What a merge did.
+/// The outcome of a merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergeReport {
-    /// What was written.
+    /// The totals of the output.
     pub written: Written,
     /// Copies left out because a later epoch built the event again.
     pub superseded: u64,
-    /// Copies left out because the same event of the same epoch was there before.
+    /// Copies left out because another copy of the same event and epoch was merged before.
     pub duplicates: u64,
-    /// Damaged records, torn tails, and files that end in their header, in words. Another copy of a damaged event is used if there is one.
+    /// Damaged records, torn tails, and files that end in their header, in words. Another copy of a
+    /// damaged event is used if there is one.
     pub damaged: Listed<String>,
 }
 
-/// Why a run was not merged, or not to its end.
+/// The reason why a run was not merged, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// No input, or one that does not exist.
+    /// There is no input, or one does not exist.
     #[error(transparent)]
     Input(#[from] VerifyError),
     /// An input cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The inputs are of several runs: merge one at a time.
+    /// The inputs belong to several runs: merge one at a time.
     #[error("{} is of run {found}, but the files before it of run {run}; merge one run at a time", path.display())]
     Runs {
         /// The file.
         path: PathBuf,
         /// Its run.
         found: RunNumber,
-        /// The run of the others.
+        /// The run of the other files.
         run: RunNumber,
     },
     /// The output cannot be begun; it needs a directory without files of the run.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// The output cannot be written; what is there is readable but not the whole run.
+    /// The output cannot be written. The part that exists is readable but not the whole run.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
-/// Merges the files at `inputs` (directories stand for all `*.evb` in them), which must be of one run, into new files
-/// in `dir`, which must have none of that run.
+/// Merges the files at `inputs` (directories stand for all `*.evb` in them), which must belong to
+/// one run, into new files in `dir`, which must have none of that run.
 ///
-/// Of several copies of an event, that of the highest epoch is kept. Files are open only while their range of event
-/// ids is being merged, so many rotated files take no more than one open file for each builder; memory holds one event
-/// and a piece of the index of each open file (all of it where a file must be scanned).
+/// Of several copies of an event, the one of the highest epoch is kept. A file is open only while
+/// its range of event ids is being merged, so rotated files take no more than one open file for
+/// each builder. Memory holds one event and a piece of the index of each open file (all of it if a
+/// file must be scanned).
 pub fn merge(
     inputs: &[PathBuf],
     dir: impl Into<PathBuf>,
@@ -77,7 +79,8 @@ pub fn merge(
     merge_watched(inputs, dir, options, |_| ())
 }
 
-/// [`merge`] that says after each event how many bytes of payload were written.
+/// Does the same as [`merge`], and calls `watch` after each event with the number of payload bytes
+/// written.
 ///
 /// # Errors
 /// As [`merge`].
@@ -116,14 +119,14 @@ pub fn merge_watched(
     Ok(report)
 }
 
-/// Looks into every file once: its first event, its sources, and what is damaged.
+/// Looks into every file once, for its first event, its sources, and its damage.
 fn survey(paths: Vec<PathBuf>, report: &mut MergeReport) -> Result<(Vec<Input>, FileIdentity), MergeError> {
     let (mut inputs, mut sources) = (Vec::new(), BTreeSet::<SourceId>::new());
     let mut run_and_epoch: Option<(RunNumber, Epoch)> = None;
     let mut first_torn = None;
     for path in paths {
         let (input, file) = match Input::survey(&path, |damage| report.damaged.add(damage)) {
-            // What stays of a file whose writer was stopped before it had begun.
+            // The writer of this file was stopped before the header was complete.
             Err(torn @ ReadError::Header { flaw: HeaderFlaw::Short, .. }) => {
                 report.damaged.add(torn.to_string());
                 first_torn.get_or_insert(torn);

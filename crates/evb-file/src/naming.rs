@@ -1,5 +1,5 @@
-//! The names of event files: `run000001_b01_0000.evb` is run 1, builder 1, first file; a merged run has `all` in
-//! place of the builder.
+//! The names of event files: `run000001_b01_0000.evb` is run 1, builder 1, first file; a merged run
+//! has `all` in place of the builder.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use crate::error::FileError;
 /// The extension of event files.
 pub const EXTENSION: &str = "evb";
 
-/// The name of one file; `builder` is `None` for a merged one.
+/// Returns the name of one file; `builder` is `None` for a merged one.
 pub fn file_name(run: RunNumber, builder: Option<BuilderId>, sequence: u32) -> String {
     let run = run.number();
     match builder {
@@ -25,7 +25,7 @@ pub fn file_name(run: RunNumber, builder: Option<BuilderId>, sequence: u32) -> S
     }
 }
 
-/// What a file's name says: run, builder (`None`: merged), sequence. `None` for other names.
+/// Returns run, builder (`None`: merged) and sequence of a file's name, or `None` for other names.
 pub fn parse_file_name(name: &str) -> Option<(RunNumber, Option<BuilderId>, u32)> {
     let mut parts = name.strip_prefix("run")?.strip_suffix(".evb")?.split('_');
     let run = parts.next()?.parse().ok()?;
@@ -37,19 +37,22 @@ pub fn parse_file_name(name: &str) -> Option<(RunNumber, Option<BuilderId>, u32)
     parts.next().is_none().then_some((run, builder, sequence))
 }
 
-/// The event files of a run in a directory, sorted by name. A directory that does not exist has none.
+/// Returns the event files of a run in a directory, sorted by name. A directory that does not exist
+/// has none.
 pub fn existing_files(dir: &Path, run: RunNumber) -> Result<Vec<PathBuf>, FileError> {
     let named = named_files(dir)?.into_iter();
     Ok(named.filter(|(of, ..)| *of == run).map(|(.., path)| path).collect())
 }
 
-/// The number after the highest run that has event files in this directory; 1 for a fresh one.
+/// Returns the number after the highest run that has event files in this directory; 1 for an empty
+/// one.
 pub fn next_free_run(dir: &Path) -> Result<RunNumber, FileError> {
     let highest = named_files(dir)?.into_iter().map(|(run, ..)| run.number()).max();
     Ok(RunNumber::new(highest.map_or(1, |run| run.saturating_add(1))))
 }
 
-/// The files that stand for a path: itself, or all `*.evb` in it if it is a directory; sorted by name.
+/// Returns the files that a path stands for: itself, or all `*.evb` in it if it is a directory,
+/// sorted by name.
 pub fn files_at(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let metadata = fs::metadata(path).map_err(FileError::of("open", path))?;
     if !metadata.is_dir() {
@@ -60,10 +63,11 @@ pub fn files_at(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(found)
 }
 
-/// What a file's name says, and its path.
+/// The parts of a file's name, and its path.
 pub(crate) type NamedFile = (RunNumber, Option<BuilderId>, u32, PathBuf);
 
-/// Run, builder, sequence and path of every file in `dir` that is named as an event file.
+/// Returns run, builder, sequence and path of every file in `dir` that has the name of an event
+/// file.
 pub(crate) fn named_files(dir: &Path) -> Result<Vec<NamedFile>, FileError> {
     let named = entries(dir)?.into_iter().filter_map(|path| {
         let (run, builder, sequence) = parse_file_name(path.file_name()?.to_str()?)?;

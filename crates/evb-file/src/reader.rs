@@ -1,4 +1,5 @@
-//! [`EventFile`]: reads one file: events in file order, single events by id, and whatever damage left of it.
+//! [`EventFile`] reads one file: events in file order, single events by id, and everything that
+//! damage has left readable.
 
 mod scan;
 mod lookup;
@@ -22,15 +23,15 @@ use crate::{
 };
 pub use scan::{Events, Records};
 
-/// An open event file. Reading takes `&self`, so several walks may go on at once.
+/// An open event file. Reading takes `&self`, so several walks may run concurrently.
 #[derive(Debug)]
 pub struct EventFile {
     path: PathBuf,
     file: File,
-    /// When it was opened; what a writer adds later is not seen.
+    /// The file's length when it was opened; bytes that a writer adds later are not seen.
     length: u64,
     header: FileHeader,
-    /// Where the first record begins.
+    /// The length of the header; the first record follows it.
     header_length: u64,
     tag: FileTag,
     footer: Footer,
@@ -40,10 +41,11 @@ pub struct EventFile {
 }
 
 impl EventFile {
-    /// Larger records are not read into memory unless [`Self::with_record_limit`] allows it.
+    /// The default limit on the size of a record read into memory; [`Self::with_record_limit`]
+    /// changes it.
     pub const RECORD_LIMIT: Bytes = Bytes::mib(1024);
 
-    /// Opens a file and reads its header, and its index once to check it.
+    /// Opens a file, reads its header, and checks its index.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ReadError> {
         let path = path.into();
         let file = File::open(&path).map_err(FileError::of("open", &path))?;
@@ -66,45 +68,46 @@ impl EventFile {
         Ok(Self { path, file, length, header, header_length, tag, footer, record_limit, scanned })
     }
 
-    /// Sets how large a record may be that is read into memory as one event.
+    /// Sets the limit on the size of a record that is read into memory as one event.
     #[must_use]
     pub const fn with_record_limit(mut self, limit: Bytes) -> Self {
         self.record_limit = limit;
         self
     }
 
-    /// Where the file is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whose data it holds.
+    /// Returns the file's header.
     pub const fn header(&self) -> &FileHeader {
         &self.header
     }
 
-    /// The size of the file when it was opened.
+    /// Returns the size of the file when it was opened.
     pub const fn size(&self) -> Bytes {
         Bytes::new(self.length)
     }
 
-    /// Whether the file has its index.
+    /// Returns the state of the file's index.
     pub const fn index_state(&self) -> IndexState {
         self.footer.state
     }
 
-    /// All events in the order in which they were written. Damage is an item of its own, after which reading goes on;
-    /// a torn tail is the last item.
+    /// Returns all events in the order in which they were written. Damage is an item of its own,
+    /// after which reading continues; a torn tail is the last item.
     pub fn events(&self) -> Events<'_> {
         Events::new(self.records())
     }
 
-    /// The heads of all records in the order in which they were written: no payload is read or checked.
+    /// Returns the heads of all records in the order in which they were written; no payload is read
+    /// or checked.
     pub fn records(&self) -> Records<'_> {
         Records::new(self)
     }
 
-    /// The event whose record begins where the entry says.
+    /// Reads the event whose record begins at the entry's offset.
     pub fn event_at(&self, entry: IndexEntry) -> Result<Event, ReadError> {
         let mut window = Window::new(&self.file, self.length);
         let record = match scan::record_at(&mut window, entry.offset, self.records_end(), self.tag) {
@@ -120,7 +123,7 @@ impl EventFile {
         self.payloads(&record, &mut window)
     }
 
-    /// The event of a record that [`Self::records`] gave.
+    /// Reads the event of a record that [`Self::records`] has returned.
     pub fn read(&self, record: &Record) -> Result<Event, ReadError> {
         self.payloads(record, &mut Window::new(&self.file, self.length))
     }
@@ -133,7 +136,8 @@ impl EventFile {
             let (size, limit) = (record.length, self.record_limit);
             return Err(ReadError::TooLarge { path, offset, event, size, limit });
         }
-        // The record's length was checked against the file's, so this allocates no more than there is to read.
+        // The record's length was checked against the file's, so this allocates no more than there
+        // is to read.
         let mut bytes = vec![0; (record.length - record.head_length).as_usize()];
         window.read_exact(record.payload_offset(), &mut bytes).map_err(FileError::of("read", &self.path))?;
         let flawed = |flaw| Err(self.damaged(record.offset, record.length, Some(record.event), flaw));
@@ -146,7 +150,8 @@ impl EventFile {
         for fragment in &record.fragments {
             event.add(fragment.source, fragment.timestamp, rest.split_to(fragment.length as usize));
         }
-        // `Event::add` has taken the checksums of what was read: they are compared, not taken again.
+        // `Event::add` has computed the checksums of the payloads just read, so they are only
+        // compared here.
         let wrong =
             event.fragments().zip(&record.fragments).find(|(read, told)| read.checksum != told.checksum);
         match wrong {
@@ -180,7 +185,7 @@ impl EventFile {
         if padding.iter().any(|byte| *byte != 0) { flawed(Flaw::Padding) } else { Ok(()) }
     }
 
-    /// Where records end at the latest. A damaged index is not believed.
+    /// Returns the offset at which records end at the latest. A damaged index is ignored.
     const fn records_end(&self) -> u64 {
         match self.footer.state {
             IndexState::Present => self.footer.offset,

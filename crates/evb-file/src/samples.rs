@@ -25,7 +25,8 @@ pub(crate) fn options(rotate_at: u64) -> WriterOptions {
     WriterOptions { rotate_at: Bytes::new(rotate_at), fsync: FsyncPolicy::None }
 }
 
-/// An event of sources 1 and 2 with `size` bytes from each, whose content depends on the id.
+/// Returns an event of sources 1 and 2 with `size` bytes from each, whose content depends on the
+/// id.
 pub(crate) fn event(id: u64, size: usize) -> Event {
     event_of(id, size, EPOCH, BUILDER)
 }
@@ -40,14 +41,14 @@ pub(crate) fn event_of(id: u64, size: usize, epoch: Epoch, builder: BuilderId) -
     event
 }
 
-/// The same with source 3 missing.
+/// Returns the same event with source 3 missing.
 pub(crate) fn incomplete(id: u64) -> Event {
     let mut event = event(id, 5);
     event.missing = vec![SourceId::new(3)];
     event
 }
 
-/// Writes the events as one builder's closed files and gives their paths.
+/// Writes the events as one builder's closed files and returns their paths.
 pub(crate) fn write(dir: &Path, builder: BuilderId, rotate_at: u64, events: &[Event]) -> Vec<PathBuf> {
     let mut writer = EventFileWriter::create(dir, identity(builder), options(rotate_at)).unwrap();
     for event in events {
@@ -77,7 +78,7 @@ prop_compose! {
     }
 }
 
-/// Mostly small, sometimes beyond what is copied.
+/// Returns payloads that are mostly small, and sometimes larger than what the writer copies.
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => prop::collection::vec(any::<u8>(), 0..100),

@@ -1,4 +1,4 @@
-//! Verifying whole runs: every byte of every file is read, every event accounted for.
+//! Verifies whole runs: reads every byte of every file and accounts for every event.
 
 #[cfg(feature = "serde")]
 mod json;
@@ -29,20 +29,21 @@ pub use report::{
 };
 use tally::Tally;
 
-/// What is known of a run from elsewhere.
+/// Facts about a run that are known from elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
-    /// All files must be of this run; without it, the files of each run found are verified for themselves.
+    /// The run to which all files must belong; without it, the files of each run found are verified
+    /// separately.
     pub run: Option<RunNumber>,
-    /// A run must have so many events; without it, event ids in no file are reported but no defect, because inhibited
-    /// triggers leave such gaps too.
+    /// The number of events that a run must have. Without it, event ids in no file are reported but
+    /// are no defect, because inhibited triggers leave such gaps too.
     pub expected: Option<u64>,
 }
 
-/// Why nothing was verified.
+/// The reason why nothing was verified.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// Nothing to verify.
+    /// There is no file to verify.
     #[error("no event files (*.evb) at {}", list(paths))]
     NoFiles {
         /// The paths that were given.
@@ -57,14 +58,16 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Verifies the files at these paths, directories standing for all `*.evb` in them; a file named twice counts once.
+/// Verifies the files at these paths, where a directory stands for all `*.evb` in it; a file named
+/// twice counts once.
 ///
-/// Takes 24 bytes of memory for each event of the largest run, and 24 MiB at most for the index of a file.
+/// Takes 24 bytes of memory for each event of the largest run, and 24 MiB at most for the index of
+/// a file.
 pub fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<VerifyReport, VerifyError> {
     verify_watched(paths, options, |_| ())
 }
 
-/// [`verify`] that says after each record how many bytes of the files are done with since the last time.
+/// Does the same as [`verify`], and calls `watch` for each record with its length.
 ///
 /// # Errors
 /// As [`verify`].
@@ -93,7 +96,7 @@ pub fn verify_watched(
     Ok(report)
 }
 
-/// The files at these paths, each once, in the order given.
+/// Returns the files at these paths, each once, in the order given.
 pub(crate) fn distinct_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyError> {
     let mut seen = std::collections::BTreeSet::new();
     let mut files = Vec::new();
@@ -116,7 +119,7 @@ struct Verification {
 }
 
 impl Verification {
-    /// Reads one file to its end; an error means that it could not be read on.
+    /// Reads one file to its end; an error means that reading had to stop.
     fn file(&mut self, path: &Path, watch: &mut dyn FnMut(Bytes)) -> Result<(), ReadError> {
         let file = EventFile::open(path)?;
         let mut summary = FileReport::of(&file);
@@ -185,7 +188,7 @@ impl Verification {
         }
     }
 
-    /// Compares the index with what was found.
+    /// Compares the index with the records found.
     fn index(&mut self, file: &EventFile, mut walk: FileWalk) -> Result<(), ReadError> {
         let path = file.path().to_owned();
         let damage =
@@ -215,13 +218,13 @@ impl Verification {
 struct FileWalk {
     entries: Vec<IndexEntry>,
     comparable: bool,
-    /// Whether an index that is not of these records was among the damage.
+    /// True if the damage includes an index that does not match these records.
     index_is_wrong: bool,
 }
 
 impl FileWalk {
     fn saw(&mut self, record: &Record) {
-        // An index never names more records than this, so one more is enough to disagree.
+        // An index never names more records than this, so with one more they cannot agree.
         if self.comparable && self.entries.len() <= MAX_RECORDS {
             self.entries.push(IndexEntry::of(record));
         }

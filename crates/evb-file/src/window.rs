@@ -1,27 +1,28 @@
-//! A moving window over a file: small reads come from memory, large ones go past it.
+//! A moving window over a file: small reads are served from memory, large ones bypass it.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// What one read brings in.
+/// The number of bytes that one read fetches.
 const SPAN: usize = 128 * 1024;
 
-/// Bounded by [`SPAN`] or the longest [`Self::up_to`], whichever is more.
+/// A buffer that holds at most [`SPAN`] bytes, or the longest [`Self::up_to`] if that is more.
 #[derive(Debug)]
 pub(crate) struct Window<'f> {
     file: &'f File,
     length: u64,
-    /// Where in the file `bytes` begins.
+    /// The offset of `bytes` in the file.
     at: u64,
     bytes: Vec<u8>,
 }
 
 impl<'f> Window<'f> {
-    /// Over a file of that length; the file may grow meanwhile, which is not seen.
+    /// Creates a window over a file of this length. Bytes that are added later are not seen.
     pub(crate) const fn new(file: &'f File, length: u64) -> Self {
         Self { file, length, at: 0, bytes: Vec::new() }
     }
 
-    /// The bytes from `offset` on: `count` of them, or fewer where the file ends. `count` is bounded by the caller.
+    /// Returns `count` bytes from `offset` on, or fewer if the file ends before. The caller bounds
+    /// `count`.
     pub(crate) fn up_to(&mut self, offset: u64, count: u64) -> io::Result<&[u8]> {
         let count = count.min(self.length.saturating_sub(offset)) as usize;
         if self.held(offset) < count {
@@ -31,13 +32,14 @@ impl<'f> Window<'f> {
         Ok(&self.bytes[start..][..count])
     }
 
-    /// At least one byte from `offset` on, at most `count`; none where the file ends.
+    /// Returns at least one and at most `count` bytes from `offset` on; none at the end of the
+    /// file.
     pub(crate) fn some(&mut self, offset: u64, count: u64) -> io::Result<&[u8]> {
         let held = self.held(offset) as u64;
         self.up_to(offset, count.min(if held > 0 { held } else { SPAN as u64 }))
     }
 
-    /// Fills `into` from `offset` on.
+    /// Fills `into` with the bytes from `offset` on.
     pub(crate) fn read_exact(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         if into.len() > SPAN / 4 && self.held(offset) < into.len() {
             return self.file.read_exact_at(into, offset);
@@ -50,7 +52,7 @@ impl<'f> Window<'f> {
         Ok(())
     }
 
-    /// How many bytes from `offset` on are in memory.
+    /// Returns the number of bytes from `offset` on that are in memory.
     fn held(&self, offset: u64) -> usize {
         match offset.checked_sub(self.at) {
             Some(start) => (self.bytes.len() as u64).saturating_sub(start) as usize,

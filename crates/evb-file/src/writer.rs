@@ -1,4 +1,5 @@
-//! [`EventFileWriter`]: appends events, commits them, rotates, and cuts back what the disk did not take.
+//! [`EventFileWriter`] appends events, commits them, rotates files, and cuts back what the disk did
+//! not take.
 
 mod disk;
 mod staging;
@@ -27,20 +28,20 @@ use crate::{
 use disk::{Disk, LocalDisk};
 use output::Output;
 
-/// Whose events a writer writes.
+/// The origin of the events that a writer writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     /// The run.
     pub run: RunNumber,
-    /// The life of the run that begins the files.
+    /// The epoch that begins the files.
     pub epoch: Epoch,
-    /// Who builds the events.
+    /// The builder of the events.
     pub builder: BuilderId,
     /// The sources of the run.
     pub sources: Vec<SourceId>,
 }
 
-/// What [`EventFileWriter::commit`] promises.
+/// The guarantee of [`EventFileWriter::commit`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FsyncPolicy {
     /// Committed events survive a killed process.
@@ -50,23 +51,23 @@ pub enum FsyncPolicy {
     Commit,
 }
 
-/// How to write.
+/// The options of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// A file stays at or below this size, unless a single event exceeds it.
+    /// The size at or below which a file stays, unless a single event exceeds it.
     pub rotate_at: Bytes,
-    /// What a commit promises.
+    /// The guarantee of a commit.
     pub fsync: FsyncPolicy,
 }
 
 impl Default for WriterOptions {
-    /// Files of 2 GiB, no fsync.
+    /// Returns the default: files of 2 GiB, no fsync.
     fn default() -> Self {
         Self { rotate_at: Bytes::mib(2048), fsync: FsyncPolicy::None }
     }
 }
 
-/// What a writer has committed so far.
+/// The totals of what a writer has committed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Files begun.
@@ -79,13 +80,13 @@ pub struct Written {
 
 /// Writes the events of one builder and run to a series of files in one directory.
 ///
-/// Small events are gathered in one reusable buffer, large ones go to the kernel from where they lie. No checksum is
-/// computed over payloads: the one that came with each fragment is stored, so it covers the way from the source to
-/// whoever reads the file.
+/// Small events are gathered in one reusable buffer; large ones go to the kernel without a copy. No
+/// checksum is computed over payloads: the one that came with each fragment is stored, so that it
+/// covers the whole way from the source to the reader of the file.
 ///
-/// After an error, the events in [`WriteError::not_accepted`] are in no file and all others that were appended are;
-/// the writer can be used again at once. Dropping it without [`Self::close`] leaves committed events readable, as
-/// after a crash.
+/// After an error, the events in [`WriteError::not_accepted`] are in no file and all others that
+/// were appended are; the writer can be used again immediately. Dropping it without [`Self::close`]
+/// leaves committed events readable, as after a crash.
 #[derive(Debug)]
 pub struct EventFileWriter {
     dir: PathBuf,
@@ -93,18 +94,19 @@ pub struct EventFileWriter {
     merged: bool,
     options: WriterOptions,
     disk: Box<dyn Disk>,
-    /// `None` between a file that is finished and the first event of the next.
+    /// The current file; `None` between the end of a file and the first event of the next.
     output: Option<Output>,
     next_sequence: u32,
     finished: Written,
 }
 
 impl EventFileWriter {
-    /// Makes the directory if need be and begins the first file. Files of the same run and builder may exist if they are of
-    /// the same life of the run, by their epoch: then a builder that was killed goes on behind them, and changes none.
+    /// Creates the directory if necessary and begins the first file. Files of the same run, builder
+    /// and epoch may exist: they belong to a killed builder, and the writer continues behind them
+    /// without changing them.
     ///
     /// # Errors
-    /// [`CreateError::Exists`]: the run was taken by another life of it, or before.
+    /// [`CreateError::Exists`]: the run already has files, of another epoch.
     pub fn create(
         dir: impl Into<PathBuf>,
         identity: FileIdentity,
@@ -113,8 +115,8 @@ impl EventFileWriter {
         Self::begin(dir.into(), identity, false, options, Box::new(LocalDisk))
     }
 
-    /// The same for files that hold the events of all builders; `identity.builder` is not used, and no file of the
-    /// run may exist in the directory.
+    /// Does the same for files that hold the events of all builders; `identity.builder` is not
+    /// used, and no file of the run may exist in the directory.
     pub(crate) fn create_merged(
         dir: PathBuf,
         identity: FileIdentity,
@@ -141,11 +143,13 @@ impl EventFileWriter {
         Ok(writer)
     }
 
-    /// Appends one event. It is not promised to be in the file until [`Self::commit`] has returned.
+    /// Appends one event. The event is guaranteed to be in the file only once [`Self::commit`] has
+    /// returned.
     ///
     /// # Errors
-    /// [`WriteError::Refused`] if the event is of another run or builder or exceeds the format;
-    /// [`WriteError::Failed`] if the system refused, which also takes back all events since the last commit.
+    /// [`WriteError::Refused`] if the event belongs to another run or builder or exceeds the
+    /// format; [`WriteError::Failed`] if the operating system refused, which also takes back all
+    /// events since the last commit.
     pub fn append(&mut self, event: &Event) -> Result<(), WriteError> {
         let size = self.admit(event).map_err(|why| self.refused(event, why))?;
         self.make_room(size).map_err(|file| self.failed(file, Some(event.id)))?;
@@ -153,7 +157,8 @@ impl EventFileWriter {
         output.append(event, size).map_err(|file| self.failed(file, Some(event.id)))
     }
 
-    /// Hands everything appended to the kernel, and with [`FsyncPolicy::Commit`] to the disk, before it returns.
+    /// Hands everything appended to the kernel, and with [`FsyncPolicy::Commit`] to the disk,
+    /// before it returns.
     pub fn commit(&mut self) -> Result<(), WriteError> {
         let fsync = self.options.fsync;
         match self.output.as_mut().map_or(Ok(()), |output| output.commit(fsync)) {
@@ -162,7 +167,8 @@ impl EventFileWriter {
         }
     }
 
-    /// Takes the file away again if it holds no event, and no other file was begun: of a run that never began, nothing stays.
+    /// Removes the file if it holds no event and no other file was begun, so that a run that never
+    /// began leaves nothing. Otherwise closes it.
     ///
     /// # Errors
     /// As [`Self::close`].
@@ -182,14 +188,14 @@ impl EventFileWriter {
     /// Commits, and writes the index of the last file.
     ///
     /// # Errors
-    /// Events named by the error are not in the file; if none is named, only the index is missing. To be able to
-    /// retry, commit first.
+    /// Events named by the error are not in the file; if none is named, only the index is missing.
+    /// To be able to retry, commit first.
     pub fn close(mut self) -> Result<Written, WriteError> {
         self.finish_file().map_err(|file| self.failed(file, None))?;
         Ok(self.finished)
     }
 
-    /// What is committed so far.
+    /// Returns the totals of what is committed so far.
     pub fn written(&self) -> Written {
         let mut written = self.finished;
         if let Some(output) = &self.output {
@@ -200,7 +206,7 @@ impl EventFileWriter {
         written
     }
 
-    /// The file that is being written, or was last.
+    /// Returns the path of the current file, or of the last one.
     pub fn path(&self) -> PathBuf {
         self.output.as_ref().map_or_else(
             || self.path_of(self.next_sequence.saturating_sub(1)),
@@ -213,7 +219,7 @@ impl EventFileWriter {
         self.dir.join(file_name(self.identity.run, builder, sequence))
     }
 
-    /// The size of the event's record.
+    /// Checks the event, and returns the size of its record.
     fn admit(&self, event: &Event) -> Result<u64, Refusal> {
         if event.run != self.identity.run {
             return Err(Refusal::Run { event: event.run, file: self.identity.run });
@@ -224,7 +230,7 @@ impl EventFileWriter {
         record_size(event).ok_or(Refusal::Size)
     }
 
-    /// Sees to it that there is a file that may take a record of that size.
+    /// Ensures that there is a file with room for a record of this size.
     fn make_room(&mut self, record: u64) -> Result<(), FileError> {
         if let Some(output) = &self.output {
             let events = output.events();
@@ -237,7 +243,7 @@ impl EventFileWriter {
             self.output = None;
         }
         if self.output.is_none() {
-            // Whoever removed a file may have removed its directory.
+            // The directory may have been removed together with the file.
             self.make_dir()?;
             return self.next_file();
         }
@@ -272,8 +278,8 @@ impl EventFileWriter {
         Ok(())
     }
 
-    /// Makes the directory, and with [`FsyncPolicy::Commit`] its name and those of all parents made with it survive a
-    /// power cut.
+    /// Creates the directory. With [`FsyncPolicy::Commit`], its name and those of all parents
+    /// created with it survive a power cut.
     fn make_dir(&mut self) -> Result<(), FileError> {
         let missing: Vec<&Path> = self.dir.ancestors().take_while(|dir| !is_dir(dir)).collect();
         std::fs::create_dir_all(&self.dir).map_err(FileError::of("create the directory", &self.dir))?;
@@ -289,23 +295,26 @@ impl EventFileWriter {
         WriteError::Refused { event: event.id, path: self.path(), why }
     }
 
-    /// Cuts the file back to the last commit and says what that takes with it.
+    /// Cuts the file back to the last commit, and returns the error with the events that are lost
+    /// by it.
     fn failed(&mut self, file: FileError, event: Option<EventId>) -> WriteError {
         let mut not_accepted = self.output.as_mut().map_or_else(Vec::new, Output::roll_back);
         not_accepted.extend(event);
-        // Nothing can be done for what was committed to a file that somebody removed; the next event begins another one.
+        // The events committed to a file that was removed cannot be saved; the next event begins
+        // another file.
         self.output.take_if(|output| output.is_removed());
         WriteError::Failed { file, not_accepted }
     }
 }
 
-/// Of a relative path, the last parent is empty: it is where the process is.
+/// Returns true for a directory, and for the empty last ancestor of a relative path, which is the
+/// working directory.
 fn is_dir(path: &Path) -> bool {
     path.as_os_str().is_empty() || path.is_dir()
 }
 
-/// The number of the first file to write: 0, or behind those of the same life of the run. One whose head is torn belongs to
-/// nobody, and stays as it is.
+/// Returns the number of the first file to write: 0, or the next after those of the same epoch. A
+/// file with a torn header belongs to no epoch, and is left as it is.
 fn next_sequence(dir: &Path, identity: &FileIdentity, merged: bool) -> Result<u32, CreateError> {
     let run = identity.run;
     let mut next = 0;

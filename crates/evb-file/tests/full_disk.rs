@@ -1,5 +1,5 @@
-//! The real system refuses a write in the middle: a limit on the file size stands for the full disk, in a process of
-//! its own.
+//! The real system refuses a write in the middle: a limit on the file size stands in for the full
+//! disk, in a process of its own.
 #![allow(clippy::unwrap_used)]
 
 use std::{env, path::Path, process::Command};
@@ -20,7 +20,7 @@ fn event(id: u64) -> Event {
     event
 }
 
-/// Writes until it is refused; does nothing unless the test below has set up the limit.
+/// Writes until a write is refused; does nothing unless the test below has set the limit.
 #[test]
 fn writer_under_a_limit() {
     let Some(dir) = env::var_os(DIR) else { return };
@@ -51,7 +51,8 @@ fn writer_under_a_limit() {
 #[test]
 fn a_write_that_the_system_refuses_leaves_a_readable_file() {
     let dir = tempfile::tempdir().unwrap();
-    // The signal is ignored so that the write fails with EFBIG. 400 blocks are 200 or 400 kB, as the shell counts.
+    // The signal is ignored so that the write fails with EFBIG. 400 blocks are 200 or 400 kB,
+    // depending on the shell.
     let limited = "trap '' XFSZ; ulimit -f 400; exec \"$0\" --exact writer_under_a_limit --nocapture";
     let output = Command::new("sh")
         .args(["-c", limited])

@@ -1,4 +1,5 @@
-//! `tools/evb_read.py` reads what the writer writes, and sees damage exactly as the Rust reader does.
+//! `tools/evb_read.py` reads what the writer writes, and reports damage exactly as the Rust reader
+//! does.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -20,7 +21,7 @@ use evb_file::{
 
 const RUN: RunNumber = RunNumber::new(42);
 
-/// The Python reader, or `None` and the reason on standard output.
+/// Returns the path of the Python reader, or `None` after printing the reason.
 fn python() -> Option<PathBuf> {
     let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/evb_read.py");
     if !reader.exists() {
@@ -40,7 +41,7 @@ fn run(reader: &Path, arguments: &[&str]) -> Output {
     Command::new("python3").arg("-B").arg(reader).args(arguments).output().unwrap()
 }
 
-/// Runs a script that may import the reader, and gives what it prints.
+/// Runs a script that may import the reader, and returns its output.
 fn script(reader: &Path, text: &str, arguments: &[&Path]) -> String {
     let mut command = Command::new("python3");
     command.args(["-B", "-c", text]).args(arguments).env("PYTHONPATH", reader.parent().unwrap());
@@ -98,7 +99,7 @@ for path in sys.argv[1:]:
         print([file.event(n) and file.event(n).epoch for n in range(11)])
 ";
 
-/// What the script above should print.
+/// Returns the output expected from the script above.
 fn told(path: &Path) -> String {
     let file = EventFile::open(path).unwrap();
     let (mut out, header) = (String::new(), file.header());

@@ -1,7 +1,7 @@
-//! Hosts: one role machine each, driven by its law, with the network's streams as its world.
+//! Hosts: one role machine each, driven by its law; the network's streams are its surroundings.
 //!
-//! A host runs when bytes came in or a time has come, some delay later: it reads all that is there, lets the machine
-//! catch up with the time, and polls until there is nothing left to do.
+//! A host runs when bytes have arrived or a time has come, after some delay: it reads all that is
+//! there, lets the machine catch up with the time, and polls until there is nothing left to do.
 
 mod source;
 mod builder;
@@ -26,12 +26,14 @@ pub(crate) enum LaneEnd {
     Datagrams(SocketIndex),
 }
 
-/// Whether a driver would spin: its machine did all that was to do, and has a timer that is due, again and again.
+/// A detector of a spinning driver: its machine did all that was to do, and has a timer that is
+/// due, again and again.
 #[derive(Debug, Default)]
 struct Spinning(u32);
 
 impl Spinning {
-    /// Once may happen, where what was done at a time makes a timer shorter.
+    /// Returns an error after more than three due timers in a row; a few are legitimate, because
+    /// work done at a time may make a timer shorter.
     fn check(&mut self, due: Option<Instant>, now: Instant) -> Result<(), String> {
         self.0 = if due.is_some_and(|at| at <= now) { self.0 + 1 } else { 0 };
         if self.0 > 3 {
@@ -41,7 +43,7 @@ impl Spinning {
     }
 }
 
-/// A hello to the supervisor from a peer on this world's clock.
+/// Returns a hello to the supervisor from a peer on this world's clock.
 pub(crate) fn hello(from: Peer) -> Hello {
     Hello {
         boot_id: "world".to_owned(),

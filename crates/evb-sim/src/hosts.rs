@@ -1,18 +1,21 @@
-//! [`HostModel`]: how long hosts take to run their programs: wake-ups as they were recorded, and processor time.
+//! [`HostModel`]: the time that hosts take to run their programs: wake-ups as they were recorded,
+//! and processor time.
 //!
-//! A program sleeps until bytes have come or a time has come. It runs one wake-up delay later, reads all that is there, and
-//! writes what it has to say. That takes processor time; each write leaves when the time up to it is spent. What comes
-//! meanwhile is read by the next run, which follows at once. Where hosts share cores, a program waits for one.
+//! A program sleeps until bytes have arrived or a time has come. It runs one wake-up delay later,
+//! reads all that is there, and writes its output. That takes processor time; each write leaves
+//! when the time up to it is spent. Bytes that arrive during a run are read by the next one, which
+//! follows immediately. If hosts share cores, a program waits for a free one.
 
 use core::time::Duration;
 
 use evb_core::{rng::Rng, units::Bytes};
 
-/// The unit in which [`Delays`] count: thousandths.
+/// The unit of the quantiles of [`Delays`]: thousandths.
 const WHOLE: u16 = 1000;
 
-/// From a grant to its last byte in the lab at 10 Gbit/s, as a builder recorded it: of 1, 8 and 32 sources. Chunks of 13 kB, a
-/// port whose token bucket passes each of them at once, so that nearly all of it is the hosts'; all hosts on two cores.
+/// Time from a grant to its last byte in the lab at 10 Gbit/s, as recorded by a builder, with 1, 8
+/// and 32 sources. With chunks of 13 kB and a port whose token bucket passes each of them at once,
+/// nearly all of the time is the hosts'. All hosts shared two cores.
 const RECORDED: [&[(u16, u64)]; 3] = [
     &[(0, 19_000), (100, 48_000), (500, 58_000), (900, 72_000), (990, 114_000)],
     &[(0, 8000), (100, 51_000), (500, 93_000), (900, 188_000), (990, 658_000)],
@@ -24,45 +27,48 @@ const RECORDED: [&[(u16, u64)]; 3] = [
 pub struct Delays {
     /// Quantiles: thousandths of all delays that are shorter, and the delay; rising, from zero.
     points: Vec<(u16, Duration)>,
-    /// Set where everything that comes while a program wakes up has a delay of its own, so that the shortest counts.
+    /// True if everything that arrives while a program wakes up has its own delay, so that the
+    /// shortest counts.
     each: bool,
 }
 
 impl Delays {
-    /// Always at once.
+    /// No delay.
     pub const NONE: Self = Self { points: Vec::new(), each: false };
 
-    /// Uniform between two delays, both included. All that comes while a program wakes up has a delay of its own, and the shortest
-    /// counts: with many packets, wake-ups are nearly always the shortest.
+    /// Returns a uniform distribution between two delays, both included. Everything that arrives
+    /// while a program wakes up has its own delay, and the shortest counts: with many packets,
+    /// wake-ups are nearly always the shortest.
     pub fn uniform(least: Duration, most: Duration) -> Self {
         Self { points: vec![(0, least), (WHOLE, most)], each: true }
     }
 
-    /// As recorded: rising quantiles in parts per thousand, each with its nanoseconds; the first is the minimum. No delay is
-    /// longer than the last one, because nothing is known of longer ones. A sleep has one delay, whatever comes meanwhile.
+    /// Returns a recorded distribution: rising quantiles in parts per thousand, each with its
+    /// nanoseconds; the first is the minimum. No delay is longer than the last one, because longer
+    /// ones are unknown. A sleep has one delay, whatever arrives in the meantime.
     pub fn recorded(quantiles: &[(u16, u64)]) -> Self {
         let points = quantiles.iter().map(|(part, nanos)| (*part, Duration::from_nanos(*nanos)));
         Self { points: points.collect(), each: false }
     }
 
-    /// Returns the same with every delay multiplied.
+    /// Returns the same distribution with every delay multiplied.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let points = self.points.iter().map(|(part, delay)| (*part, delay.mul_f64(factor)));
         Self { points: points.collect(), each: self.each }
     }
 
-    /// The shortest delay.
+    /// Returns the shortest delay.
     pub fn least(&self) -> Duration {
         self.points.first().map_or(Duration::ZERO, |(_, delay)| *delay)
     }
 
-    /// The longest delay.
+    /// Returns the longest delay.
     pub fn most(&self) -> Duration {
         self.points.last().map_or(Duration::ZERO, |(_, delay)| *delay)
     }
 
-    /// The mean delay.
+    /// Returns the mean delay.
     pub fn mean(&self) -> Duration {
         let pairs = self.points.iter().zip(self.points.iter().skip(1));
         let lines: Duration = pairs.map(|(from, to)| (from.1 + to.1) / 2 * u32::from(to.0 - from.0)).sum();
@@ -70,12 +76,12 @@ impl Delays {
         (lines + self.most() * u32::from(rest)) / u32::from(WHOLE)
     }
 
-    /// Returns true where everything that comes while a program wakes up has a delay of its own.
+    /// Returns true if everything that arrives while a program wakes up has its own delay.
     pub(crate) fn is_of_each(&self) -> bool {
         self.each
     }
 
-    /// One delay, by the inverse of the distribution.
+    /// Draws one delay, by the inverse of the distribution.
     pub(crate) fn draw(&self, rng: &mut Rng) -> Duration {
         let place = u128::from(rng.next_u64()) * u128::from(WHOLE);
         let whole = (place >> 64) as u16;
@@ -93,11 +99,11 @@ impl Delays {
 /// Processor time that a program takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
-    /// For a wake-up out of sleep.
+    /// Time for a wake-up from sleep.
     pub wake_up: Duration,
-    /// For each call of the kernel: a wait, a read, a write.
+    /// Time for each system call: a wait, a read, a write.
     pub call: Duration,
-    /// For each mebibyte that it reads or writes.
+    /// Time for each mebibyte that it reads or writes.
     pub mebibyte: Duration,
 }
 
@@ -112,7 +118,8 @@ impl ProcessorTime {
 /// Delays and processor time of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// From bytes or a time to the run, where the program slept and a core is free.
+    /// Delay from the arrival of bytes, or from a time, to the run, if the program slept and a core
+    /// is free.
     pub wake_up: Delays,
     /// Processor time that it takes.
     pub processor: ProcessorTime,
@@ -125,12 +132,13 @@ pub struct HostModel {
     pub source: Program,
     /// The program of a builder.
     pub builder: Program,
-    /// Number of cores that all hosts share, as in a lab on one machine; `None`: each program has one of its own.
+    /// Number of cores that all hosts share, as in a lab on one machine; `None`: each program has
+    /// its own.
     pub cores: Option<usize>,
 }
 
 impl Default for HostModel {
-    /// Programs that wait on `epoll` and timerfd, on hosts with cores to spare.
+    /// Returns programs that wait on `epoll` and timerfd, on hosts with cores to spare.
     fn default() -> Self {
         let wake_up = Delays::uniform(Duration::from_micros(15), Duration::from_micros(30));
         Self::alike(wake_up, ProcessorTime::default())
@@ -138,22 +146,24 @@ impl Default for HostModel {
 }
 
 impl HostModel {
-    /// All programs alike, each with a core of its own.
+    /// Returns equal programs, each with its own core.
     pub fn alike(wake_up: Delays, processor: ProcessorTime) -> Self {
         let program = Program { wake_up, processor };
         Self { source: program.clone(), builder: program, cores: None }
     }
 
-    /// Hosts with cores of their own whose wake-ups together take what the lab recorded from a grant to its last byte, with as
-    /// many sources as there (1, 8, 32) or the next number below. Source and builder have half of it each, as independent draws,
-    /// so both halves are rarely long at once.
+    /// Returns hosts with their own cores whose wake-ups together take the time that the lab
+    /// recorded from a grant to its last byte, with the same number of sources (1, 8, 32) or the
+    /// next number below. Source and builder have half of it each, as independent draws, so both
+    /// halves are rarely long at once.
     pub fn recorded(sources: u16) -> Self {
         let table = RECORDED[usize::from(sources >= 8) + usize::from(sources >= 32)];
         Self::alike(Delays::recorded(table).scaled(0.5), ProcessorTime::default())
     }
 
-    /// The lab itself: all programs on two cores. Its processor times are fitted to the lab's goodput with 1 to 32 sources, 9 and
-    /// 38 packets a chunk; its wake-ups are what then remains of the recorded path of one source.
+    /// Returns the lab itself: all programs on two cores. Its processor times are fitted to the
+    /// lab's goodput with 1 to 32 sources, 9 and 38 packets a chunk; its wake-ups are the remainder
+    /// of the recorded path of one source.
     pub fn lab() -> Self {
         let processor = ProcessorTime {
             wake_up: Duration::from_micros(2),
@@ -164,8 +174,8 @@ impl HostModel {
         Self { cores: Some(2), ..Self::alike(Delays::recorded(&wake_up), processor) }
     }
 
-    /// Returns the mean of the fixed part of the time from a grant to its data: the grant's write, the source's wake-up and its
-    /// calls, the builder's wake-up and its read.
+    /// Returns the mean of the fixed part of the time from a grant to its data: the grant's write,
+    /// the source's wake-up and its calls, the builder's wake-up and its read.
     pub(crate) fn grant_path(&self) -> Duration {
         let one_way = |program: &Program, calls: u32| {
             program.wake_up.mean() + program.processor.wake_up + program.processor.call * calls

@@ -1,4 +1,5 @@
-//! [`Ledger`]: what sinks received, checked byte by byte, beside the supervisor's own account.
+//! [`Ledger`]: the events that sinks received, checked byte by byte, in addition to the
+//! supervisor's own account.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,10 @@ use crate::workload::Workload;
 pub(crate) struct Ledger {
     workload: Workload,
     sources: u16,
-    /// Whether each event was complete.
+    /// The events, with true for each complete one.
     seen: BTreeMap<EventId, bool>,
     pub(crate) payload_bytes: u64,
-    /// Trigger to the moment at which the last fragment was there, in ns, of complete events.
+    /// Times from trigger to the arrival of the last fragment, in ns, of complete events.
     pub(crate) latencies: Vec<u64>,
     pub(crate) first_trigger: Instant,
     pub(crate) last_event: Instant,
@@ -33,10 +34,10 @@ impl Ledger {
         }
     }
 
-    /// An event is over.
+    /// Checks an event that has reached its sink.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first thing that is wrong with it.
     pub(crate) fn handle_event(&mut self, event: &Event, now: Instant) -> Result<(), String> {
         let wrong = |problem: String| format!("event {}: {problem}", event.id);
         if self.seen.insert(event.id, event.is_complete()).is_some() {
@@ -52,12 +53,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// Events seen so far.
+    /// Returns the number of events seen so far.
     pub(crate) fn count(&self) -> usize {
         self.seen.len()
     }
 
-    /// Events that had to be incomplete, because a source had nothing for them, as far as they were built at all.
+    /// Returns the number of events seen that could not be complete, because a source had nothing
+    /// for them.
     pub(crate) fn silenced(&self) -> u64 {
         let is_silenced = |event: &&EventId| {
             (0..usize::from(self.sources)).any(|source| !self.workload.has(source, **event))
@@ -65,10 +67,10 @@ impl Ledger {
         self.seen.keys().filter(is_silenced).count() as u64
     }
 
-    /// Whether the supervisor's account is closed, and the same as this one.
+    /// Checks that the supervisor's account is closed, and agrees with this one.
     ///
     /// # Errors
-    /// Where they differ.
+    /// The difference.
     pub(crate) fn check(&self, events: &EventCounts) -> Result<(), String> {
         let complete = self.seen.values().filter(|complete| **complete).count() as u64;
         let incomplete = self.seen.len() as u64 - complete;

@@ -1,13 +1,15 @@
-//! A packet-level world that drives the evb machines **unchanged**: hosts, links, a switch whose ports have shallow
-//! buffers, and chance from a seed.
+//! A packet-level world that drives the evb machines **unchanged**: hosts, links, a switch whose
+//! ports have shallow buffers, and chance from a seed.
 //!
-//! [`Scenario`] says what is simulated; [`Scenario::run`] gives a [`SimReport`], or a [`SimError`] with the seed that gives
-//! the same run again. Sources, builders and supervisor are the machines of evb-core and evb-shaper behind the same wire
-//! format as in production; only sockets, clock and switch are models. Every event is checked byte by byte on the way.
+//! [`Scenario`] describes a simulation; [`Scenario::run`] returns a [`SimReport`], or a
+//! [`SimError`] with the seed that reproduces the run. Sources, builders and supervisor are the
+//! machines of evb-core and evb-shaper behind the same wire format as in production; only sockets,
+//! clock and switch are models. Every event is checked byte by byte on the way.
 //!
-//! Lanes go as streams of a small TCP, or as datagrams ([`Transport`]), which the network may also repeat, hold back and damage
-//! ([`NetworkModel`]); what is said to the supervisor goes as streams. Socket buffers have no end, a handshake takes no
-//! time, and the simulated TCP has no selective acknowledgements and no tail loss probes: real ones lose less to loss.
+//! Lanes use streams of a small TCP, or datagrams ([`Transport`]), which the network may also
+//! repeat, hold back and damage ([`NetworkModel`]); messages to and from the supervisor use
+//! streams. Socket buffers are unlimited, a handshake takes no time, and the simulated TCP has no
+//! selective acknowledgements and no tail loss probes: real ones lose less to loss.
 //!
 //! ```text
 //!   source host ── link ──►┌────────┐ port: drop-tail queue ── link ──► builder host

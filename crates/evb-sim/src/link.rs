@@ -8,11 +8,13 @@ use evb_core::{
 };
 use evb_shaper::cost::LINE_OVERHEAD;
 
-/// Shorter frames are padded: 64 bytes (IEEE 802.3 §4A.2.3.2.4) without the check sequence, which [`LINE_OVERHEAD`] has.
+/// Length to which shorter frames are padded: 64 bytes (IEEE 802.3 §4A.2.3.2.4) without the check
+/// sequence, which [`LINE_OVERHEAD`] includes.
 const MINIMAL_FRAME: u64 = 60;
 
-/// A first-in, first-out interface; what it sends arrives one latency after its last bit has left. It sends at line rate, or
-/// what is in its bucket at once: a token bucket that the line rate fills, as a lab without wires has.
+/// A first-in, first-out interface; a frame arrives one latency after its last bit has left. It
+/// sends at line rate, or at once as much as its bucket holds: a token bucket that the line rate
+/// fills, as in a lab without wires.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     rate: Rate,
@@ -23,17 +25,17 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// An idle link.
+    /// Creates an idle link.
     pub(crate) fn new(rate: Rate, latency: Duration) -> Self {
         Self { rate, latency, bucket: Duration::ZERO, free_at: Instant::ZERO }
     }
 
-    /// Returns the same link with a token bucket of that many line bytes.
+    /// Returns the same link with a token bucket of this many line bytes.
     pub(crate) fn with_bucket(self, bucket: Bytes) -> Self {
         Self { bucket: bucket / self.rate, ..self }
     }
 
-    /// Queues an L2 frame: when its last bit leaves, and when it arrives.
+    /// Queues an L2 frame, and returns the times at which its last bit leaves and arrives.
     pub(crate) fn send(&mut self, frame: Bytes, now: Instant) -> (Instant, Instant) {
         let line = Bytes::new(frame.count().max(MINIMAL_FRAME) + LINE_OVERHEAD);
         self.free_at = self.free_at.max(now) + line / self.rate;

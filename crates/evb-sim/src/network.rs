@@ -1,4 +1,5 @@
-//! [`Network`]: hosts around one switch, streams and datagrams between them, and when a host is to run.
+//! [`Network`]: hosts around one switch, streams and datagrams between them, and the times at which
+//! hosts run.
 
 mod datagrams;
 mod programs;
@@ -25,45 +26,47 @@ use datagrams::Datagrams;
 pub(crate) use datagrams::SocketIndex;
 use programs::Programs;
 
-/// A host's place at the switch: its port.
+/// The index of a host and of its port at the switch.
 pub(crate) type HostIndex = usize;
 
-/// The supervisor's.
+/// The supervisor's host.
 pub(crate) const SUPERVISOR: HostIndex = 0;
 
 /// One end of a stream; the other end is its [`peer_of`].
 pub(crate) type EndIndex = usize;
 
-/// The other end.
+/// Returns the other end.
 pub(crate) const fn peer_of(end: EndIndex) -> EndIndex {
     end ^ 1
 }
 
-/// The network's numbers.
+/// The parameters of the network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkModel {
     /// Line rate of the switch's ports.
     pub link_rate: Rate,
-    /// Line rate at which hosts send towards the switch: the same, or more where they are faster than a builder's port.
+    /// Line rate at which hosts send towards the switch: the same, or more if they are faster than
+    /// a builder's port.
     pub host_rate: Rate,
-    /// From a link's one end to the other, last bit to last bit; twice on every way.
+    /// Latency of a link, last bit to last bit. Every path has two links.
     pub latency: Duration,
-    /// What each output port of the switch can queue, in L2 bytes.
+    /// Size of the queue of each output port of the switch, in L2 bytes.
     pub port_buffer: Bytes,
-    /// Bytes that an idle port, or an idle host's interface, sends at once. A wire has no such bucket; the token buckets
-    /// of a lab have.
+    /// Bytes that an idle port, or an idle host's interface, sends at once. A wire has no such
+    /// bucket; the token buckets of a lab have one.
     pub bucket: Bytes,
     /// The longest IP datagram.
     pub mtu: u32,
     /// Probability that the switch loses a frame.
     pub loss: f64,
-    /// Whether that spares what is said to the supervisor and by it: then only lanes suffer.
+    /// True if the loss spares messages to and from the supervisor, so that only lanes suffer.
     pub spare_supervisor: bool,
-    /// Probability that the switch forwards a datagram twice. This and what follows happens to datagrams alone.
+    /// Probability that the switch forwards a datagram twice. This and the following faults affect
+    /// only datagrams.
     pub duplication: f64,
-    /// Probability that a datagram comes later than in its turn.
+    /// Probability that a datagram is delayed beyond its turn.
     pub reordering: f64,
-    /// … by up to so much, uniformly.
+    /// The longest such delay; delays are uniform from zero.
     pub reordering_delay: Duration,
     /// Probability that a bit of a datagram is wrong when it arrives, as if UDP had no checksum.
     pub corruption: f64,
@@ -72,7 +75,7 @@ pub struct NetworkModel {
 }
 
 impl Default for NetworkModel {
-    /// Gigabit Ethernet, a shallow port, the usual hosts.
+    /// Returns Gigabit Ethernet with a shallow port and the usual hosts.
     fn default() -> Self {
         Self {
             link_rate: Rate::from_bits_per_second(1_000_000_000),
@@ -94,19 +97,19 @@ impl Default for NetworkModel {
 
 #[derive(Debug)]
 enum Happening {
-    /// A segment reached the switch, on its way to that end.
+    /// A segment reached the switch, on its way to this end.
     AtSwitch(EndIndex, TcpSegment),
-    /// A segment reached that end's host.
+    /// A segment reached the host of this end.
     AtHost(EndIndex, TcpSegment),
-    /// A datagram reached the switch, on its way to that socket.
+    /// A datagram reached the switch, on its way to this socket.
     DatagramAtSwitch(SocketIndex, Payload),
-    /// A datagram reached that socket.
+    /// A datagram reached this socket.
     DatagramAtHost(SocketIndex, Payload),
-    /// That end's retransmission timer may be due.
+    /// The retransmission timer of this end may be due.
     Timer(EndIndex),
-    /// That host's program wakes up.
+    /// The program of this host wakes up.
     Wake(HostIndex),
-    /// That host's program has run for that time, and leaves its core.
+    /// The program of this host has run for this time, and leaves its core.
     Done(HostIndex, Duration),
 }
 
@@ -132,12 +135,12 @@ struct End {
     unread: usize,
     /// Stream offset up to which its program has written.
     written: u64,
-    /// The earliest scheduled look at the timer.
+    /// The earliest time at which the timer will be checked.
     timer: Option<Instant>,
 }
 
 impl Network {
-    /// One host for each program, and no streams yet.
+    /// Creates one host for each program, without streams.
     pub(crate) fn new(model: NetworkModel, programs: Vec<Program>, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let hosts = programs.len();
@@ -156,7 +159,7 @@ impl Network {
         }
     }
 
-    /// An established stream between two hosts: its ends.
+    /// Creates an established stream between two hosts, and returns its ends.
     pub(crate) fn connect(&mut self, from: HostIndex, to: HostIndex) -> (EndIndex, EndIndex) {
         let end = self.ends.len();
         for host in [from, to] {
@@ -166,7 +169,7 @@ impl Network {
         (end, peer_of(end))
     }
 
-    /// Two sockets of datagrams that are connected to each other, between two hosts.
+    /// Creates two datagram sockets that are connected to each other, between two hosts.
     pub(crate) fn connect_sockets(&mut self, from: HostIndex, to: HostIndex) -> (SocketIndex, SocketIndex) {
         let socket = self.datagrams.count();
         self.datagrams.bind(from);
@@ -174,39 +177,39 @@ impl Network {
         (socket, peer_of(socket))
     }
 
-    /// Virtual time.
+    /// Returns the virtual time.
     pub(crate) fn now(&self) -> Instant {
         self.world.now()
     }
 
-    /// The switch, for its counters.
+    /// Returns the switch, for its counters.
     pub(crate) fn switch(&self) -> &Switch {
         &self.switch
     }
 
-    /// Segments that were sent again, and retransmission timeouts, over all streams.
+    /// Returns the numbers of resent segments and of retransmission timeouts, over all streams.
     pub(crate) fn retransmits(&self) -> (u64, u64) {
         let both = self.ends.iter().map(|end| (end.endpoint.retransmits(), end.endpoint.timeouts()));
         both.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// Segments that the ends of one host sent again.
+    /// Returns the number of segments that the ends of one host have resent.
     pub(crate) fn retransmits_of(&self, host: HostIndex) -> u64 {
         let own = self.ends.iter().filter(|end| end.host == host);
         own.map(|end| end.endpoint.retransmits()).sum()
     }
 
-    /// L2 bytes that the host sent, bare acknowledgements aside.
+    /// Returns the L2 bytes that the host has sent, without bare acknowledgements.
     pub(crate) fn sent(&self, host: HostIndex) -> Bytes {
         self.sent[host]
     }
 
-    /// How many happenings the run took.
+    /// Returns the number of simulation steps that the run took.
     pub(crate) fn happenings(&self) -> u64 {
         self.world.count()
     }
 
-    /// What the host has to read from that end.
+    /// Returns the bytes that the host has to read from this end.
     pub(crate) fn incoming(&mut self, end: EndIndex) -> &mut BytesMut {
         let End { endpoint, unread, .. } = &mut self.ends[end];
         if *unread > 0 {
@@ -215,12 +218,13 @@ impl Network {
         endpoint.incoming()
     }
 
-    /// Where the host appends what it writes to that end; [`Self::flush`] sends it.
+    /// Returns the buffer to which the host appends its output to this end; [`Self::flush`] sends
+    /// it.
     pub(crate) fn outgoing(&mut self, end: EndIndex) -> &mut BytesMut {
         self.ends[end].endpoint.outgoing()
     }
 
-    /// One `writev` is over.
+    /// Sends the output, as one `writev` would.
     pub(crate) fn flush(&mut self, end: EndIndex) {
         let End { endpoint, written, .. } = &mut self.ends[end];
         let news = endpoint.queued_up_to() - core::mem::replace(written, endpoint.queued_up_to());
@@ -228,7 +232,7 @@ impl Network {
         self.transmit(end, self.now() + spent);
     }
 
-    /// The host sends a datagram.
+    /// Sends a datagram.
     pub(crate) fn send(&mut self, socket: SocketIndex, datagram: Payload) {
         let (host, frame) = (self.datagrams.host(socket), datagrams::frame(&datagram));
         self.datagrams.handle_sent(&datagram);
@@ -240,24 +244,24 @@ impl Network {
         self.world.schedule(arrives, Happening::DatagramAtSwitch(peer_of(socket), datagram));
     }
 
-    /// The next datagram that the host has to read.
+    /// Returns the next datagram that the host has to read.
     pub(crate) fn receive(&mut self, socket: SocketIndex) -> Option<Payload> {
         let datagram = self.datagrams.receive(socket)?;
         self.programs.spend_on_datagram(socket, datagrams::frame(&datagram));
         Some(datagram)
     }
 
-    /// What became of all datagrams.
+    /// Returns the counters of all datagrams.
     pub(crate) fn datagram_counters(&mut self) -> &mut DatagramFates {
         self.datagrams.counters()
     }
 
-    /// How long each lost datagram's lane bytes took to arrive nevertheless, in ns.
+    /// Returns the time, in ns, until the lane bytes of each lost datagram arrived after all.
     pub(crate) fn recoveries(&self) -> &[u64] {
         self.datagrams.recoveries()
     }
 
-    /// The host's program is to run at `at`, or some delay later: hosts are not exact.
+    /// Schedules the host's program for `at`, or some delay later, because hosts are not exact.
     pub(crate) fn wake_at(&mut self, host: HostIndex, at: Instant) {
         let wakes_up = self.programs.wake_at(host, at, self.now());
         self.schedule_wake(host, wakes_up);
@@ -269,7 +273,8 @@ impl Network {
         }
     }
 
-    /// The run that [`Self::advance`] gave out is over; its program keeps its core for as long as it takes.
+    /// Ends the run that [`Self::advance`] returned; the program keeps its core for the time that
+    /// the run takes.
     fn finish(&mut self) {
         match self.programs.finish() {
             Some((host, Duration::ZERO)) => self.handle_done(host, Duration::ZERO),
@@ -283,7 +288,8 @@ impl Network {
         self.schedule_wake(host, wakes_up);
     }
 
-    /// Moves time on until a host's program runs; `None` when nothing will ever happen again.
+    /// Moves time on until a host's program runs, and returns the host; `None` if nothing is
+    /// scheduled any more.
     pub(crate) fn advance(&mut self) -> Option<HostIndex> {
         self.finish();
         loop {
@@ -331,7 +337,7 @@ impl Network {
         }
     }
 
-    /// A datagram goes through the switch; what the network does to it besides comes behind its port.
+    /// Sends a datagram through the switch. Other faults of the network follow behind the port.
     fn forward(&mut self, to: SocketIndex, datagram: &Payload) {
         let (port, now) = (self.datagrams.host(to), self.now());
         for _ in 0..self.datagrams.copies() {
@@ -346,7 +352,7 @@ impl Network {
         }
     }
 
-    /// Sends what the end may send to its host's interface at `leaves`.
+    /// Sends all that the end may send to its host's interface at `leaves`.
     fn transmit(&mut self, end: EndIndex, leaves: Instant) {
         let now = self.now();
         let End { host, endpoint, timer, .. } = &mut self.ends[end];
@@ -357,7 +363,7 @@ impl Network {
             }
             self.world.schedule(arrives, Happening::AtSwitch(peer_of(end), segment));
         }
-        // A timer that moved to a later time is looked at when the earlier one fires.
+        // A timer that moved to a later time is checked when the earlier one fires.
         if let Some(due) = endpoint.next_timeout()
             && timer.is_none_or(|at| due < at)
         {

@@ -1,4 +1,4 @@
-//! [`SimReport`]: what a simulated run did, in numbers and as a table.
+//! [`SimReport`]: the result of a simulated run, in numbers and as a table.
 
 use core::{fmt, time::Duration};
 
@@ -10,55 +10,56 @@ use evb_core::{
 
 use crate::{network::DatagramFates, scenario::Transport};
 
-/// What became of the lanes' datagrams; all zero over TCP.
+/// Counters and recovery times of the lanes' datagrams; all zero over TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramSummary {
-    /// By the network.
+    /// Counters of the network.
     pub counts: DatagramFates,
-    /// By the builders.
+    /// Counters of the builders.
     pub recovery: RecoveryCounters,
-    /// Datagrams that announced what had been announced before.
+    /// Datagrams that repeated an announcement.
     pub repeated: u64,
-    /// Lost datagrams whose lane bytes arrived nevertheless.
+    /// Lost datagrams whose lane bytes arrived after all.
     pub recovered: u64,
-    /// From the loss to the arrival of the same lane bytes: half of them were faster.
+    /// Median of the time from a loss to the arrival of the same lane bytes.
     pub recovery_p50: Duration,
-    /// 99 % of them were faster.
+    /// The 99th percentile of that time.
     pub recovery_p99: Duration,
-    /// The slowest.
+    /// The longest such time.
     pub recovery_max: Duration,
 }
 
-/// What a simulated run did. Counts of the network are of the whole run, goodput is from the first trigger to the last event.
+/// The result of a simulated run. Counters of the network cover the whole run; goodput covers the
+/// time from the first trigger to the last event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimReport {
-    /// How lanes went over the network.
+    /// Transport of the lanes.
     pub transport: Transport,
     /// `shaping.mode`.
     pub mode: &'static str,
-    /// How many sources.
+    /// Number of sources.
     pub sources: u16,
-    /// How many builders.
+    /// Number of builders.
     pub builders: u16,
     /// Events outstanding per builder.
     pub slots: u32,
-    /// The seed that gives the same run again.
+    /// The seed that reproduces the run.
     pub seed: u64,
-    /// The supervisor's closed ledger; it agrees with what the sinks saw.
+    /// The supervisor's closed ledger, which agrees with the sinks' events.
     pub run: RunReport,
     /// Events that could not be complete, because a source had nothing for them.
     pub silenced: u64,
     /// Payload that reached sinks, per second.
     pub goodput: Rate,
-    /// Buffer bytes that sources sent, bare acknowledgements aside, per second.
+    /// Buffer bytes that sources sent, without bare acknowledgements, per second.
     pub sent: Rate,
-    /// What the builders' links can carry of it.
+    /// Payload that the builders' links can carry, per second.
     pub capacity: Rate,
-    /// Trigger to last fragment of complete events: half of them were faster.
+    /// Median of the time from the trigger to the last fragment of a complete event.
     pub latency_p50: Duration,
-    /// 99 % of them were faster.
+    /// The 99th percentile of that time.
     pub latency_p99: Duration,
-    /// The slowest.
+    /// The longest such time.
     pub latency_max: Duration,
     /// Frames that did not fit a builder's port.
     pub builder_port_drops: u64,
@@ -66,25 +67,25 @@ pub struct SimReport {
     pub other_port_drops: u64,
     /// The most that a builder's port queued.
     pub builder_port_peak: Bytes,
-    /// Frames that chance took.
+    /// Frames lost at random.
     pub lost_frames: u64,
     /// Segments of streams, ranges of lanes and datagrams of announcements that were sent again.
     pub retransmits: u64,
     /// Retransmission timeouts, of streams and of lanes.
     pub timeouts: u64,
-    /// What became of the lanes' datagrams.
+    /// Counters and recovery times of the lanes' datagrams.
     pub datagrams: DatagramSummary,
-    /// The most buffer bytes that were permitted and not received at one builder.
+    /// The most buffer bytes that were permitted but not received at one builder.
     pub outstanding_peak: Bytes,
-    /// From a grant to its last byte, as the builders' policies count it: the median.
+    /// Median of the time from a grant to its last byte, as the builders' policies measure it.
     pub grant_delay: Duration,
     /// The most payload memory that one builder took.
     pub memory_peak: Bytes,
-    /// … and the bound that it promises.
+    /// The bound that the builder guarantees for it.
     pub memory_bound: Bytes,
-    /// Virtual time.
+    /// Virtual time that the run took.
     pub duration: Duration,
-    /// What the simulator had to do.
+    /// Number of simulation steps.
     pub happenings: u64,
 }
 
@@ -92,7 +93,7 @@ impl SimReport {
     /// The columns of [`Self::row`].
     pub const HEADER: &'static str = "sources builders mode          slots  goodput Mbit/s  of wire    drops   resent      p50 ms      p99 ms   queue kB";
 
-    /// The run as a line under [`Self::HEADER`].
+    /// Formats the run as a line under [`Self::HEADER`].
     pub fn row(&self) -> String {
         format!(
             "{:>7} {:>8} {:<12} {:>6} {:>15.1} {:>7.1}% {:>8} {:>8} {:>11.3} {:>11.3} {:>10.1}",
@@ -110,7 +111,7 @@ impl SimReport {
         )
     }
 
-    /// Goodput / capacity.
+    /// Returns goodput / capacity.
     pub fn utilisation(&self) -> f64 {
         self.goodput.bits_per_second() as f64 / self.capacity.bits_per_second().max(1) as f64
     }
@@ -130,7 +131,7 @@ impl fmt::Display for DatagramSummary {
     }
 }
 
-/// The run as a table of two columns.
+/// Formats the run as a table of two columns.
 impl fmt::Display for SimReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let events = &self.run.events;

@@ -1,4 +1,4 @@
-//! [`Scenario::run`]: the world is built, and turns until the ledger is closed.
+//! [`Scenario::run`] builds the world, and runs it until the ledger is closed.
 
 mod summary;
 
@@ -29,36 +29,36 @@ use crate::{
     workload::Workload,
 };
 
-/// Why a run has no report.
+/// The reason why a run has no report.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// The scenario makes no sense.
+    /// The scenario is contradictory.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The supervisor refuses a peer.
+    /// The supervisor refused a peer.
     #[error("the supervisor refuses {peer}: {detail}")]
     Refused {
-        /// Whom.
+        /// The refused peer.
         peer: Peer,
-        /// Why.
+        /// The reason.
         detail: String,
     },
-    /// Something that must always hold did not: a fault in a machine, or in the simulator.
+    /// A check failed that must always hold: a fault in a machine, or in the simulator.
     #[error("seed {seed}, at {at}, {who}: {what}")]
     Broken {
-        /// Gives the same run again.
+        /// The seed that reproduces the run.
         seed: u64,
-        /// Virtual time.
+        /// The virtual time.
         at: Instant,
-        /// On which host.
+        /// The peer on whose host the check failed.
         who: Peer,
-        /// What did not hold.
+        /// The failed check.
         what: String,
     },
 }
 
-/// Nothing comes to an end for so long beyond the deadline, and there is work left: the run hangs. RFC 6298's timer may
-/// double up to 60 s.
+/// Time beyond the deadline without any progress, while there is work left, after which the run
+/// counts as hanging. RFC 6298's timer may double up to 60 s.
 const PATIENCE: Duration = Duration::from_secs(200);
 
 /// All hosts of a run.
@@ -76,7 +76,7 @@ impl Scenario {
     /// Runs to the end.
     ///
     /// # Errors
-    /// A scenario without sense; or a run in which something did not hold that always must.
+    /// A contradictory scenario, or a run in which a check failed that must always hold.
     pub fn run(&self) -> Result<SimReport, SimError> {
         let mut simulation = Simulation::new(self)?;
         let run = simulation.turn()?;
@@ -91,7 +91,7 @@ impl Scenario {
         }
     }
 
-    /// Of all hosts, in the order of [`Self::host_of`].
+    /// Returns the programs of all hosts, in the order of [`Self::host_of`].
     fn programs(&self) -> Vec<Program> {
         let HostModel { source, builder, .. } = &self.network.hosts;
         let mut programs = vec![source.clone(); 1 + usize::from(self.sources)];
@@ -99,7 +99,8 @@ impl Scenario {
         programs
     }
 
-    /// How many lane bytes a builder keeps out of order, per lane: as many as may be under way, and at least a mebibyte.
+    /// Returns the lane bytes that a builder keeps out of order, per lane: as many as may be under
+    /// way, and at least a mebibyte.
     fn reassembly(&self) -> Bytes {
         match self.budget() {
             Bytes::MAX => Bytes::mib(1),
@@ -107,7 +108,7 @@ impl Scenario {
         }
     }
 
-    /// What may be outstanding at a builder at most.
+    /// Returns the most bytes that may be outstanding at a builder.
     fn budget(&self) -> Bytes {
         match self.shaping {
             Shaping::Credit { budget, .. } => budget,
@@ -178,7 +179,7 @@ impl<'a> Simulation<'a> {
         Ok(simulation)
     }
 
-    /// The lanes' handshakes, which take no time here.
+    /// Performs the lanes' handshakes, which take no time here.
     fn connect_lanes(&mut self) -> Result<(), SimError> {
         for (builder, host) in self.builders.iter_mut().enumerate() {
             for (lane, source) in self.sources.iter_mut().enumerate() {
@@ -234,7 +235,8 @@ impl Scenario {
     }
 }
 
-/// A lane goes on by datagrams. What its handshake took is known, though here it took no time.
+/// Continues a lane by datagrams. The duration of its handshake is given, although it took no time
+/// here.
 fn associate(
     scenario: &Scenario,
     (source, lane): (&mut SourceHost, usize),
@@ -264,7 +266,7 @@ fn register(core: &mut SupervisorCore, peer: Peer, scenario: &Scenario) -> Resul
     Ok(welcome.parameters.unwrap_or_default())
 }
 
-/// The ends of a lane between two hosts.
+/// Creates the ends of a lane between two hosts.
 fn connect_lane(network: &mut Network, transport: Transport, from: usize, to: usize) -> (LaneEnd, LaneEnd) {
     match transport {
         Transport::Tcp => {

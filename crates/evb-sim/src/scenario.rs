@@ -1,4 +1,4 @@
-//! [`Scenario`]: everything that fixes a simulated run.
+//! [`Scenario`]: everything that determines a simulated run.
 
 use core::time::Duration;
 
@@ -18,18 +18,18 @@ use crate::{
     workload::{FragmentSize, Readout},
 };
 
-/// How lanes go over the network.
+/// The transport of lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// As streams.
+    /// Streams.
     #[default]
     Tcp,
-    /// As datagrams of evb's own; what is said to the supervisor stays on streams.
+    /// Datagrams in evb's own format; messages to and from the supervisor stay on streams.
     Udp,
 }
 
 impl Transport {
-    /// What lane bytes cost with links of that MTU and a usual switch.
+    /// Returns the cost of lane bytes with links of this MTU and a usual switch.
     pub fn cost(self, mtu: u32) -> PacketCost {
         match self {
             Self::Tcp => PacketCost::tcp(mtu, CELL),
@@ -37,7 +37,7 @@ impl Transport {
         }
     }
 
-    /// The word that configurations use.
+    /// Returns the word that configurations use.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -49,36 +49,37 @@ impl Transport {
 /// A simulated run. Equal scenarios give equal reports, to the last bit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// How many sources, each on its own host.
+    /// Number of sources, each on its own host.
     pub sources: u16,
-    /// How many builders, each on its own host.
+    /// Number of builders, each on its own host.
     pub builders: u16,
-    /// How lanes go over the network.
+    /// Transport of the lanes.
     pub transport: Transport,
     /// Links, switch and hosts.
     pub network: NetworkModel,
-    /// What sources push.
+    /// The fragments that sources push.
     pub readout: Readout,
-    /// Who may send when.
+    /// The shaping of the lanes.
     pub shaping: Shaping,
-    /// How the classes of each source's traffic share its link: fragments first, then what it says to the supervisor.
+    /// The classes that share each source's link: fragments first, then messages to the supervisor.
     pub link: LinkPlan,
-    /// What makes events happen; not external.
+    /// The trigger of the run; not external.
     pub trigger: TriggerKind,
     /// Events outstanding per builder.
     pub slots: u32,
-    /// How long an event waits for sources that have announced nothing.
+    /// Time for which an event waits for sources that have announced nothing.
     pub deadline: Duration,
-    /// How long a sink takes for an event.
+    /// Time that a sink takes for an event.
     pub sink: Duration,
-    /// The run ends when so many events are assigned.
+    /// Number of assigned events at which the run ends.
     pub events: u64,
-    /// Fixes all chance.
+    /// The seed of all random draws.
     pub seed: u64,
 }
 
 impl Default for Scenario {
-    /// Eight sources with 64 kB each on one builder at 1 Gbit/s, with credit, as fast as possible.
+    /// Returns eight sources with 64 kB each on one builder at 1 Gbit/s, with credit, as fast as
+    /// possible.
     fn default() -> Self {
         let network = NetworkModel::default();
         Self {
@@ -109,7 +110,8 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// Payload that all builders' links together can carry: full packets without a pause.
+    /// Returns the payload rate that all builders' links together can carry: full packets without a
+    /// pause.
     pub fn capacity(&self) -> Rate {
         let cost = self.cost();
         let (payload, packet) = (cost.packet_payload().count(), cost.packet_line().count());
@@ -118,14 +120,15 @@ impl Scenario {
         Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX))
     }
 
-    /// A periodic trigger that loads the builders' links to that part of [`Self::capacity`], for fragments of one size.
+    /// Returns a periodic trigger that loads the builders' links to this part of
+    /// [`Self::capacity`], for fragments of one size.
     pub fn periodic_at_load(&self, load: f64) -> Option<TriggerKind> {
         let event = self.readout.size.largest().count() * u64::from(self.sources);
         let rate = Frequency::from_hertz(self.capacity().bytes_per_second() * load / event as f64)?;
         Some(TriggerKind::Periodic { rate })
     }
 
-    /// The mode's name, as the configuration has it.
+    /// Returns the mode's name in the configuration.
     pub fn mode(&self) -> &'static str {
         match self.shaping {
             Shaping::Credit { .. } => "credit",
@@ -135,25 +138,26 @@ impl Scenario {
         }
     }
 
-    /// What lane bytes cost.
+    /// Returns the cost of lane bytes.
     pub fn cost(&self) -> PacketCost {
         self.transport.cost(self.network.mtu)
     }
 
-    /// How long a full port holds what comes to it.
+    /// Returns the queueing delay of a full port.
     pub fn queue(&self) -> Duration {
         let NetworkModel { port_buffer, link_rate, .. } = self.network;
         self.shaping.longest_queue(port_buffer, link_rate, self.builders.into())
     }
 
-    /// A round trip through the idle network, of the smallest packets and the fastest programs: what a handshake measures.
+    /// Returns a round trip through the idle network, of the smallest packets and the fastest
+    /// programs, as a handshake measures it.
     pub fn round_trip(&self) -> Duration {
         let NetworkModel { latency, hosts, .. } = &self.network;
         *latency * 4 + hosts.source.wake_up.least() + hosts.builder.wake_up.least()
     }
 
-    /// Returns the mean time from a grant to its first data through the idle network: R, where a port of rate C needs a buffer of C·R to
-    /// be full.
+    /// Returns the mean time R from a grant to its first data through the idle network: a port of
+    /// rate C needs a buffer of C·R to be full.
     pub fn grant_path(&self) -> Duration {
         self.network.latency * 4 + self.network.hosts.grant_path()
     }
@@ -168,7 +172,8 @@ impl Scenario {
         plan.slots = self.slots;
         plan.deadline = self.deadline;
         plan.events = Some(self.events);
-        // Nobody dies here: lost frames may hold a heartbeat up, and must not end in a verdict about its sender.
+        // No peer dies here: lost frames may delay a heartbeat, but must not lead to the verdict
+        // that its sender is down.
         plan.down_after = Duration::from_secs(30);
         plan.give_up_after = Duration::from_secs(60);
         plan.orphan_timeout = Duration::from_secs(600);

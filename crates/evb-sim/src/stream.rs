@@ -1,4 +1,4 @@
-//! Records and messages in the byte streams between hosts, exactly as they go over a real one.
+//! Records and messages in the byte streams between hosts, exactly as on a real network.
 
 use bytes::{Buf as _, BytesMut};
 use evb_core::wire::{
@@ -13,10 +13,10 @@ pub(crate) fn write_control(message: &Control, into: &mut BytesMut) {
     message.encode_raw(into);
 }
 
-/// The next whole control message, if it is there.
+/// Returns the next control message, if all of it has arrived.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The first thing that is wrong with the bytes.
 pub(crate) fn read_control(from: &mut BytesMut) -> Result<Option<Message>, String> {
     let Some(length) = from.first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize) else {
         return Ok(None);
@@ -32,10 +32,11 @@ pub(crate) fn read_control(from: &mut BytesMut) -> Result<Option<Message>, Strin
     message.message.map(Some).ok_or_else(|| "a control message without content".to_owned())
 }
 
-/// The next record's header, once its fixed body is there too; the body stays in front of `from`.
+/// Returns the next record's header once its fixed body has arrived too; the body stays in front of
+/// `from`.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The first thing that is wrong with the bytes.
 pub(crate) fn read_record(from: &mut BytesMut) -> Result<Option<RecordHeader>, String> {
     let Some(bytes) = from.first_chunk::<RECORD_HEADER>() else { return Ok(None) };
     let header = RecordHeader::decode(*bytes).map_err(|error| error.to_string())?;

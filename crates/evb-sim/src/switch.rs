@@ -1,4 +1,4 @@
-//! [`Switch`]: output queues of limited size, and chance.
+//! [`Switch`]: output queues of limited size, and random loss.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use evb_core::{rng::Rng, time::Instant, units::Bytes};
 
 use crate::link::Link;
 
-/// A switch that stores and forwards: its ports' queues are the only place where traffic can be too much.
+/// A store-and-forward switch. Its ports' queues are the only place that traffic can overload.
 #[derive(Debug)]
 pub(crate) struct Switch {
     ports: Vec<OutputPort>,
@@ -15,12 +15,13 @@ pub(crate) struct Switch {
     lost: u64,
 }
 
-/// One output port: a first-in, first-out queue of L2 frames that drops what does not fit (drop-tail), and its link.
+/// One output port: a first-in, first-out queue of L2 frames that drops what does not fit
+/// (drop-tail), and its link.
 #[derive(Debug)]
 pub(crate) struct OutputPort {
     link: Link,
     limit: Bytes,
-    /// When each queued frame has left, and its bytes.
+    /// The time at which each queued frame has left, and its bytes.
     queue: VecDeque<(Instant, Bytes)>,
     queued: Bytes,
     peak: Bytes,
@@ -28,13 +29,14 @@ pub(crate) struct OutputPort {
 }
 
 impl Switch {
-    /// A switch with `ports` equal ports that loses each frame with probability `loss`.
+    /// Creates a switch with `ports` equal ports that loses each frame with probability `loss`.
     pub(crate) fn new(ports: usize, link: &Link, limit: Bytes, loss: f64, seed: u64) -> Self {
         let port = || OutputPort::new(link.clone(), limit);
         Self { ports: (0..ports).map(|_| port()).collect(), loss, rng: Rng::new(seed), lost: 0 }
     }
 
-    /// A frame came in for `port`: when it arrives at the host behind; `None` if it is lost.
+    /// Forwards a frame to `port`, and returns the time of its arrival at the host behind; `None`
+    /// if it is lost.
     pub(crate) fn forward(&mut self, port: usize, frame: Bytes, now: Instant) -> Option<Instant> {
         if self.loss > 0.0 && self.rng.uniform() < self.loss {
             self.lost += 1;
@@ -43,30 +45,30 @@ impl Switch {
         self.enqueue(port, frame, now)
     }
 
-    /// The same for a frame that chance spares.
+    /// Does the same without random loss.
     pub(crate) fn enqueue(&mut self, port: usize, frame: Bytes, now: Instant) -> Option<Instant> {
         self.ports[port].enqueue(frame, now)
     }
 
-    /// The ports, in the order of the hosts.
+    /// Returns the ports, in the order of the hosts.
     pub(crate) fn ports(&self) -> &[OutputPort] {
         &self.ports
     }
 
-    /// Frames that chance took.
+    /// Returns the number of frames lost at random.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 }
 
 impl OutputPort {
-    /// An empty port whose queue holds at most `limit` bytes of L2 frames.
+    /// Creates an empty port whose queue holds at most `limit` bytes of L2 frames.
     pub(crate) fn new(link: Link, limit: Bytes) -> Self {
         let queue = VecDeque::new();
         Self { link, limit, queue, queued: Bytes::ZERO, peak: Bytes::ZERO, dropped: 0 }
     }
 
-    /// A frame's memory is free again when its last bit has left.
+    /// Queues a frame, whose memory is free again when its last bit has left.
     fn enqueue(&mut self, frame: Bytes, now: Instant) -> Option<Instant> {
         while let Some((_, bytes)) = self.queue.pop_front_if(|(left, _)| *left <= now) {
             self.queued -= bytes;
@@ -82,12 +84,12 @@ impl OutputPort {
         Some(arrives)
     }
 
-    /// The most bytes that were queued at once.
+    /// Returns the most bytes that were queued at once.
     pub(crate) fn peak(&self) -> Bytes {
         self.peak
     }
 
-    /// Frames that did not fit.
+    /// Returns the number of frames that did not fit.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }

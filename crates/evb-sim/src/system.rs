@@ -1,8 +1,10 @@
-//! Whole systems: supervisor, sources, builders, sinks and journals, on a network and on disks that fail, in virtual time.
+//! Whole systems: supervisor, sources, builders, sinks and journals, on a network and on disks that
+//! fail, in virtual time.
 //!
-//! Where [`crate::Scenario`] asks how much a network carries, this asks what becomes of each event whatever dies. The machines are
-//! those of production, unchanged, and so are the bytes between them; processes are killed and started anew, hosts are cut off,
-//! connections reset, disks hang. Everything is drawn from a seed: equal seeds give equal traces.
+//! [`crate::Scenario`] measures how much a network carries; this module checks the fate of each
+//! event, whatever fails. The machines are those of production, unchanged, and so are the bytes
+//! between them. Processes are killed and restarted, hosts are cut off, connections reset, disks
+//! hang. Everything is drawn from a seed: equal seeds give equal traces.
 //!
 //! ```
 //! use evb_sim::system::{Scenario, run};
@@ -39,20 +41,21 @@ pub use weather::Weather;
 use trace::Trace;
 use world::World;
 
-/// What came of a scenario.
+/// The outcome of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Of everything that happened.
+    /// The hash of everything that happened.
     pub hash: u64,
-    /// What happened, summed up.
+    /// Totals of what happened.
     pub counts: Counts,
     /// The first check that failed.
     pub failure: Option<Failure>,
-    /// What happened, for people; only where it is wanted.
+    /// A log for people; empty unless it was requested.
     pub lines: Vec<String>,
 }
 
-/// Runs a scenario to its end, or to the first check that fails. A panic is one; whoever does not want it printed sets a hook.
+/// Runs a scenario to its end, or to the first check that fails. A panic counts as a failed check;
+/// a caller that does not want it printed sets a hook.
 pub fn run(scenario: &Scenario, is_read: bool) -> Outcome {
     let outcome = catch_unwind(AssertUnwindSafe(|| World::new(scenario, Trace::new(is_read)).turn()));
     match outcome {

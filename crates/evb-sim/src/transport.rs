@@ -1,18 +1,21 @@
-//! A reliable byte stream between two hosts, as small as TCP can be and still collapse under incast as TCP does.
+//! A reliable byte stream between two hosts, as simple as TCP can be and still collapse under
+//! incast as TCP does.
 //!
-//! | what | value | from |
+//! | property | value | source |
 //! |---|---|---|
-//! | headers per segment | 66 bytes: Ethernet 14, IPv4 20, TCP with time stamps 32 | RFC 894, 791, 7323 |
+//! | headers of a segment | 66 bytes: Ethernet 14, IPv4 20, TCP 32 | RFC 894, 791, 7323 |
 //! | maximum segment | MTU − 52 bytes | RFC 9293 §3.7.1, RFC 7323 §1.3 |
-//! | sending | at once, whatever the size (no Nagle) | as `TCP_NODELAY` does |
-//! | acknowledgements | cumulative; for every second segment, else with the next data or after 40 ms | RFC 5681 §4.2; Linux's delay |
+//! | sending | immediately, whatever the size (no Nagle) | as `TCP_NODELAY` does |
+//! | acknowledgements | cumulative; on every second segment | RFC 5681 §4.2 |
+//! | … delayed | with the next data, or after 40 ms | Linux |
 //! | initial window | 10 segments | RFC 6928 |
-//! | slow start, congestion avoidance | one segment per acknowledgement, per round trip; only while the window limits | RFC 5681 §3.1, RFC 7661 |
+//! | slow start | one segment per acknowledgement, if window-limited | RFC 5681 §3.1, RFC 7661 |
+//! | congestion avoidance | one segment per round trip, if window-limited | the same |
 //! | fast retransmit | on the third duplicate acknowledgement | RFC 5681 §3.2 |
 //! | fast recovery | NewReno, partial acknowledgements | RFC 6582 |
-//! | restart after idle | initial window after one retransmission timeout without sending | RFC 5681 §4.1 |
-//! | retransmission timeout | smoothed round trip + 4 deviations, doubled each time, at most 60 s | RFC 6298 |
-//! | … at least | 200 ms | what Linux has; RFC 6298 §2.4 says 1 s |
+//! | restart after idle | initial window after one retransmission timeout | RFC 5681 §4.1 |
+//! | retransmission timeout | smoothed round trip + 4 deviations, doubling up to 60 s | RFC 6298 |
+//! | … at least | 200 ms | Linux; RFC 6298 §2.4 has 1 s |
 //!
 //! Not modelled: connection set-up, selective acknowledgements, a receive window (hosts read at
 //! once), segmentation offload.
@@ -33,18 +36,18 @@ use evb_shaper::cost::TCP_FRAME_HEADERS;
 use receiver::Receiver;
 use sender::Sender;
 
-/// What travels: data of one direction, and the acknowledgement of the other.
+/// A segment: data of one direction, and the acknowledgement of the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TcpSegment {
     /// Stream offset of the first byte.
     pub(crate) offset: u64,
     /// The bytes; none for a bare acknowledgement.
     pub(crate) payload: bytes::Bytes,
-    /// All bytes of the other direction below that have arrived.
+    /// Stream offset below which all bytes of the other direction have arrived.
     pub(crate) acknowledged: u64,
-    /// When it was sent (RFC 7323 TSval).
+    /// Time of sending (RFC 7323 TSval).
     pub(crate) sent_at: Instant,
-    /// When the segment that it answers was sent (RFC 7323 TSecr).
+    /// Time of sending of the segment that it answers (RFC 7323 TSecr).
     pub(crate) echo: Option<Instant>,
 }
 
@@ -58,40 +61,40 @@ pub(crate) struct Endpoint {
 }
 
 impl TcpSegment {
-    /// What it takes of a port's queue.
+    /// Returns the bytes that it takes in a port's queue.
     pub(crate) fn frame(&self) -> Bytes {
         Bytes::new(TCP_FRAME_HEADERS + self.payload.len() as u64)
     }
 }
 
 impl Endpoint {
-    /// An established connection on links of that MTU.
+    /// Creates an established connection on links of this MTU.
     pub(crate) fn new(mtu: u32) -> Self {
         Self { sender: Sender::new(mtu), receiver: Receiver::default() }
     }
 
-    /// Where bytes to be sent are appended.
+    /// Returns the buffer to which bytes to be sent are appended.
     pub(crate) fn outgoing(&mut self) -> &mut BytesMut {
         self.sender.queue()
     }
 
-    /// Bytes that arrived in order; the reader takes them out.
+    /// Returns the bytes that arrived in order; the reader takes them out.
     pub(crate) fn incoming(&mut self) -> &mut BytesMut {
         self.receiver.ready()
     }
 
-    /// Stream offset behind the last byte that was appended.
+    /// Returns the stream offset behind the last byte that was appended.
     pub(crate) fn queued_up_to(&self) -> u64 {
         self.sender.queued_up_to()
     }
 
-    /// A segment arrived. Returns how many new bytes there are to read.
+    /// Processes an incoming segment. Returns the number of new bytes to read.
     pub(crate) fn handle_segment(&mut self, segment: &TcpSegment, now: Instant) -> usize {
         self.sender.handle_acknowledgement(segment, now);
         self.receiver.handle_data(segment, now)
     }
 
-    /// The next segment to send now.
+    /// Returns the next segment to send now.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<TcpSegment> {
         let data = self.sender.poll(now);
         if data.is_none() && self.receiver.due().is_none_or(|due| due > now) {
@@ -102,22 +105,23 @@ impl Endpoint {
         Some(TcpSegment { offset, payload, acknowledged, sent_at: now, echo })
     }
 
-    /// When a timer fires: that of retransmission, or that of a delayed acknowledgement.
+    /// Returns the time at which the retransmission timer or that of a delayed acknowledgement
+    /// fires.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         earlier(self.sender.next_timeout(), self.receiver.due())
     }
 
-    /// Time passed.
+    /// Fires the timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.sender.handle_timeout(now);
     }
 
-    /// Segments that were sent again.
+    /// Returns the number of resent segments.
     pub(crate) fn retransmits(&self) -> u64 {
         self.sender.retransmits()
     }
 
-    /// Retransmission timeouts.
+    /// Returns the number of retransmission timeouts.
     pub(crate) fn timeouts(&self) -> u64 {
         self.sender.timeouts()
     }

@@ -1,4 +1,5 @@
-//! `Workload`: what sources push, as a function of seed, source and event, so that every byte can be checked anywhere.
+//! `Workload`: the fragments that sources push, as a function of seed, source and event, so that
+//! every byte can be checked anywhere.
 
 use core::time::Duration;
 
@@ -10,24 +11,24 @@ use evb_core::{
     units::Bytes,
 };
 
-/// How large fragments are.
+/// The distribution of fragment sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FragmentSize {
-    /// All alike.
+    /// One size for all.
     Fixed(Bytes),
     /// Uniform between two sizes, both included.
     Uniform(Bytes, Bytes),
     /// Normal, clipped at zero and at four sigma above the mean.
     Gaussian {
-        /// Before it is clipped.
+        /// The mean before clipping.
         mean: Bytes,
-        /// Before it is clipped.
+        /// The standard deviation before clipping.
         sigma: Bytes,
     },
 }
 
 impl FragmentSize {
-    /// No fragment is larger.
+    /// Returns the largest possible size.
     pub fn largest(&self) -> Bytes {
         match *self {
             Self::Fixed(size) => size,
@@ -51,12 +52,12 @@ impl FragmentSize {
     }
 }
 
-/// What readout does with the events that it is asked for.
+/// The behaviour of readout for the events that it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Readout {
-    /// How large fragments are.
+    /// Sizes of fragments.
     pub size: FragmentSize,
-    /// Fragments come so long after they are wanted, uniformly from zero.
+    /// The longest delay of a fragment after its event; delays are uniform from zero.
     pub delay: Duration,
     /// The probability that a source never has a fragment for an event.
     pub silence: f64,
@@ -67,19 +68,19 @@ pub struct Readout {
 pub(crate) struct Workload {
     readout: Readout,
     seed: u64,
-    /// Every payload is a piece of it.
+    /// The bytes from which every payload is cut.
     pattern: bytes::Bytes,
 }
 
-/// How many different places a payload may begin at.
+/// Number of offsets at which a payload may begin.
 const PLACES: u64 = 1 << 16;
 
-/// What a source does about one event.
+/// A source's part in one event.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw {
-    /// The fragment's bytes; `None`: there is none.
+    /// The fragment's bytes; `None` if there is no fragment.
     pub(crate) payload: Option<bytes::Bytes>,
-    /// How long readout takes.
+    /// Time that readout takes.
     pub(crate) delay: Duration,
 }
 
@@ -91,7 +92,7 @@ impl Workload {
         Self { readout, seed, pattern: pattern.into() }
     }
 
-    /// `source` counts from zero.
+    /// Returns the part of a source, counted from zero, in an event.
     pub(crate) fn draw(&self, source: usize, event: EventId) -> Draw {
         let stream = (event.number() << 9) + source as u64;
         let mut rng = Rng::new(self.seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
@@ -106,10 +107,11 @@ impl Workload {
         Fragment::new(event, Timestamp::new(event.number() * 1000), payload)
     }
 
-    /// Whether the event has exactly what its sources pushed; its sources have the ids 1, 2, 3, …
+    /// Checks that the event has exactly the fragments that its sources pushed; its sources have
+    /// the ids 1, 2, 3, …
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first thing that is wrong with it.
     pub(crate) fn check(&self, event: &Event, sources: u16) -> Result<(), String> {
         let mut present = event.fragments();
         let mut missing = event.missing.iter();
@@ -134,7 +136,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Whether the source has a fragment for that event.
+    /// Returns true if the source has a fragment for this event.
     pub(crate) fn has(&self, source: usize, event: EventId) -> bool {
         self.draw(source, event).payload.is_some()
     }

@@ -1,11 +1,12 @@
-//! [`World`]: virtual time, and what happens next.
+//! [`World`]: virtual time, and the schedule of future happenings.
 
 use core::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use evb_core::time::Instant;
 
-/// What is to happen, in the order of time; at the same instant, in the order in which it was said.
+/// The schedule, in the order of time; happenings at the same instant are in the order in which
+/// they were scheduled.
 #[derive(Debug)]
 pub(crate) struct World<H> {
     now: Instant,
@@ -21,31 +22,31 @@ struct Entry<H> {
 }
 
 impl<H> World<H> {
-    /// At time zero, with nothing to happen.
+    /// Creates a world at time zero, with an empty schedule.
     pub(crate) fn new() -> Self {
         Self { now: Instant::ZERO, sequence: 0, agenda: BinaryHeap::new() }
     }
 
-    /// Virtual time.
+    /// Returns the virtual time.
     pub(crate) fn now(&self) -> Instant {
         self.now
     }
 
-    /// `happening` comes at `at`; now, where that is past.
+    /// Schedules `happening` at `at`, or now if that is in the past.
     pub(crate) fn schedule(&mut self, at: Instant, happening: H) {
         let (at, sequence) = (at.max(self.now), self.sequence);
         self.sequence += 1;
         self.agenda.push(Entry { at, sequence, happening });
     }
 
-    /// Moves time on to the next happening.
+    /// Moves time on to the next happening, and returns it.
     pub(crate) fn advance(&mut self) -> Option<H> {
         let next = self.agenda.pop()?;
         self.now = next.at;
         Some(next.happening)
     }
 
-    /// How many happenings there were and are to come.
+    /// Returns the number of happenings so far, including the scheduled ones.
     pub(crate) fn count(&self) -> u64 {
         self.sequence
     }
@@ -58,7 +59,7 @@ impl<H> Default for World<H> {
 }
 
 impl<H> Entry<H> {
-    /// The heap gives the greatest first: the earliest must be the greatest.
+    /// Returns the reversed order in time, because the heap returns the greatest first.
     fn key(&self) -> core::cmp::Reverse<(Instant, u64)> {
         core::cmp::Reverse((self.at, self.sequence))
     }

@@ -1,4 +1,5 @@
-//! Alerts in a real Prometheus, and on to a real Alertmanager: what is wrong is told in time, and nobody else is blamed.
+//! Checks alerts in a real Prometheus and a real Alertmanager: a fault raises its alert in time,
+//! and no other peer is blamed.
 
 use std::{
     collections::BTreeSet,
@@ -27,14 +28,15 @@ use crate::lab::{
 pub(crate) const NEEDS: &[Need] = &[PROMETHEUS, ALERTMANAGER, AMTOOL, UNSHARE, IP];
 
 const CONFIG: &str = include_str!("alerts/evb.toml");
-/// After that, all of it is ended.
+/// Time after which everything is ended.
 const LIMIT: Duration = Duration::from_secs(330);
-/// Bytes. Neither takes more of the machine's disk than what is written.
+/// Sizes of the disks, in bytes. They take no more of the machine's disk than what is written to
+/// them.
 const LARGE: u64 = 256 << 30;
 const SMALL: u64 = 600 << 20;
-/// A run in which nothing is wrong lasts so long, and no alert fires.
+/// Length of a run without faults, in which no alert may fire.
 const GOOD: Duration = Duration::from_secs(25);
-/// An alert fires so soon, s.
+/// Longest time until an alert fires, in seconds.
 const SOON: f64 = 30.0;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const SOURCE: &str = "fourth source";
@@ -42,7 +44,7 @@ const ROLES: [&str; 6] = ["supervisor", "source:1", "source:2", "source:3", "bui
 
 #[derive(Args)]
 pub(crate) struct AlertsArgs {
-    /// Part of it: already in the world of its own.
+    /// Used internally: this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -79,7 +81,7 @@ impl<'a> Course<'a> {
         Ok(Self { setting, daemon, alertmanager, prometheus, report: Report::bare("alerts") })
     }
 
-    /// True: all holds.
+    /// Runs the test, and returns true if every check passed.
     fn play(mut self, small: &Disk) -> Result<bool> {
         let (is_content, said) =
             judge("amtool", &["check-config", "alertmanager.yml"], &dist("prometheus"), "")?;
@@ -125,7 +127,7 @@ impl<'a> Course<'a> {
         self.stop(1)
     }
 
-    /// It fills at the pace of the run first, and then at once.
+    /// Fills the disk at the pace of the run first, and then all at once.
     fn disk_that_fills(&mut self, small: &Disk) -> Result<()> {
         self.daemon.configure(&CONFIG.replace("large/1", "small/1"))?;
         self.daemon.wait("ready again", |status| status["ready"] == true)?;
@@ -146,7 +148,7 @@ impl<'a> Course<'a> {
         self.daemon.end("leader")
     }
 
-    /// Waits for an alert, in Prometheus and in Alertmanager, and says how long that took.
+    /// Waits for an alert, in Prometheus and in Alertmanager, and reports how long it took.
     fn told(&mut self, what: &str, name: &str, culprit: &str, began: Instant) -> Result<()> {
         let fires = self.until(began, || Ok(find(&self.prometheus.firing()?, name, culprit)))?;
         let seconds = fires.as_ref().map_or(f64::NAN, |(seconds, _)| *seconds);
@@ -168,7 +170,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Looks until there is something, but not much longer than it may take.
+    /// Polls until there is a value, but not much longer than allowed.
     fn until<T>(
         &self,
         began: Instant,
@@ -210,7 +212,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Takes all that is free, whoever writes beside.
+/// Takes all the free space, even if others write at the same time.
 fn fill(ballast: &Path) -> Result<()> {
     let mut file = File::create(ballast)?;
     let piece = vec![0; 1 << 20];
@@ -223,7 +225,7 @@ fn fill(ballast: &Path) -> Result<()> {
     }
 }
 
-/// The summary of that alert, if it is among them.
+/// Returns the summary of this alert, if it is among them.
 fn find(alerts: &[Alert], name: &str, culprit: &str) -> Option<String> {
     alerts.iter().find(|alert| alert.is(name, culprit)).map(|alert| alert.summary.clone())
 }

@@ -1,5 +1,5 @@
-//! A world with nothing but loopback: its own network, processes and mounts. All of it goes with the program that it was made
-//! for, however that ends.
+//! An isolated environment with nothing but loopback: network, processes and mounts of its own. All
+//! of it ends with the program that it was made for, however that ends.
 
 use std::{
     ffi::OsStr,
@@ -19,11 +19,13 @@ pub(crate) const IP: Need = Need { program: "ip", package: "iproute2" };
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Runs this very program with other arguments in such a world, for so long at most: its exit code, 1 for a signal.
+/// Runs this program with other arguments in such an environment, within a time limit, and returns
+/// its exit code, or 1 for a signal.
 pub(crate) fn run<A: AsRef<OsStr>>(arguments: &[A], limit: Duration) -> Result<u8> {
     let own = std::env::current_exe().context("which program is this?")?;
     let mut command = Command::new("setpriv");
-    // It ends with this program, even if that is killed; and with it all that runs below it.
+    // The environment, with everything that runs in it, ends with this program even if that is
+    // killed.
     command.args(["--pdeathsig", "KILL", "--", "unshare"]);
     command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
     command.args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(own).args(arguments);

@@ -1,5 +1,6 @@
-//! What it costs to be watched: the same runs by turns with nobody looking and without live reports, and with reports, a scrape a
-//! second and three clients that poll as the page does. The measure is the ratio of the events per second, pair by pair.
+//! Measures the cost of being watched: the same runs, alternately with no client and no live
+//! reports, and with reports, a scrape a second, and three clients that poll as the page does. The
+//! result is the ratio of the events per second, pair by pair.
 
 mod clients;
 mod pairs;
@@ -20,13 +21,13 @@ use crate::lab::report::{Bound, Report};
 
 pub(crate) const NEEDS: &[Need] = &[alone::UNSHARE, alone::SETPRIV, alone::IP];
 
-/// Sources, and as many builders.
+/// Number of sources, and of builders.
 const EACH: u16 = 4;
-/// Small events cost the most of the supervisor, large ones of memory and network.
+/// Sizes of events: small ones load the supervisor most, large ones memory and network.
 const SIZES: [&str; 2] = ["1 kB", "1 MB"];
-/// What the lower end of the interval must keep to.
+/// Bound on the lower end of the interval.
 const KEPT: f64 = 0.98;
-/// Per run, beside its duration.
+/// Time allowed for each run beyond its duration.
 const AROUND: Duration = Duration::from_secs(20);
 
 #[derive(Args)]
@@ -34,13 +35,13 @@ pub(crate) struct CostArgs {
     /// Pairs of runs for each size.
     #[arg(long, default_value_t = 20)]
     rounds: u32,
-    /// How long each run takes triggers, in seconds.
+    /// Time for which each run takes triggers, in seconds.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
     /// One process for each role, instead of one for all.
     #[arg(long)]
     apart: bool,
-    /// Part of it: already in the world of its own.
+    /// Used internally: this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -67,7 +68,7 @@ pub(super) fn run(setting: &Setting, args: &CostArgs) -> Result<u8> {
     Ok(u8::from(!report.finish(&setting.out)?))
 }
 
-/// All pairs of one size. Who goes first changes from pair to pair.
+/// Measures all pairs of one size. The order within a pair alternates.
 fn measure(daemon: &Daemon, size: &str, args: &CostArgs, report: &mut Report) -> Result<()> {
     println!(
         "\n{EACH}x{EACH}, {size}\n{:>5} {:>14} {:>14} {:>7}",
@@ -90,14 +91,14 @@ fn measure(daemon: &Daemon, size: &str, args: &CostArgs, report: &mut Report) ->
     Ok(())
 }
 
-/// One run, and the rate at which its events were complete.
+/// Runs once, and returns the rate of complete events.
 fn events_per_s(daemon: &Daemon, size: &str, seconds: u32, watched: bool) -> Result<f64> {
     daemon.wait("idle", |status| status["state"] == "Configured" || status["state"] == "Unconfigured")?;
     daemon.configure(&config(size, seconds, watched))?;
     let ready = daemon.wait("ready", |status| status["ready"] == true)?;
     let clients = watched.then(Clients::start);
     ensure!(daemon.command("start")?.0 == 200, "the run does not start");
-    // Who watches is among what is measured: nobody asks until it is over.
+    // The cost of watching is what is measured, so this test does not poll until the run is over.
     thread::sleep(Duration::from_secs(seconds.into()));
     let over =
         daemon.wait("over", |status| status["state"] == "Configured" && status["run"] != ready["run"])?;
@@ -111,7 +112,7 @@ fn events_per_s(daemon: &Daemon, size: &str, seconds: u32, watched: bool) -> Res
     Ok(number(&last["events"]["complete"]) / number(&last["duration_s"]))
 }
 
-/// Processes and their roles.
+/// Returns the processes and their roles.
 fn processes(apart: bool) -> Vec<(String, Vec<String>)> {
     if !apart {
         return vec![("all".to_owned(), Vec::new())];

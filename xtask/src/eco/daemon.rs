@@ -1,4 +1,4 @@
-//! `evbd` under run control: its processes, and what it answers.
+//! `evbd` under run control: its processes, and its answers.
 
 use std::{
     fs::{self, File},
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::lab::guard::Guarded;
 
-/// Where run control listens; in a world of its own, every port is free.
+/// Address at which run control listens; inside its own namespaces, every port is free.
 pub(crate) const CONTROL: &str = "127.0.0.1:7900";
 
 const WITHIN: Duration = Duration::from_secs(20);
@@ -29,7 +29,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Nothing runs yet.
+    /// Creates a system of which no process runs yet.
     pub(crate) fn new(evbd: &Path, folder: &Path, config: &str) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join("evb.toml");
@@ -37,7 +37,7 @@ impl Daemon {
         Ok(Self { evbd: evbd.to_owned(), config: path, folder: folder.to_owned(), processes: Vec::new() })
     }
 
-    /// One process more, with these roles.
+    /// Starts one more process, with these roles.
     pub(crate) fn start(&mut self, name: &str, roles: &[&str]) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.folder.join(format!("{name}.log")))?;
         let mut command = Command::new(&self.evbd);
@@ -49,7 +49,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Sends a process a signal, as `kill` names it.
+    /// Sends a signal to a process; `signal` is a name as `kill` knows it.
     pub(crate) fn signal(&self, name: &str, signal: &str) -> Result<()> {
         let (_, process) =
             self.processes.iter().find(|(known, _)| known == name).context("no such process")?;
@@ -86,7 +86,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The status, as anybody gets it.
+    /// Returns the status, which needs no token.
     pub(crate) fn status(&self) -> Result<Value> {
         let (code, answer) = ask("GET", "/v1/status")?;
         if code != 200 {
@@ -95,7 +95,7 @@ impl Daemon {
         Ok(answer)
     }
 
-    /// Puts another configuration in the place of the one that there is, and into force.
+    /// Replaces the configuration and activates the new one.
     pub(crate) fn configure(&self, config: &str) -> Result<()> {
         fs::write(&self.config, config).with_context(|| self.config.display().to_string())?;
         match self.command("configure")? {
@@ -104,12 +104,12 @@ impl Daemon {
         }
     }
 
-    /// Gives a command without a browser.
+    /// Sends a command without a browser.
     pub(crate) fn command(&self, name: &str) -> Result<(u16, Value)> {
         ask("POST", &format!("/v1/{name}"))
     }
 
-    /// Waits until the status is as it should be.
+    /// Waits until the status satisfies `is`.
     pub(crate) fn wait(&self, what: &str, is: impl Fn(&Value) -> bool) -> Result<Value> {
         let until = Instant::now() + WITHIN;
         loop {
@@ -123,13 +123,13 @@ impl Daemon {
     }
 }
 
-/// The status code and the JSON of an answer.
+/// Sends a request, and returns status code and JSON of the answer.
 pub(crate) fn ask(method: &str, path: &str) -> Result<(u16, Value)> {
     let (code, body) = text(method, path)?;
     Ok((code, serde_json::from_str(&body).with_context(|| format!("not JSON: {body}"))?))
 }
 
-/// The status code and the text of an answer.
+/// Sends a request, and returns status code and text of the answer.
 pub(crate) fn text(method: &str, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(CONTROL)?;
     stream.set_read_timeout(Some(WITHIN))?;

@@ -16,15 +16,15 @@ use super::{
 
 pub(crate) const NEEDS: &[Need] = &[SETPRIV, UNSHARE, IP, HOSTNAME, MOUNT];
 
-/// After that, all of it is ended.
+/// Time after which everything is ended.
 const LIMIT: Duration = Duration::from_secs(200);
 
 #[derive(Args)]
 pub(crate) struct HereArgs {
-    /// How many events the ten hosts build.
+    /// Number of events that the ten hosts build.
     #[arg(long, default_value_t = 100_000)]
     events: u64,
-    /// Part of it: already in the world of its own.
+    /// Used internally: this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }

@@ -1,5 +1,5 @@
-//! Hosts on one switch, each with a network and a name of its own. They are made in a world of its own ([`super::alone`]), and
-//! go with it.
+//! Hosts on one switch, each with its own network and name. They are created inside the isolated
+//! environment of [`super::alone`], and end with it.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ pub(crate) const MOUNT: Need = Need { program: "mount", package: "mount" };
 const SWITCH: &str = "switch";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A host, and its addresses with the lengths of their prefixes.
+/// A host, and its addresses with their prefix lengths.
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) addresses: Vec<String>,
@@ -30,15 +30,15 @@ pub(crate) struct Host {
 pub(crate) struct Hosts;
 
 impl Hosts {
-    /// Makes them. `names` are the lines of `/etc/hosts` on all of them.
+    /// Creates the hosts. `names` are the lines of `/etc/hosts` on all of them.
     pub(crate) fn up(folder: &Path, hosts: &[Host], names: &str) -> Result<Self> {
-        // Nothing that is made here is seen elsewhere, or stays.
+        // Nothing that is created here is visible elsewhere, or persists.
         run("mount", &["-t", "tmpfs", "-o", "mode=755", "evb", "/run"])?;
         for (file, text) in [("hosts", names), ("resolv.conf", "")] {
             let path = folder.join(file);
             fs::write(&path, text).with_context(|| path.display().to_string())?;
             let bound = run("mount", &["--bind", &path.to_string_lossy(), &format!("/etc/{file}")]);
-            // Where there is no resolver there is nothing to hide.
+            // Without a resolver there is nothing to hide.
             if file == "hosts" {
                 bound?;
             }
@@ -52,7 +52,8 @@ impl Hosts {
         Ok(Self)
     }
 
-    /// A program on a host. It becomes the program itself, so its process id is the program's.
+    /// Returns a command for a program on a host. It becomes the program itself, so its process id
+    /// is the program's.
     pub(crate) fn command(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", host, "unshare", "--uts"]);
@@ -60,7 +61,8 @@ impl Hosts {
         command
     }
 
-    /// A program on a host with processes of its own: who ends this one ends them all, as a power cut would.
+    /// Returns a command for a program on a host with its own process namespace: ending the program
+    /// ends them all, as a power cut would.
     pub(crate) fn machine(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", host, "unshare", "--uts", "--pid", "--fork", "--kill-child"]);
@@ -68,13 +70,13 @@ impl Hosts {
         command
     }
 
-    /// Pulls a host's cable.
+    /// Disconnects a host's cable.
     pub(crate) fn cut(&self, host: &str) -> Result<()> {
         run("ip", &["-n", SWITCH, "link", "set", &port(host), "down"]).map(drop)
     }
 }
 
-/// Gives the host its name, and starts what is to run there.
+/// A shell script that gives the host its name, and starts the program there.
 const NAMED: &str = "hostname \"$0\"; exec \"$@\"";
 
 fn port(host: &str) -> String {
@@ -89,19 +91,19 @@ fn attach(host: &Host) -> Result<()> {
     run("ip", &["-n", space, "link", "set", "lo", "up"])?;
     run("ip", &["-n", space, "link", "set", "e0", "up"])?;
     for address in &host.addresses {
-        // Nobody has it already, which would be looked for a second long.
+        // No other host has this address, and checking for duplicates would take a second.
         let nodad: &[&str] = if address.contains(':') { &["nodad"] } else { &[] };
         run("ip", &[&["-n", space, "addr", "add", address, "dev", "e0"], nodad].concat())?;
     }
     run("ip", &["-n", SWITCH, "link", "set", &port, "master", "br0", "up"]).map(drop)
 }
 
-/// Runs a program and gives what it says.
+/// Runs a program and returns its output.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String> {
     said(Command::new(program).args(arguments))
 }
 
-/// What a command says, if it ends well.
+/// Runs a command and returns its output; an error if it fails.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     if !output.status.success() {
@@ -111,7 +113,7 @@ pub(crate) fn said(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Waits for the end of a program: its exit code, -1 for a signal.
+/// Waits for the end of a program, and returns its exit code, or -1 for a signal.
 pub(crate) fn wait(child: &mut Child, limit: Duration) -> Result<i32> {
     let until = Instant::now() + limit;
     loop {
@@ -125,7 +127,7 @@ pub(crate) fn wait(child: &mut Child, limit: Duration) -> Result<i32> {
     }
 }
 
-/// Waits until that is so.
+/// Waits until `is` returns true.
 pub(crate) fn until(what: &str, limit: Duration, mut is: impl FnMut() -> bool) -> Result<()> {
     let until = Instant::now() + limit;
     while !is() {
@@ -137,7 +139,8 @@ pub(crate) fn until(what: &str, limit: Duration, mut is: impl FnMut() -> bool) -
     Ok(())
 }
 
-/// Whether the ledger of a summary closes: triggered = inhibited + complete + incomplete + lost + rejected.
+/// Returns true if the ledger of a summary closes: triggered = inhibited + complete + incomplete +
+/// lost + rejected.
 pub(crate) fn closes(summary: &Value) -> bool {
     let of = |key: &str| summary["events"][key].as_u64().unwrap_or(u64::MAX / 16);
     of("triggered") == ["inhibited", "complete", "incomplete", "lost", "rejected"].map(of).iter().sum::<u64>()

@@ -1,5 +1,5 @@
-//! Metrics in a real Prometheus: what it has counted after runs with troubles is what the status says and the files hold, and the
-//! board has something to show.
+//! Checks metrics in a real Prometheus: after runs with faults, its counts equal those of the
+//! status and the files, and the board's queries return data.
 
 mod board;
 
@@ -30,14 +30,15 @@ use crate::{
 
 pub(crate) const NEEDS: &[Need] = &[PROMETHEUS, PROMTOOL, alone::UNSHARE, alone::IP];
 
-/// After that, all of it is ended.
+/// Time after which everything is ended.
 const LIMIT: Duration = Duration::from_secs(240);
-/// Where both builders of the quickstart write, bytes.
+/// Size of the disk that both builders of the quickstart write to, in bytes.
 const DISK: u64 = 4 << 30;
-/// The status may be half a second old when it is scraped, which is once a second.
+/// Time until a change is scraped: the status may be half a second old when it is scraped, which
+/// happens once a second.
 const SCRAPED: Duration = Duration::from_secs(3);
 const OUTCOMES: [&str; 5] = ["complete", "incomplete", "rejected", "lost", "inhibited"];
-/// The quickstart's parts: who can be killed or frozen is a process of its own.
+/// The quickstart's parts: each role that is killed or frozen has its own process.
 const PARTS: [(&str, &[&str]); 3] = [
     ("leader", &["supervisor", "source:1", "source:2", "source:3", "builder:1"]),
     ("second builder", &["builder:2"]),
@@ -46,7 +47,7 @@ const PARTS: [(&str, &[&str]); 3] = [
 
 #[derive(Args)]
 pub(crate) struct MetricsArgs {
-    /// Part of it: already in the world of its own.
+    /// Used internally: this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }
@@ -73,7 +74,7 @@ pub(super) fn run(setting: &Setting, args: &MetricsArgs) -> Result<u8> {
     Ok(u8::from(!holds?))
 }
 
-/// The quickstart, and the same with a filter and without an end.
+/// Returns the quickstart's configuration, and the same with a filter and without an end.
 fn configs() -> Result<(String, String)> {
     let quickstart = fs::read_to_string(repo::root().join("examples/quickstart.toml"))?;
     let first = format!("{quickstart}\n[control]\nlisten = \"{}\"\n", super::daemon::CONTROL);
@@ -93,14 +94,14 @@ struct Course<'a> {
     setting: &'a Setting,
     daemon: Daemon,
     prometheus: Prometheus,
-    /// Where the events go.
+    /// The folder that events are written to.
     files: PathBuf,
     began: Instant,
     report: Report,
 }
 
 impl Course<'_> {
-    /// True: all holds.
+    /// Runs the test, and returns true if every check passed.
     fn play(mut self, second: &str) -> Result<bool> {
         self.rules()?;
         self.quickstart()?;
@@ -113,7 +114,7 @@ impl Course<'_> {
         self.report.finish(&self.setting.out)
     }
 
-    /// What `promtool` says of the files that users get.
+    /// Checks the files for users with `promtool`.
     fn rules(&mut self) -> Result<()> {
         let folder = prometheus::dist("prometheus");
         for arguments in [
@@ -130,7 +131,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Metrics as they should be written, in the form of which `promtool` is a judge; the other one Prometheus takes.
+    /// Checks that `promtool` accepts the metrics in the one text format that it can judge;
+    /// Prometheus scrapes the other.
     fn lint(&mut self, when: &str) -> Result<()> {
         let text = prometheus::metrics()?;
         let (is_content, said) = judge("promtool", &["check", "metrics"], Path::new("."), &text)?;
@@ -153,7 +155,7 @@ impl Course<'_> {
         self.daemon.wait("ready", |status| status["ready"] == true).map(drop)
     }
 
-    /// It ends by itself.
+    /// Runs the quickstart, which ends by itself.
     fn quickstart(&mut self) -> Result<()> {
         self.ready()?;
         self.lint("before the runs")?;
@@ -164,7 +166,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// A builder is killed and comes back; then a source is silent for a while.
+    /// Kills a builder, which comes back; then silences a source for a while.
     fn troubles(&mut self) -> Result<()> {
         let pause = |seconds| thread::sleep(Duration::from_secs(seconds));
         let (builder, roles) = PARTS[1];
@@ -189,7 +191,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Prometheus, the status, and the files.
+    /// Compares Prometheus, the status, and the files.
     fn counts(&mut self) -> Result<()> {
         let totals = self.daemon.status()?["totals"]["events"].take();
         let samples = self.prometheus.query("sum by (outcome) (evb_events_total)")?;
@@ -232,7 +234,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Every query of the board, over the time of the test; and no scrape failed.
+    /// Checks every query of the board, over the time of the test, and that no scrape failed.
     fn board(&mut self) -> Result<()> {
         let lasted = self.began.elapsed();
         let queries = board::queries()?;
@@ -261,7 +263,7 @@ struct Files {
     incomplete: f64,
 }
 
-/// What `evbd verify` finds of all runs; events that were built twice count once.
+/// Returns the totals of `evbd verify` over all runs; events that were built twice count once.
 fn files(evbd: &Path, folder: &Path) -> Result<Files> {
     let (_, text) = judge(&evbd.to_string_lossy(), &["verify", "--json", "."], folder, "")?;
     let found: Value = serde_json::from_str(&text).with_context(|| format!("not JSON: {text}"))?;

@@ -1,14 +1,14 @@
-//! What a part needs of the machine.
+//! The requirements of a part.
 
 use std::{env, path::Path};
 
-/// A program, and the Debian package that has it.
+/// A program, and the Debian package that contains it.
 pub(crate) struct Need {
     pub(crate) program: &'static str,
     pub(crate) package: &'static str,
 }
 
-/// What is not there, and how to get it.
+/// Returns the programs that are missing, and how to install them.
 pub(crate) fn missing(needs: &[Need]) -> Option<String> {
     let absent: Vec<&Need> = needs.iter().filter(|need| !is_there(need.program)).collect();
     if absent.is_empty() {
@@ -22,7 +22,7 @@ pub(crate) fn missing(needs: &[Need]) -> Option<String> {
 fn is_there(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<_> = env::split_paths(&path).collect();
-    // Where an ordinary user's path may not look.
+    // An ordinary user's path may not contain these folders.
     folders.extend(["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).to_owned()));
     folders.iter().any(|folder| folder.join(program).is_file())
 }

@@ -1,4 +1,5 @@
-//! The page in a real browser, in a world with loopback alone: whatever it asked of others would fail and be seen.
+//! Checks the page in a real browser, with nothing but loopback, so that any request to another
+//! host fails and is noticed.
 
 #[cfg(feature = "browser")]
 mod browser;
@@ -27,21 +28,22 @@ pub(crate) const NEEDS: &[Need] = &[
     IP,
 ];
 
-/// After that, all of it is ended.
+/// Time after which everything is ended.
 #[cfg(feature = "browser")]
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(400);
 
 #[derive(Args)]
 pub(crate) struct PageArgs {
-    /// How long the good run lasts before its picture is taken, in seconds.
+    /// Length of the good run before its picture is taken, in seconds.
     #[arg(long, default_value_t = 15)]
     good: u64,
-    /// Part of it: already in the world of its own.
+    /// Used internally: this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }
 
-/// The browser's client has many crates below it, which nothing else needs: it is built when it is asked for.
+/// Runs the part in a program that is built with the browser's client. The client needs many crates
+/// that nothing else does, so it is built on demand.
 #[cfg(not(feature = "browser"))]
 pub(super) fn run(setting: &Setting, args: &PageArgs) -> Result<u8> {
     use anyhow::Context as _;
@@ -65,7 +67,7 @@ pub(super) fn run(setting: &Setting, args: &PageArgs) -> Result<u8> {
     course::run(setting, std::time::Duration::from_secs(args.good)).map(|holds| u8::from(!holds))
 }
 
-/// For this program, started once more.
+/// Returns the arguments for starting this program again.
 fn arguments(setting: &Setting, args: &PageArgs) -> Vec<String> {
     let (evbd, out) = (setting.evbd.to_string_lossy(), setting.out.to_string_lossy());
     let good = args.good.to_string();

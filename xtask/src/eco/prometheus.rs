@@ -1,4 +1,5 @@
-//! Prometheus and Alertmanager as Debian packages them, with the files of `dist`, once a second; what they keep goes into a folder.
+//! Prometheus and Alertmanager as Debian packages them, with the files of `dist` and an interval of
+//! one second; their data goes into a folder.
 
 use std::{
     fs::{self, File},
@@ -24,20 +25,20 @@ pub(crate) const AMTOOL: Need = Need { program: "amtool", package: "prometheus-a
 
 const PROMETHEUS_AT: &str = "127.0.0.1:9090";
 const ALERTMANAGER_AT: &str = "127.0.0.1:9093";
-/// A server starts, or answers.
+/// Time within which a server starts, or answers.
 const WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A folder of what users get.
+/// Returns a folder of the files for users.
 pub(crate) fn dist(below: &str) -> PathBuf {
     repo::root().join("dist").join(below)
 }
 
-/// A Prometheus that scrapes evbd, and holds its rules against what it finds.
+/// A Prometheus that scrapes evbd, and evaluates its rules.
 pub(crate) struct Prometheus(#[expect(dead_code, reason = "it ends with this")] Guarded);
 
 impl Prometheus {
-    /// With the users' configuration, but for how often it looks.
+    /// Starts it with the users' configuration, except for the intervals.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
         let own = folder.join("prometheus");
         fs::create_dir_all(&own)?;
@@ -55,13 +56,13 @@ impl Prometheus {
         Ok(Self(process))
     }
 
-    /// What an expression gives now.
+    /// Returns the current result of an expression.
     pub(crate) fn query(&self, expression: &str) -> Result<Vec<Value>> {
         let answer = self.ask(&format!("query?query={}", encoded(expression)))?;
         Ok(answer["result"].as_array().cloned().unwrap_or_default())
     }
 
-    /// How many finite values it gave, second by second, in the time up to now.
+    /// Returns the number of finite values of an expression in the last `lasted`, second by second.
     pub(crate) fn count_values(&self, expression: &str, lasted: Duration) -> Result<usize> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs_f64();
         let (start, end) = (now - lasted.as_secs_f64(), now);
@@ -73,12 +74,12 @@ impl Prometheus {
         Ok(values.filter(finite).count())
     }
 
-    /// The only value of an expression; NaN if there is none.
+    /// Returns the only value of an expression; NaN if there is none.
     pub(crate) fn value(&self, expression: &str) -> Result<f64> {
         Ok(self.query(expression)?.first().map_or(f64::NAN, |sample| number(&sample["value"][1])))
     }
 
-    /// The alerts that fire.
+    /// Returns the alerts that fire.
     pub(crate) fn firing(&self) -> Result<Vec<Alert>> {
         let answer = self.ask("alerts")?;
         let all = answer["alerts"].as_array().cloned().unwrap_or_default();
@@ -93,7 +94,7 @@ impl Prometheus {
     }
 }
 
-/// Who is told of alerts.
+/// The server that receives alerts.
 pub(crate) struct Alertmanager(#[expect(dead_code, reason = "it ends with this")] Guarded);
 
 impl Alertmanager {
@@ -104,14 +105,14 @@ impl Alertmanager {
             format!("--config.file={}", dist("prometheus/alertmanager.yml").display()),
             format!("--storage.path={}", own.join("data").display()),
             format!("--web.listen-address={ALERTMANAGER_AT}"),
-            // It is alone.
+            // It has no peers.
             "--cluster.listen-address=".to_owned(),
         ];
         let process = serve("prometheus-alertmanager", &arguments, &own, ALERTMANAGER_AT, "/-/ready")?;
         Ok(Self(process))
     }
 
-    /// The alerts that it was told of, and that are not over.
+    /// Returns the active alerts that it has received.
     pub(crate) fn alerts(&self) -> Result<Vec<Alert>> {
         let text = fetch(ALERTMANAGER_AT, "/api/v2/alerts")?;
         let answer: Vec<Value> = serde_json::from_str(&text).with_context(|| format!("not JSON: {text}"))?;
@@ -119,7 +120,7 @@ impl Alertmanager {
     }
 }
 
-/// An alert: its name, and whose fault it is.
+/// An alert: its name, and the peer that it blames.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alert {
     pub(crate) name: String,
@@ -159,12 +160,12 @@ fn serve(program: &str, arguments: &[String], folder: &Path, address: &str, read
     Ok(process)
 }
 
-/// The metrics of evbd, in the older text format.
+/// Returns the metrics of evbd, in the older text format.
 pub(crate) fn metrics() -> Result<String> {
     fetch(CONTROL, "/metrics")
 }
 
-/// What is at an address; an error unless that is what the answer's code says.
+/// Requests a path, and returns the body of the answer; an error unless its code is 200.
 fn fetch(address: &str, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(WITHIN))?;
@@ -178,7 +179,7 @@ fn fetch(address: &str, path: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// A program that judges: whether it is content, and what it says.
+/// Runs a program that checks its input, and returns its verdict and its output.
 pub(crate) fn judge(program: &str, arguments: &[&str], folder: &Path, input: &str) -> Result<(bool, String)> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder);
@@ -190,12 +191,12 @@ pub(crate) fn judge(program: &str, arguments: &[&str], folder: &Path, input: &st
     Ok((output.status.success(), String::from_utf8_lossy(&said).trim().to_owned()))
 }
 
-/// A number as Prometheus writes it: in quotes.
+/// Reads a number as Prometheus writes it, in quotes.
 fn number(value: &Value) -> f64 {
     value.as_str().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// As a part of a request's path.
+/// Returns a text encoded for a request's path.
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let byte = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

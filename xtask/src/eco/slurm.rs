@@ -1,4 +1,4 @@
-//! The batch script on a real Slurm: a controller and four nodes, each a host of its own.
+//! Tests the batch script on a real Slurm: a controller and four nodes, each on its own host.
 
 mod cluster;
 mod course;
@@ -27,15 +27,15 @@ pub(crate) const NEEDS: &[Need] = &[
     MOUNT,
 ];
 
-/// After that, all of it is ended.
+/// Time after which everything is ended.
 const LIMIT: Duration = Duration::from_secs(270);
 
 #[derive(Args)]
 pub(crate) struct SlurmArgs {
-    /// How many events the first job builds.
+    /// Number of events that the first job builds.
     #[arg(long, default_value_t = 100_000)]
     events: u64,
-    /// Part of it: already in the world of its own.
+    /// Used internally: this process already runs inside its own namespaces.
     #[arg(long, hide = true)]
     inside: bool,
 }

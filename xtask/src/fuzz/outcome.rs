@@ -1,17 +1,17 @@
-//! What libFuzzer says at the end of a run, as a line of the table.
+//! Converts libFuzzer's last output to a line of the table.
 
 use std::{fmt, time::Duration};
 
-/// What one target did.
+/// The result of one target.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) passed: bool,
     took: Duration,
-    /// Inputs that were tried; `None` where the run did not get so far as to say.
+    /// Number of inputs tried; `None` if the run ended before reporting it.
     executions: Option<u64>,
-    /// Edges of the code that some input has reached.
+    /// Number of edges of the code that some input has reached.
     coverage: Option<u64>,
-    /// Peak of the resident memory, MiB.
+    /// Peak of the resident memory, in MiB.
     memory: Option<u64>,
 }
 
@@ -19,13 +19,14 @@ impl Outcome {
     pub(crate) const HEAD: &str =
         "target            seconds  executions  per second  coverage  peak MiB  result";
 
-    /// Reads what was said on standard error.
+    /// Reads the output on standard error.
     pub(crate) fn read(log: &str, passed: bool, took: Duration) -> Self {
         let stat = |name: &str| {
             let line = log.lines().rev().find_map(|line| line.strip_prefix(name))?;
             line.trim_start_matches(':').trim().parse().ok()
         };
-        // "#1024 pulse  cov: 94 ft: 200 corp: …": the last such line has the most.
+        // In lines such as "#1024 pulse  cov: 94 ft: 200 corp: …", the last one has the highest
+        // counts.
         let coverage = log.lines().rev().find_map(|line| {
             let (_, rest) = line.split_once(" cov: ")?;
             rest.split_whitespace().next()?.parse().ok()
@@ -35,7 +36,7 @@ impl Outcome {
     }
 }
 
-/// Lines after one that matters, which belong to it.
+/// Marks of relevant lines, each with the number of following lines that belong to it.
 const WITH: [(&str, usize); 5] = [
     ("panicked at", 2),
     ("ERROR: libFuzzer", 0),
@@ -43,10 +44,11 @@ const WITH: [(&str, usize); 5] = [
     ("Output of `std::fmt::Debug`", SHOWN),
     ("cargo fuzz run", 0),
 ];
-/// Of a log without any of these, and of an input, as many lines as are read.
+/// Number of lines shown of an input, or of a log without any relevant line.
 const SHOWN: usize = 40;
 
-/// What of a log says what was found: the reason, the input in a form that outlives the machine, and how to try it again.
+/// Extracts the finding from a log: the reason, the input in a portable form, and how to reproduce
+/// it.
 pub(crate) fn finding(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     let mut shown: Vec<&str> = Vec::new();

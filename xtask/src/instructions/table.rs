@@ -7,11 +7,13 @@ use serde_json::Value;
 
 /// Payload bytes of fragments, in the order of the benchmark's arguments.
 const LENGTHS: [u64; 4] = [64_000, 8_000, 1455, 100];
-/// The benchmark has so many payload bytes at least, in whole fragments (`PAYLOAD` in `benches/instructions/machines.rs`).
+/// Least number of payload bytes of a benchmark, which it rounds up to whole fragments (`PAYLOAD`
+/// in `benches/instructions/machines.rs`).
 const PAYLOAD: u64 = 256_000;
-/// What a path may cost more than committed: compilers differ.
+/// Largest accepted ratio to the committed cost: compilers differ.
 const GENEROUS: f64 = 1.2;
-/// Paths, and what is to be taken off to see the rest: checksums; or the path without a key, to see what the key costs.
+/// Paths, and the costs to subtract from each: checksums, or the same path without a key to see the
+/// cost of the key.
 pub(super) const PATHS: [(&str, &[&str]); 8] = [
     ("datagrams_send", &["crc32c"]),
     ("datagrams_receive", &["crc32c", "crc64"]),
@@ -23,17 +25,17 @@ pub(super) const PATHS: [(&str, &[&str]); 8] = [
     ("stream_receive_psk", &["stream_receive"]),
 ];
 
-/// What a path costs without what was taken off it.
+/// Names the cost that remains after the subtraction.
 fn what_is_left(path: &str) -> &'static str {
     if path.ends_with("_psk") { ", the key" } else { ", no sums" }
 }
 
-/// By function of the benchmark, per payload byte.
+/// Instructions per payload byte, by function of the benchmark.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Table(BTreeMap<String, Vec<f64>>);
 
 impl Table {
-    /// From what the benchmark prints: a JSON object for each of its cases.
+    /// Reads the benchmark's output: a JSON object for each case.
     pub(super) fn read_benchmarks(said: &str) -> Result<Self> {
         let mut table = Self::default();
         for line in said.lines().filter(|line| line.starts_with('{')) {
@@ -64,7 +66,7 @@ impl Table {
         format!("{{\n{}\n}}\n", rows.join(",\n"))
     }
 
-    /// With the change since `committed`, and what is left without the checksums.
+    /// Formats the table, with the change since `committed`, and the cost without checksums.
     pub(super) fn show(&self, committed: &Self) -> String {
         let mut text = format!("{:<28}", "instructions per byte");
         LENGTHS.iter().for_each(|length| text.push_str(&format!("{:>18}", format!("{length} B"))));
@@ -88,7 +90,7 @@ impl Table {
         text
     }
 
-    /// What costs too much more than committed.
+    /// Returns the paths that cost too much more than committed.
     pub(super) fn worse_than(&self, committed: &Self) -> Vec<String> {
         let mut worse = Vec::new();
         for (name, row) in &self.0 {

@@ -1,5 +1,6 @@
-//! BaBar's event builder: 22 sources, 15 builders, 32 kB events, scaled down in rate
-//! so that two cores carry the network: at 50 Mbit/s and 1 kHz the ports are loaded as BaBar's were at 2 kHz and 100.
+//! BaBar's event builder: 22 sources, 15 builders, 32 kB events, scaled down in rate so that two
+//! cores carry the network: at 50 Mbit/s and 1 kHz the ports are loaded as BaBar's were at 100
+//! Mbit/s and 2 kHz.
 
 use anyhow::Result;
 
@@ -10,9 +11,9 @@ use super::{
     system::{Mode, System, Transport, Trigger, safe_window},
 };
 
-/// A 22nd of 32 kB.
+/// Fragment size: a 22nd of 32 kB.
 const FRAGMENT: u64 = 1455;
-/// Share of what 15 ports carry at best, at the limit.
+/// Returns the share of the best rate of 15 ports that the limit must reach.
 fn limit_share(transport: Transport) -> f64 {
     match transport {
         Transport::Tcp => 0.91,
@@ -47,7 +48,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// What BaBar had; here the processors are the limit.
+/// Runs at BaBar's original rates, where the processors are the limit.
 fn full_scale(bench: &Bench, report: &mut Report, transport: Transport) -> Result<()> {
     let name = Bench::name("22x15 full scale", transport);
     if bench.wants(&name) {
@@ -66,12 +67,12 @@ fn full_scale(bench: &Bench, report: &mut Report, transport: Transport) -> Resul
     Ok(())
 }
 
-/// 15 ports of 50 Mbit/s.
+/// Brings up 15 ports of 50 Mbit/s.
 pub(crate) fn design_network() -> Result<Network> {
     Network::up(shape(50))
 }
 
-/// A third of the ports' rate: nothing dropped, nothing inhibited.
+/// Runs at a third of the ports' rate: nothing is dropped or inhibited.
 pub(crate) fn design(
     bench: &Bench,
     network: &Network,
@@ -97,7 +98,7 @@ pub(crate) fn design(
     Ok(())
 }
 
-/// As fast as 15 ports of 25 Mbit/s go.
+/// Runs as fast as 15 ports of 25 Mbit/s allow.
 fn limit(
     bench: &Bench,
     network: &Network,

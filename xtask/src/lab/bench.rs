@@ -1,4 +1,4 @@
-//! The bench on which scenarios lay their systems: one run from configuration to outcome.
+//! The bench that runs a scenario's systems, from configuration to outcome.
 
 use std::{
     collections::BTreeMap,
@@ -18,31 +18,31 @@ use super::{
     system::{System, Transport},
 };
 
-/// Beyond a run's own length: start, drain, final counters.
+/// Time allowed beyond a run's own length for start, drain, and final counters.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What all runs of a scenario share.
+/// The settings that all runs of a scenario share.
 pub(crate) struct Bench {
     pub(crate) out: PathBuf,
     pub(crate) evbd: PathBuf,
     pub(crate) seconds: f64,
     pub(crate) runs: usize,
     pub(crate) only: String,
-    /// What carries the lanes, one after the other, in scenarios that can do both.
+    /// Transports of the lanes, one after the other, in scenarios that support both.
     pub(crate) transports: &'static [Transport],
-    /// Hosts send trains, in scenarios that can do both.
+    /// True if hosts send trains, in scenarios that support both.
     pub(crate) trains: bool,
     /// Largest IP packet, in bytes.
     pub(crate) mtu: u64,
 }
 
 impl Bench {
-    /// Whether the user wants that case.
+    /// Returns true if the user wants this case.
     pub(crate) fn wants(&self, name: &str) -> bool {
         name.contains(&self.only)
     }
 
-    /// A case's name: what does not go over TCP says so.
+    /// Returns a case's name, which contains the transport unless it is TCP.
     pub(crate) fn name(case: &str, transport: Transport) -> String {
         match transport {
             Transport::Tcp => case.to_owned(),
@@ -50,7 +50,7 @@ impl Bench {
         }
     }
 
-    /// An empty folder for a case.
+    /// Creates an empty folder for a case.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = self.out.join(name.replace(" %", "").replace(' ', "-"));
         disk::unmount_below(&folder)?;
@@ -66,7 +66,7 @@ impl Bench {
         self.run_with(network, name, system, |_| Ok(()))
     }
 
-    /// The same with another daemon.
+    /// Runs a system with another daemon.
     pub(crate) fn run_program(
         &self,
         evbd: &Path,
@@ -88,7 +88,7 @@ impl Bench {
         self.run_each(&self.evbd, self.seconds, network, name, system, each_look)
     }
 
-    /// The same for another time than that of the scenario's other runs.
+    /// Runs a system for another time than the scenario's other runs.
     pub(crate) fn run_for(
         &self,
         seconds: f64,
@@ -144,7 +144,7 @@ fn summary(path: &Path, name: &str, fleet: &Fleet) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))
 }
 
-/// What was dropped and carried meanwhile, for each host's port.
+/// Returns the drops and bytes of each host's port between two counts.
 pub(crate) fn since(
     before: &BTreeMap<String, PortCount>,
     after: BTreeMap<String, PortCount>,
@@ -159,7 +159,7 @@ pub(crate) fn since(
         .collect()
 }
 
-/// The largest process of each kind, in KiB.
+/// Returns the memory of the largest process of each kind, in KiB.
 pub(crate) fn peaks(fleet: &Fleet) -> BTreeMap<&'static str, u64> {
     let mut peaks = BTreeMap::new();
     for process in &fleet.processes {

@@ -1,4 +1,4 @@
-//! [`Books`]: what the files of a run hold, against what its ledger says.
+//! [`Books`]: compares the files of a run with its ledger.
 
 use std::{fs, path::Path, process::Command};
 
@@ -12,7 +12,7 @@ use super::{
     report::{Bound, Report},
 };
 
-/// The supervisor's summary, and what `evbd verify` says of all builders' files.
+/// The supervisor's summary, and the output of `evbd verify` for all builders' files.
 pub(crate) struct Books {
     pub(crate) summary: Value,
     verified: Value,
@@ -31,7 +31,7 @@ impl Books {
         Ok(Self { summary: serde_json::from_str(&summary)?, verified, peaks })
     }
 
-    /// Events of a kind, as the ledger has them.
+    /// Returns the number of events of a kind in the ledger.
     pub(crate) fn events(&self, key: &str) -> f64 {
         self.summary["events"][key].as_f64().unwrap_or(f64::NAN)
     }
@@ -40,7 +40,7 @@ impl Books {
         self.verified.pointer(&format!("/runs/0/{key}")).and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// Nothing is lost, doubled or damaged, and both say the same.
+    /// Checks that nothing is lost, duplicated or damaged, and that ledger and files agree.
     pub(crate) fn judge(&self, name: &str, report: &mut Report) {
         let count = |key: &str| self.verified[key].as_array().map_or(f64::NAN, |all| all.len() as f64);
         let [complete, incomplete] = ["complete", "incomplete"].map(|key| self.events(key));

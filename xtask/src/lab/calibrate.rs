@@ -1,6 +1,5 @@
-//! Proof that the lab is right where it carries trains: an idle port takes the buffer that it states
-//! and no more, what is dropped is counted in packets, and `iperf3` shows what the machine carries
-//! through it.
+//! Proof that the lab is right when it carries trains: an idle port accepts exactly the buffer that
+//! it states, drops are counted in packets, and `iperf3` shows what the machine carries through it.
 
 mod burst;
 
@@ -28,7 +27,7 @@ const IPERF_KIB: u64 = 128;
 /// A port's rate while bursts arrive, in bit/s: no host fills a port of 25 Gbit/s faster than it
 /// empties. Bucket and queue are those of the port's own rate.
 const SLOW: u64 = 50_000_000;
-/// Beyond what the port needs to be empty, with a full bucket.
+/// Time added to what the port needs to become empty with a full bucket.
 const IDLE: Duration = Duration::from_millis(30);
 /// Port at which bursts are counted.
 const PORT: u16 = 7401;
@@ -46,13 +45,13 @@ pub(crate) struct CalibrateArgs {
     mtus: Vec<u64>,
 }
 
-/// A burst that was sent.
+/// A burst that has been sent.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     packets: u64,
     lost: u64,
     trains: u64,
-    /// Time that sending took, in seconds; the port sent meanwhile as well.
+    /// Time that sending took, in seconds, during which the port sent as well.
     seconds: f64,
 }
 
@@ -83,7 +82,8 @@ fn shape(sources: u16, mbit: u64, kib: u64, mtu: u64) -> Shape {
     Shape { sources, builders: 1, rate: mbit * 1_000_000, port_buffer: kib * 1024, mtu, trains: true }
 }
 
-/// The largest burst that an idle port takes, and whether drops are packets.
+/// Measures the largest burst that an idle port accepts, and checks that drops are counted in
+/// packets.
 fn bursts(bench: &Bench, shape: Shape, name: &str, report: &mut Report) -> Result<()> {
     let network = Network::up(shape)?;
     network.limit_port("b1", SLOW)?;
@@ -92,7 +92,7 @@ fn bursts(bench: &Bench, shape: Shape, name: &str, report: &mut Report) -> Resul
     for _ in 0..bench.runs.min(3) {
         let burst = largest(&network)?;
         let taken = burst.packets as f64 * shape.frame();
-        // What the port had sent by the end of the burst was not in its buffer any more.
+        // Bytes that the port had sent by the end of the burst were no longer in its buffer.
         let buffer = taken - burst.seconds * SLOW as f64 / 8.0;
         println!(
             "{name:<40} {:>9.1}K {:>9.1}K {:>+7.1}% {:>8.1}",
@@ -132,7 +132,7 @@ fn largest(network: &Network) -> Result<Burst> {
 /// Sends one burst into the idle port.
 fn attempt(network: &Network, packets: u64) -> Result<Burst> {
     let shape = network.shape();
-    // What the last burst has left, and the bucket once more.
+    // The port empties what the last burst has left, and its bucket fills again.
     thread::sleep(Duration::from_secs_f64(2.0 * shape.port_buffer as f64 * 8.0 / SLOW as f64) + IDLE);
     let before = network.passage()?;
     let mut sender = network.command("s1", &std::env::current_exe()?.to_string_lossy());
@@ -144,19 +144,19 @@ fn attempt(network: &Network, packets: u64) -> Result<Burst> {
     }
     let said: Value = serde_json::from_slice(&output.stdout).context("reading what the burst says")?;
     let seconds = said["seconds"].as_f64().context("the burst states no time")?;
-    // What still waits in the port is not lost.
+    // Packets that still wait in the port are not lost.
     thread::sleep(Duration::from_secs_f64(shape.port_buffer as f64 * 8.0 / SLOW as f64) + IDLE);
     let after = network.passage()?;
     let (lost, trains) = (after.dropped_since(before), after.trains - before.trains);
     Ok(Burst { packets, lost, trains, seconds })
 }
 
-/// Of a datagram in a full packet: behind 20 bytes of IP and 8 of UDP.
+/// Returns the payload of a datagram in a full packet: behind 20 bytes of IP and 8 of UDP.
 fn payload(shape: Shape) -> u64 {
     shape.mtu - 28
 }
 
-/// Overflows the port, and compares what the network counts with what the receiver misses.
+/// Overflows the port, and compares the network's count of drops with what the receiver misses.
 fn count_drops(network: &Network, name: &str, report: &mut Report) -> Result<()> {
     let shape = network.shape();
     let mut counter = network.command("b1", &std::env::current_exe()?.to_string_lossy());
@@ -164,10 +164,10 @@ fn count_drops(network: &Network, name: &str, report: &mut Report) -> Result<()>
     let child =
         counter.args(["lab-traffic", "count", &at]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut counter = Guarded(child.context("starting the counter")?);
-    // It has to listen before the others send.
+    // The receiver has to listen before the others send.
     thread::sleep(Duration::from_millis(200));
     let burst = attempt(network, (2.5 * shape.port_buffer as f64 / shape.frame()) as u64)?;
-    // Its end tells the counter to count up.
+    // The end of its input makes the counter report.
     drop(counter.0.stdin.take());
     let said = read_to_string(counter.0.stdout.take().context("the counter has no output")?)?;
     let said: Value = serde_json::from_str(&said).context("reading what the counter says")?;
@@ -183,7 +183,7 @@ fn count_drops(network: &Network, name: &str, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-/// Measures what `iperf3` brings to the receiver.
+/// Measures the rate that `iperf3` achieves at the receiver.
 fn full(bench: &Bench, shape: Shape, name: &str, report: &mut Report) -> Result<()> {
     let network = Network::up(shape)?;
     let before = network.passage()?;

@@ -1,5 +1,6 @@
-//! Everything that breaks at night, on purpose: processes killed and frozen, hosts cut off, disks full and stuck, one after the
-//! other by a seed, while a run goes on. Then the books: no event lost, none twice, none damaged, and the run ends by itself.
+//! Faults on purpose: processes killed and frozen, hosts cut off, disks full and stuck, one after
+//! the other by a seed, during a run. Afterwards the files are checked against the ledger: no event
+//! is lost, duplicated or damaged, and the run ends by itself.
 
 mod fault;
 mod director;
@@ -24,55 +25,55 @@ use super::{
     watch::Watch,
 };
 
-/// Small enough that two cores have time for everything else.
+/// A system that is small enough to leave two cores time for everything else.
 const SHAPE: Shape =
     Shape { sources: 4, builders: 3, rate: 20_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const FRAGMENT: u64 = 4_000;
 /// Events outstanding per builder.
 const SLOTS: u32 = 16;
-/// Of what the ports carry.
+/// Load as a share of the ports' capacity.
 const LOAD: f64 = 0.5;
 const SOAK_LOAD: f64 = 0.8;
-/// Of each builder's disk: what a long run writes, and more.
+/// Size of each builder's disk: more than a long run writes.
 const DISK: u64 = 6 << 30;
-/// After it was asked to stop, so long may the end take.
+/// Longest time from the stop request to the end.
 const END_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
 #[derive(Args)]
 pub(crate) struct ChaosArgs {
-    /// How many faults, for each transport.
+    /// Number of faults, for each transport.
     #[arg(long, default_value_t = 100)]
     faults: usize,
-    /// What is drawn; the same seed brings the same faults.
+    /// Seed of the faults; the same seed draws the same faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// No cuts of a minute.
+    /// Without cuts of a minute.
     #[arg(long)]
     short: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct SoakArgs {
-    /// How long, for each transport; a fault every minute.
+    /// Length in minutes, for each transport; there is a fault every minute.
     #[arg(long, default_value_t = 20)]
     minutes: usize,
-    /// What is drawn; the same seed brings the same faults.
+    /// Seed of the faults; the same seed draws the same faults.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// What is to be played.
+/// The plan of one run.
 struct Play {
     name: String,
     transport: Transport,
     seed: u64,
     faults: usize,
-    /// Of the ports' capacity.
+    /// Load as a share of the ports' capacity.
     load: f64,
-    /// With cuts of a minute.
+    /// True if there are cuts of a minute.
     long: bool,
-    /// From one fault to the next, if they come by the clock.
+    /// Interval between faults; `None` if each has its own delay.
     every: Option<Duration>,
 }
 
@@ -93,7 +94,7 @@ pub(crate) fn run(bench: &Bench, args: &ChaosArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// The same at a load near the limit, with a fault a minute, and an eye on the memory.
+/// Runs the same at a load near the limit, with a fault a minute, and checks the memory.
 pub(crate) fn soak(bench: &Bench, args: &SoakArgs) -> Result<Report> {
     let mut report = Report::bare("soak");
     for &transport in bench.transports {
@@ -150,7 +151,7 @@ impl Play {
         report.attach(name, table::json(&director.overcome));
         Books::read(&bench.evbd, &folder, SHAPE, &fleet)?.judge(name, report);
         if self.every.is_some() {
-            // The first quarter fills caches and pools.
+            // In the first quarter, caches and pools fill up.
             memory.judge(name, fleet.elapsed() / 4, report);
         }
         Ok(())
@@ -161,7 +162,7 @@ impl Play {
         port_capacity(SHAPE, self.transport, FRAGMENT) / 8.0 * f64::from(SHAPE.builders) / event * self.load
     }
 
-    /// Until every process has ended.
+    /// Runs until every process has ended.
     fn play(&self, fleet: &mut Fleet, network: &Network, director: &mut Director<'_>) -> Result<Memory> {
         let per_source = self.event_rate() * FRAGMENT as f64;
         let per_builder = per_source * f64::from(SHAPE.sources) / f64::from(SHAPE.builders);

@@ -1,5 +1,5 @@
-//! A builder that is killed at full rate and stays away, and a supervisor that is killed and comes back: how soon the others go
-//! on, and at which rate.
+//! Kills a builder at full rate for good, and a supervisor that then comes back: measures how soon
+//! the others continue, and at which rate.
 
 use std::{fs, time::Duration};
 
@@ -22,23 +22,24 @@ const SHAPE: Shape =
 const FRAGMENT: u64 = 16_000;
 /// Events outstanding per builder.
 const SLOTS: u32 = 16;
-/// About fifteen seconds at full rate.
+/// Number of events: about fifteen seconds at full rate.
 const EVENTS: u64 = 5_400;
 const DISK: u64 = 1 << 30;
 const KILL_AT: Duration = Duration::from_secs(5);
-/// The supervisor is away for so long.
+/// Time for which the supervisor is away.
 const AWAY: Duration = Duration::from_secs(1);
-/// Rates are taken over so long.
+/// Window over which rates are measured.
 const WINDOW: Duration = Duration::from_millis(200);
-/// What counts as going on, of the rate before.
+/// Share of the earlier rate that counts as recovered.
 const GOES_ON: f64 = 0.5;
-/// Builder killed: the others go on within that.
+/// Bound on the seconds until the others have recovered from a builder's death.
 const OTHERS_WITHIN: f64 = 1.0;
-/// With one builder of four less: where four ports were full, three full ones are exactly that, as far as two seconds of counters tell,
-/// each of whose readings takes some milliseconds.
+/// Share of the rate that must remain with three builders of four. Three of four full ports carry
+/// exactly three quarters, to the precision of two seconds of counters, each of whose readings
+/// takes some milliseconds.
 const KEPT: f64 = 0.75 * (1.0 - RESOLUTION);
 const RESOLUTION: f64 = 0.005;
-/// Supervisor back: building goes on within that.
+/// Bound on the seconds from the supervisor's restart until events are built.
 const BACK_WITHIN: f64 = 2.0;
 const LIMIT: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(40);
@@ -72,7 +73,7 @@ fn one(bench: &Bench, name: &str, transport: Transport, victim: &str, report: &m
     Ok(())
 }
 
-/// What the switch has seen.
+/// The switch's counters over time.
 #[derive(Default)]
 struct Course {
     looks: Vec<(Duration, Flows)>,
@@ -114,7 +115,7 @@ fn play(fleet: &mut Fleet, network: &Network, victim: &str) -> Result<Course> {
 }
 
 impl Course {
-    /// Bytes per second to some hosts, in the window that ends then.
+    /// Returns the rate to some hosts in bytes per second, over the window that ends at `until`.
     fn rate(&self, of: impl Fn(&str) -> bool, until: Duration) -> f64 {
         self.mean(of, until.saturating_sub(WINDOW), until)
     }
@@ -131,7 +132,8 @@ impl Course {
         if seconds > 0.0 { sum(&last.1).saturating_sub(sum(&first.1)) as f64 / seconds } else { 0.0 }
     }
 
-    /// How long from `since` until the rate to some hosts is half of what it was, and stays so in that window.
+    /// Returns the seconds from `since` until the rate to some hosts, over one window, is half of
+    /// what it was.
     fn goes_on_after(&self, since: Duration, of: impl Fn(&str) -> bool + Copy, usual: f64) -> f64 {
         let good = |time: &&Duration| self.rate(of, **time) >= GOES_ON * usual;
         let times: Vec<Duration> = self.looks.iter().map(|(time, _)| *time).collect();

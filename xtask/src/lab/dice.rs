@@ -1,4 +1,4 @@
-//! [`Dice`]: chance from a seed.
+//! [`Dice`]: a random number generator with a seed.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Dice(pub(crate) u64);
@@ -16,7 +16,7 @@ impl Dice {
         (self.next() % bound as u64) as usize
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

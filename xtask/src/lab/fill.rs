@@ -1,6 +1,6 @@
-//! Goodput through fast ports: evb by turns with `iperf3` and a ZeroMQ event builder, on the same
-//! hosts in the same minutes. One round is one run of each, so that a ratio compares neighbours in
-//! time; a median of rounds is what counts.
+//! Goodput through fast ports: evb alternates with `iperf3` and a ZeroMQ event builder, on the same
+//! hosts in the same minutes. One round is one run of each, so that a ratio compares runs that are
+//! close in time; the median of the rounds counts.
 
 pub(crate) mod iperf;
 mod zeromq;
@@ -23,7 +23,7 @@ use super::{
     report::Report,
 };
 
-/// Bytes of a fragment where one source sends alone, and where several do.
+/// Bytes of a fragment if one source sends alone, and if several do.
 const ALONE: u64 = 1_000_000;
 const AMONG_OTHERS: u64 = 64_000;
 
@@ -38,7 +38,7 @@ pub(crate) struct FillArgs {
     /// Buffers of a switch port, in KiB.
     #[arg(long, value_delimiter = ',', default_value = "128,512")]
     kib: Vec<u64>,
-    /// Bytes of a fragment; without it 1 MB where one source is alone, else 64 kB.
+    /// Bytes of a fragment; by default 1 MB if one source is alone, else 64 kB.
     #[arg(long, value_delimiter = ',')]
     fragment: Vec<u64>,
     /// Rounds of each case.
@@ -47,13 +47,13 @@ pub(crate) struct FillArgs {
     /// The program `peers` of `benches/peers`, for the turns of ZeroMQ.
     #[arg(long)]
     peers: Option<PathBuf>,
-    /// Another `evbd`, which takes turns as well: an older one, to compare with.
+    /// Another `evbd`, which takes turns as well: an older one, for comparison.
     #[arg(long)]
     before: Option<PathBuf>,
     /// Leave `iperf3` out.
     #[arg(long)]
     no_iperf: bool,
-    /// Events per second for evb and ZeroMQ, whose latencies are compared then; without it as fast
+    /// Events per second for evb and ZeroMQ, whose latencies are then compared; by default as fast
     /// as possible.
     #[arg(long)]
     rate: Option<f64>,
@@ -63,7 +63,8 @@ pub(crate) struct FillArgs {
     /// evb takes another turn with these lines in `[shaping]`, such as `busy_poll = "force"`.
     #[arg(long)]
     with: Vec<String>,
-    /// evb takes another turn in mode `window`, with a window for each lane that fits the port beside all others.
+    /// evb takes another turn in mode `window`, with a window for each lane that fits the port
+    /// beside all others.
     #[arg(long)]
     window: bool,
 }
@@ -170,7 +171,7 @@ fn cases(bench: &Bench, args: &FillArgs) -> Vec<Case> {
 /// Returns the programs that take turns.
 fn programs(bench: &Bench, args: &FillArgs) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
-    // What sends as much as it can has no rate, and no events.
+    // A program that sends as fast as it can has no event rate.
     if !args.no_iperf && args.rate.is_none() {
         programs.push(Program::Iperf);
     }

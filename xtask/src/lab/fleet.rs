@@ -1,4 +1,5 @@
-//! One process per role on the lab's hosts: started, watched, measured, and gone when the guard goes.
+//! One process per role on the lab's hosts: started, watched, measured, and ended when the guard is
+//! dropped.
 
 use std::{
     fs::{self, File},
@@ -14,9 +15,11 @@ use anyhow::{Context as _, Result, bail};
 use super::{interrupt, network::Network};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Memory is read at every so many looks: the kernel takes long to sum it up, on cores that the network needs.
+/// Number of looks between two readings of the memory: the kernel takes long to sum it up, on cores
+/// that the network needs.
 const MEMORY_EVERY: u32 = 5;
-/// The kernel's clock ticks per second in /proc (`USER_HZ`, 100 on every Linux architecture that we meet).
+/// The kernel's clock ticks per second in /proc (`USER_HZ`, 100 on every Linux architecture that
+/// evb runs on).
 const TICKS: f64 = 100.0;
 
 /// A role's process.
@@ -27,10 +30,10 @@ pub(crate) struct RoleProcess {
     pub(crate) code: Option<i32>,
     pub(crate) cpu_s: f64,
     pub(crate) peak_rss_kib: u64,
-    /// When it was last looked at.
+    /// Resident memory at the last reading.
     pub(crate) rss_kib: u64,
     child: Child,
-    /// Whether it was killed on purpose, and nobody waits for it.
+    /// True if it was killed on purpose, so that its end is not waited for.
     is_killed: bool,
 }
 
@@ -39,7 +42,7 @@ pub(crate) struct Fleet {
     pub(crate) processes: Vec<RoleProcess>,
     started: Instant,
     looks: u32,
-    /// How each is started, by host.
+    /// The start command of each process, by host.
     commands: Vec<(String, Command)>,
 }
 
@@ -49,7 +52,7 @@ impl Fleet {
         Self::start_without(None, network, evbd, config, folder)
     }
 
-    /// The same, but for one host.
+    /// Starts all of them but one.
     pub(crate) fn start_without(
         spared: Option<&str>,
         network: &Network,
@@ -62,7 +65,7 @@ impl Fleet {
         Self::start_each(hosts, command, |_| config, folder)
     }
 
-    /// The same, where the supervisor has a configuration of its own.
+    /// Starts all of them, the supervisor with its own configuration.
     pub(crate) fn start_led(
         network: &Network,
         evbd: &Path,
@@ -75,7 +78,7 @@ impl Fleet {
         Self::start_each(network.hosts(), command, config, folder)
     }
 
-    /// The same with processes of this host that play the hosts' roles.
+    /// Starts the same roles as processes of this host.
     pub(crate) fn start_here(hosts: &[&str], evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
         Self::start_each(hosts, |_| Command::new(evbd), |_| config, folder)
@@ -113,7 +116,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Starts the process of a host anew.
+    /// Restarts the process of a host.
     pub(crate) fn start_again(&mut self, host: &str) -> Result<()> {
         let place = self.commands.iter().position(|(known, _)| known == host).context("no such host")?;
         let old = &self.processes[place];
@@ -123,7 +126,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Who has ended without being killed, while nobody should have.
+    /// Returns a host whose process has ended without being killed, while none may end.
     pub(crate) fn ended_early(&self, may_end: bool) -> Option<&str> {
         let ended = |process: &&RoleProcess| process.code.is_some() && !process.is_killed && !may_end;
         self.processes.iter().find(ended).map(|process| process.host.as_str())
@@ -138,7 +141,7 @@ impl Fleet {
         self.started.elapsed()
     }
 
-    /// Waits for all to end. `each_look` sees the fleet ten times a second and may act on it.
+    /// Waits for all to end. `each_look` gets the fleet ten times a second and may act on it.
     pub(crate) fn wait(
         &mut self,
         limit: Duration,
@@ -172,7 +175,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Sends a signal, by name, to the processes of several hosts at once; to those that still run.
+    /// Sends a signal, by name, to the processes of several hosts at once, if they still run.
     pub(crate) fn signal_all(&self, hosts: &[String], signal: &str) -> Result<()> {
         let is_meant = |p: &&RoleProcess| p.code.is_none() && hosts.contains(&p.host);
         let pids: Vec<String> =
@@ -180,7 +183,7 @@ impl Fleet {
         if pids.is_empty() {
             return Ok(());
         }
-        // One of them may end meanwhile.
+        // One of them may have ended in the meantime.
         Command::new("kill").arg(format!("-{signal}")).args(pids).status()?;
         Ok(())
     }
@@ -189,7 +192,7 @@ impl Fleet {
         self.processes.iter().filter(|p| p.code.is_none()).map(|p| p.host.clone()).collect()
     }
 
-    /// The last lines of every log whose process did not end well.
+    /// Returns the last lines of every log whose process failed.
     pub(crate) fn complaints(&self) -> String {
         let mut said = String::new();
         for process in self.processes.iter().filter(|p| p.code != Some(0)).take(5) {
@@ -204,14 +207,15 @@ impl Fleet {
         said
     }
 
-    /// Notes what the processes have used and who has ended. False: all have.
+    /// Records usage and exit of the processes. Returns false if all have ended.
     pub(crate) fn look(&mut self) -> Result<bool> {
         let mut running = false;
         let with_memory = self.looks.is_multiple_of(MEMORY_EVERY);
         self.looks += 1;
         for process in self.processes.iter_mut().filter(|p| p.code.is_none()) {
             let folder = format!("/proc/{}", process.child.id());
-            // A process that has ended keeps its times until it is waited for, so they are read first.
+            // A process that has ended keeps its times until it is waited for, so they are read
+            // first.
             if let Some(cpu_s) =
                 fs::read_to_string(format!("{folder}/stat")).ok().and_then(|stat| cpu_seconds(&stat))
             {
@@ -251,14 +255,14 @@ impl RoleProcess {
 impl Drop for Fleet {
     fn drop(&mut self) {
         for process in self.processes.iter_mut().filter(|p| p.code.is_none()) {
-            // It may just have ended by itself: then there is nothing to end.
+            // If it has just ended by itself, there is nothing to kill.
             let _ = process.child.kill();
             let _ = process.child.wait();
         }
     }
 }
 
-/// The role that a host plays, as `--role` names it.
+/// Returns the role of a host, as `--role` names it.
 pub(crate) fn role(host: &str) -> String {
     match host.split_at(1) {
         _ if host == "sup" => "supervisor".into(),
@@ -267,7 +271,7 @@ pub(crate) fn role(host: &str) -> String {
     }
 }
 
-/// Busy and all CPU time of the machine so far, in ticks.
+/// Returns busy and total CPU time of the machine so far, in ticks.
 pub(crate) fn machine_ticks() -> Result<(u64, u64)> {
     let mut text = String::new();
     File::open("/proc/stat")?.read_to_string(&mut text)?;
@@ -278,14 +282,16 @@ pub(crate) fn machine_ticks() -> Result<(u64, u64)> {
     Ok((all - idle, all))
 }
 
-/// User and system time from /proc/PID/stat: fields 14 and 15, counted behind the name, which may hold anything.
+/// Returns user and system time from /proc/PID/stat: fields 14 and 15, counted from the end of the
+/// name, which may contain anything.
 pub(crate) fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
     Some((times.next()?.ok()? + times.next()?.ok()?) / TICKS)
 }
 
-/// The resident set in KiB, from /proc/PID/status: `VmRSS:` has that of now, `VmHWM:` the largest so far.
+/// Returns the resident set in KiB, from /proc/PID/status: `VmRSS:` has the current one, `VmHWM:`
+/// the largest so far.
 pub(crate) fn memory(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()

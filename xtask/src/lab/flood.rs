@@ -1,5 +1,6 @@
-//! What a hostile host does, as a program on one of the lab's hosts: datagrams and connections without end, to ports of evb and
-//! to all others, with noise, with other protocols, with the right first bytes, and with nothing.
+//! The traffic of a hostile host, as a program on one of the lab's hosts: endless datagrams and
+//! connections, to ports of evb and to all others, with noise, with other protocols, with the right
+//! first bytes, and with nothing.
 
 use std::{
     io::Write as _,
@@ -13,15 +14,15 @@ use serde_json::json;
 
 use super::dice::Dice;
 
-/// Datagrams, and connections, a second.
+/// Datagrams per second, and connections per second.
 pub(super) const DATAGRAMS: f64 = 5_000.0;
 pub(super) const CONNECTS: f64 = 200.0;
-/// How many connections that say nothing are held open at once.
+/// Number of silent connections that are held open at once.
 const HELD: usize = 64;
-/// A scanner's ports.
+/// Number of ports that a scanner tries.
 const PORTS: u16 = 1_024;
 
-/// Does all of it for so many seconds; prints as JSON how much it was.
+/// Does all of it for `seconds`, and prints the totals as JSON.
 pub(crate) fn flood(targets: &[SocketAddr], seconds: f64) -> Result<()> {
     let datagrams = {
         let targets = targets.to_vec();
@@ -43,15 +44,15 @@ fn throw(targets: &[SocketAddr], seconds: f64) -> Result<u64> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     let (begun, mut dice, mut thrown) = (Instant::now(), Dice(1), 0u64);
     while begun.elapsed().as_secs_f64() < seconds {
-        // Ten at a time: a sleep is coarse.
+        // Datagrams are sent ten at a time, because a sleep is coarse.
         pace(begun, thrown, DATAGRAMS);
         for _ in 0..10 {
             let mut datagram: Vec<u8> = (0..dice.below(200)).map(|_| dice.next() as u8).collect();
-            // Half of them look like evb's at first.
+            // Half of them begin like evb's datagrams.
             if dice.below(2) == 0 && datagram.len() > 1 {
                 datagram[..2].copy_from_slice(&[0xeb, 0x11]);
             }
-            // Where nobody listens, the system says so.
+            // If no process listens there, the send fails.
             let _ = socket.send_to(&datagram, targets[dice.below(targets.len())]);
             thrown += 1;
         }
@@ -78,7 +79,7 @@ fn connect(targets: &[SocketAddr], seconds: f64) -> u64 {
         let Ok(mut stream) = TcpStream::connect_timeout(&target, Duration::from_millis(100)) else {
             continue;
         };
-        // It may hang up at once.
+        // The peer may close the connection immediately.
         let _ = stream.write_all(FIRST_WORDS[dice.below(FIRST_WORDS.len())]);
         if dice.below(3) == 0 {
             held.push_back(stream);

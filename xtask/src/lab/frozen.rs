@@ -1,4 +1,5 @@
-//! A frozen source: its process gets SIGSTOP in the middle of a run, as a crashed readout or a swapping host would look.
+//! A frozen source: its process gets SIGSTOP in the middle of a run, like a crashed readout or a
+//! swapping host.
 
 use std::time::Duration;
 
@@ -17,10 +18,10 @@ use super::{
 
 const FRAGMENT: u64 = 64_000;
 const VICTIM: &str = "s8";
-/// The others are judged from this long after the freeze: heartbeat, deadline, and what was under way.
+/// Time from the freeze until the others are judged: heartbeat, deadline, and what was under way.
 const SETTLE: Duration = Duration::from_secs(4);
 
-/// What the look at each turn has seen.
+/// The observations of the looks.
 #[derive(Default)]
 struct Watch {
     frozen: bool,
@@ -42,7 +43,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// Freezes the victim, measures the port while it sleeps, and ends it when all others have ended.
+/// Freezes the victim, measures the port while it is frozen, and ends it when all others have
+/// ended.
 fn turn(
     fleet: &mut Fleet,
     network: &Network,
@@ -96,7 +98,7 @@ fn judge(outcome: &Outcome, watch: &Watch, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Source and missing fragments, from the supervisor's summary.
+/// Returns source and missing fragments, from the supervisor's summary.
 fn missing_by_source(summary: &Value) -> Vec<(u64, f64)> {
     let sources = summary["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
     sources

@@ -1,4 +1,4 @@
-//! [`Guarded`]: a program that ends with whoever waits for it.
+//! [`Guarded`]: a program that ends with the guard that owns it.
 
 use std::process::Child;
 

@@ -1,4 +1,5 @@
-//! Incast: every source sends its part of one event to one builder, whose port can hold a quarter of it, or a sixteenth.
+//! Incast: every source sends its part of one event to one builder, whose port can hold a quarter
+//! of it, or a sixteenth.
 
 use anyhow::Result;
 use clap::Args;
@@ -14,7 +15,7 @@ use super::{
 
 /// Bytes of a fragment.
 pub(crate) const FRAGMENT: u64 = 64_000;
-/// Of one that fits into a packet: a 22nd of 32 kB.
+/// Bytes of a fragment that fits into a packet: a 22nd of 32 kB.
 pub(crate) const SMALL: u64 = 1455;
 /// Share of the port that shaped traffic must reach.
 const GOODPUT: f64 = 0.95;
@@ -23,29 +24,30 @@ const LOSS: f64 = 0.1;
 /// Loads at which latency is judged.
 const LOADS: [f64; 2] = [0.63, 0.75];
 
-/// A gigabit port with 128 KiB.
+/// Returns a gigabit port with a buffer of 128 KiB.
 pub(crate) fn shape(sources: u16) -> Shape {
     Shape { sources, builders: 1, rate: 1_000_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN }
 }
 
 #[derive(Args)]
 pub(crate) struct IncastArgs {
-    /// Of every port, in Mbit/s. Where two cores do not carry 1000 with 32 sources, less shows what the port does.
+    /// Rate of every port, in Mbit/s. If two cores do not carry 1000 with 32 sources, a lower rate
+    /// still shows the port's behaviour.
     #[arg(long, default_value_t = 1000)]
     mbit: u64,
 }
 
-/// Events per second that fill a share of the port.
+/// Returns a trigger whose events fill a share of the port.
 fn load(shape: Shape, share: f64, transport: Transport) -> Trigger {
     Trigger::Periodic(share / System::new(Mode::Credit, FRAGMENT).over(transport).wire_time(shape))
 }
 
-/// As fast as the builder takes it.
+/// Returns a system that runs as fast as the builder takes events.
 pub(crate) fn full_speed(mode: Mode, transport: Transport, fragment: u64) -> System {
     System::new(mode, fragment).over(transport)
 }
 
-/// A case at full speed.
+/// Returns the name of a case at full speed.
 fn name(network: &Network, mode: &str, transport: Transport, fragment: u64) -> String {
     let small = if fragment == SMALL { " small" } else { "" };
     Bench::name(&format!("{}x1 {mode}{small}", network.shape().sources), transport)
@@ -82,7 +84,7 @@ fn case(bench: &Bench, network: &Network, report: &mut Report, transport: Transp
     Ok(())
 }
 
-/// Credit at full speed: the port is full and nothing is dropped.
+/// Runs with credit at full speed: the port is full and nothing is dropped.
 pub(crate) fn credit(
     bench: &Bench,
     network: &Network,
@@ -104,7 +106,7 @@ pub(crate) fn credit(
     Ok(())
 }
 
-/// A window per lane of which all together fit into the port.
+/// Runs with a window per lane; all of them together fit into the port.
 pub(crate) fn window(
     bench: &Bench,
     network: &Network,
@@ -122,7 +124,7 @@ pub(crate) fn window(
     Ok(())
 }
 
-/// No shaping: what the others are measured against.
+/// Runs without shaping, as the reference for the others.
 pub(crate) fn none(bench: &Bench, network: &Network, report: &mut Report, slots: u32) -> Result<()> {
     let name = format!("{}x1 none slots {slots}", network.shape().sources);
     if bench.wants(&name) {
@@ -139,7 +141,7 @@ pub(crate) fn none(bench: &Bench, network: &Network, report: &mut Report, slots:
     Ok(())
 }
 
-/// Losses that are nobody's fault are repaired.
+/// Runs with random losses, which are repaired.
 fn lossy(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
     let name = name(network, "credit lossy", transport, FRAGMENT);
     if bench.wants(&name) {
@@ -154,7 +156,7 @@ fn lossy(bench: &Bench, network: &Network, report: &mut Report, transport: Trans
     Ok(())
 }
 
-/// The same periodic load with and without credit: what the drops cost in latency.
+/// Runs the same periodic load with and without credit, to show the cost of drops in latency.
 fn tail(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
     let shape = network.shape();
     let name = format!("{}x1 tail", shape.sources);
@@ -174,7 +176,7 @@ fn tail(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Below saturation an event takes little longer than its own time on the wire.
+/// Checks that below saturation an event takes little longer than its own time on the wire.
 fn latency(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
     for share in LOADS {
         let name = Bench::name(&format!("8x1 credit at {:.0} %", share * 100.0), transport);
@@ -198,7 +200,8 @@ fn latency(bench: &Bench, network: &Network, report: &mut Report, transport: Tra
     Ok(())
 }
 
-/// Twice as many triggers as the port can carry: the surplus is inhibited, the port stays full.
+/// Runs with twice as many triggers as the port can carry: the surplus is inhibited, the port stays
+/// full.
 fn overload(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
     let name = name(network, "credit overload", transport, FRAGMENT);
     if bench.wants(&name) {

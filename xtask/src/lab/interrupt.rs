@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM as a flag: whoever waits looks at it and returns, so that guards tear down what they made.
+//! SIGINT and SIGTERM as a flag: waiting code checks it and returns, so that guards remove what
+//! they made.
 
 use std::sync::{
     Arc, LazyLock,
@@ -10,7 +11,7 @@ use signal_hook::{consts, flag};
 
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From here on the two signals only set the flag.
+/// Makes the signals set the flag and nothing else.
 pub(crate) fn watch() -> Result<()> {
     for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
         flag::register(signal, Arc::clone(&ASKED))?;
@@ -18,12 +19,12 @@ pub(crate) fn watch() -> Result<()> {
     Ok(())
 }
 
-/// Whether somebody wants this program to end.
+/// Returns true if a signal has asked this program to end.
 pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// An error if so: for `?` between steps.
+/// Returns an error if a signal has arrived, for `?` between steps.
 pub(crate) fn check() -> Result<()> {
     if asked() {
         bail!("interrupted");

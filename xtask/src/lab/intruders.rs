@@ -1,5 +1,6 @@
-//! A hostile host on the network, while a system with a key runs at half of what the ports carry: floods, scans, replayed
-//! packets, peers with a wrong key and with none. And what the key costs at full speed.
+//! A hostile host on the network, while a system with a key runs at half of what the ports carry:
+//! floods, scans, replayed packets, peers with a wrong key and with none. Also measures the cost of
+//! the key at full speed.
 
 use std::{
     fs::{self, File},
@@ -22,23 +23,23 @@ use super::{
     system::{Mode, System, Transport, Trigger, port_capacity},
 };
 
-/// The last source's host is the intruder's.
+/// The network; the last source's host is the intruder's.
 const SHAPE: Shape =
     Shape { sources: 5, builders: 2, rate: 100_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const INTRUDER: &str = "s5";
 const FRAGMENT: u64 = 8_000;
 const LOAD: f64 = 0.5;
-/// What may be missing of the rate under attack.
+/// Largest loss of rate under attack.
 const LESS: f64 = 0.05;
-/// Lines that all processes together may log because of it, for each second.
+/// Log lines that all processes together may write because of it, for each second.
 const LINES_A_SECOND: f64 = 20.0;
-/// Packets that are sent once more, a second.
+/// Replayed packets per second.
 const REPLAYS: u32 = 500;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::new("intruders");
     let network = Network::up(SHAPE)?;
-    // What is taken from the wire and sent once more must have its checksums.
+    // Packets that are captured and replayed must have their checksums.
     let whole = network.command("s1", "ethtool").args(["-K", "e0", "tx", "off"]).output()?;
     ensure!(whole.status.success(), "ethtool -K e0 tx off: {}", String::from_utf8_lossy(&whole.stderr));
     let key = new_key(bench, "key")?;
@@ -79,7 +80,7 @@ fn run_one(
     Ok((outcome, attack))
 }
 
-/// The attack was what it is said to be.
+/// Checks that the attack had the announced volume.
 fn judge_attack(name: &str, attack: Vec<Guarded>, seconds: f64, report: &mut Report) -> Result<()> {
     let mut said = Vec::new();
     for mut program in attack {
@@ -109,7 +110,7 @@ fn flood(network: &Network, seconds: f64) -> Result<Guarded> {
     Ok(Guarded(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting the flood")?))
 }
 
-/// Takes packets of source 1 to builder 1 from the switch, and sends them once more, half a second later.
+/// Captures packets from source 1 to builder 1 at the switch, and replays them half a second later.
 fn replay(network: &Network, seconds: f64) -> Result<Guarded> {
     const SCRIPT: &str = "
 import socket, sys, time, collections
@@ -175,7 +176,7 @@ fn lines(folder: &Path) -> Result<f64> {
     Ok(lines as f64)
 }
 
-/// A source with another key, and one without: refused, with words that say so.
+/// Checks that a source with another key, and one without, are refused with an error that says so.
 fn wrong_keys(bench: &Bench, network: &Network, transport: Transport, report: &mut Report) -> Result<()> {
     let name = Bench::name("4x2 other keys", transport);
     let folder = bench.folder(&name)?;
@@ -227,7 +228,7 @@ fn wrong_keys(bench: &Bench, network: &Network, transport: Transport, report: &m
     Ok(())
 }
 
-/// At full speed, with the key and without.
+/// Runs at full speed, with the key and without.
 fn price(
     bench: &Bench,
     network: &Network,
@@ -251,7 +252,7 @@ fn price(
     Ok(())
 }
 
-/// A key, made by evb itself.
+/// Makes a key with evb itself.
 fn new_key(bench: &Bench, file: &str) -> Result<std::path::PathBuf> {
     let path = bench.out.join(file);
     if path.exists() {

@@ -1,4 +1,5 @@
-//! Packets lost at random towards the builder, at full speed, over UDP and TCP in turn; and flipped bits.
+//! Packets lost at random towards the builder, at full speed, over UDP and TCP in turn, and flipped
+//! bits.
 
 use anyhow::Result;
 
@@ -12,9 +13,9 @@ use super::{
     system::{Mode, Transport},
 };
 
-/// Of all packets towards the builder, in percent.
+/// Share of all packets towards the builder that are lost, in percent.
 const LOSSES: [f64; 4] = [0.0, 0.1, 1.0, 5.0];
-/// Of its goodput without loss, what UDP keeps at 1 %.
+/// Share of the goodput without loss that UDP must keep at 1 % loss.
 const KEPT: f64 = 0.8;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {

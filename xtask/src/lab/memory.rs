@@ -1,4 +1,5 @@
-//! [`Memory`]: the resident memory of every process of a run, over time, and whether it stays what it is.
+//! [`Memory`]: the resident memory of every process of a run, over time, and whether it stays
+//! constant.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,10 +14,10 @@ use super::{
 };
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What a process may grow by between the first and the last quarter: a share, and MiB on top.
+/// Largest growth of a process between the first and the last quarter: a share, and MiB on top.
 const GROWTH: (f64, f64) = (0.1, 1.0);
 
-/// KiB by host.
+/// Resident memory in KiB, by host.
 type Sample = BTreeMap<String, u64>;
 
 /// Resident memory of each process, once a second.
@@ -37,7 +38,8 @@ impl Memory {
         }
     }
 
-    /// The largest in the last quarter of what comes after the warm-up, against that in the first: a bound for each process.
+    /// Compares, for each process, the largest memory in the last quarter after the warm-up with
+    /// that in the first.
     pub(crate) fn judge(&self, name: &str, warm_up: Duration, report: &mut Report) {
         for (host, before, after) in self.quarters(warm_up) {
             let what = format!("{name}: MiB of {host} at the end, {before:.1} in the first quarter");
@@ -45,13 +47,13 @@ impl Memory {
         }
     }
 
-    /// KiB of each process, a sample a second.
+    /// Returns the KiB of each process, a sample a second.
     pub(crate) fn json(&self) -> Value {
         let one = |(now, kib): &(Duration, Sample)| json!({ "s": now.as_secs_f64(), "kib": kib });
         self.samples.iter().map(one).collect()
     }
 
-    /// Host, MiB at most in the first quarter, and in the last.
+    /// Returns host, and largest MiB in the first and in the last quarter.
     pub(crate) fn quarters(&self, warm_up: Duration) -> Vec<(String, f64, f64)> {
         let warm = &self.samples[self.samples.partition_point(|(now, _)| *now < warm_up)..];
         let quarter = warm.len() / 4;

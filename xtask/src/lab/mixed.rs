@@ -1,5 +1,6 @@
-//! Mixed traffic, as in the RCNP study of class-based queueing: event data at 80 % of a 100 Mbit/s port, with a bulk transfer
-//! and control messages through the same host, with classes in the host's kernel and without.
+//! Mixed traffic, as in the RCNP study of class-based queueing: event data at 80 % of a 100 Mbit/s
+//! port, with a bulk transfer and control messages through the same host, with classes in the
+//! host's kernel and without.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -16,14 +17,14 @@ use super::{
 
 const LINK: u64 = 100_000_000;
 const FRAGMENT: u64 = 64_000;
-/// Of the port, in L2 frames.
+/// Event data as a share of the port, in L2 frames.
 const DATA: f64 = 0.8;
-/// Line rates that the classes data, control, monitoring and other are guaranteed: data gets what 80 % of the port needs, with
-/// a reserve for announcements and resends.
+/// Guaranteed line rates of the classes data, control, monitoring and other: data gets what 80 % of
+/// the port needs, with a reserve for announcements and resends.
 const GUARANTEED: [u64; 4] = [85_000_000, 5_000_000, 2_000_000, 1_000_000];
-/// What control may take at the 99th percentile, in ms.
+/// Bound on the 99th percentile of control's latency, in ms.
 const CONTROL_MS: f64 = 5.0;
-/// Of its guaranteed rate, what data must reach.
+/// Share of the requested event rate that data must reach.
 const KEPT: f64 = 0.99;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {

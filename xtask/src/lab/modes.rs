@@ -1,4 +1,5 @@
-//! The shaping modes side by side for 4 to 32 sources: goodput and drops as fast as they go, latency below saturation.
+//! Compares the shaping modes for 4 to 32 sources: goodput and drops at full speed, latency below
+//! saturation.
 
 use std::fs;
 
@@ -15,7 +16,7 @@ use super::{
 
 const FRAGMENT: u64 = 64_000;
 const SOURCES: [u16; 4] = [4, 8, 16, 32];
-/// The load at which latency is compared: all modes carry it.
+/// The load at which latency is compared, which all modes carry.
 const LOAD: f64 = 0.63;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
@@ -50,7 +51,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
 
 fn point(bench: &Bench, network: &Network, report: &mut Report, name: &str, mode: Mode) -> Result<ModePoint> {
     let shape = network.shape();
-    // Windows of many sources fall below a packet, and paces add up to nearly all of the port: both are to be seen.
+    // Windows of many sources fall below a packet, and paces add up to nearly all of the port; the
+    // admission only warns, so that both can be observed.
     let system = || System::new(mode, FRAGMENT).slots(16).warn();
     let full = bench.run(network, name, system())?;
     report.add(&full);

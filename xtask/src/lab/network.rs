@@ -1,5 +1,6 @@
-//! A switched Ethernet in network namespaces. Every host hangs on one port of a bridge; a port towards a host is an
-//! output queue of one rate and a few packets (tbf), so incast overflows it and drops, as a shallow switch does.
+//! A switched Ethernet in network namespaces. Every host is connected to one port of a bridge; a
+//! port towards a host is an output queue of one rate and a few packets (tbf), so incast overflows
+//! it and drops, as a shallow switch does.
 //!
 //! Hosts: `sup` 10.77.3.1, `s<i>` 10.77.1.i, `b<j>` 10.77.2.j. Segmentation offloads are off, so
 //! that packets are as large as on a wire; congestion control is pinned per route, because the
@@ -24,25 +25,25 @@ use super::interrupt;
 
 const PREFIX: &str = "evb-";
 const SWITCH: &str = "evb-sw";
-/// How many hosts, and what their ports are.
+/// The number of hosts, and the properties of their ports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) sources: u16,
     pub(crate) builders: u16,
-    /// Of every port, in bit/s; tbf counts L2 frames.
+    /// Rate of every port, in bit/s; tbf counts L2 frames.
     pub(crate) rate: u64,
-    /// In bytes of L2 frames.
+    /// Buffer of every port, in bytes of L2 frames.
     pub(crate) port_buffer: u64,
     /// Largest IP packet, in bytes.
     pub(crate) mtu: u64,
-    /// Hosts hand over trains of packets, as network cards take them, and the network
-    /// carries them whole.
+    /// Hosts send trains of packets, as network cards accept them, and the network carries them
+    /// whole.
     pub(crate) trains: bool,
 }
 
 impl Shape {
-    /// One source and one builder at 1 Gbit/s, in packets as on a wire. A shape states what differs
-    /// from it.
+    /// One source and one builder at 1 Gbit/s, in packets as on a wire. Other shapes state their
+    /// differences from it.
     pub(crate) const PLAIN: Self = Self {
         sources: 1,
         builders: 1,
@@ -52,7 +53,7 @@ impl Shape {
         trains: false,
     };
 
-    /// A full L2 frame, in bytes: the packet and 14 bytes of Ethernet.
+    /// Returns the size of a full L2 frame, in bytes: the packet and 14 bytes of Ethernet.
     pub(crate) fn frame(&self) -> f64 {
         self.mtu as f64 + 14.0
     }
@@ -69,7 +70,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What one switch port has done since the network came up.
+/// Counters of one switch port since the network came up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct PortCount {
     pub(crate) drops: u64,
@@ -80,7 +81,7 @@ pub(crate) struct PortCount {
 pub(crate) struct Network {
     shape: Shape,
     claim: Claim,
-    /// Which hosts, by the beginnings of their names, take which file for `/etc/hosts`.
+    /// Files that replace `/etc/hosts`, by the prefix of the hosts' names.
     names: Vec<(&'static str, PathBuf)>,
 }
 
@@ -94,10 +95,11 @@ impl Network {
         network.silence(SWITCH)?;
         run("ip", &["-n", SWITCH, "link", "add", "br0", "type", "bridge"])?;
         run("ip", &["-n", SWITCH, "link", "set", "br0", "up"])?;
-        // A switch has no firewall; where the system's is put in front of bridges, it takes a part of the cores that hosts share.
+        // A switch has no firewall; if the system's firewall applies to bridges, it takes a part of
+        // the cores that hosts share.
         for table in ["iptables", "ip6tables", "arptables"] {
             let off = format!("net.bridge.bridge-nf-call-{table}=0");
-            // Where there is no such thing, there is nothing to switch off.
+            // If the kernel has no such filter, there is nothing to switch off.
             let _ = run("ip", &["netns", "exec", SWITCH, "sysctl", "-q", "-w", &off]);
         }
         for host in network.hosts() {
@@ -146,7 +148,7 @@ impl Network {
         self.limit_port(host, self.shape.rate)
     }
 
-    /// Gives the switch's port towards a host its rate, in bit/s. Its buffer stays as it is.
+    /// Sets the rate of the switch's port towards a host, in bit/s. Its buffer stays the same.
     pub(crate) fn limit_port(&self, host: &str, rate: u64) -> Result<()> {
         let (port, rate) = (format!("p-{host}"), format!("{rate}bit"));
         let (bucket, queue) = (self.bucket().to_string(), self.queue().to_string());
@@ -154,7 +156,8 @@ impl Network {
         run("tc", &[&["-n", SWITCH, "qdisc", "replace", "dev", &port], &tbf[..]].concat()).map(drop)
     }
 
-    /// Gives a host's link its rate, in bit/s. Its queue is deep: a host's own link delays and does not drop, the switch's port does.
+    /// Sets the rate of a host's link, in bit/s. Its queue is deep: a host's own link delays and
+    /// does not drop, the switch's port does.
     pub(crate) fn limit_host(&self, host: &str, rate: u64) -> Result<()> {
         let (space, rate) = (format!("{PREFIX}{host}"), format!("{rate}bit"));
         let bucket = self.bucket().to_string();
@@ -162,14 +165,14 @@ impl Network {
         run("tc", &[&["-n", &space, "qdisc", "replace", "dev", "e0"], &tbf[..]].concat()).map(drop)
     }
 
-    /// L2 bytes that a host has sent so far.
+    /// Returns the L2 bytes that a host has sent so far.
     pub(crate) fn sent_bytes(&self, host: &str) -> Result<u64> {
         let said = run("ip", &["-n", &format!("{PREFIX}{host}"), "-s", "-j", "link", "show", "dev", "e0"])?;
         let links: Value = serde_json::from_str(&said).context("reading the answer of ip")?;
         links.pointer("/0/stats64/tx/bytes").and_then(Value::as_u64).context("ip states no bytes sent")
     }
 
-    /// Drops that share of the packets towards a host at random; 0 ends it.
+    /// Drops this share of the packets towards a host at random; 0 ends it.
     pub(crate) fn loss(&self, host: &str, percent: f64) -> Result<()> {
         let device = format!("p-{host}");
         if run("tc", &["-n", SWITCH, "qdisc", "show", "dev", &device, "clsact"])?.contains("clsact") {
@@ -184,7 +187,7 @@ impl Network {
         Ok(())
     }
 
-    /// Lets no packet pass a host's port, either way; or all again.
+    /// Blocks all packets of a host's port in both directions, or lets them pass again.
     pub(crate) fn cut(&self, host: &str, is_cut: bool) -> Result<()> {
         let device = format!("p-{host}");
         if !is_cut {
@@ -198,7 +201,7 @@ impl Network {
         Ok(())
     }
 
-    /// L2 bytes from and to every host, as the switch has seen them pass.
+    /// Returns the L2 bytes from and to every host, as counted by the switch.
     pub(crate) fn flows(&self) -> Result<BTreeMap<String, (u64, u64)>> {
         let said = run("ip", &["-n", SWITCH, "-s", "-j", "link", "show"])?;
         let links: Vec<Value> = serde_json::from_str(&said).context("reading the answer of ip")?;
@@ -211,31 +214,32 @@ impl Network {
         Ok(links.iter().filter_map(port).collect())
     }
 
-    /// Drops and bytes of every switch port, by host. Random losses are not among them.
+    /// Returns drops and bytes of every switch port, by host. Random losses are not among them.
     pub(crate) fn ports(&self) -> Result<BTreeMap<String, PortCount>> {
         port_counts(&run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?)
     }
 
-    /// A command on a host. It becomes the program itself, so its process id is the program's.
+    /// Returns a command on a host. It becomes the program itself, so its process id is the
+    /// program's.
     pub(crate) fn command(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &format!("{PREFIX}{host}")]);
         if let Some((_, file)) = self.names.iter().find(|(prefix, _)| host.starts_with(prefix)) {
-            // `ip netns exec` has made a mount namespace for it.
+            // `ip netns exec` has made a mount namespace for the command.
             command.args(["sh", "-ec", "mount --bind \"$0\" /etc/hosts; exec \"$@\""]).arg(file);
         }
         command.arg(program);
         command
     }
 
-    /// A command on the switch.
+    /// Returns a command on the switch.
     pub(crate) fn on_switch(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", SWITCH, program]);
         command
     }
 
-    /// From now on, commands on hosts whose names begin like that have this file for `/etc/hosts`.
+    /// Gives future commands on hosts whose names begin with `prefix` this file as `/etc/hosts`.
     pub(crate) fn name_hosts(&mut self, prefix: &'static str, file: &Path) {
         self.names.push((prefix, file.to_owned()));
     }
@@ -249,7 +253,8 @@ impl Drop for Network {
     }
 }
 
-/// The right to bring a lab up. What one has left whose process is no more is removed first.
+/// Acquires the right to bring a lab up. If a lab whose process has died left something behind, it
+/// is removed first.
 fn claim() -> Result<Claim> {
     let claim = match Claim::try_take()? {
         Found::Free(claim) => claim,
@@ -270,7 +275,8 @@ fn claim() -> Result<Claim> {
     Ok(claim)
 }
 
-/// Removes every namespace of the lab, whoever made it, and ends what runs there.
+/// Removes every namespace of the lab, even one that another process made, and kills the programs
+/// in it.
 pub(crate) fn remove_all() -> Result<()> {
     let (Found::Free(claim) | Found::Left(claim)) = Claim::try_take()? else {
         bail!("a lab is up on this machine, and whoever runs it takes it down; ask that to end");
@@ -280,7 +286,7 @@ pub(crate) fn remove_all() -> Result<()> {
     claim.give_up()
 }
 
-/// The lab's namespaces.
+/// Returns the lab's namespaces.
 fn spaces() -> Result<Vec<String>> {
     let listed = run("ip", &["netns", "list"])?;
     let names = listed.lines().filter_map(|line| line.split_whitespace().next());
@@ -291,20 +297,21 @@ fn remove_spaces() -> Result<()> {
     spaces()?.iter().try_for_each(|name| run("ip", &["netns", "del", name]).map(drop))
 }
 
-/// Ends what runs in the lab's namespaces: without their names nobody would find it.
+/// Kills the programs in the lab's namespaces, which could not be found without the namespaces'
+/// names.
 fn end_programs() -> Result<()> {
     for name in spaces()? {
-        // A name that has outlived the kernel that knew it holds no process.
+        // A name that has outlived its namespace holds no process.
         let Ok(pids) = run("ip", &["netns", "pids", &name]) else { continue };
         for pid in pids.split_whitespace() {
-            // It may have ended meanwhile.
+            // It may have ended in the meantime.
             let _ = run("kill", &["-KILL", pid]);
         }
     }
     Ok(())
 }
 
-/// A host's address.
+/// Returns a host's address.
 pub(crate) fn address(host: &str) -> Result<String> {
     let number = |text: &str| text.parse::<u8>().with_context(|| format!("`{host}` is no host"));
     match host.split_at_checked(1) {
@@ -315,8 +322,9 @@ pub(crate) fn address(host: &str) -> Result<String> {
     }
 }
 
-/// Classic BPF that answers 2 (drop) for a share of the packets and 0 (pass) for the rest: load the kernel's random
-/// word (ancillary offset `SKF_AD_OFF + SKF_AD_RANDOM` of linux/filter.h), skip one instruction if it is at or above the threshold.
+/// Returns classic BPF that answers 2 (drop) for a share of the packets and 0 (pass) for the rest:
+/// load the kernel's random word (ancillary offset `SKF_AD_OFF + SKF_AD_RANDOM` of linux/filter.h),
+/// skip one instruction if it is at or above the threshold.
 fn random_drop(percent: f64) -> String {
     let threshold = (percent.clamp(0.0, 100.0) / 100.0 * f64::from(u32::MAX)).round();
     format!("4,32 0 0 4294963256,53 1 0 {threshold:.0},6 0 0 2,6 0 0 0")
@@ -333,7 +341,7 @@ fn port_counts(json: &str) -> Result<BTreeMap<String, PortCount>> {
     Ok(ports)
 }
 
-/// Runs a program and gives its output.
+/// Runs a program and returns its output.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String> {
     let output =
         Command::new(program).args(arguments).output().with_context(|| format!("{program} does not run"))?;

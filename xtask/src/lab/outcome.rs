@@ -1,4 +1,5 @@
-//! What one run has shown: the supervisor's summary, the switch's counters, the processes' appetite.
+//! The result of one run: the supervisor's summary, the switch's counters, the processes' resource
+//! usage.
 
 use std::collections::BTreeMap;
 
@@ -17,38 +18,39 @@ pub(crate) struct Outcome {
     pub(crate) system: System,
     /// The supervisor's summary.
     pub(crate) summary: Value,
-    /// What the ports did during the run, by host.
+    /// The ports' counters during the run, by host.
     pub(crate) ports: BTreeMap<String, PortCount>,
     /// Exit codes by host.
     pub(crate) codes: BTreeMap<String, i32>,
     pub(crate) wall_s: f64,
     /// User and system time of all roles together.
     pub(crate) cpu_s: f64,
-    /// Busy share of the machine, everything included.
+    /// Busy share of the whole machine.
     pub(crate) machine_busy: f64,
-    /// The largest process of each kind.
+    /// Resident memory of the largest process of each kind.
     pub(crate) peak_rss_kib: BTreeMap<&'static str, u64>,
 }
 
 impl Outcome {
-    /// A number of the summary by its dotted path; NaN, which fails every bound, if it is not there.
+    /// Returns a number of the summary by its dotted path; NaN, which fails every bound, if it is
+    /// missing.
     pub(crate) fn number(&self, path: &str) -> f64 {
         let pointer = format!("/{}", path.replace('.', "/"));
         self.summary.pointer(&pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// Payload per second of complete run time, in bit/s.
+    /// Returns payload per second of complete run time, in bit/s.
     pub(crate) fn goodput(&self) -> f64 {
         self.number("rates.payload_bytes_per_s") * 8.0
     }
 
-    /// Goodput as a share of what all builders' ports carry at best.
+    /// Returns goodput as a share of what all builders' ports carry at best.
     pub(crate) fn goodput_share(&self) -> f64 {
         let System { transport, fragment, .. } = self.system;
         self.goodput() / (port_capacity(self.shape, transport, fragment) * f64::from(self.shape.builders))
     }
 
-    /// What was sent again: TCP segments, or ranges that builders asked for.
+    /// Returns the number of resends: TCP segments, or ranges that builders requested.
     pub(crate) fn repeated(&self) -> f64 {
         match self.system.transport {
             Transport::Tcp => self.number("network.tcp_retransmits"),
@@ -56,17 +58,19 @@ impl Outcome {
         }
     }
 
-    /// Packets that the switch has dropped for want of room.
+    /// Returns the packets that the switch has dropped for lack of room.
     pub(crate) fn drops(&self) -> u64 {
         self.ports.values().map(|port| port.drops).sum()
     }
 
-    /// L2 bytes through the builders' ports: no summary can claim more payload than this.
+    /// Returns the L2 bytes through the builders' ports: no summary can claim more payload than
+    /// this.
     pub(crate) fn builder_port_bytes(&self) -> u64 {
         self.ports.iter().filter(|(host, _)| host.starts_with('b')).map(|(_, port)| port.bytes).sum()
     }
 
-    /// Every event is accounted for and complete, and every process says so.
+    /// Returns true if every event is accounted for and complete, and every process reports
+    /// success.
     pub(crate) fn is_complete(&self) -> bool {
         let clean = self.number("events.incomplete") == 0.0 && self.number("events.lost") == 0.0;
         let all = self.number("events.assigned") > 0.0
@@ -75,19 +79,21 @@ impl Outcome {
         clean && all && self.codes.values().all(|code| *code == 0)
     }
 
-    /// Complete, and as generated: builders check every byte, and reject events with a wrong one.
+    /// Returns true if all events are complete and as generated: builders check every byte, and
+    /// reject events with a wrong one.
     pub(crate) fn is_exact(&self) -> bool {
         self.system.check == "full" && self.is_complete() && self.number("network.crc_errors") == 0.0
     }
 
-    /// The payload that the summary claims went through the ports, in sum and by its rate.
+    /// Returns true if the ports carried the payload that the summary claims, in sum and by its
+    /// rate.
     pub(crate) fn is_plausible(&self) -> bool {
         let carried = self.builder_port_bytes() as f64;
         let (payload, rate) = (self.number("bytes.payload"), self.number("rates.payload_bytes_per_s"));
         payload > 0.0 && payload <= carried && rate * self.number("duration_s") <= carried
     }
 
-    /// A quantile of the build latency as a multiple of the event's time on the wire.
+    /// Returns a quantile of the build latency as a multiple of the event's time on the wire.
     pub(crate) fn latency_share(&self, quantile: &str) -> f64 {
         self.latency_us(quantile) / (self.system.wire_time(self.shape) * 1e6)
     }
@@ -124,7 +130,7 @@ impl Outcome {
     }
 }
 
-/// The middle of several values; of an even number, the upper one of the two.
+/// Returns the median of several values; of an even number, the upper one of the two.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

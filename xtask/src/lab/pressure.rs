@@ -1,5 +1,6 @@
-//! What evb does under pressure that lasts: a source that is frozen, a sink that is slow, all sinks slow, a source on a slow link, in turn
-//! within one run. Who is not concerned keeps his rate, dead time is put down to whom it comes from, and no process grows.
+//! evb under lasting pressure: a frozen source, a slow sink, all sinks slow, a source on a slow
+//! link, in turn within one run. Peers that are not affected keep their rate, dead time is
+//! attributed to its actual cause, and no process grows.
 
 mod stage;
 pub(crate) mod slow;
@@ -37,51 +38,53 @@ use super::{
     system::{Mode, Storage, System, Transport, Trigger, port_capacity},
 };
 
-/// Two cores have time for all of it.
+/// A system that is small enough for two cores.
 const SHAPE: Shape =
     Shape { sources: 8, builders: 4, rate: 40_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };
 const FRAGMENT: u64 = 4_000;
 /// Events outstanding per builder.
 const SLOTS: u32 = 16;
-/// Of each builder's disk: what a long run writes, and more.
+/// Size of each builder's disk: more than a long run writes.
 const DISK: u64 = 16 << 30;
-/// The short form has so long for its stages.
+/// Length of all stages of the short form.
 const SHORT: Duration = Duration::from_secs(45);
-/// The run with another assignment takes this part of the other's time.
+/// Length of the run with the other assignment, as a share of the first one's.
 const SINKS_PART: f64 = 0.2;
-/// Of the inhibited triggers of a stage, so many must be put down to whom they come from; where a busy machine has a part in them, less.
+/// Share of a stage's inhibited triggers that must be attributed to their actual cause; it is lower
+/// if a busy machine may inhibit some of them.
 const BLAMED: f64 = 0.9;
 const BLAMED_SHORT: f64 = 0.75;
-/// From the start until triggers come.
+/// Longest time from the start until events are built.
 const BEGINS_WITHIN: Duration = Duration::from_secs(30);
-/// From the first trigger until rates are taken.
+/// Time from the first event until rates are measured.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// The memory is looked at from this part of the run on.
+/// Part of the run after which the memory is judged.
 const WARM_UP_PART: f64 = 0.05;
-/// After it was asked to stop, so long may the end take.
+/// Longest time from the stop request to the end.
 const END_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
 pub(crate) struct PressureArgs {
-    /// How long the run is in which everything goes wrong in turn, for each transport.
+    /// Length of the run with all stages in turn, in minutes, for each transport.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// What CI runs: less than a minute for each transport, over both; bounds on speed and memory are only noted.
+    /// The form that CI runs: less than a minute for each of both transports; bounds on speed and
+    /// memory are only noted.
     #[arg(long)]
     short: bool,
 }
 
-/// One run.
+/// The plan of one run.
 struct Play {
     name: String,
     transport: Transport,
     policy: &'static str,
     stages: &'static [Stage],
     lasts: Duration,
-    /// Of inhibited triggers, so many must be put down to whom they come from.
+    /// Share of the inhibited triggers that must be attributed to their actual cause.
     blamed: f64,
-    /// Long enough to judge the memory by it.
+    /// True if the run is long enough to judge the memory.
     is_long: bool,
 }
 
@@ -97,7 +100,7 @@ pub(crate) fn run(bench: &Bench, args: &PressureArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// The short form tries one assignment over TCP and the other one over UDP.
+/// Returns the runs. The short form tests one assignment over TCP and the other one over UDP.
 fn plays(bench: &Bench, args: &PressureArgs) -> Vec<Play> {
     let play = |transport, policy, stages, lasts, is_long| {
         let name = Bench::name(&format!("8x4 pressure {policy}"), transport);
@@ -151,7 +154,7 @@ impl Play {
         Ok(())
     }
 
-    /// The configuration of all, and the supervisor's, which takes commands.
+    /// Writes the configuration of all, and the supervisor's, which takes commands.
     fn configure(&self, folder: &Path, disks: &BTreeMap<String, Disk>) -> Result<(PathBuf, PathBuf)> {
         let sinks = disks.values().map(|disk| disk.folder.clone()).collect();
         let storage = Storage { sinks, journal: folder.join("journal"), events: None };
@@ -168,13 +171,13 @@ impl Play {
         Ok((config, led))
     }
 
-    /// Events per second that take a part of what the ports carry.
+    /// Returns the event rate that takes a part of what the ports carry.
     fn event_rate(&self, load: f64) -> f64 {
         let event = FRAGMENT as f64 * f64::from(SHAPE.sources);
         port_capacity(SHAPE, self.transport, FRAGMENT) / 8.0 * f64::from(SHAPE.builders) / event * load
     }
 
-    /// All stages, and the end.
+    /// Runs all stages, and ends the run.
     fn play(&self, scene: &mut Scene<'_>, with_sinks: bool) -> Result<Vec<Played>> {
         scene.begins()?;
         let mut played = Vec::new();
@@ -200,11 +203,11 @@ impl Play {
     }
 }
 
-/// Where it is played.
+/// The system on which a plan is run.
 struct Scene<'a> {
     network: &'a Network,
     disks: &'a BTreeMap<String, Disk>,
-    /// Dropped before the fleet, whose end would wait for disks that hang.
+    /// Dropped before the fleet, because the fleet's end would wait for disks that hang.
     director: Director<'a>,
     fleet: Fleet,
     memory: Memory,
@@ -219,7 +222,7 @@ impl Scene<'_> {
     fn begins(&mut self) -> Result<()> {
         let is_building = |scene: &Self| {
             let status = scene.director.status();
-            // Before it listens, nobody answers.
+            // The supervisor does not answer before it listens.
             status.is_ok_and(|status| status["survey"]["events"]["complete"].as_u64() > Some(0))
         };
         while !is_building(self) {
@@ -231,7 +234,7 @@ impl Scene<'_> {
         self.watch(self.now() + WARM_UP)
     }
 
-    /// Looks at everybody until then; nobody may end.
+    /// Observes all hosts until then; no process may end.
     fn watch(&mut self, until: Duration) -> Result<()> {
         while self.now() < until {
             interrupt::check()?;
@@ -251,7 +254,7 @@ impl Scene<'_> {
         Mark::new(at, flows, on_disk, &self.director.status()?)
     }
 
-    /// Asks for the end, and waits for it.
+    /// Requests the end of the run, and waits for it.
     fn ends(&mut self) -> Result<()> {
         self.fleet.signal("sup", "TERM")?;
         let limit = self.now() + END_WITHIN;

@@ -1,4 +1,5 @@
-//! `evbd probe-buffer` against ports whose buffer is known: it must find it, and must say so where it cannot.
+//! `evbd probe-buffer` against ports with known buffers: it must find their size, and must report
+//! if it cannot.
 
 use std::process::{Command, Stdio};
 
@@ -14,7 +15,7 @@ use super::{
     report::{Bound, Report},
 };
 
-/// How far a measured buffer may be off.
+/// Largest relative error of a measured buffer.
 const TOLERANCE: f64 = 0.15;
 
 /// A port to measure.
@@ -22,7 +23,8 @@ struct Case {
     sources: u16,
     mbit: u64,
     kib: u64,
-    /// Whether the measurement is held to the tolerance, or only noted: two cores do not overload a fast port reliably.
+    /// True if the measurement is held to the tolerance, false if it is only noted: two cores do
+    /// not overload a fast port reliably.
     bound: bool,
 }
 
@@ -103,7 +105,8 @@ fn measure(bench: &Bench, report: &mut Report, case: &Case, shape: Shape, name: 
     Ok(())
 }
 
-/// One measurement: what the listener on `b1` prints as JSON, with a sender on every source's host.
+/// Runs one measurement, and returns the JSON that the listener on `b1` prints, with a sender on
+/// every source's host.
 fn probe(bench: &Bench, network: &Network) -> Result<Value> {
     let evbd = bench.evbd.to_string_lossy();
     let (listener, sources) = (address("b1")?, network.shape().sources);

@@ -1,4 +1,5 @@
-//! Token buckets in the kernels of the sources' hosts, put there by `evbd provision` and taken away again.
+//! Token buckets in the kernels of the sources' hosts, installed by `evbd provision` and removed
+//! again.
 
 use std::{fs, process::Command};
 
@@ -6,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{bench::Bench, network::Network, system::System};
 
-/// Hosts that are provisioned; dropping it gives them back the link that they had.
+/// Hosts that are provisioned; dropping it restores their original link.
 pub(crate) struct Provisioned<'n> {
     network: &'n Network,
     hosts: Vec<String>,

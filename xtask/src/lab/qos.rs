@@ -1,6 +1,7 @@
-//! Quality of service as Yasu et al. studied it at KEK: 1×1, 1×3 and 3×1 systems, a rate for every destination, from
-//! 10 Mbit/s to 95 % of the link, kept by evb itself and by token buckets that `evbd provision` puts into the kernel.
-//! Rates are of L2 frames, as tc counts them, taken from the network's own counters and not from ours.
+//! Quality of service as Yasu et al. studied it at KEK: 1×1, 1×3 and 3×1 systems, a rate for every
+//! destination, from 10 Mbit/s to 95 % of the link, kept by evb itself and by token buckets that
+//! `evbd provision` installs in the kernel. Rates are of L2 frames, as tc counts them, taken from
+//! the network's own counters and not from evb's.
 
 use std::time::Instant;
 
@@ -18,19 +19,22 @@ use super::{
 
 const FRAGMENT: u64 = 64_000;
 const LINK: u64 = 1_000_000_000;
-/// So much of a lane's data is to be outstanding that it does not run empty while a busy host sleeps.
+/// Time that a lane's outstanding data lasts, in seconds, so that it does not run empty while a
+/// busy host sleeps.
 const AHEAD: f64 = 0.05;
-/// A lane's data may wait so long in the kernel, in seconds: less than an event's deadline, with the announcements behind it.
+/// Longest time that a lane's data may wait in the kernel, in seconds: less than an event's
+/// deadline, with the announcements behind it.
 const PATIENCE: f64 = 1.2;
-/// Of the link, what all rates together may take.
+/// Largest share of the link that all rates together may take.
 const FULL: f64 = 0.95;
-/// How far a rate may be off.
+/// Largest relative error of a rate.
 const TOLERANCE: f64 = 0.01;
-/// Asked of each destination, where the link carries it.
+/// Rates for each destination, if the link carries them.
 const RATES: [u64; 4] = [10_000_000, 30_000_000, 100_000_000, 300_000_000];
 /// Rates that differ: none may take from another.
 const UNEQUAL: [u64; 3] = [10_000_000, 100_000_000, 500_000_000];
-/// What a run needs to fill its queues, in seconds, and how long before its end the last sample is taken.
+/// Time that a run needs to fill its queues, and time before its end at which the last sample is
+/// taken, in seconds.
 const SETTLED: f64 = 1.5;
 const BEFORE_END: f64 = 0.3;
 
@@ -53,7 +57,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// What to ask of the builders.
+/// Returns the sets of rates to test.
 fn rates(shape: Shape) -> Vec<Vec<u64>> {
     let lanes = u64::from(shape.sources.max(shape.builders));
     let full = (LINK as f64 * FULL) as u64 / lanes;
@@ -66,7 +70,8 @@ fn rates(shape: Shape) -> Vec<Vec<u64>> {
     all
 }
 
-/// Few enough that none waits for its deadline, and enough for the fastest lane.
+/// Returns the number of slots: few enough that no event waits for its deadline, and enough for the
+/// fastest lane.
 fn slots(rates: &[u64]) -> u32 {
     let fastest = rates.iter().max().copied().unwrap_or_default() as f64;
     let slowest = rates.iter().min().copied().unwrap_or_default() as f64;
@@ -80,7 +85,8 @@ fn name(shape: Shape, offload: &str, rates: &[u64]) -> String {
     format!("{}x{} {offload} {}", shape.sources, shape.builders, mbit.join("-"))
 }
 
-/// One set of rates, by one means, `runs` times: the median of each destination's rate.
+/// Runs one set of rates by one means, `runs` times, and judges the median of each destination's
+/// rate.
 fn case(
     bench: &Bench,
     network: &Network,
@@ -103,7 +109,8 @@ fn case(
     for run in 1..=bench.runs {
         let (outcome, got) = measure(bench, network, &format!("{name} run {run}"), system.clone())?;
         report.add(&outcome);
-        // Rates are judged here. At 95 % of a port late lanes catch up together, and a few packets may not find room: it is told.
+        // Rates are judged here. At 95 % of a port late lanes catch up together, and a few packets
+        // may be dropped, which is only noted.
         report.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete());
         drops += outcome.drops();
         measured.push(got);
@@ -126,12 +133,13 @@ fn case(
     Ok(())
 }
 
-/// The lanes' rates, by builder, or by source where there is one builder.
+/// Returns the lanes' requested rates, by builder, or by source if there is one builder.
 fn asked(shape: Shape, rates: &[u64]) -> Vec<u64> {
     if shape.builders > 1 { rates.to_vec() } else { vec![rates[0]; usize::from(shape.sources)] }
 }
 
-/// One run, and the rate of every lane in bit/s, between two samples of the network's counters.
+/// Runs a system, and returns the rate of every lane in bit/s, between two samples of the network's
+/// counters.
 fn measure(bench: &Bench, network: &Network, name: &str, system: System) -> Result<(Outcome, Vec<f64>)> {
     let mut samples: Vec<(Instant, Vec<u64>)> = Vec::new();
     let due = [SETTLED, bench.seconds - BEFORE_END];
@@ -152,7 +160,7 @@ fn measure(bench: &Bench, network: &Network, name: &str, system: System) -> Resu
     Ok((outcome, before.iter().zip(after).map(rate).collect()))
 }
 
-/// What pacing costs: the same events, paced and not.
+/// Measures the cost of pacing: the same events, paced and not.
 fn cpu(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
     let shape = network.shape();
     let name = format!("{}x{} cpu", shape.sources, shape.builders);
@@ -162,7 +170,7 @@ fn cpu(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
     let lanes = u64::from(shape.sources.max(shape.builders));
     let rate = LINK / 2 / lanes;
     let paced = vec![rate; usize::from(shape.builders)];
-    // A little less than the pace carries, so that both build the same events.
+    // The rate is a little less than the pace carries, so that both build the same events.
     let events = 0.95 * rate as f64 * f64::from(shape.builders)
         / (System::new(Mode::None, FRAGMENT).wire_time(shape) * shape.rate as f64 / f64::from(shape.sources));
     let at = || System::new(Mode::None, FRAGMENT).trigger(Trigger::Periodic(events)).warn();
@@ -181,7 +189,8 @@ fn cpu(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
 }
 
 impl Network {
-    /// L2 bytes so far of every lane: towards each builder, or from each source where there is one builder.
+    /// Returns the L2 bytes so far of every lane: towards each builder, or from each source if
+    /// there is one builder.
     fn lane_bytes(&self) -> Result<Vec<u64>> {
         let shape = self.shape();
         if shape.builders > 1 {

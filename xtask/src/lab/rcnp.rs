@@ -1,5 +1,6 @@
-//! The event builder of RCNP and Saclay (Nomachi et al.): builders ask one source at a time, so round trips rule.
-//! A table of event rates by size and by the events outstanding per builder.
+//! The event builder of RCNP and Saclay (Nomachi et al.): builders ask one source at a time, so
+//! round trips dominate. Prints a table of event rates by size and by the events outstanding per
+//! builder.
 
 use anyhow::Result;
 
@@ -25,7 +26,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         for size in SIZES {
             let name = format!("4x4 slots {slots} size {size}");
             if bench.wants(&name) {
-                // The event is of that size; four sources have a quarter each.
+                // The event has this size; each of four sources has a quarter.
                 let system = System::new(Mode::Sequential, size / 4).slots(slots);
                 let outcome = bench.run(&network, &name, system)?;
                 report.add(&outcome);

@@ -1,4 +1,4 @@
-//! Single losses at full speed: how long until the bytes are there after all.
+//! Single losses at full speed: measures the time until the lost bytes arrive.
 
 use anyhow::Result;
 
@@ -10,11 +10,12 @@ use super::{
     system::{Mode, Transport},
 };
 
-/// Of all packets, in percent: about forty losses a second, five on each lane, so that they are single.
+/// Share of all packets that are lost, in percent: about forty losses a second, five on each lane,
+/// so that they are single.
 const LOST: f64 = 0.05;
-/// So many losses make a 99th percentile.
+/// Least number of losses for a 99th percentile.
 const LOSSES: f64 = 300.0;
-/// What the 99th percentile may be, in ms.
+/// Bound on the 99th percentile, in ms.
 const P99_MS: f64 = 10.0;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {

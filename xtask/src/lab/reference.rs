@@ -1,5 +1,6 @@
-//! What the machine carries through the lab without an event builder: `iperf3` from every source at an equal share of the port, which
-//! needs neither credit nor events. Where it stays below the port, no event builder fills it either.
+//! The capacity of the lab without an event builder: `iperf3` from every source at an equal share
+//! of the port, which needs neither credit nor events. If it stays below the port, no event builder
+//! fills it either.
 
 use std::{io::Read as _, process::Stdio, thread, time::Duration};
 
@@ -15,14 +16,15 @@ use super::{
     system::Transport,
 };
 
-/// What iperf3 puts into a datagram: as much as a lane's datagrams hold, header included.
+/// Payload of an iperf3 datagram: as much as a lane's datagrams hold, header included.
 const DATAGRAM: &str = "1472";
-/// Of the port's rate, what all sources together send: the port and a little less in datagrams, a little more over TCP.
+/// Payload that all sources together offer, as a share of the port's rate: with headers a little
+/// less than the port in datagrams, a little more over TCP.
 const OFFERED: f64 = 0.97;
 const BUILDER: &str = "b1";
 const FIRST_PORT: u16 = 7201;
 
-/// All sources to one builder, for as long as a run.
+/// Sends from all sources to one builder, for as long as a run.
 pub(crate) fn run(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
     let shape = network.shape();
     let name = Bench::name(&format!("{}x1 iperf3", shape.sources), transport);
@@ -66,7 +68,7 @@ pub(crate) fn run(bench: &Bench, network: &Network, report: &mut Report, transpo
     Ok(())
 }
 
-/// The rate of one of iperf3's sums, in bit/s.
+/// Returns the rate of one of iperf3's sums, in bit/s.
 pub(crate) fn rate(said: &Value, sum: &str) -> Result<f64> {
     said["end"][sum]["bits_per_second"].as_f64().with_context(|| format!("iperf3 states no {sum}"))
 }

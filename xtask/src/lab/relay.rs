@@ -1,5 +1,6 @@
-//! A relay between sources and a builder that flips bits: `tc` cannot, and UDP's own checksum would find them. Here every
-//! datagram is received and sent anew, so that its checksum fits, and only evb's can tell.
+//! A relay between sources and a builder that flips bits: `tc` cannot, and UDP's own checksum would
+//! detect them. Here every datagram is received and sent again, so that its checksum is correct,
+//! and only evb's check can detect the damage.
 
 use std::{
     io,
@@ -15,15 +16,17 @@ use super::dice::Dice;
 
 /// Room for any datagram.
 const DATAGRAM: usize = 65_536;
-/// After so many damaged datagrams it says how many there were.
+/// Number of damaged datagrams between two reports of the total.
 const SAY_EVERY: u64 = 10;
 
-/// Relays streams verbatim, and datagrams both ways; of those towards the builder, each is damaged with that probability.
+/// Relays streams verbatim, and datagrams both ways. Each datagram towards the builder is damaged
+/// with this probability.
 pub(crate) fn relay(at: SocketAddr, to: SocketAddr, percent: f64) -> Result<()> {
     let (listener, socket) = (TcpListener::bind(at)?, Arc::new(UdpSocket::bind(at)?));
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A source whose builder cannot be reached is hung up on, and tries again.
+            // If the builder is unreachable, the relay closes the source's connection, and the
+            // source retries.
             let _ = relay_stream(stream, to);
         }
     });
@@ -47,12 +50,12 @@ pub(crate) fn relay(at: SocketAddr, to: SocketAddr, percent: f64) -> Result<()> 
                 ways.len() - 1
             }
         };
-        // What cannot be sent is lost: that is what datagrams are.
+        // Datagrams that cannot be sent are lost, as datagrams may be.
         let _ = ways[place].1.send(datagram);
     }
 }
 
-/// The way to the builder for one source, with a thread for what comes back.
+/// Opens the socket to the builder for one source, with a thread for the answers.
 fn back(socket: &Arc<UdpSocket>, source: SocketAddr, to: SocketAddr) -> io::Result<UdpSocket> {
     let way = UdpSocket::bind((socket.local_addr()?.ip(), 0))?;
     way.connect(to)?;
@@ -60,7 +63,7 @@ fn back(socket: &Arc<UdpSocket>, source: SocketAddr, to: SocketAddr) -> io::Resu
     thread::spawn(move || {
         let mut datagram = vec![0; DATAGRAM];
         loop {
-            // A builder that is not there yet, or no more, refuses.
+            // A builder that does not run yet, or any more, refuses.
             if let Ok(length) = from_builder.recv(&mut datagram) {
                 let _ = socket.send_to(&datagram[..length], source);
             }
@@ -77,7 +80,7 @@ fn relay_stream(source: TcpStream, to: SocketAddr) -> io::Result<()> {
         into.set_nodelay(true)?;
         thread::spawn(move || {
             let copied = io::copy(&mut from, &mut into);
-            // Either end that goes takes the other with it.
+            // The end of either direction ends the other.
             let _ = into.shutdown(std::net::Shutdown::Both);
             copied
         });

@@ -1,4 +1,5 @@
-//! A scenario's outcomes as a table for people and as JSON for machines, with a verdict for every bound.
+//! The outcomes of a scenario as a table for people and as JSON for machines, with a verdict for
+//! every bound.
 
 use std::{fs, path::Path};
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{outcome::Outcome, system::Transport};
 
-/// Two comparisons are all that the bounds need.
+/// A bound on a measured value, from one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Bound {
     AtLeast(f64),
@@ -22,7 +23,7 @@ struct Verdict {
 }
 
 impl Verdict {
-    /// What was not measured (NaN) does not hold.
+    /// Returns true if the bound holds. A value that was not measured (NaN) fails it.
     fn holds(&self) -> bool {
         match self.bound {
             Bound::AtLeast(limit) => self.measured >= limit,
@@ -31,14 +32,14 @@ impl Verdict {
     }
 }
 
-/// What a scenario gives back.
+/// The result of a scenario.
 pub(crate) struct Report {
     scenario: &'static str,
     outcomes: Vec<Outcome>,
     verdicts: Vec<Verdict>,
     notes: Vec<String>,
     attached: Vec<Value>,
-    /// Whether bounds on speed and latency count: not where a busy machine must not fail a change.
+    /// True if bounds on speed and latency count; false if a busy machine must not fail a change.
     timed: bool,
 }
 
@@ -48,7 +49,7 @@ impl Report {
         Self::bare(scenario)
     }
 
-    /// A report of a scenario that runs no systems and prints a table of its own.
+    /// Creates a report of a scenario that runs no systems and prints its own table.
     pub(crate) fn bare(scenario: &'static str) -> Self {
         Self {
             scenario,
@@ -60,18 +61,19 @@ impl Report {
         }
     }
 
-    /// Only notes what a busy machine changes: goodput, latency, dead time.
+    /// Makes bounds on goodput, latency and dead time, which a busy machine changes, mere notes.
     pub(crate) fn untimed(self) -> Self {
         Self { timed: false, ..self }
     }
 
-    /// Keeps and prints an outcome, and holds it to what every outcome must: a summary that the wire confirms.
+    /// Keeps and prints an outcome, and checks the bound common to all outcomes: the wire confirms
+    /// the summary.
     pub(crate) fn add(&mut self, outcome: &Outcome) {
         println!("{}", row(outcome));
         self.keep(outcome);
     }
 
-    /// The same, where the scenario prints a table of its own.
+    /// Does the same without printing, if the scenario prints its own table.
     pub(crate) fn keep(&mut self, outcome: &Outcome) {
         self.yes(
             &format!("{}: the ports carried what the summary claims", outcome.name),
@@ -84,7 +86,7 @@ impl Report {
         self.verdicts.push(Verdict { what: what.to_owned(), measured, bound });
     }
 
-    /// A bound on something that depends on how busy the machine is.
+    /// Adds a bound on a value that depends on how busy the machine is.
     pub(crate) fn holds_timed(&mut self, what: &str, measured: f64, bound: Bound) {
         if self.timed {
             self.holds(what, measured, bound);
@@ -97,13 +99,13 @@ impl Report {
         self.holds(what, f64::from(u8::from(is_so)), Bound::AtLeast(1.0));
     }
 
-    /// Complete and without a single drop: what shaping promises.
+    /// Checks that all events are complete without a single drop, as shaping promises.
     pub(crate) fn clean(&mut self, outcome: &Outcome) {
         self.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete());
         self.holds(&format!("{}: packets dropped", outcome.name), outcome.drops() as f64, Bound::AtMost(0.0));
     }
 
-    /// Something of the scenario's own, for its JSON.
+    /// Attaches a value of the scenario's own to its JSON.
     pub(crate) fn attach(&mut self, name: &str, value: Value) {
         self.attached.push(json!({ "name": name, "value": value }));
     }
@@ -112,7 +114,8 @@ impl Report {
         self.notes.push(note);
     }
 
-    /// Prints the verdicts and writes `<scenario>.json`. True: all bounds hold, and there was something to hold.
+    /// Prints the verdicts and writes `<scenario>.json`. Returns true if there are bounds and all
+    /// of them hold.
     pub(crate) fn finish(&self, folder: &Path) -> Result<bool> {
         println!();
         for verdict in &self.verdicts {
@@ -134,7 +137,7 @@ impl Report {
         Ok(failed == 0 && !self.verdicts.is_empty())
     }
 
-    /// What does not hold.
+    /// Returns the bounds that fail.
     #[cfg(test)]
     pub(crate) fn failed(&self) -> Vec<String> {
         let failed = self.verdicts.iter().filter(|verdict| !verdict.holds());
@@ -158,8 +161,9 @@ impl Report {
     }
 }
 
-/// `resent`: TCP's retransmissions, or ranges that builders asked for; the rest is of datagrams: losses found by a timer,
-/// segments that came after all, and what the builder's kernel dropped.
+/// Returns the table's header. `resent` counts TCP's retransmissions, or ranges that builders
+/// requested; the columns after it are about datagrams: losses found by a timer, segments that
+/// arrived after all, and what the builder's kernel dropped.
 fn header() -> String {
     format!(
         "{:<28} {:>8} {:>6} {:>6} {:>8} {:>7} {:>7} {:>8} {:>6} {:>6} {:>5} {:>4} {:>7} {:>6} {:>5} {:>5}",

@@ -1,4 +1,5 @@
-//! The subset that runs with every change: shaped traffic is complete and drops nothing, unshaped traffic drops.
+//! The scenarios that run with every change: shaped traffic is complete and drops nothing, unshaped
+//! traffic drops.
 
 use anyhow::Result;
 
@@ -13,7 +14,8 @@ use super::{
 
 /// Seconds of each run.
 const SECONDS: f64 = 5.0;
-/// Bit/s of the incast's port: a quarter of the full runs', so that it stays the narrow place where processors are slow.
+/// Rate of the incast's port, in bit/s: a quarter of the full runs', so that it stays the
+/// bottleneck if processors are slow.
 const PORT_RATE: u64 = 250_000_000;
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {

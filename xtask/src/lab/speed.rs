@@ -1,5 +1,6 @@
-//! What two cores move over loopback, where no link limits: payload over UDP in packets of an MTU of 1500 and over TCP, the
-//! same work, without a key and with one, next to what iperf3 moves in datagrams of that size. In turn, several times, in one go.
+//! Throughput of two cores over loopback, where no link limits it: payload over UDP in packets of
+//! an MTU of 1500 and over TCP, the same work, without a key and with one, compared with iperf3 in
+//! datagrams of that size. All of them run in turn, several times, in one go.
 
 use std::{
     fs,
@@ -23,11 +24,11 @@ use super::{
 
 /// Payload of a datagram in a packet of 1500 bytes.
 const DATAGRAM: &str = "1472";
-/// No round is longer, in seconds.
+/// Longest round, in seconds.
 const SECONDS: f64 = 5.0;
-/// How often UDP must move what `iperf3 -u` does.
+/// Least ratio of UDP's throughput to that of `iperf3 -u`.
 const OVER_IPERF: f64 = 4.0;
-/// And of what TCP does.
+/// Least ratio of UDP's throughput to TCP's.
 const OF_TCP: f64 = 0.6;
 
 /// One round, in bit/s of payload.
@@ -95,7 +96,7 @@ fn line(round: &Round) -> String {
     format!("{udp:>10.2} {tcp:>10.2} {udp_psk:>10.2} {tcp_psk:>10.2} {sent:>12.2} {received:>12.2}")
 }
 
-/// Whether peers share a key.
+/// The security between peers.
 #[derive(Clone, Copy)]
 enum Security {
     None,
@@ -111,7 +112,7 @@ impl Security {
     }
 }
 
-/// Payload per second of one source to one builder, a process each.
+/// Measures payload per second of one source to one builder, a process each.
 fn evb(bench: &Bench, transport: Transport, security: Security, round: usize) -> Result<f64> {
     let folder = bench.folder(&format!("speed-{}-{}-{round}", transport.name(), security.mode()))?;
     let config = folder.join("config.toml");
@@ -150,7 +151,7 @@ fn configuration(transport: Transport, security: &str, seconds: f64) -> String {
     )
 }
 
-/// What `iperf3 -u` sends and what of it arrives.
+/// Returns the rates that `iperf3 -u` sends and receives.
 fn iperf(bench: &Bench) -> Result<(f64, f64)> {
     let server = ["-s", "-1", "-p", "7201"];
     let server = Command::new("iperf3").args(server).stdout(Stdio::null()).spawn();

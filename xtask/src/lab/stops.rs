@@ -1,6 +1,6 @@
-//! Sources that stop and go on, on a fast port: one, two, half, and all but one, for 5 ms again and
-//! again, and for 5 s once; and something else that wants every core. What they were granted comes
-//! late then, and all at once.
+//! Sources that stop and continue, on a fast port: one, two, half, and all but one, for 5 ms
+//! repeatedly, and for 5 s once; and a hog that wants every core. What they were granted then
+//! arrives late and all at once.
 
 use std::{
     process::{Command, Stdio},
@@ -29,9 +29,10 @@ const LONG: Duration = Duration::from_secs(5);
 const BEGIN: Duration = Duration::from_secs(2);
 /// Shortest run with a long stop, in seconds.
 const LEAST: f64 = 9.0;
-/// The last part of a long stop: deadline and heartbeat are over, the others go on alone.
+/// Last part of a long stop, in which deadline and heartbeat are over and the others continue
+/// alone.
 const SETTLED: Duration = Duration::from_secs(1);
-/// After a run's end, sources that do not find back are ended.
+/// Time after a run's end at which sources that have not recovered are ended.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 #[derive(Args)]
@@ -39,7 +40,7 @@ pub(crate) struct StopsArgs {
     /// Number of sources.
     #[arg(long, value_delimiter = ',', default_value = "8,32")]
     sources: Vec<u16>,
-    /// Of every port, in Mbit/s.
+    /// Rate of every port, in Mbit/s.
     #[arg(long, default_value_t = 10_000)]
     mbit: u64,
     /// Buffer of a switch port, in KiB.
@@ -51,11 +52,11 @@ pub(crate) struct StopsArgs {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     None,
-    /// This many stop for 5 ms, ten times a second.
+    /// This many sources stop for 5 ms, ten times a second.
     Short(u16),
-    /// This many stop for 5 s.
+    /// This many sources stop for 5 s.
     Long(u16),
-    /// A program on each core that does nothing but take it.
+    /// A program on each core that does nothing but occupy it.
     Hogs,
 }
 
@@ -81,7 +82,7 @@ fn troubles(sources: u16) -> Vec<Trouble> {
     [Trouble::None, Trouble::Hogs].into_iter().chain(short).chain(long).collect()
 }
 
-/// Counts of what the looks have seen.
+/// Counters collected by the looks.
 #[derive(Default)]
 struct Watch {
     stops: u32,
@@ -93,7 +94,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The port's rate while sources were stopped, in bit/s.
+    /// Returns the port's rate while sources were stopped, in bit/s.
     fn rate(&self) -> Option<f64> {
         let (from, until) = self.from.zip(self.until)?;
         Some((until.1 - from.1) as f64 * 8.0 / (until.0.checked_sub(from.0)?).as_secs_f64())
@@ -143,7 +144,7 @@ fn case(
     Ok(())
 }
 
-/// Stops the victims, and lets them go on.
+/// Stops the victims, and lets them continue.
 fn turn(
     fleet: &mut Fleet,
     network: &Network,
@@ -205,7 +206,7 @@ fn judge(outcome: &Outcome, trouble: Trouble, watch: &Watch, lost: u64, report: 
         Bound::AtMost(0.0),
     );
     match trouble {
-        // The others go on: half a gigabit is little, and not nothing.
+        // The others continue: half a gigabit is little, but not nothing.
         Trouble::Long(_) => {
             let rate = watch.rate().unwrap_or(f64::NAN);
             report.holds(&format!("{name}: bit/s of the others"), rate, Bound::AtLeast(5e8));
@@ -216,7 +217,7 @@ fn judge(outcome: &Outcome, trouble: Trouble, watch: &Watch, lost: u64, report: 
     }
 }
 
-/// A program for each core.
+/// Starts a program for each core.
 fn hogs() -> Result<Vec<Guarded>> {
     let cores = thread::available_parallelism()?.get();
     let mut hogs = Vec::new();

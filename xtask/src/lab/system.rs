@@ -7,7 +7,7 @@ use std::{
 
 use super::network::{Shape, address};
 
-/// What carries the lanes.
+/// The transport of the lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Transport {
     Tcp,
@@ -22,7 +22,8 @@ impl Transport {
         }
     }
 
-    /// Payload of a full packet, behind 20 + 20 + 12 of headers, or 20 + 8 and our own 40.
+    /// Returns the payload of a full packet, behind 20 + 20 + 12 bytes of headers, or 20 + 8 and
+    /// evb's own 40.
     fn segment(self, shape: Shape) -> f64 {
         let headers = match self {
             Self::Tcp => 52.0,
@@ -32,17 +33,17 @@ impl Transport {
     }
 }
 
-/// What a grant gives at most where the budget is stated: eleven packets, as with the buffers of ports. The default there, a sixteenth
-/// of the budget, would be larger.
+/// Largest grant if the budget is stated: eleven packets, as with the buffers of ports. The
+/// default, a sixteenth of the budget, would be larger.
 const CHUNK: u64 = 15_912;
 
-/// How the lanes are shaped.
+/// The shaping of the lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     Credit,
     /// Credit, one source at a time.
     Sequential,
-    /// Bytes per lane.
+    /// Window, in bytes per lane.
     Window(u64),
     /// The default pace: an equal share of 95 % of the port.
     TokenBucket,
@@ -61,7 +62,7 @@ impl Mode {
     }
 }
 
-/// What makes events happen, in events per second.
+/// The source of triggers, in events per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Trigger {
     Fast,
@@ -69,13 +70,13 @@ pub(crate) enum Trigger {
     Poisson(f64),
 }
 
-/// What outlives a process, and how many events there are to be.
+/// The files that outlive a process, and the number of events.
 #[derive(Clone, Debug)]
 pub(crate) struct Storage {
-    /// Where each builder writes, by its place.
+    /// The folder of each builder's files, by its position.
     pub(crate) sinks: Vec<PathBuf>,
     pub(crate) journal: PathBuf,
-    /// None: until it is stopped.
+    /// The number of events; `None` if the run lasts until it is stopped.
     pub(crate) events: Option<u64>,
 }
 
@@ -85,38 +86,41 @@ pub(crate) struct System {
     pub(crate) transport: Transport,
     pub(crate) mode: Mode,
     pub(crate) trigger: Trigger,
-    /// `None`: evbd counts them.
+    /// Number of slots; `None` if evbd computes it.
     pub(crate) slots: Option<u32>,
     /// Bytes of every fragment.
     pub(crate) fragment: u64,
-    /// Let an inadmissible load run.
+    /// True if an inadmissible load only causes a warning.
     pub(crate) warn: bool,
-    /// The pace of every lane to each builder, by its place, in bit/s of L2 frames; empty: no pace.
+    /// The pace of every lane to each builder, by its position, in bit/s of L2 frames; empty: no
+    /// pace.
     pub(crate) rates: Vec<u64>,
-    /// Who keeps the pace, as the configuration has it.
+    /// The means that keep the pace, as the configuration names them.
     pub(crate) offload: &'static str,
     /// Guaranteed rates of the classes data, control, monitoring and other, in bit/s.
     pub(crate) classes: Option<[u64; 4]>,
-    /// What may be on its way to a builder, in bytes of L2 frames, on a path that holds more than a port; else as the port has it.
+    /// Bytes of L2 frames that may be under way to a builder, for a path that holds more than a
+    /// port; `None`: derived from the port.
     pub(crate) budget: Option<u64>,
-    /// Builders are told by name, which hosts may take for different addresses.
+    /// True if builders are given by name, which hosts may resolve to different addresses.
     pub(crate) named: bool,
-    /// What builders check of each fragment, as the configuration has it.
+    /// The check of each fragment in builders, as the configuration names it.
     pub(crate) check: &'static str,
-    /// Files and a journal; else builders write nothing, and the run has a duration.
+    /// Files and a journal; without them, builders write nothing, and the run has a duration.
     pub(crate) storage: Option<Storage>,
-    /// The key that all share.
+    /// The key that all processes share.
     pub(crate) key: Option<PathBuf>,
-    /// Who gets the next event, as the configuration has it.
+    /// The assignment policy, as the configuration names it.
     pub(crate) policy: &'static str,
-    /// Whether the last host of a source is somebody else's.
+    /// True if the last source's host is not part of the system.
     pub(crate) spares_last_source: bool,
-    /// More lines of `[shaping]`.
+    /// Further lines of `[shaping]`.
     pub(crate) more_shaping: String,
 }
 
 impl System {
-    /// As fast as the builders take it, with the slots that evbd finds right.
+    /// Returns a system that runs as fast as the builders take events, with evbd's default number
+    /// of slots.
     pub(crate) fn new(mode: Mode, fragment: u64) -> Self {
         Self {
             transport: Transport::Tcp,
@@ -167,7 +171,7 @@ impl System {
         Self { budget: Some(bytes), ..self }
     }
 
-    /// Builders are told as `builder-1` and so on.
+    /// Gives builders by name, as `builder-1` and so on.
     pub(crate) fn named(self) -> Self {
         Self { named: true, ..self }
     }
@@ -189,7 +193,7 @@ impl System {
         Self { spares_last_source: true, ..self }
     }
 
-    /// How many sources there are.
+    /// Returns the number of sources.
     pub(crate) fn sources(&self, shape: Shape) -> u16 {
         shape.sources - u16::from(self.spares_last_source)
     }
@@ -202,12 +206,12 @@ impl System {
         Self { policy, ..self }
     }
 
-    /// Builders check every byte.
+    /// Makes builders check every byte.
     pub(crate) fn checked(self) -> Self {
         Self { check: "full", ..self }
     }
 
-    /// The file. Every host appears; which roles a process hosts is said on its command line.
+    /// Returns the file. Every host is in it; the command line selects the roles of a process.
     pub(crate) fn config(&self, shape: Shape, seconds: f64) -> anyhow::Result<String> {
         let trigger = match self.trigger {
             Trigger::Fast => "{ kind = \"as-fast-as-possible\" }".to_owned(),
@@ -268,7 +272,7 @@ impl System {
         Ok(toml)
     }
 
-    /// The inside of `[shaping]`.
+    /// Returns the lines of `[shaping]`.
     fn shaping(&self) -> String {
         let mut shaping = match self.mode {
             Mode::Credit => "mode = \"credit\"".to_owned(),
@@ -295,7 +299,7 @@ impl System {
         shaping
     }
 
-    /// Seconds that an event's L2 frames take through one port.
+    /// Returns the seconds that an event's L2 frames take through one port.
     pub(crate) fn wire_time(&self, shape: Shape) -> f64 {
         let segment = self.transport.segment(shape);
         let frames = (self.fragment as f64 / segment).ceil();
@@ -304,19 +308,20 @@ impl System {
     }
 }
 
-/// What the lane has in front of each fragment.
+/// Bytes that the lane puts in front of each fragment.
 const FRAGMENT_HEADER: f64 = 16.0;
 
-/// Payload that one port carries at best, in bit/s: full packets, nothing else in them than
-/// fragments of that size with their headers. At an MTU of 1500 the port counts L2 frames, 1514
-/// bytes of each; of the 1538 that such a packet takes of a real line, it would be less by the same
-/// part for every transport.
+/// Returns the payload that one port carries at best, in bit/s: full packets, with nothing else in
+/// them than fragments of this size with their headers. At an MTU of 1500 the port counts L2 frames
+/// of 1514 bytes; on a real line such a packet takes 1538 bytes, which reduces the payload by the
+/// same share for every transport.
 pub(crate) fn port_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
     let payload = fragment as f64 / (fragment as f64 + FRAGMENT_HEADER);
     shape.rate as f64 * transport.segment(shape) / shape.frame() * payload
 }
 
-/// The largest window per lane of which all sources' together fit into nine tenths of a port's buffer, headers included.
+/// Returns the largest window per lane at which all sources' windows together fit into nine tenths
+/// of a port's buffer, headers included.
 pub(crate) fn safe_window(shape: Shape) -> u64 {
     let share = 0.9 * shape.port_buffer as f64 / f64::from(shape.sources);
     (share * Transport::Tcp.segment(shape) / shape.frame() / 100.0).floor() as u64 * 100

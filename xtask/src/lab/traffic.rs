@@ -1,5 +1,6 @@
-//! Traffic that is not evb's, on the lab's hosts: bulk that takes whatever it gets, and control that asks and waits for an
-//! answer. Each half is a hidden command of this program, started inside a host's namespace.
+//! Traffic that is not evb's, on the lab's hosts: bulk that takes all it gets, and control that
+//! asks and waits for an answer. Each half is a hidden command of this program, started inside a
+//! host's namespace.
 
 use std::{
     io::{Read as _, Write as _},
@@ -25,20 +26,21 @@ use super::{
 /// Code points: bulk (CS1) and network control (CS6), RFC 4594.
 const BULK: u32 = 8 << 2;
 const CONTROL: u32 = 48 << 2;
-/// Of a control message, bytes of payload.
+/// Payload of a control message, in bytes.
 const MESSAGE: usize = 64;
-/// How often control asks.
+/// Interval between control messages.
 const EVERY: Duration = Duration::from_millis(5);
-/// How long an answer may take before it counts as lost.
+/// Time after which an answer counts as lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Half {
     /// Takes bulk in and answers control.
     Serve { bulk: SocketAddr, control: SocketAddr },
-    /// Sends bulk for so many seconds.
+    /// Sends bulk for the given seconds.
     Bulk { to: SocketAddr, seconds: f64 },
-    /// Asks for so many seconds; prints quantiles of the answers' times as JSON.
+    /// Sends control messages for the given seconds, and prints quantiles of the answers' times as
+    /// JSON.
     Ask { to: SocketAddr, seconds: f64 },
     /// Relays streams and datagrams, and flips a bit in that percentage of the datagrams.
     Relay { at: SocketAddr, to: SocketAddr, percent: f64 },
@@ -46,7 +48,7 @@ pub(crate) enum Half {
     Burst { to: SocketAddr, packets: u64, payload: u64 },
     /// Counts datagrams until its input ends.
     Count { at: SocketAddr },
-    /// Attacks those for so many seconds.
+    /// Attacks the targets for the given seconds.
     Flood { seconds: f64, targets: Vec<SocketAddr> },
 }
 
@@ -109,7 +111,7 @@ fn ask(to: SocketAddr, seconds: f64) -> Result<()> {
         let mut question = [0; MESSAGE];
         question[..8].copy_from_slice(&asked.to_le_bytes());
         socket.send(&question)?;
-        // An answer to an earlier question, which came too late, is not one to this.
+        // A late answer to an earlier message is not an answer to this one.
         while socket.recv(&mut answer).is_ok() {
             if answer == question {
                 times.push(sent.elapsed().as_secs_f64() * 1e6);
@@ -135,7 +137,7 @@ pub(crate) struct Traffic<'n> {
 }
 
 impl<'n> Traffic<'n> {
-    /// Control from `from` to `to`, and bulk if asked for, for so long.
+    /// Starts control from `from` to `to`, and bulk if requested, for the given seconds.
     pub(crate) fn start(
         network: &'n Network,
         (from, to): (&str, &str),
@@ -157,7 +159,8 @@ impl<'n> Traffic<'n> {
 
     fn spawn(&mut self, what: &'static str, host: &str, arguments: &[&str]) -> Result<()> {
         let program = std::env::current_exe()?;
-        // In real time, so that the wait in the network is measured and not that for a core.
+        // It runs in real time, so that the wait in the network is measured and not that for a
+        // core.
         let mut command: Command = self.network.command(host, "chrt");
         command
             .args(["--fifo", "10"])
@@ -171,7 +174,7 @@ impl<'n> Traffic<'n> {
         Ok(())
     }
 
-    /// What bulk (null without it) and control have to say at their end.
+    /// Returns the final output of bulk (null without it) and control.
     pub(crate) fn finish(mut self) -> Result<(Value, Value)> {
         let mut said = |what: &str| -> Result<Option<Value>> {
             let Some(place) = self.running.iter().position(|(name, _)| *name == what) else {

@@ -1,6 +1,7 @@
-//! A bad line between sources and builder: a router whose line loses, repeats, reorders, delays and damages, at 20 Mbit/s.
-//! Lanes over TCP and over UDP, one after the other, with every byte checked. What makes the line bad is the kernel's netem,
-//! which this host may lack: so it all takes place under User-Mode Linux.
+//! A bad line between sources and builder: a router whose line loses, repeats, reorders, delays and
+//! corrupts packets, at 20 Mbit/s. Lanes run over TCP and over UDP, one after the other, with every
+//! byte checked. The line is impaired by the kernel's netem, which this host may lack, so all of it
+//! takes place under User-Mode Linux.
 
 mod line;
 mod table;
@@ -28,34 +29,37 @@ use crate::uml;
 const RATE: u64 = 20_000_000;
 const SOURCES: u16 = 4;
 const FRAGMENT: u64 = 16_000;
-/// Events under way: about 0.4 s of the line.
+/// Outstanding events: about 0.4 s of the line.
 const SLOTS: u32 = 16;
-/// Those over 198 ms: what is announced, granted, sent and committed takes four ways of 99 ms.
+/// Outstanding events over 198 ms: announcement, grant, data and commit take four ways of 99 ms.
 const LONG_SLOTS: u32 = 64;
-/// The buffer in front of a line that is short: the budget follows from it.
+/// The buffer in front of a short line, from which the budget follows.
 const PORT: u64 = 128 * 1024;
-/// That of one to the other side of the world: more than the budget, as routers at such lines have it.
+/// The buffer in front of a line to the other side of the world: more than the budget, as routers
+/// at such lines have it.
 const DEEP_PORT: u64 = 1024 * 1024;
-/// What 20 Mbit/s carry in 198 ms are 495 kB; and a fifth for what waits here and there.
+/// Budget: the 495 kB that 20 Mbit/s carry in 198 ms, and a fifth for what waits on the way.
 const LONG_BUDGET: u64 = 600_000;
-/// Of one run in CI.
+/// Length of one run in CI, in seconds.
 const SHORT_SECONDS: f64 = 2.0;
-/// So many damaged datagrams must have come to our own check, where the kernel's is off.
+/// Least number of damaged datagrams that must have reached evb's own check, if the kernel's is
+/// off.
 const DAMAGED: f64 = 100.0;
 
-/// How the line is bad, each way.
+/// One impairment of the line, the same each way.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     name: &'static str,
-    /// In a figure.
+    /// The label in the figure.
     word: &'static str,
-    /// As netem has it.
+    /// The impairment in netem's words.
     line: &'static str,
-    /// 198 ms there and back.
+    /// True if the round trip takes 198 ms.
     is_long: bool,
-    /// The kernel does not see what is damaged: UDP's checksum is taken off behind the line.
+    /// True if the kernel does not see the damage, because UDP's checksum is removed behind the
+    /// line.
     is_blind: bool,
-    /// Part of the short version.
+    /// True if it is part of the short version.
     in_short: bool,
 }
 
@@ -80,7 +84,7 @@ const CASES: [Case; 10] = [
     },
 ];
 
-/// Runs this scenario under the other kernel: its exit code, or that it was skipped.
+/// Runs this scenario under the other kernel, and returns its exit code, or that of a skipped test.
 pub(super) fn elsewhere(args: &LabArgs, evbd: &std::path::Path, is_short: bool) -> Result<u8> {
     let own = std::env::current_exe().context("where is this program?")?;
     let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
@@ -91,12 +95,12 @@ pub(super) fn elsewhere(args: &LabArgs, evbd: &std::path::Path, is_short: bool) 
     if is_short {
         command.push("--short".into());
     }
-    // Each run also starts, drains and, where it goes wrong, waits.
+    // Each run also starts, drains and, if it fails, waits.
     let limit = 120.0 + CASES.len() as f64 * 2.0 * (2.0 * args.seconds + 15.0);
     uml::under(&command, Duration::from_secs_f64(limit), "768M")
 }
 
-/// All cases, on this kernel.
+/// Runs all cases on this kernel.
 pub(super) fn run(bench: &Bench, is_short: bool) -> Result<Report> {
     let mut report = Report::bare("wan");
     let mut table = Table::default();
@@ -129,7 +133,7 @@ fn run_case(
     if case.is_blind {
         line.remove_checksums()?;
     }
-    // TCP has no check of its own behind the kernel's.
+    // Over TCP, evb has no check behind the kernel's.
     let transports: &[Transport] =
         if is_short || case.is_blind { &[Transport::Udp] } else { &[Transport::Tcp, Transport::Udp] };
     let seconds = if is_short { SHORT_SECONDS } else { bench.seconds };
@@ -165,7 +169,7 @@ fn measure(
     let before = line.count()?;
     let outcome = match bench.run(line.network(), &name, system(case, transport)) {
         Ok(outcome) => outcome,
-        // The others are still worth to be known.
+        // The other cases are still worth knowing.
         Err(error) => {
             interrupt::check()?;
             println!("{name}: {error:#}");

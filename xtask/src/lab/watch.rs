@@ -1,4 +1,5 @@
-//! [`Watch`]: looks at the switch, not at evb's own words: who sends, who gets, and since when nobody does.
+//! [`Watch`] observes the switch, independently of evb's own reports: the rates of sources and
+//! builders, and the time since they stopped.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,15 +9,15 @@ use std::{
 /// Bytes from and to each host, so far.
 pub(crate) type Flows = BTreeMap<String, (u64, u64)>;
 
-/// Over this time a rate is taken.
+/// Time over which a rate is measured.
 const WINDOW: Duration = Duration::from_millis(400);
-/// So much of the usual rate counts as going on.
+/// Share of the usual rate that counts as healthy.
 const ENOUGH: f64 = 0.4;
 
-/// The rates of the last moments.
+/// The recent rates.
 pub(crate) struct Watch {
     samples: VecDeque<(Duration, Flows)>,
-    /// Bytes per second that a source sends, and that a builder gets.
+    /// Usual bytes per second that a source sends, and that a builder receives.
     usual: (f64, f64),
     builders: f64,
     quiet_since: Option<Duration>,
@@ -29,7 +30,7 @@ impl Watch {
         Self { samples: VecDeque::new(), usual, builders, quiet_since: None, longest_pause: Duration::ZERO }
     }
 
-    /// What the switch says now.
+    /// Records the switch's current counters.
     pub(crate) fn look(&mut self, now: Duration, flows: Flows) {
         while self.samples.len() > 2 && self.samples[1].0 + WINDOW < now {
             self.samples.pop_front();
@@ -44,7 +45,7 @@ impl Watch {
         }
     }
 
-    /// Whether every source sends and every builder gets about what it should.
+    /// Returns true if every source sends and every builder receives about what it should.
     pub(crate) fn is_whole(&self) -> bool {
         let mut hosts = 0;
         let goes = self.rates().all(|(host, from, to)| {
@@ -58,13 +59,14 @@ impl Watch {
         goes && hosts > 0
     }
 
-    /// The longest time since the last call in which builders together got less than they should.
+    /// Returns the longest time since the last call in which builders together received less than
+    /// they should.
     pub(crate) fn take_pause(&mut self) -> Duration {
         self.quiet_since = None;
         std::mem::take(&mut self.longest_pause)
     }
 
-    /// Bytes per second from and to each host.
+    /// Returns the bytes per second from and to each host.
     fn rates(&self) -> impl Iterator<Item = (&str, f64, f64)> {
         let ends = self.samples.front().zip(self.samples.back()).filter(|(first, last)| first.0 < last.0);
         ends.into_iter().flat_map(|((then, before), (now, after))| {

@@ -12,17 +12,19 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{IN_PART, packages::Kernel};
 
-/// Variables that the command finds as its caller has them; whole, or by how they begin.
+/// Variables that the command inherits from its caller: full names, or prefixes that end in an
+/// underscore.
 const PASSED: [&str; 5] = ["PATH", "HOME", "EVB_", "RUST_", "CARGO_"];
 
-/// A command on its way; its folder goes with it.
+/// A command in progress; its folder is removed with it.
 pub(super) struct Job<'k> {
     kernel: &'k Kernel,
     folder: PathBuf,
 }
 
 impl<'k> Job<'k> {
-    /// Writes what the kernel starts first: it mounts, loads, runs the command, notes its exit code and halts.
+    /// Writes the script that the kernel starts first: it mounts, loads modules, runs the command,
+    /// saves its exit code and halts.
     pub(super) fn new(kernel: &'k Kernel, command: &[String]) -> Result<Self> {
         let job = Self { kernel, folder: kernel.job_folder() };
         fs::create_dir_all(&job.folder).with_context(|| format!("no folder {}", job.folder.display()))?;
@@ -44,7 +46,7 @@ impl<'k> Job<'k> {
         self.folder.join("init")
     }
 
-    /// Runs the kernel until the command has ended: its exit code.
+    /// Runs the kernel until the command has ended, and returns its exit code.
     pub(super) fn run(&self, limit: Duration, memory: &str) -> Result<u8> {
         let console = self.folder.join("console");
         let writer = File::create(&console)?;
@@ -72,8 +74,8 @@ impl<'k> Job<'k> {
     }
 }
 
-/// The kernel measures time, so it runs before whatever else runs here: in real time where that is permitted, else as nice as
-/// may be, which goes on where it may not.
+/// Returns a command prefix with high priority, because the kernel measures time: real time if
+/// permitted, otherwise the lowest possible niceness, which has no effect if it is not permitted.
 fn in_front() -> Command {
     const REAL_TIME: [&str; 2] = ["-f", "1"];
     let tried = Command::new("chrt").args(REAL_TIME).arg("true").stderr(Stdio::null()).status();
@@ -93,7 +95,8 @@ impl Drop for Job<'_> {
     }
 }
 
-/// Whether the command said that something could not be judged; if so, says it again at the end.
+/// Returns true if the command reported something that could not be judged, and repeats that at the
+/// end.
 pub(super) fn not_judged(said: &str) -> bool {
     let lines: Vec<&str> = said.lines().filter_map(|line| Some(&line[line.find("NOT JUDGED ")?..])).collect();
     for line in &lines {
@@ -102,7 +105,7 @@ pub(super) fn not_judged(said: &str) -> bool {
     !lines.is_empty()
 }
 
-/// What runs as the first process, as a shell reads it.
+/// Returns the shell script of the first process.
 fn script(
     folder: &Path,
     kernel: &Kernel,
@@ -129,7 +132,7 @@ fn script(
     text
 }
 
-/// One word for the shell, whatever is in it.
+/// Returns a text quoted as one word for the shell.
 pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

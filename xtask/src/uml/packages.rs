@@ -1,4 +1,4 @@
-//! Where the kernel comes from: two packages of Debian, unpacked into a cache. Nothing is installed.
+//! The origin of the kernel: two packages of Debian, unpacked into a cache. Nothing is installed.
 
 use std::{
     fs,
@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::repo;
 
-/// The kernel with its modules, and the shell tools that begin in it.
+/// The packages of the kernel with its modules, and of the shell tools that run in it.
 const PACKAGES: [&str; 2] = ["user-mode-linux", "busybox-static"];
 
-/// What is loaded at its start, each after what it needs.
+/// The modules to load at the start, each after those that it needs.
 const MODULES: [&str; 22] = [
     "lib/crc-ccitt",
     "net/ipv6/ipv6",
@@ -42,23 +42,23 @@ const MODULES: [&str; 22] = [
 /// The unpacked kernel.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    /// Where it was unpacked.
+    /// The folder that it was unpacked into.
     folder: PathBuf,
 }
 
 impl Kernel {
-    /// The kernel's program.
+    /// Returns the kernel's program.
     pub(super) fn program(&self) -> PathBuf {
         self.folder.join("usr/bin/linux.uml")
     }
 
-    /// The tools of its first process.
+    /// Returns the tools of its first process.
     pub(super) fn busybox(&self) -> PathBuf {
         let places = ["bin/busybox", "usr/bin/busybox"].map(|place| self.folder.join(place));
         places.iter().find(|place| place.exists()).unwrap_or(&places[0]).clone()
     }
 
-    /// The modules that it has of those wanted.
+    /// Returns those of the modules to load that it has.
     pub(super) fn modules(&self) -> Vec<PathBuf> {
         let versions = fs::read_dir(self.folder.join("usr/lib/uml/modules")).into_iter().flatten().flatten();
         let folders: Vec<PathBuf> = versions.map(|entry| entry.path().join("kernel")).collect();
@@ -72,14 +72,14 @@ impl Kernel {
         self.program().exists() && self.busybox().exists()
     }
 
-    /// A folder for one run, beside it.
+    /// Returns a folder for one run, beside the kernel.
     pub(super) fn job_folder(&self) -> PathBuf {
         let name = format!("evb-uml-job-{}", std::process::id());
         self.folder.parent().map_or_else(|| name.clone().into(), |parent| parent.join(&name))
     }
 }
 
-/// Why it cannot be had, as far as that is known before trying.
+/// Returns the reason why it is unavailable, as far as that is known before trying.
 pub(super) fn lacks() -> Option<String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Some("User-Mode Linux runs on Linux on x86-64 only".into());
@@ -92,7 +92,7 @@ pub(super) fn lacks() -> Option<String> {
     Some(format!("{tool} is not here, which User-Mode Linux is fetched or begun with"))
 }
 
-/// The kernel, fetched where it is not in the cache.
+/// Returns the kernel, which is fetched if it is not in the cache.
 pub(super) fn kernel() -> Result<Kernel> {
     if let Some(reason) = lacks() {
         bail!(reason);
@@ -107,7 +107,7 @@ pub(super) fn kernel() -> Result<Kernel> {
     Ok(kernel)
 }
 
-/// `evb-uml` in the user's cache, or below `target`.
+/// Returns `evb-uml` in the user's cache, or below `target`.
 fn folder() -> PathBuf {
     let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
@@ -117,12 +117,12 @@ fn folder() -> PathBuf {
         .join("evb-uml")
 }
 
-/// Fetches and unpacks beside `folder`, and puts it in place when it is whole.
+/// Fetches and unpacks beside `folder`, and moves the result to its place when it is complete.
 fn fetch(folder: &Path) -> Result<()> {
     let fresh = folder.with_extension(format!("fresh-{}", std::process::id()));
     fs::create_dir_all(&fresh).with_context(|| format!("no folder {}", fresh.display()))?;
     let outcome = download(&fresh).and_then(|()| {
-        // Another one may have been faster; what it has put there is as good.
+        // Another process may have been faster; its result is as good.
         if folder.exists() {
             fs::remove_dir_all(folder)?;
         }
@@ -134,7 +134,8 @@ fn fetch(folder: &Path) -> Result<()> {
     outcome
 }
 
-/// Downloads and unpacks; where the lists of packages are missing or old, once more with fresh ones, if we may.
+/// Downloads and unpacks. If the package lists are missing or old, it tries again with fresh ones,
+/// if permitted.
 fn download(fresh: &Path) -> Result<()> {
     let fetched = apt_get(&[&["download"], &PACKAGES[..]].concat(), fresh);
     if fetched.is_err() && apt_get(&["update"], fresh).is_ok() {

@@ -1,4 +1,5 @@
-//! Runs evbd on a workload: one process per role, generator inputs, null sinks, triggers as fast as possible.
+//! Runs evbd on a workload: one process per role, generator inputs, null sinks, triggers as fast as
+//! possible.
 
 use super::Workload;
 use crate::children::{Role, Usage};
@@ -13,32 +14,34 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a run may take beyond its duration.
+/// Time allowed for a run beyond its duration.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What can be chosen about evbd.
+/// The settings of evbd.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
-    /// Events outstanding per builder.
+    /// Number of outstanding events per builder.
     pub slots: Option<u32>,
-    /// More lines of configuration, each as `section: line`.
+    /// Additional lines of configuration, each as `section: line`.
     pub lines: &'a [String],
 }
 
-/// Ports of the supervisor and of each builder in the lab, below those that the kernel gives out by itself.
+/// Port of the supervisor and of each builder in the lab, below those that the kernel assigns
+/// automatically.
 const LAB_PORT: u16 = 7000;
 
-/// Addresses on which a run listens.
+/// The addresses on which a run listens.
 #[derive(Clone, Debug)]
 pub struct Sites {
-    /// On which hosts.
+    /// The hosts of the addresses.
     pub place: Place,
-    /// The supervisor's port, and then the builders'.
+    /// The supervisor's port, followed by those of the builders.
     pub ports: Vec<u16>,
 }
 
 impl Sites {
-    /// Ports that are free: on loopback a moment ago, in the lab because a host has nothing else.
+    /// Returns free ports: on loopback those that were free a moment ago, in the lab fixed ones,
+    /// because its hosts run nothing else.
     fn new(place: Place, builders: u32) -> Result<Self> {
         let ports = match place {
             Place::Loopback => free_ports(builders + 1)?,
@@ -48,7 +51,7 @@ impl Sites {
     }
 }
 
-/// One run of `program`, an evbd.
+/// Runs `program`, an evbd, once.
 pub fn run(
     place: Place,
     program: &Path,
@@ -92,7 +95,7 @@ pub fn run(
     Ok(Report { drops, ..report(&serde_json::from_str(&text)?, workload, usage)? })
 }
 
-/// Ports that were free a moment ago.
+/// Returns ports that were free a moment ago.
 fn free_ports(count: u32) -> Result<Vec<u16>> {
     let listeners = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
     Ok(listeners
@@ -101,7 +104,7 @@ fn free_ports(count: u32) -> Result<Vec<u16>> {
         .collect::<Result<_, _>>()?)
 }
 
-/// The whole system as evbd reads it.
+/// Returns the configuration of the whole system.
 pub fn configuration(
     workload: Workload,
     seconds: f64,
@@ -149,7 +152,7 @@ pub fn configuration(
     Ok(text)
 }
 
-/// Reads the supervisor's summary.
+/// Converts the supervisor's summary to a report.
 pub fn report(summary: &Value, workload: Workload, usage: Usage) -> Result<Report> {
     let number = |pointer: &str| {
         let value = summary.pointer(pointer).and_then(Value::as_f64);

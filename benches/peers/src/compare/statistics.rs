@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub struct Row {
     /// The work.
     pub workload: Workload,
-    /// Per program, in the order in which they ran.
+    /// Results by program, in the order in which they ran.
     pub programs: Vec<Summary>,
     /// evb's events per second ÷ plain's.
     pub evb_to_plain: Option<f64>,
@@ -21,7 +21,7 @@ pub struct Row {
 pub struct Summary {
     /// Its name.
     pub program: String,
-    /// Runs that the median is of.
+    /// Number of runs that the median is taken of.
     pub runs: usize,
     /// Median of the overall rates.
     pub events_per_s: f64,
@@ -29,18 +29,18 @@ pub struct Summary {
     pub events_per_s_min: f64,
     /// The fastest run.
     pub events_per_s_max: f64,
-    /// Median.
+    /// Median of the payload rates.
     pub payload_bytes_per_s: f64,
-    /// The largest of any process of any run.
+    /// The largest resident memory of any process of any run.
     pub peak_rss_bytes_max: u64,
-    /// Events that did not become complete, of all runs.
+    /// Events that did not become complete, in all runs.
     pub incomplete: u64,
-    /// Packets that the lab's ports dropped, of all runs.
+    /// Packets that the lab's ports dropped, in all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drops: Option<u64>,
 }
 
-/// One row per workload.
+/// Returns one row per workload.
 pub fn rows(workloads: &[Workload], runs: &[Report]) -> Vec<Row> {
     workloads.iter().map(|workload| row(*workload, runs)).collect()
 }
@@ -76,7 +76,7 @@ fn summary(program: &str, runs: &[&Report]) -> Summary {
     }
 }
 
-/// The middle value, or the mean of the two middle ones.
+/// Returns the middle value, or the mean of the two middle ones.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -87,7 +87,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// For people.
+/// Formats the rows as a table for people.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<18} {:<8} {:>12} {:>25} {:>9} {:>9} {:>10} {:>8} {:>10} {:>10}\n",

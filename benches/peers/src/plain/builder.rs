@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
-/// One read takes at most this.
+/// Largest number of bytes of one read.
 const READ: usize = 256 * 1024;
 const HEAD: usize = Header::LENGTH + STAMP_LENGTH;
 
@@ -43,7 +43,8 @@ pub fn build(arguments: &BuilderArguments) -> Result<()> {
                 Err(error) => return Err(error).context(format!("reading from source {}", progress.source)),
             }
         }
-        // A source's fragments come in order, so an event is whole when the slowest source is past it.
+        // A source's fragments arrive in order, so an event is complete when the slowest source is
+        // past it.
         let complete = connections.iter().map(|(_, progress)| progress.fragments).min().unwrap_or(0);
         if complete > report.complete {
             report.complete = complete;
@@ -77,7 +78,7 @@ fn accept(listener: &TcpListener, arguments: &BuilderArguments) -> Result<(TcpSt
     Ok((stream, Progress::new(hello.source, size, first, step)))
 }
 
-/// The connections that can be read; a single one is simply read, for it blocks.
+/// Returns the connections that can be read. A single one is not polled, because reading it blocks.
 fn wait(connections: &[(TcpStream, Progress)], open: &[usize]) -> Result<Vec<usize>> {
     if connections.len() == 1 {
         return Ok(open.to_vec());
@@ -89,7 +90,7 @@ fn wait(connections: &[(TcpStream, Progress)], open: &[usize]) -> Result<Vec<usi
     Ok(ready.map(|(index, _)| *index).collect())
 }
 
-/// How far one source's stream has been read.
+/// The position up to which one source's stream has been read.
 #[derive(Debug)]
 pub struct Progress {
     source: u32,
@@ -103,7 +104,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Before the first byte; events are due from `first` on, in steps of `step`.
+    /// Creates the state before the first byte; events are expected from `first` on, in steps of
+    /// `step`.
     pub fn new(source: u32, size: usize, first: u64, step: u64) -> Self {
         let head = [0; HEAD];
         Self { source, size, next_event: first, step, head, head_length: 0, body_left: 0, fragments: 0 }
@@ -136,7 +138,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Fragments that arrived whole.
+    /// Returns the number of complete fragments.
     #[cfg(test)]
     pub fn fragments(&self) -> u64 {
         self.fragments

@@ -7,13 +7,14 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Small fragments for one builder are written together, up to this many bytes.
+/// Largest number of bytes of small fragments for one builder that are written together.
 const BATCH: usize = 64 * 1024;
 
-/// Large fragments that are in memory at once, as in the ring that a readout card writes into.
+/// Number of large fragments that are in memory at once, as in the ring that a readout card writes
+/// into.
 const RING: usize = 64;
 
-/// How long a source tries to reach its builders.
+/// Time for which a source tries to reach its builders.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs one source to its end.
@@ -43,7 +44,7 @@ pub fn send(arguments: &SourceArguments) -> Result<()> {
     barrier.report(&SourceReport { source, events: triggers.events() })
 }
 
-/// Large fragments that are written once; for each event one is stamped.
+/// Large fragments that are written once; for each event one of them is stamped.
 struct Ring(Vec<Vec<u8>>);
 
 impl Ring {
@@ -67,7 +68,7 @@ impl Ring {
     }
 }
 
-/// The connection to one builder, and what waits to be written to it.
+/// The connection to one builder, and the data that waits to be written to it.
 struct Lane {
     stream: TcpStream,
     batch: Vec<u8>,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Instant;
 
-/// A builder that hears nothing for this long, after the window, takes the missing sources for dead.
+/// Time without messages, after the window, until a builder counts the missing sources as dead.
 const SILENCE_MS: i32 = 10_000;
 
 /// Runs one builder to its end.
@@ -48,7 +48,7 @@ pub fn build(arguments: &BuilderArguments) -> Result<()> {
     barrier.report(&table.report)
 }
 
-/// The events of which some fragments have come, kept until the last.
+/// The events of which some fragments have arrived, kept until the last one arrives.
 pub struct Table {
     sources: u32,
     size: usize,
@@ -56,11 +56,11 @@ pub struct Table {
     open: HashMap<u64, OpenEvent, BuildHasherDefault<EventIdHasher>>,
     spare: Vec<Vec<zmq::Message>>,
     held: usize,
-    /// Sources that have said their last word.
+    /// Number of sources that have sent their last message.
     pub ended: u32,
-    /// Completions outside of it do not count for the rate.
+    /// The window outside of which completions do not count for the rate.
     pub window: Option<Window>,
-    /// What is told in the end.
+    /// The report to be written at the end.
     pub report: BuilderReport,
 }
 
@@ -72,7 +72,7 @@ struct OpenEvent {
 }
 
 impl Table {
-    /// Nothing has come yet.
+    /// Creates an empty table.
     pub fn new(arguments: &BuilderArguments) -> Self {
         Self {
             sources: arguments.sources,
@@ -144,7 +144,8 @@ impl Table {
     }
 }
 
-/// Event ids are dense numbers, so one multiplication spreads them well enough.
+/// A hasher for event ids, which are dense numbers, so that one multiplication spreads them well
+/// enough.
 #[derive(Default)]
 pub struct EventIdHasher(u64);
 

@@ -4,8 +4,9 @@ use crate::payload::Template;
 use crate::role::{SourceArguments, SourceReport, Triggers};
 use anyhow::{Context, Result};
 
-/// Above this a message is made in memory of our own, for the binding can only give out zeroed messages and
-/// zeroing would cost a second pass; below it the one allocation less is worth more.
+/// Size above which a message is built in memory that the program allocates: the binding can only
+/// allocate zeroed messages, and zeroing would cost a second pass. Below it, one allocation less is
+/// worth more.
 const ZEROING_IS_CHEAP: usize = 16 * 1024;
 
 /// Runs one source to its end.
@@ -37,7 +38,7 @@ pub fn send(arguments: &SourceArguments) -> Result<()> {
     barrier.report(&SourceReport { source, events: triggers.events() })
 }
 
-/// A new message, written once from end to end.
+/// Creates a message, written once from end to end.
 pub fn message(header: Header, template: &Template) -> zmq::Message {
     let size = header.length as usize;
     if size <= ZEROING_IS_CHEAP {

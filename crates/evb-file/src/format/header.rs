@@ -1,4 +1,4 @@
-//! The file header: whose data the file holds.
+//! The file header: run, builder and sources of the file's events.
 
 use evb_core::{
     fragment::Checksum,
@@ -7,22 +7,23 @@ use evb_core::{
 
 use super::{FILE_MAGIC, FORMAT_VERSION, Fields, FileTag, MAX_CREATOR, MAX_HEADER, MAX_SOURCES, pad};
 
-/// The bytes before the source ids.
+/// The size of the header before the source ids, in bytes.
 pub(crate) const HEADER_PREFIX: usize = 56;
 const MERGED: u16 = 1;
 
-/// What stands at the front of an event file.
+/// The header of an event file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     /// The run.
     pub run: RunNumber,
-    /// The life of the run in which the file was begun; later records may belong to a later one.
+    /// The epoch in which the file was begun; later records may belong to a later one.
     pub epoch: Epoch,
-    /// Who built the events; `None` in a merged file, which has those of all builders.
+    /// The builder of the events; `None` in a merged file, which has those of all builders.
     pub builder: Option<BuilderId>,
-    /// Which file of this run and builder: 0, 1, 2, …
+    /// The number of the file within its run and builder: 0, 1, 2, …
     pub sequence: u32,
-    /// When the file was begun, in nanoseconds since 1970 (UTC) on the writing host's clock.
+    /// The time at which the file was begun, in nanoseconds since 1970 (UTC) on the writing host's
+    /// clock.
     pub created_unix_ns: u64,
     /// The sources of the run.
     pub sources: Vec<SourceId>,
@@ -30,28 +31,29 @@ pub struct FileHeader {
     pub creator: String,
 }
 
-/// Why the front of a file cannot be used.
+/// The reason why a file header cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFlaw {
-    /// Another kind of file.
+    /// The file is of another kind.
     #[error("it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)")]
     Magic,
-    /// A later format.
+    /// The file has a later version of the format.
     #[error("its format is version {0}, this program reads version {FORMAT_VERSION}: use a newer evb")]
     Version(u16),
-    /// The file ends inside its header: its writer died at once, and it holds no event.
+    /// The file ends inside its header: its writer died immediately, and the file holds no event.
     #[error("it ends inside its header, so it holds no event")]
     Short,
-    /// Damage: the header is not what was written.
+    /// The header is damaged: its checksum is wrong.
     #[error("its header is damaged (checksum)")]
     Checksum,
-    /// The header contradicts itself although its checksum is right: the writing program is at fault.
+    /// The header contradicts itself although its checksum is right: the writing program is at
+    /// fault.
     #[error("its header contradicts itself")]
     Content,
 }
 
 impl FileHeader {
-    /// The bytes, and the tag that binds the rest of the file to them.
+    /// Returns the header's bytes, and the tag that binds the rest of the file to them.
     pub(crate) fn encode(&self) -> (Vec<u8>, FileTag) {
         let creator = &self.creator.as_bytes()[..self.creator.floor_char_boundary(MAX_CREATOR)];
         let mut out = Vec::with_capacity(HEADER_PREFIX + 2 * self.sources.len() + creator.len() + 16);
@@ -80,7 +82,7 @@ impl FileHeader {
         (out, FileTag(checksum))
     }
 
-    /// How long the header is that begins with these bytes, within [`MAX_HEADER`].
+    /// Returns the length of the header that begins with these bytes, at most [`MAX_HEADER`].
     pub(crate) fn length(prefix: &[u8]) -> Result<u64, HeaderFlaw> {
         let mut fields = Fields(prefix);
         match fields.array() {

@@ -1,4 +1,4 @@
-//! A record: one event, as a head that tells everything but the payloads, and then the payloads.
+//! A record: one event, as a head that describes it, followed by the payloads.
 
 use evb_core::{
     event::Event,
@@ -10,42 +10,43 @@ use evb_core::{
 
 use super::{Fields, FileTag, Flaw, MAX_RECORD, MAX_SOURCES, RECORD_MAGIC, aligned, pad};
 
-/// The bytes of a head before its tables.
+/// The size of a head before its tables, in bytes.
 pub(crate) const RECORD_PREFIX: usize = 56;
 const FRAGMENT_ENTRY: u64 = 24;
 const INCOMPLETE: u16 = 1;
 
-/// What a record's head tells of one fragment.
+/// The description of one fragment in a record's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentEntry {
-    /// Whose data it is.
+    /// The fragment's source.
     pub source: SourceId,
-    /// How long its payload is.
+    /// The length of the payload, in bytes.
     pub length: u32,
-    /// The detector's time stamp.
+    /// The detector's timestamp.
     pub timestamp: Timestamp,
-    /// Of the payload, as taken where the fragment entered the system.
+    /// The payload's checksum, as computed where the fragment entered the system.
     pub checksum: Checksum,
 }
 
-/// One record as its head describes it, checked against the head's checksum. The payloads are still on disk.
+/// One record as its head describes it, checked against the head's checksum. The payloads are still
+/// on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where in the file it begins, in bytes.
+    /// The offset of the record in the file, in bytes.
     pub offset: u64,
-    /// All of it, payloads and padding included.
+    /// The length of the record, payloads and padding included.
     pub length: Bytes,
-    /// Its head; the payloads follow.
+    /// The length of the head, which precedes the payloads.
     pub head_length: Bytes,
     /// The trigger number.
     pub event: EventId,
     /// The run.
     pub run: RunNumber,
-    /// The life of the run.
+    /// The epoch.
     pub epoch: Epoch,
-    /// Who built the event.
+    /// The builder of the event.
     pub builder: BuilderId,
-    /// When it was triggered, on the builder's clock.
+    /// The time of the trigger, on the builder's clock.
     pub triggered: Instant,
     /// Sources that were expected and did not contribute.
     pub missing: Vec<SourceId>,
@@ -53,12 +54,12 @@ pub struct Record {
     pub fragments: Vec<FragmentEntry>,
 }
 
-/// The size of a head with that many fragments and missing sources.
+/// Returns the size of a head with this many fragments and missing sources.
 pub(crate) const fn head_size(fragments: usize, missing: usize) -> u64 {
     RECORD_PREFIX as u64 + FRAGMENT_ENTRY * fragments as u64 + aligned(2 * missing as u64) + 8
 }
 
-/// The size of an event's record; `None` where the format cannot hold the event.
+/// Returns the size of an event's record, or `None` if the format cannot hold the event.
 pub(crate) fn record_size(event: &Event) -> Option<u64> {
     let fragments = event.fragments();
     if fragments.len() > MAX_SOURCES || event.missing.len() > MAX_SOURCES {
@@ -73,7 +74,8 @@ pub(crate) fn record_size(event: &Event) -> Option<u64> {
     (whole <= MAX_RECORD).then_some(whole)
 }
 
-/// Adds the head of an event's record to `out`; `length` is the whole record's, from [`record_size`].
+/// Appends the head of an event's record to `out`; `length` is that of the whole record, from
+/// [`record_size`].
 pub(crate) fn encode_head(event: &Event, length: u64, tag: FileTag, out: &mut Vec<u8>) {
     let start = out.len();
     let fragments = event.fragments();
@@ -106,7 +108,8 @@ pub(crate) fn encode_head(event: &Event, length: u64, tag: FileTag, out: &mut Ve
     out.extend_from_slice(&sealed.to_le_bytes());
 }
 
-/// The part of a head that says how long the rest is. Not yet covered by a checksum, so only a bound on what to read.
+/// The part of a head that gives the length of the rest. No checksum covers it yet, so it only
+/// bounds the amount to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prefix {
     pub(crate) head_length: u64,
@@ -116,7 +119,8 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// Reads the first [`RECORD_PREFIX`] bytes, of which `available` follow in the file from the record's start.
+    /// Reads the first [`RECORD_PREFIX`] bytes; `available` is the number of bytes in the file from
+    /// the record's start on.
     pub(crate) fn decode(bytes: &[u8], available: u64) -> Result<Self, Flaw> {
         let mut fields = Fields(bytes);
         match fields.array() {
@@ -148,7 +152,7 @@ impl Prefix {
         if self.length > available { Err(Flaw::PastEnd) } else { Ok(self) }
     }
 
-    /// Reads the whole head, whose `head_length` bytes these are.
+    /// Reads the whole head from its `head_length` bytes.
     pub(crate) fn record(self, offset: u64, head: &[u8], tag: FileTag) -> Result<Record, Flaw> {
         let (content, stored) = head.split_last_chunk().ok_or(Flaw::Lengths)?;
         if tag.seal(Checksum::of(content)) != u64::from_le_bytes(*stored) {
@@ -164,7 +168,7 @@ impl Prefix {
         Ok(record)
     }
 
-    /// The record and its flags.
+    /// Reads the record and its flags.
     fn tables(self, offset: u64, content: &[u8]) -> Option<(Record, u16)> {
         let mut fields = Fields(content.get(16..)?);
         let event = EventId::new(fields.u64()?);
@@ -193,22 +197,22 @@ impl Prefix {
 }
 
 impl Record {
-    /// Whether every expected source contributed.
+    /// Returns true if every expected source contributed.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// The sum of the payloads.
+    /// Returns the total size of the payloads.
     pub fn payload_size(&self) -> Bytes {
         self.fragments.iter().map(|fragment| Bytes::new(u64::from(fragment.length))).sum()
     }
 
-    /// Where in the file the payloads begin.
+    /// Returns the offset of the payloads in the file.
     pub(crate) fn payload_offset(&self) -> u64 {
         self.offset + self.head_length.count()
     }
 
-    /// Where in the file the record ends.
+    /// Returns the offset of the record's end in the file.
     pub(crate) fn end(&self) -> u64 {
         self.offset + self.length.count()
     }

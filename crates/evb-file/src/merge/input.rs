@@ -1,4 +1,4 @@
-//! One file on its way into a merge: its events in order, and open no longer than need be.
+//! One input file of a merge: its events in order. The file is open only as long as necessary.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,24 @@ use crate::{
     reader::EventFile,
 };
 
-/// So many index entries are in memory.
+/// The number of index entries in memory.
 const PIECE: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Input {
     path: PathBuf,
-    /// Open from the first event read to the last.
+    /// The open file, from the first event read to the last.
     file: Option<EventFile>,
     /// A piece of the index.
     entries: Vec<IndexEntry>,
-    /// The next entry, in the piece.
+    /// The position of the next entry in the piece.
     place: usize,
-    /// Where the piece stands in the index.
+    /// The position of the piece in the index.
     piece: usize,
 }
 
 impl Input {
-    /// Looks at a file; gives it open for a look at its header.
+    /// Surveys a file, and returns it open so that the caller can look at its header.
     pub(super) fn survey(
         path: &Path,
         mut damaged: impl FnMut(String),
@@ -42,18 +42,18 @@ impl Input {
         Ok((Self { path: path.to_owned(), file: None, entries, place: 0, piece: 0 }, file))
     }
 
-    /// The entry of the next event.
+    /// Returns the entry of the next event.
     pub(super) fn next(&self) -> Option<&IndexEntry> {
         self.entries.get(self.place)
     }
 
-    /// Reads the event that is next.
+    /// Reads the next event.
     pub(super) fn read(&mut self) -> Result<Event, ReadError> {
         let entry = self.entries[self.place];
         self.open()?.event_at(entry)
     }
 
-    /// Goes on to the event after it.
+    /// Advances to the following event.
     pub(super) fn advance(&mut self) -> Result<(), ReadError> {
         self.place += 1;
         if self.place == self.entries.len() {

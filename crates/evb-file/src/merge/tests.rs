@@ -38,7 +38,7 @@ proptest! {
         window in 1usize..20,
     ) {
         let dir = tempfile::tempdir().unwrap();
-        // Roughly in order, as builders write: shuffled within windows.
+        // The order is roughly right, as builders write: it is shuffled within windows.
         let mut roughly: Vec<u64> = (1..=60).collect();
         for chunk in roughly.chunks_mut(window) {
             chunk.sort_by_key(|id| order.iter().position(|other| other == id));

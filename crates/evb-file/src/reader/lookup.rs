@@ -1,4 +1,4 @@
-//! Finding single events, through the index on disk or one made by a scan.
+//! Finds single events, through the index on disk or one made by a scan.
 
 use evb_core::{
     event::Event,
@@ -12,24 +12,24 @@ use crate::{
 };
 
 impl EventFile {
-    /// The event with this id; if the file has it in several epochs, that of the highest.
+    /// Reads the event with this id; if the file has it in several epochs, the one of the highest.
     pub fn event(&self, event: EventId) -> Result<Option<Event>, ReadError> {
         self.find(event, Epoch::new(u64::MAX))?.map(|entry| self.event_at(entry)).transpose()
     }
 
-    /// The event with this id in this epoch.
+    /// Reads the event with this id in this epoch.
     pub fn event_in_epoch(&self, event: EventId, epoch: Epoch) -> Result<Option<Event>, ReadError> {
         let entry = self.find(event, epoch)?.filter(|entry| entry.epoch == epoch);
         entry.map(|entry| self.event_at(entry)).transpose()
     }
 
-    /// How many entries the index has; it is made by a scan if the file has none.
+    /// Returns the number of index entries. A file without an index is scanned first.
     pub fn index_len(&self) -> Result<usize, ReadError> {
         Ok(self.scanned()?.map_or(self.footer.records, <[IndexEntry]>::len))
     }
 
-    /// At most `count` index entries from `place` on, in the order of event id, epoch, offset. Reading the index in
-    /// such pieces bounds the memory.
+    /// Returns at most `count` index entries from `place` on, in the order of event id, epoch,
+    /// offset. Reading the index in such pieces bounds the memory.
     pub fn index_entries(&self, place: usize, count: usize) -> Result<Vec<IndexEntry>, ReadError> {
         if let Some(entries) = self.scanned()? {
             return Ok(entries.iter().skip(place).take(count).copied().collect());
@@ -41,7 +41,7 @@ impl EventFile {
         Ok(entries)
     }
 
-    /// The last entry at or before this id and epoch that is of this id.
+    /// Finds the last entry of this event whose epoch is at most this one.
     fn find(&self, event: EventId, epoch: Epoch) -> Result<Option<IndexEntry>, ReadError> {
         let entry = |place| -> Result<IndexEntry, ReadError> {
             match self.scanned()? {
@@ -62,7 +62,7 @@ impl EventFile {
         Ok(Some(entry(last)?).filter(|entry| entry.event == event))
     }
 
-    /// The entries found by scanning, if the file's own index cannot be used.
+    /// Returns the entries found by scanning, if the file's own index cannot be used.
     fn scanned(&self) -> Result<Option<&[IndexEntry]>, ReadError> {
         if self.footer.state == IndexState::Present {
             return Ok(None);
@@ -75,7 +75,7 @@ impl EventFile {
             match record {
                 Ok(record) => entries.push(IndexEntry::of(&record)),
                 Err(error @ ReadError::File(_)) => return Err(error),
-                // Damage is told by whoever walks the records; the index has what can be read.
+                // Damage is reported when the records are walked; the index has what can be read.
                 Err(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Walking a file record by record, and finding the next record after damage.
+//! Walks a file record by record, and finds the next record after damage.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::{
     index::{IndexEntry, IndexState, begins_index, is_torn_index, may_begin_torn_index},
 };
 
-/// The record at `offset` in a file whose records end at `end`.
+/// Reads the record at `offset` in a file whose records end at `end`.
 pub(super) fn record_at(
     window: &mut Window<'_>,
     offset: u64,
@@ -30,26 +30,27 @@ pub(super) fn record_at(
     Ok(prefix.record(offset, head, tag))
 }
 
-/// What of an index stands at a place.
+/// The part of an index that stands at some offset.
 enum IndexHere {
     No,
-    /// The file's index, whole or torn: records end.
+    /// The file's index, whole or torn: the records end here.
     Ends,
-    /// Its mark, and not what belongs behind it.
+    /// The mark of an index, with other content behind it.
     Wrong,
 }
 
-/// Gives the heads of a file's records; made by [`EventFile::records`]. In a file without a usable index it keeps 24 bytes
-/// for each record, 24 MiB at most, to tell what is left of the index from damage.
+/// An iterator over the heads of a file's records, made by [`EventFile::records`]. For a file
+/// without a usable index it keeps 24 bytes for each record, 24 MiB at most, to distinguish the
+/// rest of the index from damage.
 #[derive(Debug)]
 pub struct Records<'f> {
     file: &'f EventFile,
     window: Window<'f>,
-    /// Where the next record should begin; `None` at the end.
+    /// The offset at which the next record should begin; `None` at the end.
     next: Option<u64>,
-    /// Where the records so far stand, if the file has no usable index.
+    /// The records so far, if the file has no usable index.
     entries: Vec<IndexEntry>,
-    /// Whether every record so far was found where the one before it ends.
+    /// True if every record so far began where the one before it ends.
     unbroken: bool,
 }
 
@@ -80,13 +81,13 @@ impl<'f> Records<'f> {
 
     fn keep(&mut self, record: &Record) {
         let is_wanted = self.unbroken && self.file.footer.state != IndexState::Present;
-        // One more than an index names is enough to know that none is of these records.
+        // With one record more than an index can hold, no index can match these records.
         if is_wanted && self.entries.len() <= MAX_RECORDS {
             self.entries.push(IndexEntry::of(record));
         }
     }
 
-    /// What of an index stands at `offset`, where no record does.
+    /// Returns the part of an index that stands at `offset`, where there is no record.
     fn index_at(&mut self, offset: u64) -> io::Result<IndexHere> {
         let (state, length) = (self.file.footer.state, self.file.length);
         let bytes = self.window.up_to(offset, 16)?;
@@ -108,13 +109,14 @@ impl<'f> Records<'f> {
         Ok(entries.len() <= MAX_RECORDS && is_torn_index(window, (offset, file.length), entries, file.tag)?)
     }
 
-    /// Tells what is wrong at `offset` and sets where reading goes on.
+    /// Returns the damage at `offset`, and sets the place at which reading continues.
     fn damage(&mut self, offset: u64, flaw: Flaw) -> io::Result<ReadError> {
         let found = self.resume(offset + ALIGNMENT)?;
         let end = found.unwrap_or_else(|| self.file.records_end());
         let (path, length) = (self.file.path.clone(), Bytes::new(end - offset));
         (self.next, self.unbroken) = (found, false);
-        // Without an index, and with nothing whole behind it, the damage is what a killed writer leaves.
+        // If there is no index and nothing whole follows, the damage is the tail that a killed
+        // writer leaves.
         let has_none = self.file.footer.state == IndexState::Absent && flaw != Flaw::Index;
         let torn = found.is_none() && has_none;
         Ok(if torn {
@@ -125,13 +127,13 @@ impl<'f> Records<'f> {
         })
     }
 
-    /// Whose record is torn, if its head is intact.
+    /// Returns the event of the torn record, if its head is intact.
     fn event_of_torn(&mut self, offset: u64) -> io::Result<Option<EventId>> {
         let record = record_at(&mut self.window, offset, u64::MAX, self.file.tag)?;
         Ok(record.ok().map(|record| record.event))
     }
 
-    /// Where from `start` on the next intact record head, or an index, begins.
+    /// Returns the offset of the next intact record head, or index, from `start` on.
     fn resume(&mut self, start: u64) -> io::Result<Option<u64>> {
         let (end, file) = (self.file.records_end(), self.file);
         let mut at = start;
@@ -160,7 +162,7 @@ impl<'f> Records<'f> {
         Ok(None)
     }
 
-    /// Checks the payloads of a record that this walk has just given, through the same window.
+    /// Checks the payloads of a record that this walk has just returned, through the same window.
     pub(crate) fn check(&mut self, record: &Record) -> Result<(), ReadError> {
         self.file.check(record, &mut self.window)
     }
@@ -177,7 +179,7 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// Gives a file's events; made by [`EventFile::events`].
+/// An iterator over a file's events, made by [`EventFile::events`].
 #[derive(Debug)]
 pub struct Events<'f> {
     records: Records<'f>,

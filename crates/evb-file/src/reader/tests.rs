@@ -25,7 +25,7 @@ fn one_file(dir: &Path, events: &[Event]) -> PathBuf {
     write(dir, BUILDER, NEVER, events).remove(0)
 }
 
-/// The readable events, and the errors between them.
+/// Returns the readable events, and the errors between them.
 fn all(path: &Path) -> (Vec<Event>, Vec<ReadError>) {
     let file = EventFile::open(path).unwrap();
     let (mut events, mut errors) = (Vec::new(), Vec::new());
@@ -42,7 +42,7 @@ fn poke(path: &Path, offset: u64, bytes: &[u8]) {
     OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, offset).unwrap();
 }
 
-/// These bytes with another one at that place.
+/// Returns these bytes with another one at `place`.
 fn with(bytes: &[u8], place: usize, byte: u8) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[place] = byte;
@@ -169,7 +169,8 @@ fn all_whole_records_before_a_torn_tail_are_read() {
         let whole = ends.iter().filter(|end| **end <= length).count();
         assert_eq!(read, events[..whole], "length {length}");
         let boundary = ends.iter().copied().filter(|end| *end <= length).max().unwrap_or(begin);
-        // Once the magic number of the index stands there, what is torn is not a record; the first three bytes are of both.
+        // Once the magic number of the index is complete, the tail is no torn record; the first
+        // three bytes are the same for both.
         if length == boundary || length >= footer + 4 {
             assert!(errors.is_empty(), "length {length}: {errors:?}");
         } else {
@@ -181,7 +182,8 @@ fn all_whole_records_before_a_torn_tail_are_read() {
     }
 }
 
-/// The bytes of a closed file with two events; where its last record and where its index begin.
+/// Returns the bytes of a closed file with two events, the offset of its last record, and that of
+/// its index.
 fn closed_file(dir: &Path) -> (Vec<u8>, usize, usize) {
     let path = one_file(dir, &[event(1, 13), event(2, 21)]);
     let file = EventFile::open(&path).unwrap();
@@ -222,7 +224,7 @@ fn nothing_behind_the_records_passes_for_an_index_that_is_not_theirs() {
 fn records_behind_an_index_that_is_not_theirs_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let (mut bytes, last, _) = closed_file(dir.path());
-    // The first of two records is now an index to look at, and the second is still there.
+    // The first of two records now looks like an index, and the second is still there.
     let first = EventFile::open(dir.path().join("run000001_b01_0000.evb")).unwrap().header_length as usize;
     bytes[first + 3] = b'I';
     let path = dir.path().join("overwritten.evb");
@@ -284,7 +286,8 @@ fn reading_goes_on_after_a_damaged_region_of_any_size() {
     let events: Vec<Event> = (1..=300).map(|id| event(id, 1000)).collect();
     let path = one_file(dir.path(), &events);
     for path in [without_index(&path), path] {
-        // 200 kB of garbage that begins with the magic number of a record: more than one window.
+        // The garbage of 200 kB begins with the magic number of a record, and is larger than one
+        // window.
         poke(&path, 10_003, &b"EVBREVBI".repeat(25_000));
         let (read, errors) = all(&path);
         assert!(matches!(&errors[..], [ReadError::Damaged { .. }, ..]) && errors.len() <= 2, "{errors:?}");

@@ -1,4 +1,4 @@
-//! A verification as a table for people.
+//! Prints a verification as a table for people.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use evb_core::units::Bytes;
 
 use super::{Listed, RunReport, VerifyReport};
 
-/// So many findings of a kind are spelled out.
+/// The number of findings of each kind that are spelled out.
 const SHOWN: usize = 10;
 
 impl fmt::Display for VerifyReport {

@@ -1,4 +1,4 @@
-//! How ids, sizes and paths stand in JSON: as numbers and text.
+//! Serializes ids, sizes and paths to JSON as numbers and text.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a verification found, as plain fields.
+//! The result of a verification, as plain fields.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use evb_core::{
 use super::json;
 use crate::{index::IndexState, reader::EventFile};
 
-/// Findings of one kind: how many, and the first of them.
+/// Findings of one kind: their number, and the first of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Listed<T> {
-    /// How many there are.
+    /// The number of findings.
     pub total: u64,
-    /// The first of them, [`Self::LIMIT`] at most.
+    /// The first findings, at most [`Self::LIMIT`].
     pub first: Vec<T>,
 }
 
@@ -28,7 +28,7 @@ impl<T> Default for Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// How many are kept.
+    /// The number of findings that are kept.
     pub const LIMIT: usize = 1000;
 
     pub(crate) fn add(&mut self, finding: T) {
@@ -39,24 +39,24 @@ impl<T> Listed<T> {
     }
 }
 
-/// What a verification found, run by run.
+/// The result of a verification, run by run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct VerifyReport {
     /// One report for each run, in the order of run numbers.
     pub runs: Vec<RunReport>,
-    /// Files that could not be opened, or not be read to their end.
+    /// Files that could not be opened, or not read to their end.
     pub unreadable: Vec<Unreadable>,
 }
 
 impl VerifyReport {
-    /// Whether all files could be read and all runs are clean.
+    /// Returns true if all files could be read and all runs are clean.
     pub fn is_clean(&self) -> bool {
         self.unreadable.is_empty() && self.runs.iter().all(RunReport::is_clean)
     }
 }
 
-/// What was found of one run.
+/// The findings of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RunReport {
@@ -65,22 +65,24 @@ pub struct RunReport {
     pub run: RunNumber,
     /// Its files.
     pub files: Vec<FileReport>,
-    /// Intact records, all copies of an event counted.
+    /// Intact records, with all copies of an event counted.
     pub records: u64,
     /// Different events among them.
     pub events: u64,
-    /// How many events there should be, if the caller knows.
+    /// The number of events that there should be, if the caller knows it.
     pub expected: Option<u64>,
     /// Events with all fragments.
     pub complete: u64,
-    /// Events with missing sources; of several copies of an event, that of the highest epoch counts.
+    /// Events with missing sources; of several copies of an event, the one of the highest epoch
+    /// counts.
     pub incomplete: Listed<IncompleteEvent>,
     /// The highest event id.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub highest: EventId,
     /// Event ids from 1 to the highest that no file has.
     pub absent: u64,
-    /// The same as ranges. Inhibited triggers leave gaps, so they are no defect unless events were expected.
+    /// The same event ids as ranges. Inhibited triggers leave gaps, so gaps are a defect only if
+    /// the number of expected events is known.
     pub gaps: Listed<Gap>,
     /// Copies beyond the first of an event in one epoch: a defect.
     pub duplicates: Listed<Duplicate>,
@@ -88,7 +90,8 @@ pub struct RunReport {
     pub superseded: Listed<Superseded>,
     /// Damaged records and indexes (CRC errors): a defect.
     pub damaged: Listed<Damage>,
-    /// Files that end inside a record: a defect, unless its event has a whole record, or as many events as were expected are there.
+    /// Files that end inside a record: a defect, unless there is a whole record of the same event,
+    /// or as many events as expected.
     pub torn_tails: Listed<TornTail>,
     /// Files or records of another run, or of another builder than their file: a defect.
     pub foreign: Listed<Foreign>,
@@ -100,8 +103,8 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// Whether every event is complete and there once, nothing is damaged, torn or foreign, and no event less or more
-    /// than expected.
+    /// Returns true if every event is complete and there once, nothing is damaged, torn or foreign,
+    /// and the number of events is the expected one.
     pub fn is_clean(&self) -> bool {
         let defects = self.incomplete.total + self.duplicates.total + self.damaged.total + self.foreign.total;
         let is_all_there = match self.expected {
@@ -111,7 +114,7 @@ impl RunReport {
         defects == 0 && is_all_there
     }
 
-    /// Torn tails whose event has a whole record.
+    /// Returns the number of torn tails whose event has a whole record.
     pub(super) fn torn_and_built_again(&self) -> u64 {
         self.torn_tails.first.iter().filter(|tail| tail.elsewhere).count() as u64
     }
@@ -121,20 +124,20 @@ impl RunReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FileReport {
-    /// Where it is.
+    /// The path of the file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::path"))]
     pub path: PathBuf,
-    /// Who wrote it; `None` for a merged file.
+    /// The builder that wrote it; `None` for a merged file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::builder"))]
     pub builder: Option<BuilderId>,
-    /// Which of the builder's files.
+    /// The number of the file within its run and builder.
     pub sequence: u32,
     /// Its size.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::bytes"))]
     pub size: Bytes,
     /// Records with an intact head.
     pub records: u64,
-    /// Whether it has its index.
+    /// The state of its index.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::index"))]
     pub index: IndexState,
 }
@@ -159,7 +162,7 @@ pub struct IncompleteEvent {
     /// The event.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub event: EventId,
-    /// In which life of the run it was built.
+    /// The epoch in which it was built.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::epoch"))]
     pub epoch: Epoch,
     /// The sources that did not contribute.
@@ -167,14 +170,14 @@ pub struct IncompleteEvent {
     pub missing: Vec<SourceId>,
 }
 
-/// Event ids in a row that no file has.
+/// A range of event ids that no file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Gap {
-    /// The first of them.
+    /// The first event id of the range.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub first: EventId,
-    /// The last of them.
+    /// The last event id of the range.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub last: EventId,
 }
@@ -206,19 +209,19 @@ pub struct Superseded {
     pub by: Epoch,
 }
 
-/// Something in a file that is not what was written.
+/// Damaged bytes in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Damage {
     /// The file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::path"))]
     pub path: PathBuf,
-    /// Where the damaged record begins; 0 for an index.
+    /// The offset of the damaged record; 0 for an index.
     pub offset: u64,
-    /// Whose record it is, if its head is intact.
+    /// The record's event, if its head is intact.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::maybe_event"))]
     pub event: Option<EventId>,
-    /// What is wrong, in words.
+    /// The kind of damage, in words.
     pub what: String,
 }
 
@@ -229,29 +232,30 @@ pub struct TornTail {
     /// The file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::path"))]
     pub path: PathBuf,
-    /// Where the last whole record ends.
+    /// The end of the last whole record, in bytes.
     pub offset: u64,
-    /// How much follows.
+    /// The number of bytes behind it.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::bytes"))]
     pub length: Bytes,
-    /// Whose record was torn, if its head is intact.
+    /// The event of the torn record, if its head is intact.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::maybe_event"))]
     pub event: Option<EventId>,
-    /// Whether there is a whole record of that event: what was torn was never acknowledged, and was built again.
+    /// True if there is a whole record of the same event: the torn one was never acknowledged, and
+    /// the event was built again.
     pub elsewhere: bool,
 }
 
-/// A file or record that does not belong here.
+/// A file or record that does not belong to the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Foreign {
     /// The file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::path"))]
     pub path: PathBuf,
-    /// Of which run the file (by its header or its name) or the record is.
+    /// The run of the file (by its header or its name) or of the record.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::run"))]
     pub run: RunNumber,
-    /// Whose record it is; `None` if it is the whole file.
+    /// The record's event; `None` if the whole file is foreign.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::maybe_event"))]
     pub event: Option<EventId>,
 }
@@ -272,6 +276,6 @@ pub struct Unreadable {
     /// The file.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::path"))]
     pub path: PathBuf,
-    /// Why.
+    /// The error, in words.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! Which events are there, how often, and which copy counts.
+//! Counts the events of a run, and selects the copy of each that counts.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,5 @@
-//! The few operations that a writer asks of the file system, so that tests can let each of them fail.
+//! The few operations that a writer needs from the file system, so that tests can let each of them
+//! fail.
 
 use std::{
     fmt::Debug,
@@ -7,25 +8,25 @@ use std::{
     path::Path,
 };
 
-/// Where files are made.
+/// The place where files are created.
 pub(super) trait Disk: Debug + Send {
-    /// A new file; it is an error if it exists.
+    /// Creates a file; it is an error if it exists.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Storage>>;
     /// Makes the names in a directory survive a power cut.
     fn sync_dir(&mut self, dir: &Path) -> io::Result<()>;
-    /// Takes a file away that could not even be begun.
+    /// Removes a file that could not even be begun.
     fn remove(&mut self, path: &Path) -> io::Result<()>;
 }
 
 /// A file that grows at its end.
 pub(super) trait Storage: Debug + Send {
-    /// Appends some of the bytes and says how many.
+    /// Appends some of the bytes and returns their number.
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
     /// Cuts the file.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
     /// Makes the content survive a power cut.
     fn sync(&mut self) -> io::Result<()>;
-    /// Whether it has a name still; what is written into a file without one is lost.
+    /// Returns true if the file still has a name; bytes written into a file without one are lost.
     fn is_named(&self) -> io::Result<bool>;
 }
 
@@ -35,7 +36,7 @@ pub(super) struct LocalDisk;
 
 impl Disk for LocalDisk {
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Storage>> {
-        // Appending, so that the position follows when the file is cut.
+        // In append mode, the position follows when the file is cut.
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
         Ok(Box::new(file))
     }

@@ -27,17 +27,18 @@ pub(super) struct Output {
     storage: Box<dyn Storage>,
     tag: FileTag,
     staging: Staging,
-    /// What the kernel has.
+    /// The number of bytes that the kernel has.
     handed_over: u64,
     entries: Vec<IndexEntry>,
     /// Length and number of entries at the last commit.
     committed: (u64, usize),
-    /// The file is longer than `handed_over`, because it could not be cut after a failed write.
+    /// True if the file is longer than `handed_over`, because it could not be cut after a failed
+    /// write.
     torn: bool,
 }
 
 impl Output {
-    /// Makes the file with its header, or leaves nothing behind.
+    /// Creates the file with its header, or leaves nothing behind.
     pub(super) fn create(
         disk: &mut dyn Disk,
         path: PathBuf,
@@ -59,7 +60,8 @@ impl Output {
         match begun {
             Ok(()) => Ok(output),
             Err(error) => {
-                // The error to tell is the first one; a leftover is found by the next attempt to create it.
+                // The first error is the one to report; the next attempt to create the file finds a
+                // leftover.
                 let _ = disk.remove(&output.path);
                 Err(error)
             }
@@ -70,12 +72,12 @@ impl Output {
         &self.path
     }
 
-    /// The length that the file will have when everything appended is written.
+    /// Returns the length of the file once everything appended is written.
     pub(super) fn length(&self) -> u64 {
         self.handed_over + self.staging.len()
     }
 
-    /// How many events were appended.
+    /// Returns the number of events appended.
     pub(super) fn events(&self) -> usize {
         self.entries.len()
     }
@@ -88,7 +90,7 @@ impl Output {
         Bytes::new(self.committed.0)
     }
 
-    /// Stages or writes a record of that size.
+    /// Stages or writes a record of this size.
     pub(super) fn append(&mut self, event: &Event, size: u64) -> Result<(), FileError> {
         self.mend()?;
         let offset = self.length();
@@ -106,7 +108,7 @@ impl Output {
         Ok(())
     }
 
-    /// Hands everything to the kernel, and to the disk if asked.
+    /// Hands everything to the kernel, and to the disk if `fsync` asks for it.
     pub(super) fn commit(&mut self, fsync: FsyncPolicy) -> Result<(), FileError> {
         self.mend()?;
         self.hand_over()?;
@@ -118,7 +120,7 @@ impl Output {
         Ok(())
     }
 
-    /// Whether somebody has removed the file, and all that was committed to it.
+    /// Returns true if the file was removed, and everything committed to it is gone.
     pub(super) fn is_removed(&self) -> bool {
         matches!(self.storage.is_named(), Ok(false))
     }
@@ -129,7 +131,7 @@ impl Output {
         named.map_err(FileError::of("find again", &self.path))
     }
 
-    /// Writes the index after the last committed record; returns the size of the file.
+    /// Writes the index after the last committed record, and returns the size of the file.
     pub(super) fn write_index(&mut self, fsync: FsyncPolicy) -> Result<Bytes, FileError> {
         let Self { staging, storage, entries, path, tag, .. } = self;
         let size = self.handed_over + index_size(entries.len());
@@ -141,12 +143,12 @@ impl Output {
         Ok(Bytes::new(size))
     }
 
-    /// Forgets everything since the last commit, on disk too, and says which events that were.
+    /// Discards everything since the last commit, on disk too, and returns the discarded events.
     pub(super) fn roll_back(&mut self) -> Vec<EventId> {
         self.staging.clear();
         self.handed_over = self.committed.0;
         self.torn = true;
-        // If it fails now, the next operation tries again before it adds anything.
+        // If this fails now, the next operation tries again before it adds anything.
         let _ = self.mend();
         self.entries.drain(self.committed.1..).map(|entry| entry.event).collect()
     }

@@ -1,4 +1,4 @@
-//! The buffer in which small records wait for company, and complete vectored writes.
+//! The buffer in which small records are gathered, and complete vectored writes.
 
 use std::io::{self, IoSlice};
 
@@ -7,11 +7,13 @@ use evb_core::event::Event;
 use super::disk::Storage;
 use crate::format::{FileTag, aligned, encode_head};
 
-/// Small records gather up to this size before they are written; it fits a core's second-level cache.
+/// Small records are gathered up to this size before they are written; it fits a core's
+/// second-level cache.
 pub(super) const STAGING: usize = 256 * 1024;
-/// Records up to this size are copied. Beyond, the copy costs more than a system call per event.
+/// The largest record that is copied. Beyond this size, the copy costs more than a system call per
+/// event.
 pub(super) const COPIED: u64 = 32 * 1024;
-/// How many pieces one `writev` takes (Linux: `UIO_MAXIOV`).
+/// The number of slices that one `writev` takes (Linux: `UIO_MAXIOV`).
 const PIECES: usize = 1024;
 
 /// Bytes on their way to the file.
@@ -33,7 +35,7 @@ impl Staging {
 
     pub(super) fn clear(&mut self) {
         self.0.clear();
-        // A large head may have grown it.
+        // A large head may have grown the buffer.
         self.0.shrink_to(STAGING);
     }
 
@@ -81,7 +83,7 @@ impl Staging {
 
 /// Writes all bytes of all slices, or fails.
 fn write_all(storage: &mut dyn Storage, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
-    // Drops empty slices in front: a write of nothing would look like a full disk.
+    // Drops empty slices in front, because a write of zero bytes would look like a full disk.
     IoSlice::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
         match storage.write_vectored(&slices[..slices.len().min(PIECES)]) {

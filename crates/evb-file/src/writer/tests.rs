@@ -27,11 +27,11 @@ use crate::{
     verify,
 };
 
-/// A file system with so many bytes left.
+/// A file system with a limited number of bytes left.
 #[derive(Clone, Debug, Default)]
 struct FullDisk {
     left: Arc<AtomicU64>,
-    /// Neither can files be cut nor synced.
+    /// True if files can be neither cut nor synced.
     broken: Arc<AtomicBool>,
     syncs: Arc<AtomicU64>,
     synced: Arc<Mutex<Vec<PathBuf>>>,
@@ -90,7 +90,7 @@ fn writer_on(disk: &FullDisk, dir: &Path, options: WriterOptions) -> Result<Even
     EventFileWriter::begin(dir.to_owned(), identity(BUILDER), false, options, Box::new(disk.clone()))
 }
 
-/// A writer whose commits survive a power cut, on a disk with room.
+/// Returns a writer whose commits survive a power cut, on a disk with room.
 fn syncing(dir: &Path) -> (FullDisk, EventFileWriter) {
     let disk = FullDisk::default();
     disk.left.store(1 << 20, Relaxed);
@@ -176,7 +176,7 @@ fn a_builder_that_was_killed_goes_on_behind_its_files() {
     killed.append(&event(1, 1)).unwrap();
     killed.commit().unwrap();
     std::mem::forget(killed);
-    // One that was killed before its first file had a head.
+    // This is the file of a writer that was killed before its first file had a header.
     fs::write(dir.path().join("run000001_b01_0001.evb"), b"\x89EVB").unwrap();
     let mut back = create();
     back.append(&event(2, 1)).unwrap();
@@ -288,7 +288,8 @@ fn fsync_reaches_file_and_directory_before_commit_returns() {
     writer.commit().unwrap();
     assert_eq!(disk.syncs.load(Relaxed), 3, "nothing to sync");
 
-    // A failed fsync means that nobody knows what is on the disk: the event is not accepted, and can come again.
+    // After a failed fsync, the content of the disk is unknown: the event is not accepted, and may
+    // be appended again.
     writer.append(&event(2, 10)).unwrap();
     disk.broken.store(true, Relaxed);
     assert_eq!(writer.commit().unwrap_err().not_accepted(), [EventId::new(2)]);
@@ -311,7 +312,7 @@ fn all_new_directories_survive_a_power_cut() {
         synced
     };
     assert_eq!(synced(), expected);
-    // Somebody removes all of it while the run goes on.
+    // The directory is removed while the run continues.
     fs::remove_dir_all(dir.path().join("a")).unwrap();
     writer.append(&event(1, 10)).unwrap();
     assert_eq!(synced(), expected);
@@ -321,8 +322,8 @@ fn all_new_directories_survive_a_power_cut() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// The disk fills up at any byte, in records, headers and indexes, with small and large events; each time the
-    /// caller appends again what the error names, and what was never appended.
+    /// The disk fills up at any byte, in records, headers and indexes, with small and large events;
+    /// each time the caller appends again what the error names, and what was never appended.
     #[test]
     fn a_full_disk_costs_nothing_but_time(
         gifts in prop::collection::vec(prop_oneof![1u64..3000, 1u64..150_000], 1..40),
@@ -353,7 +354,7 @@ proptest! {
                     .filter(|(place, event)| *place >= appended || refused.contains(&event.id))
                     .map(|(_, event)| event)
                     .collect();
-                // What stands in the files now is whole.
+                // Everything in the files is whole at this point.
                 let _ = read_all(dir.path());
                 disk.left.store(gifts.next().unwrap_or(1_000_000), Relaxed);
             }

@@ -1,4 +1,4 @@
-//! A builder's host, and what must hold of it at every step.
+//! A builder's host, and the checks that must hold for it at every step.
 
 mod datagrams;
 
@@ -32,12 +32,12 @@ pub(crate) struct BuilderHost {
     core: ShapedBuilder,
     host: HostIndex,
     control: EndIndex,
-    /// One per source.
+    /// The lanes, one per source.
     lanes: Vec<Reading>,
-    /// Events that the sink is busy with, and until when.
+    /// Events that the sink is busy with, and the times at which it finishes them.
     sink: VecDeque<(Instant, Event)>,
     sink_time: core::time::Duration,
-    /// The most that may be outstanding.
+    /// The most bytes that may be outstanding.
     budget: Bytes,
     outstanding_peak: Bytes,
     spinning: Spinning,
@@ -47,9 +47,9 @@ pub(crate) struct BuilderHost {
 #[derive(Debug)]
 struct Reading {
     end: LaneEnd,
-    /// Bytes still to come of the data record that was begun.
+    /// Bytes still to come of the data record that has begun.
     data_left: usize,
-    /// End of what was announced, by the host's own count.
+    /// End of the announced bytes, by the host's own count.
     announced: u64,
 }
 
@@ -81,7 +81,7 @@ impl BuilderHost {
         &mut self.core
     }
 
-    /// The most buffer bytes that were outstanding at once.
+    /// Returns the most buffer bytes that were outstanding at once.
     pub(crate) fn outstanding_peak(&self) -> Bytes {
         self.outstanding_peak
     }
@@ -117,7 +117,7 @@ impl BuilderHost {
         Ok(())
     }
 
-    /// Returns whether the run is over.
+    /// Reads the supervisor's messages, and returns true if the run is over.
     fn read_supervisor(&mut self, network: &mut Network, now: Instant) -> Result<bool, String> {
         let mut finish = false;
         while let Some(message) = read_control(network.incoming(self.control))? {
@@ -237,7 +237,8 @@ impl BuilderHost {
     }
 }
 
-/// Data bytes into the machine, a large fragment's into its own memory as a socket would be read. Returns how many.
+/// Passes data bytes to the machine, those of a large fragment into its own memory as a socket
+/// would be read. Returns the number of bytes.
 pub(crate) fn take_data(
     core: &mut BuilderCore<Policy>,
     lane: usize,
@@ -259,7 +260,7 @@ pub(crate) fn take_data(
     Ok(taken)
 }
 
-/// A builder grants nothing that it has not been told of.
+/// Checks that a builder grants nothing that was not announced to it.
 fn check_grant(records: &[u8], announced: u64) -> Result<(), String> {
     let Some(header) = records.first_chunk::<RECORD_HEADER>() else { return Ok(()) };
     match RecordHeader::decode(*header) {

@@ -29,16 +29,16 @@ use crate::{
 pub(crate) struct SourceHost {
     core: PacedSource,
     host: HostIndex,
-    /// Counts from zero.
+    /// The source's number, counted from zero.
     index: usize,
     control: EndIndex,
-    /// One per builder.
+    /// The lanes, one per builder.
     lanes: Vec<LaneEnd>,
     workload: Workload,
-    /// What readout is about to push.
+    /// Fragments that readout is about to push.
     readout: BTreeSet<(Instant, EventId)>,
     ready: bool,
-    /// Per lane over datagrams, the end of what was announced, by the host's own count.
+    /// End of the announced bytes of each lane over datagrams, by the host's own count.
     announced: Vec<u64>,
     repeated: u64,
     spinning: Spinning,
@@ -72,7 +72,7 @@ impl SourceHost {
         &mut self.core
     }
 
-    /// Datagrams that announced what had been announced before.
+    /// Returns the number of datagrams that repeated an announcement.
     pub(crate) fn repeated(&self) -> u64 {
         self.repeated
     }
@@ -183,7 +183,7 @@ impl SourceHost {
                 LaneEnd::Datagrams(socket) => self.depart_in_segments(&departure, socket, network)?,
             }
         }
-        // Announcements that found no data to share packets with.
+        // Announcements leave alone if they found no data to share packets with.
         for lane in &self.lanes {
             if let LaneEnd::Stream(end) = lane {
                 network.flush(*end);
@@ -192,7 +192,7 @@ impl SourceHost {
         Ok(())
     }
 
-    /// One data record, in one piece: header and payload leave together.
+    /// Sends one data record, in one piece: header and payload leave together.
     fn depart(
         &self,
         lane: usize,
@@ -219,7 +219,7 @@ impl SourceHost {
     }
 
     fn report(&mut self, network: &mut Network, now: Instant) {
-        // What readout is about to push counts, too.
+        // Fragments that readout is about to push count, too.
         let is_waiting =
             !self.readout.is_empty() && self.core.core().next_finish().is_some_and(|by| now < by);
         if !is_waiting && self.core.core_mut().finish(now) {

@@ -21,7 +21,7 @@ pub(crate) struct SupervisorHost {
 }
 
 impl SupervisorHost {
-    /// `peers`: first all sources in order, then the builders.
+    /// Creates the host. `peers` has first all sources in order, then the builders.
     pub(crate) fn new(
         core: SupervisorCore,
         host: HostIndex,
@@ -31,7 +31,7 @@ impl SupervisorHost {
         Self { core, host, peers, sources }
     }
 
-    /// Returns the report when the ledger is closed.
+    /// Runs the machine, and returns the report when the ledger is closed.
     pub(crate) fn run(&mut self, network: &mut Network) -> Result<Option<RunReport>, String> {
         let now = network.now();
         for (peer, end) in &self.peers {
@@ -55,7 +55,7 @@ impl SupervisorHost {
                 Output::Ended(report) => return Ok(Some(*report)),
             }
         }
-        // All that one turn has to say to a peer leaves together.
+        // All messages of one turn to a peer leave together.
         for (_, end) in &self.peers {
             network.flush(*end);
         }

@@ -1,4 +1,5 @@
-//! [`Datagrams`]: sockets of datagrams, what the network does to what goes between them, and how long losses take to heal.
+//! [`Datagrams`]: datagram sockets, the network's faults between them, and the time that losses
+//! take to recover.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,18 +17,20 @@ use super::{HostIndex, NetworkModel};
 /// One of two sockets that are connected to each other; the other one is its [`super::peer_of`].
 pub(crate) type SocketIndex = usize;
 
-/// The Ethernet header.
+/// Size of the Ethernet header.
 const ETHERNET: usize = 14;
 
 /// All sockets.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     sockets: Vec<Socket>,
-    /// Other dice than those of streams, which fall the same whether there are datagrams or not.
+    /// A generator separate from that of streams, whose draws are the same with or without
+    /// datagrams.
     rng: Rng,
     weather: Weather,
     counters: DatagramFates,
-    /// Lane bytes that were lost on their way to a socket, by their first offset, and when.
+    /// Lane bytes that were lost on their way to a socket, by their first offset, and the time of
+    /// the loss.
     losses: BTreeMap<(SocketIndex, u64), Instant>,
     recoveries: Vec<u64>,
 }
@@ -46,31 +49,31 @@ struct Weather {
     corruption: f64,
 }
 
-/// What became of a run's datagrams.
+/// Counters of a run's datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramFates {
-    /// Sent by hosts.
+    /// Datagrams sent by hosts.
     pub sent: u64,
-    /// … of those, with lane bytes.
+    /// Datagrams sent with lane bytes.
     pub data: u64,
-    /// Forwarded twice.
+    /// Datagrams forwarded twice.
     pub duplicated: u64,
-    /// Held back beyond their turn.
+    /// Datagrams held back beyond their turn.
     pub delayed: u64,
-    /// Forwarded with a wrong bit.
+    /// Datagrams forwarded with a wrong bit.
     pub damaged: u64,
-    /// Refused by the host that they reached, for their checksum.
+    /// Datagrams refused by the host that they reached, because of their checksum.
     pub refused: u64,
-    /// Whose bytes were committed between a request and its answer: nothing was sent.
+    /// Datagrams not sent because their bytes were committed between a request and its answer.
     pub void: u64,
 }
 
-/// What a datagram takes of a port's queue.
+/// Returns the bytes that a datagram takes in a port's queue.
 pub(super) fn frame(datagram: &Datagram) -> Bytes {
     Bytes::new((datagram.len() + IPV4_UDP + ETHERNET) as u64)
 }
 
-/// Whether it says more than what was heard.
+/// Returns true if it contains more than an acknowledgement.
 pub(super) fn has_body(datagram: &Datagram) -> bool {
     datagram.len() > DATAGRAM_HEADER
 }
@@ -113,7 +116,7 @@ impl Datagrams {
         &mut self.counters
     }
 
-    /// How long each loss of lane bytes took until the same bytes arrived, in ns.
+    /// Returns the time that each loss of lane bytes took until the same bytes arrived, in ns.
     pub(super) fn recoveries(&self) -> &[u64] {
         &self.recoveries
     }
@@ -123,14 +126,14 @@ impl Datagrams {
         self.counters.data += u64::from(lane_offset(datagram).is_some());
     }
 
-    /// A datagram reached the switch: it goes on once, or twice.
+    /// Returns the number of copies, one or two, in which a datagram leaves the switch.
     pub(super) fn copies(&mut self) -> usize {
         let twice = self.roll(self.weather.duplication);
         self.counters.duplicated += u64::from(twice);
         1 + usize::from(twice)
     }
 
-    /// How much later than its turn a datagram comes.
+    /// Returns the delay of a datagram beyond its turn.
     pub(super) fn delay(&mut self) -> Duration {
         if !self.roll(self.weather.reordering) {
             return Duration::ZERO;
@@ -139,7 +142,7 @@ impl Datagrams {
         self.weather.reordering_delay.mul_f64(self.rng.uniform())
     }
 
-    /// As it comes out of the network: with a wrong bit, by chance.
+    /// Returns a datagram as it leaves the network: by chance with a wrong bit.
     pub(super) fn pass(&mut self, datagram: Datagram) -> Datagram {
         if !self.roll(self.weather.corruption) {
             return datagram;
@@ -151,14 +154,15 @@ impl Datagrams {
         damaged.freeze()
     }
 
-    /// The network lost it.
+    /// Records that the network lost a datagram.
     pub(super) fn handle_lost(&mut self, to: SocketIndex, datagram: &Datagram, now: Instant) {
         if let Some(offset) = lane_offset(datagram) {
             self.losses.entry((to, offset)).or_insert(now);
         }
     }
 
-    /// A datagram is in its socket; `intact`: as it was sent.
+    /// Puts a datagram into its socket, and records the recovery of lost lane bytes that it
+    /// carries.
     pub(super) fn handle_arrival(&mut self, to: SocketIndex, datagram: Datagram, now: Instant) {
         if let Some(offset) = lane_offset(&datagram).filter(|_| !self.losses.is_empty()) {
             let end = offset + (datagram.len() - DATAGRAM_HEADER) as u64;
@@ -177,7 +181,7 @@ impl Datagrams {
     }
 }
 
-/// The offset of the lane bytes that a datagram carries, if it does.
+/// Returns the offset of the lane bytes that a datagram carries, if there are any.
 fn lane_offset(datagram: &Datagram) -> Option<u64> {
     let (header, _) = DatagramHeader::decode(datagram).ok()?;
     (header.kind == DatagramKind::Data).then_some(header.offset)

@@ -1,4 +1,4 @@
-//! [`Programs`]: which hosts' programs sleep, wait for a core or run.
+//! [`Programs`]: the states of the hosts' programs, which sleep, wait for a core or run.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::hosts::Program;
 #[derive(Debug)]
 pub(super) struct Programs {
     hosts: Vec<Host>,
-    /// Cores that idle.
+    /// Number of idle cores.
     idle: usize,
     /// Programs that wait for a core, in their order.
     waiting: VecDeque<HostIndex>,
@@ -28,25 +28,26 @@ pub(super) struct Programs {
 struct Host {
     program: Program,
     state: State,
-    /// On a core: since when there is something to do again. Asleep: since when there is, or will be.
+    /// The time since which there is something to do again, for a program on a core; for one
+    /// asleep, the time from which there is something to do.
     next: Option<Instant>,
-    /// Asleep: when it wakes up for that.
+    /// The time at which a program that is asleep wakes up for it.
     wakes: Instant,
 }
 
-/// The run of now, in virtual time.
+/// The current run, in virtual time.
 #[derive(Debug)]
 struct Run {
     host: HostIndex,
     spent: Duration,
-    /// The socket of the last datagram: a train of them is one call.
+    /// The socket of the last datagram: a train of them is one system call.
     socket: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Asleep,
-    /// For a core; `slept`: after a wake-up.
+    /// The program waits for a core; `slept` if it has just woken up.
     Waiting {
         slept: bool,
     },
@@ -65,11 +66,12 @@ impl Programs {
         }
     }
 
-    /// There is something to do for the host at `at`. Returns when it wakes up for it, if that has to be scheduled.
+    /// Notes that there is something to do for the host at `at`. Returns the time of its wake-up,
+    /// if that has to be scheduled.
     pub(super) fn wake_at(&mut self, host: HostIndex, at: Instant, now: Instant) -> Option<Instant> {
         let Host { program, state, next, wakes } = &mut self.hosts[host];
         match state {
-            // It will see all that is there.
+            // The next run will read all that is there.
             State::Waiting { .. } => None,
             State::OnCore => {
                 *next = earlier(*next, Some(at));
@@ -77,7 +79,7 @@ impl Programs {
             }
             State::Asleep => {
                 let at = at.max(now);
-                // A recorded wake-up is no shorter for what comes meanwhile.
+                // A recorded wake-up is not shortened by bytes that arrive before it.
                 if !program.wake_up.is_of_each() && next.is_some_and(|since| since <= at) {
                     return None;
                 }
@@ -93,7 +95,7 @@ impl Programs {
         }
     }
 
-    /// That time has come.
+    /// Wakes the program up, if this is the time of its wake-up.
     pub(super) fn handle_wake(&mut self, host: HostIndex, now: Instant) {
         let own = &mut self.hosts[host];
         if own.state == State::Asleep && own.next.is_some() && own.wakes == now {
@@ -103,7 +105,7 @@ impl Programs {
         }
     }
 
-    /// The next program that gets a core.
+    /// Returns the next program that gets a core.
     pub(super) fn start(&mut self) -> Option<HostIndex> {
         if self.idle == 0 {
             return None;
@@ -118,31 +120,34 @@ impl Programs {
         Some(host)
     }
 
-    /// Charges the running program for its calls and bytes. Returns how long after the start of its run they
-    /// are done; zero outside of runs.
+    /// Charges the running program for its calls and bytes. Returns the time from the start of its
+    /// run at which they are finished; zero outside of runs.
     pub(super) fn spend(&mut self, calls: u32, bytes: Bytes) -> Duration {
         let Some(run) = &mut self.running else { return Duration::ZERO };
         run.spent += self.hosts[run.host].program.processor.of(calls, bytes);
         run.spent
     }
 
-    /// The same for a datagram of a socket.
+    /// Does the same for a datagram of a socket.
     pub(super) fn spend_on_datagram(&mut self, socket: usize, bytes: Bytes) -> Duration {
         let last = self.running.as_mut().and_then(|run| run.socket.replace(socket));
         self.spend(u32::from(last != Some(socket)), bytes)
     }
 
-    /// The run is over, as far as the machines are concerned. Returns whose it was, and for how long it keeps its core.
+    /// Ends the run, as far as the machines are concerned. Returns its host, and the time for which
+    /// the program keeps its core.
     pub(super) fn finish(&mut self) -> Option<(HostIndex, Duration)> {
         self.running.take().map(|run| (run.host, run.spent))
     }
 
-    /// The program leaves its core. Returns when it wakes up next, if that has to be scheduled.
+    /// Takes the program off its core. Returns the time of its next wake-up, if that has to be
+    /// scheduled.
     pub(super) fn handle_done(&mut self, host: HostIndex, took: Duration, now: Instant) -> Option<Instant> {
         self.idle += 1;
         let own = &mut self.hosts[host];
         let next = own.next.take();
-        // A program that finds something to do does not go to sleep. One that takes no time never finds any.
+        // A program that finds something to do does not go to sleep. A program that takes no time
+        // never finds anything.
         if !took.is_zero() && next.is_some_and(|at| at <= now) {
             own.state = State::Waiting { slept: false };
             self.waiting.push_back(host);

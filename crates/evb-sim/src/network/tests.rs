@@ -7,7 +7,8 @@ pub(super) fn two_hosts(model: NetworkModel, seed: u64) -> Network {
     Network::new(model, programs, seed)
 }
 
-/// Bytes from host 0 to host 1; when the last one was there, and segments sent again.
+/// Transfers bytes from host 0 to host 1, and returns the arrival of the last one, and the number
+/// of resent segments.
 fn transfer(loss: f64, bytes: &[u8], seed: u64) -> (Instant, u64) {
     let mut network = two_hosts(NetworkModel { loss, ..NetworkModel::default() }, seed);
     let (from, to) = network.connect(0, 1);

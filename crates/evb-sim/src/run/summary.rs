@@ -1,4 +1,4 @@
-//! What a run was, in numbers.
+//! The result of a run, in numbers.
 
 use core::time::Duration;
 
@@ -75,7 +75,7 @@ impl Simulation<'_> {
         })
     }
 
-    /// From a grant to its last byte, the median over all builders' grants.
+    /// Returns the median of the time from a grant to its last byte, over all builders' grants.
     fn grant_delay(&mut self) -> Duration {
         let mut took = Percentiles::default();
         for builder in &mut self.builders {
@@ -84,7 +84,7 @@ impl Simulation<'_> {
         Duration::from_micros(took.latency().p50)
     }
 
-    /// What became of the lanes' datagrams.
+    /// Returns the summary of the lanes' datagrams.
     fn datagrams(&mut self) -> DatagramSummary {
         let mut times = self.network.recoveries().to_vec();
         times.sort_unstable();
@@ -108,7 +108,7 @@ impl Simulation<'_> {
     }
 }
 
-/// Of sorted nanoseconds, by the nearest rank.
+/// Returns a quantile of sorted nanoseconds, by the nearest rank.
 fn quantile(sorted: &[u64], part: f64) -> Duration {
     let rank = (part * sorted.len() as f64).ceil() as usize;
     Duration::from_nanos(sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default())

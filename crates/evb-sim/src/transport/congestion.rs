@@ -1,9 +1,9 @@
 //! The congestion window: slow start, congestion avoidance, NewReno.
 
-/// Segments that may be under way before the first acknowledgement (RFC 6928).
+/// Number of segments that may be under way before the first acknowledgement (RFC 6928).
 const INITIAL_WINDOW: u64 = 10;
 
-/// Duplicate acknowledgements that stand for a loss (RFC 5681 §3.2).
+/// Number of duplicate acknowledgements that indicate a loss (RFC 5681 §3.2).
 const DUPLICATES: u32 = 3;
 
 #[derive(Debug)]
@@ -12,9 +12,9 @@ pub(super) struct Congestion {
     window: u64,
     threshold: u64,
     duplicates: u32,
-    /// In fast recovery until this offset is acknowledged.
+    /// Offset whose acknowledgement ends the fast recovery.
     recovery: Option<u64>,
-    /// No second reduction for losses below this offset (RFC 6582 §3.2).
+    /// Offset below which losses cause no second reduction (RFC 6582 §3.2).
     recover: u64,
 }
 
@@ -30,12 +30,13 @@ impl Congestion {
         }
     }
 
-    /// Bytes that may be under way.
+    /// Returns the bytes that may be under way.
     pub(super) fn window(&self) -> u64 {
         self.window
     }
 
-    /// New bytes up to `upto` were acknowledged. Returns whether the next hole is to be filled at once.
+    /// Processes an acknowledgement of new bytes up to `upto`. Returns true if the next hole must
+    /// be filled immediately.
     pub(super) fn acknowledged(&mut self, upto: u64, bytes: u64, was_limited: bool) -> bool {
         self.duplicates = 0;
         match self.recovery {
@@ -45,7 +46,8 @@ impl Congestion {
                 false
             }
             Some(_) => {
-                // A partial acknowledgement: another segment is missing (RFC 6582 §3.2, step 3).
+                // This is a partial acknowledgement: another segment is missing (RFC 6582 §3.2,
+                // step 3).
                 self.window = self.window.saturating_sub(bytes).max(self.segment) + self.segment;
                 true
             }
@@ -60,7 +62,8 @@ impl Congestion {
         }
     }
 
-    /// An acknowledgement said nothing new. Returns whether the first hole is to be filled.
+    /// Processes an acknowledgement that has nothing new. Returns true if the first hole must be
+    /// filled.
     pub(super) fn duplicate(&mut self, acknowledged: u64, in_flight: u64, next: u64) -> bool {
         if self.recovery.is_some() {
             self.window += self.segment;
@@ -77,7 +80,7 @@ impl Congestion {
         true
     }
 
-    /// The retransmission timer fired (RFC 5681 §3.1, equation 4).
+    /// Reduces the window after a retransmission timeout (RFC 5681 §3.1, equation 4).
     pub(super) fn timed_out(&mut self, in_flight: u64, highest: u64) {
         self.threshold = self.reduced(in_flight);
         self.window = self.segment;
@@ -86,7 +89,7 @@ impl Congestion {
         self.recover = highest;
     }
 
-    /// Nothing was sent for so long that the window says nothing any more.
+    /// Resets the window, which is outdated after a long time without sending.
     pub(super) fn restart(&mut self) {
         self.window = self.window.min(INITIAL_WINDOW * self.segment);
     }

@@ -1,4 +1,4 @@
-//! The receiving half: order restored, arrival acknowledged.
+//! The receiving half: it restores the order and acknowledges arrival.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use evb_core::time::Instant;
 
 use super::TcpSegment;
 
-/// Linux's TCP_DELACK_MIN; RFC 5681 §4.2 allows 500 ms.
+/// Delay of an acknowledgement: Linux's TCP_DELACK_MIN; RFC 5681 §4.2 allows 500 ms.
 const DELAY: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Receiver {
     next: u64,
     /// Segments beyond a gap, by their offset.
     beyond: BTreeMap<u64, Bytes>,
-    /// When the acknowledgement has to go; it may go earlier, with data.
+    /// Time by which the acknowledgement must leave; with data, it may leave earlier.
     due: Option<Instant>,
     echo: Option<Instant>,
 }
@@ -31,7 +31,7 @@ impl Receiver {
         self.due
     }
 
-    /// The cumulative acknowledgement and the time stamp to echo.
+    /// Returns the cumulative acknowledgement and the timestamp to echo.
     pub(super) fn acknowledge(&mut self) -> (u64, Option<Instant>) {
         self.due = None;
         (self.next, self.echo.take())
@@ -41,10 +41,11 @@ impl Receiver {
         if segment.payload.is_empty() {
             return 0;
         }
-        // RFC 7323 §4.3: the echo is of the earliest segment that is not yet acknowledged.
+        // The echo is that of the earliest segment not yet acknowledged (RFC 7323 §4.3).
         self.echo = self.echo.or(Some(segment.sent_at));
         let in_order = segment.offset == self.next && self.beyond.is_empty();
-        // At once for the second segment in order, and whenever order is disturbed.
+        // The acknowledgement is immediate for the second segment in order, and whenever the order
+        // is disturbed.
         self.due = Some(if in_order && self.due.is_none() { now + DELAY } else { now });
         if segment.offset > self.next {
             self.beyond.entry(segment.offset).or_insert_with(|| segment.payload.clone());
@@ -59,7 +60,7 @@ impl Receiver {
         (self.next - before) as usize
     }
 
-    /// Bytes that begin at or below `next`.
+    /// Takes bytes that begin at or below `next`.
     fn take(&mut self, offset: u64, payload: &[u8]) {
         let known = usize::try_from(self.next - offset).unwrap_or(usize::MAX);
         if let Some(news) = payload.get(known..) {

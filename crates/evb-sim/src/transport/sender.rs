@@ -1,4 +1,4 @@
-//! The sending half: what is under way, and the timer that doubts it.
+//! The sending half: the bytes under way, and the retransmission timer.
 
 use core::time::Duration;
 
@@ -8,14 +8,14 @@ use evb_shaper::cost::TCP_FRAME_HEADERS;
 
 use super::{TcpSegment, congestion::Congestion};
 
-/// IPv4 and TCP headers count towards the MTU, Ethernet's do not.
+/// Size of the headers that count towards the MTU: IPv4's and TCP's, but not Ethernet's.
 const WITHIN_MTU: u64 = TCP_FRAME_HEADERS - 14;
 
-/// Linux's TCP_RTO_MIN.
+/// Shortest retransmission timeout: Linux's TCP_RTO_MIN.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(200);
-/// RFC 6298 §2.1.
+/// Retransmission timeout before the first sample (RFC 6298 §2.1).
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
-/// RFC 6298 §2.5.
+/// Longest retransmission timeout (RFC 6298 §2.5).
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Sender {
     highest: u64,
     segment: u64,
     congestion: Congestion,
-    /// The first hole is to be filled before anything else.
+    /// True if the first hole must be filled before anything else.
     resend_first: bool,
     round_trip: Option<(Duration, Duration)>,
     timeout: Duration,
@@ -147,7 +147,8 @@ impl Sender {
         self.next - self.acknowledged
     }
 
-    /// RFC 6298 §2, with time stamps on every segment: no sample is ambiguous.
+    /// Updates the timeout by RFC 6298 §2; with timestamps on every segment, no sample is
+    /// ambiguous.
     fn measure(&mut self, sample: Duration) {
         let (smoothed, deviation) = match self.round_trip {
             None => (sample, sample / 2),

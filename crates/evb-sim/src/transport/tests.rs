@@ -46,7 +46,8 @@ fn the_third_duplicate_fills_the_hole() {
     }
     end.handle_segment(&acknowledgement(0, at(0)), at(100));
     assert_eq!(send_all(&mut end, at(100)), [0]);
-    // All ten were there but the first: the window is half of what was under way, and growing on.
+    // All ten but the first had arrived: the window is half of what was under way, and grows from
+    // there.
     end.handle_segment(&acknowledgement(10, at(100)), at(200));
     assert_eq!(send_all(&mut end, at(200)), (10..15).collect::<Vec<_>>());
     assert_eq!((end.retransmits(), end.timeouts()), (1, 0));

@@ -1,4 +1,4 @@
-//! Who looks at a run: a Prometheus that scrapes, and browsers that show the page.
+//! The clients that watch a run: a Prometheus that scrapes, and browsers that show the page.
 
 use std::{
     sync::{
@@ -13,13 +13,13 @@ use anyhow::Result;
 
 use crate::eco::daemon;
 
-/// How often each of them looks.
+/// Interval at which each client polls.
 const EVERY: Duration = Duration::from_secs(1);
-/// How soon they see that it is over.
+/// Interval at which clients check that the run is over.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const BROWSERS: usize = 3;
 
-/// One that scrapes and three that poll, each in a thread of its own.
+/// One client that scrapes and three that poll, each in its own thread.
 pub(super) struct Clients {
     over: Arc<AtomicBool>,
     answers: Arc<AtomicU64>,
@@ -49,7 +49,7 @@ impl Clients {
         Self { over, answers, threads }
     }
 
-    /// How many times they were answered.
+    /// Stops the clients, and returns the number of answers they got.
     pub(super) fn stop(self) -> u64 {
         self.over.store(true, Relaxed);
         for thread in self.threads {
@@ -63,7 +63,7 @@ fn scrape(_: &mut u64) -> Result<()> {
     daemon::text("GET", "/metrics").map(drop)
 }
 
-/// What the page asks for, once a second.
+/// Requests what the page requests once a second.
 fn show(newest: &mut u64) -> Result<()> {
     daemon::ask("GET", "/v1/status")?;
     let (_, history) = daemon::ask("GET", &format!("/v1/history?after={newest}"))?;

@@ -1,4 +1,4 @@
-//! The ratio of paired measurements, and how sure it is.
+//! The ratio of paired measurements, and its confidence interval.
 
 /// Two-sided 95 % points of Student's distribution for 1, 2, … degrees of freedom, then for many.
 const STUDENT: [f64; 30] = [
@@ -6,7 +6,8 @@ const STUDENT: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The geometric mean of the ratios, and its 95 % interval: logarithms of ratios scatter evenly to both sides.
+/// The geometric mean of the ratios, and its 95 % interval: logarithms of ratios scatter evenly to
+/// both sides.
 #[derive(Debug)]
 pub(super) struct Ratios {
     pub(super) mean: f64,
@@ -15,7 +16,7 @@ pub(super) struct Ratios {
 }
 
 impl Ratios {
-    /// Of pairs (before, after): after by before.
+    /// Computes the ratio after/before of pairs (before, after).
     pub(super) fn of(pairs: &[(f64, f64)]) -> Self {
         let logs: Vec<f64> = pairs.iter().map(|(before, after)| (after / before).ln()).collect();
         let count = logs.len() as f64;

@@ -1,4 +1,4 @@
-//! What is tried on the ten hosts.
+//! The test on the ten hosts.
 
 use std::{
     fs::{self, File},
@@ -19,11 +19,12 @@ use crate::{
 };
 
 const HOSTS: u16 = 10;
-/// How long ten hosts on two cores may take.
+/// Longest time that ten hosts on two cores may take.
 const LIMIT: Duration = Duration::from_secs(90);
 const SOON: Duration = Duration::from_secs(20);
 
-/// By network address, by name, by IPv6, by the second address; sources by name, with a domain, by addresses of both kinds.
+/// A configuration with hosts by network address, name, IPv6 and second address; sources by name,
+/// with a domain, and by addresses of both kinds.
 const MIXED: &str = r#"
 [supervisor]
 listen  = "10.79.0.1:7000"
@@ -64,7 +65,7 @@ host  = "192.168.79.{id}"
 input = { kind = "generator", size = "1 kB" }
 "#;
 
-/// Everything by IPv6, and sources that are bound.
+/// A configuration with nothing but IPv6, and sources that are bound to addresses.
 const SIX: &str = r#"
 [supervisor]
 listen  = "[fd79::1]:7000"
@@ -103,7 +104,7 @@ struct Course<'a> {
     hosts: Hosts,
 }
 
-/// Tries all of it, in a world of its own; an error is what does not hold.
+/// Runs the whole test inside its own namespaces; an error names the check that failed.
 pub(super) fn run(setting: &Setting, events: u64) -> Result<()> {
     let folder = setting.out.join("here");
     fs::create_dir_all(&folder)?;
@@ -112,11 +113,11 @@ pub(super) fn run(setting: &Setting, events: u64) -> Result<()> {
         addresses: vec![
             format!("10.79.0.{number}/24"),
             format!("192.168.79.{number}/24"),
-            // As a template writes it.
+            // This is the address as a template writes it.
             format!("fd79::{number}/64"),
         ],
     };
-    // One more than the configurations know.
+    // There is one host more than in the configurations.
     let all: Vec<Host> = (1..=HOSTS + 1).map(host).collect();
     let line = |number: u16| format!("10.79.0.{number} h{number} h{number}.daq.example\n");
     let names: String = (1..=HOSTS + 1).map(line).collect();
@@ -136,7 +137,7 @@ impl Course<'_> {
         Ok(path)
     }
 
-    /// `evbd run CONFIG --here`, the same on every host, with a log and a summary of its own.
+    /// Starts `evbd run CONFIG --here`, the same on every host, with its own log and summary.
     fn start(&self, host: &str, config: &Path) -> Result<Guarded> {
         let name = config.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let log = File::create(self.log(host, &name))?;
@@ -176,7 +177,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Ten hosts, one command, one run.
+    /// Checks that ten hosts with one command build one run.
     fn builds(&self, name: &str, config: &str, events: u64) -> Result<()> {
         let config = self.write(name, &format!("[run]\nevents = {events}\n{config}"))?;
         let began = Instant::now();
@@ -191,7 +192,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// With `[control]`, the hosts without the supervisor join one run after the other.
+    /// Checks that with `[control]`, hosts without the supervisor join one run after another.
     fn joins_run_after_run(&self) -> Result<()> {
         let name = "control";
         let config = self.write(name, &format!("[run]\nevents = 2000\n{MIXED}\n[control]\n"))?;
@@ -216,7 +217,8 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Who is not in the configuration, or is misspelt there, is told at once and by name.
+    /// Checks that a host that is missing from the configuration, or misspelt in it, gets an
+    /// immediate error that names it.
     fn tells_typos(&self) -> Result<()> {
         let name = self.write("name", &MIXED.replace("h2:7101", "h22:7101"))?;
         let address = self.write("address", &MIXED.replace("fd79::3", "fd79::33"))?;
@@ -247,7 +249,7 @@ impl Course<'_> {
             }
             println!("{stem} on {host}: refused in {:.1} s, by name", began.elapsed().as_secs_f64());
         }
-        // The others of a misspelt system go on, and say which name they do not know.
+        // The other hosts of a misspelt system continue, and name the host that they do not know.
         let checked = self.evbd("h5").args(["check", "--here"]).arg(&name).output()?;
         let words = String::from_utf8_lossy(&checked.stderr).into_owned();
         ensure!(
@@ -257,7 +259,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// A configuration on loopback is the first one's, on whichever host.
+    /// Checks that a configuration on loopback belongs to the first host that starts it.
     fn keeps_loopback_to_one_host(&self) -> Result<()> {
         let config = self.write("loopback", LOOPBACK)?;
         let first = self.start("h1", &config)?;

@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use crate::eco::prometheus::dist;
 
-/// A query, and whose it is.
+/// A query, and the panel that it belongs to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) panel: String,
     pub(super) expression: String,
 }
 
-/// What stands for variables: the job, and times for one scrape a second.
+/// Values of the variables: the job, and intervals for one scrape a second.
 const VARIABLES: [(&str, &str); 4] =
     [("$job", "evb"), ("$__rate_interval", "5s"), ("$__interval", "1s"), ("$__range", "5m")];
 
-/// All queries of the board: panels, variables, annotations.
+/// Returns all queries of the board: panels, variables, annotations.
 pub(super) fn queries() -> Result<Vec<Query>> {
     let path = dist("grafana/evb.json");
     let board = serde_json::from_str(&fs::read_to_string(&path)?);
@@ -44,7 +44,8 @@ fn collect(part: &Value, title: &str, found: &mut Vec<Query>) {
     }
 }
 
-/// `label_values(a, b)` is Grafana's own: the values of label `b` of `a`.
+/// Returns the query behind `label_values(a, b)`, which is Grafana's own: the values of label `b`
+/// of `a`.
 fn series_of(definition: &str) -> Option<String> {
     let (series, label) = definition.strip_prefix("label_values(")?.strip_suffix(')')?.rsplit_once(", ")?;
     Some(format!("count by ({label}) ({series})"))

@@ -1,4 +1,4 @@
-//! Chromium, led by chromedriver.
+//! Chromium, controlled by chromedriver.
 
 use std::{
     fs::{self, File},
@@ -20,10 +20,11 @@ const DRIVER: &str = "http://127.0.0.1:9515";
 const WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What every page does before its own scripts: it notes what a browser forbids, and what moves.
+/// A script that runs in every page before its own scripts: it records what a browser forbids, and
+/// what moves.
 const WATCH: &str = include_str!("watch.js");
 
-/// No request but those of the page; see the head of the parent module.
+/// Switches that leave no requests but those of the page; see the parent module's documentation.
 const SWITCHES: [&str; 14] = [
     "--headless=new",
     "--no-sandbox",
@@ -41,13 +42,13 @@ const SWITCHES: [&str; 14] = [
     "--no-first-run",
 ];
 
-/// A window, and its driver. Dropping it ends both, for they share a world.
+/// A window, and its driver. Dropping it ends both, because they share a process namespace.
 pub(super) struct Browser {
     client: Client,
     _driver: Guarded,
 }
 
-/// A command of chromedriver's own.
+/// One of chromedriver's own commands.
 #[derive(Debug)]
 struct Own {
     path: &'static str,
@@ -65,7 +66,7 @@ impl WebDriverCompatibleCommand for Own {
 }
 
 impl Browser {
-    /// `folder` takes its profile and its log.
+    /// Starts the browser, with its profile and its log in `folder`.
     pub(super) async fn start(folder: &Path) -> Result<Self> {
         let profile = folder.join("profile");
         fs::create_dir_all(&profile)?;
@@ -99,28 +100,28 @@ impl Browser {
         Ok(self.client.goto(url).await?)
     }
 
-    /// What a function body returns within the page.
+    /// Runs a function body in the page, and returns its result.
     pub(super) async fn script(&self, body: &str) -> Result<Value> {
         self.client.execute(body, Vec::new()).await.with_context(|| body.to_owned())
     }
 
-    /// The text of an element.
+    /// Returns the text of an element.
     pub(super) async fn text(&self, selector: &str) -> Result<String> {
         let found = self.script(&format!("return document.querySelector({selector:?}).textContent")).await?;
         Ok(found.as_str().unwrap_or_default().to_owned())
     }
 
-    /// A real click, where the element is.
+    /// Clicks on an element.
     pub(super) async fn click(&self, selector: &str) -> Result<()> {
         Ok(self.client.find(Locator::Css(selector)).await?.click().await?)
     }
 
-    /// Keys to whatever has the focus.
+    /// Types keys into the element that has the focus.
     pub(super) async fn keys(&self, keys: &str) -> Result<()> {
         Ok(self.client.active_element().await?.send_keys(keys).await?)
     }
 
-    /// Waits until an expression is true within the page: how long it took.
+    /// Waits until an expression is true in the page, and returns how long that took.
     pub(super) async fn wait(&self, what: &str, expression: &str, within: Duration) -> Result<Duration> {
         let began = Instant::now();
         while self.script(&format!("return Boolean({expression})")).await? != Value::Bool(true) {
@@ -133,24 +134,24 @@ impl Browser {
         Ok(began.elapsed())
     }
 
-    /// What the console has got since it was asked last: source and message of each entry.
+    /// Returns the console's entries since the last call: source and message of each.
     pub(super) async fn console(&self) -> Result<Vec<(String, String)>> {
         let command = Own { path: "se/log", body: json!({ "type": "browser" }) };
         let entries = self.client.issue_cmd(command).await?;
         let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
         let entries = entries.as_array().map(Vec::as_slice).unwrap_or_default();
         let entries = entries.iter().map(|entry| (text(entry, "source"), text(entry, "message")));
-        // The browser's own first window says that it is alone.
+        // The browser's own first window reports that there is no network.
         Ok(entries.filter(|(_, message)| !message.starts_with("chrome://")).collect())
     }
 
-    /// A command of Chromium's own protocol.
+    /// Sends a command of Chromium's own protocol.
     pub(super) async fn devtools(&self, name: &str, parameters: Value) -> Result<Value> {
         let body = json!({ "cmd": name, "params": parameters });
         Ok(self.client.issue_cmd(Own { path: "goog/cdp/execute", body }).await?)
     }
 
-    /// Makes the window a screen of that size, light or dark.
+    /// Gives the window a size, and a light or dark theme.
     pub(super) async fn become_screen(
         &self,
         width: u32,
@@ -167,7 +168,7 @@ impl Browser {
         Ok(())
     }
 
-    /// What is to be seen, as PNG.
+    /// Returns a screenshot as PNG.
     pub(super) async fn picture(&self) -> Result<Vec<u8>> {
         Ok(self.client.screenshot().await?)
     }

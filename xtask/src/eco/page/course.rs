@@ -1,4 +1,5 @@
-//! The course of the test: a run by clicks, one by keys, a silent source, a slow sink, a new evbd, a large system.
+//! The steps of the test: a run by clicks, one by keys, a silent source, a slow sink, a new evbd, a
+//! large system.
 
 use std::{
     fs,
@@ -22,19 +23,20 @@ use crate::{
 };
 
 const CONFIG: &str = include_str!("evb.toml");
-/// For every process but the one that is going to be silent.
+/// Roles of the process that holds every role but that of the source to be silenced.
 const LEADER: [&str; 8] =
     ["supervisor", "source:1", "source:2", "source:3", "source:4", "source:5", "builder:1", "builder:2"];
 const OTHER: &str = "source:6";
-/// Of both builders, bytes: for ten minutes, if somebody wants a picture of them.
+/// Size of the disk of both builders, in bytes: enough for ten minutes, if pictures of them are
+/// wanted.
 const DISK: u64 = 5 << 30;
-/// A command and its turn on the page.
+/// Longest time of a command and its effect on the page.
 const SOON: Duration = Duration::from_secs(8);
 const ENTER: &str = "\u{e007}";
 const TAB: &str = "\u{e004}";
-/// A comment that would do harm, were it more than text.
+/// A comment that would do harm if it were interpreted as HTML.
 const COMMENT: &str = "beam on, <i>3 mm</i> collimator";
-/// Source 6 is silent for so long, the sink slow.
+/// Time for which source 6 is silent, and the sink slow.
 const TROUBLE: Duration = Duration::from_secs(12);
 
 struct Course<'a> {
@@ -43,11 +45,11 @@ struct Course<'a> {
     browser: Browser,
     album: Album,
     report: Report,
-    /// Refusals that were asked for.
+    /// Number of refusals that the test provoked.
     refusals: usize,
 }
 
-/// True: all holds.
+/// Runs the test, and returns true if every check passed.
 pub(super) fn run(setting: &Setting, good: Duration) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let folder = setting.out.join("page");
@@ -95,7 +97,7 @@ impl Course<'_> {
         house::policy(&self.browser, &mut self.report).await
     }
 
-    /// Presses what is shown of a command, and waits for the state.
+    /// Presses the button of a command, and waits for the state.
     async fn press(&self, command: &str, state: &str, by_keys: bool) -> Result<()> {
         let button = format!("[data-command={command}]");
         if by_keys {
@@ -113,7 +115,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Start, pause, resume, a refusal, stop.
+    /// Tests start, pause, resume, a refused command, and stop.
     async fn every_command(&mut self, by_keys: bool, lasts: Duration) -> Result<()> {
         let how = if by_keys { "by keys" } else { "by clicks" };
         self.press("start", "Running", by_keys).await?;
@@ -128,7 +130,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// A start while a run is under way: the page says what evbd says.
+    /// Sends a start while a run is active: the page shows evbd's answer.
     async fn is_refused(&mut self, how: &str, by_keys: bool) -> Result<()> {
         self.press("start", "Running", by_keys).await?;
         self.refusals += 1;
@@ -181,7 +183,7 @@ impl Course<'_> {
         self.album.take(&self.browser, "good", &mut self.report).await
     }
 
-    /// Every control, by the key that everybody knows.
+    /// Checks that the tab key reaches every control.
     async fn tab_reaches_all(&mut self) -> Result<()> {
         let wanted = "return [...document.querySelectorAll('a, button, input, textarea')]
             .filter((node) => node.checkVisibility() && !node.disabled).length";
@@ -189,7 +191,7 @@ impl Course<'_> {
         self.browser
             .script("document.activeElement.blur(); window.reached = new Set(); window.unseen = 0")
             .await?;
-        // Between the last one and the first, it is nowhere.
+        // Between the last control and the first, no control has the focus.
         for _ in 0..=wanted {
             self.browser.keys(TAB).await?;
             let note = "const node = document.activeElement;
@@ -242,7 +244,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Gone, and back without a new page.
+    /// Ends evbd and starts it again; the page recovers without a reload.
     async fn new_daemon(&mut self) -> Result<()> {
         self.daemon.end("leader")?;
         let away = "document.querySelector('#state').textContent === 'Not connected'";
@@ -257,7 +259,7 @@ impl Course<'_> {
         let back = "document.querySelector('#link').textContent.startsWith('live')";
         let back = self.browser.wait("back", back, SOON).await?;
         self.report.holds("back after, s", back.as_secs_f64(), Bound::AtMost(3.0));
-        // That nobody answered was seen by the console too.
+        // The console has also recorded that evbd did not answer.
         let entries = self.browser.console().await?;
         let others =
             entries.iter().filter(|(source, message)| source != "network" || !message.contains("net::ERR_"));
@@ -265,7 +267,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// The page is told of many peers; evbd itself is tried with as many elsewhere.
+    /// Shows the page the status of many peers; evbd itself is tested with as many elsewhere.
     async fn large_system(&mut self) -> Result<()> {
         self.daemon.wait("a survey", |status| status["survey"]["builders"][0].is_object())?;
         self.browser.script(include_str!("large.js")).await?;

@@ -1,4 +1,4 @@
-//! Whether the page's figures are evbd's.
+//! Compares the page's figures with evbd's.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::{
     lab::report::{Bound, Report},
 };
 
-/// How old what is shown may be.
+/// Largest age of the figures shown.
 const OLD: Duration = Duration::from_secs(2);
-/// Those that only grow, as the status names them.
+/// Counters, which only grow, by their names in the status.
 const COUNTERS: [&str; 5] = ["triggered", "inhibited", "complete", "incomplete", "lost"];
 
-/// Digits only, without the thin spaces between thousands.
+/// Returns a figure on the page, without the thin spaces between thousands.
 async fn shown(browser: &Browser, name: &str) -> Result<f64> {
     let text = browser.text(&format!("#n-{name}")).await?;
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
@@ -27,7 +27,7 @@ fn count(events: &Value, name: &str) -> f64 {
     events[name].as_f64().unwrap_or(f64::NAN)
 }
 
-/// During a run: not less than two seconds ago, and not more than now.
+/// Checks figures during a run: not less than two seconds ago, and not more than now.
 pub(super) async fn while_running(browser: &Browser, daemon: &Daemon, report: &mut Report) -> Result<()> {
     let before = daemon.status()?;
     tokio::time::sleep(OLD).await;
@@ -51,7 +51,7 @@ pub(super) async fn while_running(browser: &Browser, daemon: &Daemon, report: &m
     Ok(())
 }
 
-/// After a run, or while it is paused: the same to the last event.
+/// Checks figures after a run, or while it is paused: they are equal to the last event.
 pub(super) async fn at_rest(
     browser: &Browser,
     name: &str,
@@ -77,7 +77,7 @@ pub(super) async fn at_rest(
     Ok(())
 }
 
-/// Every chart has drawn something: its picture has colours that an empty one has not.
+/// Checks that every chart has drawn something: its picture has colours that an empty one has not.
 pub(super) async fn charts(browser: &Browser, report: &mut Report) -> Result<()> {
     let colours = "return [...document.querySelectorAll('#charts canvas')].map((canvas) => {
         const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -94,7 +94,7 @@ pub(super) async fn charts(browser: &Browser, report: &mut Report) -> Result<()>
     report.note(format!("coloured pixels of the charts: {coloured:?}"));
     report.holds("charts", coloured.len() as f64, Bound::AtLeast(4.0));
     let drawn = coloured.iter().filter(|count| **count >= 5.0).count();
-    // Without dead time, its chart has nothing to show.
+    // Without dead time, its chart is empty.
     report.holds("charts with lines", drawn as f64, Bound::AtLeast(3.0));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the page must keep to, however it is used: one typeface, four sizes, contrast, no place but this one.
+//! The rules of the page, whatever its state: one typeface, four sizes, contrast, no other origin.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use serde_json::Value;
 use super::browser::Browser;
 use crate::lab::report::{Bound, Report};
 
-/// The worst contrast of any text, and all typefaces and sizes.
+/// A script that returns the worst contrast of any text, and all typefaces and sizes.
 const LOOKS: &str = include_str!("looks.js");
-/// Requests and bytes of the page, as the browser has counted them.
+/// A script that returns requests and bytes of the page, as counted by the browser.
 const REQUESTS: &str = "
     const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
     const own = all.filter((entry) => new URL(entry.name).origin === location.origin);
     const files = own.filter((entry) => !new URL(entry.name).pathname.startsWith('/v1/'));
     const bytes = files.reduce((sum, entry) => sum + entry.encodedBodySize, 0);
     return [all.length - own.length, files.length, bytes];";
-/// What a browser loads of the page at most, bytes.
+/// Most bytes that a browser loads for the page.
 const SIZE: f64 = 150_000.0;
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
-/// Letters that can be read and told apart, in the colours that are shown now.
+/// Checks that text is legible, in the current colours.
 pub(super) async fn looks(browser: &Browser, name: &str, report: &mut Report) -> Result<()> {
     let found = browser.script(LOOKS).await?;
     report.note(format!("{name}: lowest contrast {:.2} of `{}`", number(&found["contrast"]), found["where"]));
@@ -35,7 +35,7 @@ pub(super) async fn looks(browser: &Browser, name: &str, report: &mut Report) ->
     Ok(())
 }
 
-/// Nothing from elsewhere, and not much of it.
+/// Checks that nothing is loaded from elsewhere, and not too much in total.
 pub(super) async fn requests(browser: &Browser, report: &mut Report) -> Result<()> {
     let found = browser.script(REQUESTS).await?;
     report.holds("requests to anybody else", number(&found[0]), Bound::AtMost(0.0));
@@ -44,7 +44,7 @@ pub(super) async fn requests(browser: &Browser, report: &mut Report) -> Result<(
     Ok(())
 }
 
-/// What the console has got; refusals that were asked for are entries of the network.
+/// Checks the console's entries; refusals that the test provoked are entries of the network.
 pub(super) async fn console(browser: &Browser, refusals: usize, report: &mut Report) -> Result<()> {
     let entries = browser.console().await?;
     let (refused, others): (Vec<_>, Vec<_>) = entries
@@ -58,7 +58,7 @@ pub(super) async fn console(browser: &Browser, refusals: usize, report: &mut Rep
     Ok(())
 }
 
-/// No violation so far; one that is planted is seen.
+/// Checks that there is no violation so far, and that a planted one is detected.
 pub(super) async fn policy(browser: &Browser, report: &mut Report) -> Result<()> {
     let violations = browser.script("return watched.violations").await?;
     let count = violations.as_array().map_or(f64::NAN, |list| list.len() as f64);
@@ -75,7 +75,8 @@ pub(super) async fn policy(browser: &Browser, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-/// Nothing moves while only numbers change. A problem that comes or goes is another thing: then, once more.
+/// Checks that nothing moves while only numbers change. If a problem appears or disappears
+/// meanwhile, the check is repeated.
 pub(super) async fn stillness(browser: &Browser, report: &mut Report) -> Result<()> {
     const PROBLEMS: &str = "return document.querySelectorAll('#problems p').length";
     for _ in 0..5 {

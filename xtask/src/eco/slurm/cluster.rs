@@ -17,11 +17,12 @@ use crate::{
 
 const NODES: u16 = 4;
 const CONTROLLER: &str = "ctl";
-/// Where munged and the daemons have their sockets: paths of sockets are short.
+/// Folder for the sockets of munged and the daemons; it is short because the length of socket paths
+/// is limited.
 const RUNTIME: &str = "/run/slurm";
 const SOON: Duration = Duration::from_secs(40);
 
-/// The daemons; all end with this.
+/// The daemons; all end when this is dropped.
 pub(super) struct Cluster {
     hosts: Hosts,
     folder: PathBuf,
@@ -30,7 +31,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts all of it, and waits until every node is idle.
+    /// Starts the cluster, and waits until every node is idle.
     pub(super) fn up(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder.join("state"))?;
         let node = |number: u16| (format!("n{number}"), format!("10.80.0.{number}"));
@@ -45,7 +46,8 @@ impl Cluster {
         let mut cluster = Self { hosts, folder: folder.to_owned(), nodes: Vec::new(), _others: Vec::new() };
         cluster.start_munge()?;
         fs::write(folder.join("slurm.conf"), cluster.configuration())?;
-        // Slurm 22.05 looks for a hierarchy of control groups, which these hosts have not, unless it is told of another kind.
+        // Slurm 22.05 looks for a hierarchy of control groups, which these hosts lack, unless it is
+        // configured for another kind.
         fs::write(folder.join("cgroup.conf"), "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")?;
         let mut controller = cluster.hosts.machine(CONTROLLER, "slurmctld");
         let controller = cluster.start("slurmctld", controller.arg("-D"))?;
@@ -61,19 +63,19 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A command of Slurm's on the host of its controller: what it says.
+    /// Runs one of Slurm's commands on the controller's host, and returns its output.
     pub(super) fn slurm(&self, program: &str, arguments: &[&str]) -> Result<String> {
         said(&mut self.command(program, arguments))
     }
 
-    /// The same, not started yet.
+    /// Returns the same command, not started yet.
     pub(super) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = self.hosts.command(CONTROLLER, program);
         command.args(arguments).env("SLURM_CONF", self.folder.join("slurm.conf")).current_dir(&self.folder);
         command
     }
 
-    /// Cuts a node's power: its cable first, so that nobody hears of its end.
+    /// Cuts a node's power. Its cable is cut first, so that its end sends no message.
     pub(super) fn kill(&mut self, name: &str) -> Result<()> {
         self.hosts.cut(name)?;
         let place = self.nodes.iter().position(|(known, _)| known == name).context("no such node")?;
@@ -88,7 +90,8 @@ impl Cluster {
         Ok(Guarded(command.spawn().with_context(|| format!("{name} does not start"))?))
     }
 
-    /// With a key of its own. Its socket is a file, which hosts of one file system share.
+    /// Starts munged with its own key. Its socket is a file, which is visible to all hosts that
+    /// share a file system.
     fn start_munge(&mut self) -> Result<()> {
         fs::create_dir_all(RUNTIME)?;
         let key = Path::new(RUNTIME).join("munge.key");

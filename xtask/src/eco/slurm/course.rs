@@ -1,4 +1,4 @@
-//! What is tried on the cluster.
+//! The test on the cluster.
 
 use std::{
     fs,
@@ -20,11 +20,11 @@ use crate::{
 };
 
 const SCRIPT: &str = "dist/slurm/evb.sbatch";
-/// How long four nodes on two cores may take for a job.
+/// Longest time that four nodes on two cores may take for a job.
 const LIMIT: Duration = Duration::from_secs(100);
-/// Less than two cores build, so that no program is late for want of a core.
+/// Rate that takes less than two cores, so that no program is late for lack of a core.
 const RATE: &str = "8kHz";
-/// How long a job runs before something happens to it.
+/// Time for which a job runs before it is disturbed.
 const BEFORE: Duration = Duration::from_secs(4);
 
 struct Course<'a> {
@@ -33,7 +33,7 @@ struct Course<'a> {
     cluster: Cluster,
 }
 
-/// Tries all of it, in a world of its own; an error is what does not hold.
+/// Runs the whole test inside its own namespaces; an error names the check that failed.
 pub(super) fn run(setting: &Setting, events: u64) -> Result<()> {
     let folder = setting.out.join("slurm");
     if folder.exists() {
@@ -49,7 +49,7 @@ pub(super) fn run(setting: &Setting, events: u64) -> Result<()> {
     course.names_a_dead_node()
 }
 
-/// A job of the script.
+/// A job of the batch script.
 struct Job {
     id: String,
     folder: PathBuf,
@@ -61,7 +61,7 @@ impl Job {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The ledger, from the host of the supervisor.
+    /// Returns the ledger, from the host of the supervisor.
     fn summary(&self) -> Result<Value> {
         let path = self.folder.join("n1.json");
         let text = fs::read_to_string(&path).with_context(|| format!("no summary: {}", self.said()))?;
@@ -70,7 +70,7 @@ impl Job {
 }
 
 impl Course<'_> {
-    /// Hands the script in, with these arguments of `evbd plan`.
+    /// Submits the script, with these arguments of `evbd plan`.
     fn submit(&self, arguments: &[&str]) -> Result<Job> {
         let script = repo::root().join(SCRIPT);
         let mut command = self.cluster.command("sbatch", &["--parsable", "--nodes=4"]);
@@ -86,7 +86,7 @@ impl Course<'_> {
         state.unwrap_or("UNKNOWN").to_owned()
     }
 
-    /// Waits until the job is over: its state, once nothing of it runs any more.
+    /// Waits until the job is over and none of its processes runs any more, and returns its state.
     fn ended(&self, job: &Job) -> Result<String> {
         let over =
             |state: &str| ["COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"].contains(&state);
@@ -96,7 +96,7 @@ impl Course<'_> {
         Ok(self.state(job))
     }
 
-    /// Waits until the job's run is well under way.
+    /// Waits until the job's run has built events for a while.
     fn running(&self, job: &Job) -> Result<()> {
         until("running", LIMIT, || self.state(job) == "RUNNING")?;
         until("planned", LIMIT, || job.said().contains("Hosts of the configuration"))?;

@@ -1,4 +1,5 @@
-//! [`Director`]: brings one fault after the other about, heals it, and waits until the system is whole again.
+//! [`Director`] applies one fault after the other, removes it, and waits until the system has
+//! recovered.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,26 +8,26 @@ use anyhow::{Result, bail};
 use super::fault::{Fault, Kind};
 use crate::lab::{disk::Disk, fleet::Fleet, network::Network, watch::Watch};
 
-/// After a fault is over, so long may it take until everything goes on; after a minute's cut too.
+/// Longest time from the end of a fault, even a cut of a minute, until every host has recovered.
 const WHOLE_WITHIN: Duration = Duration::from_secs(40);
 
-/// What is left of a fault when it is over.
+/// The effects of a fault that is over.
 #[derive(Clone, Debug)]
 pub(crate) struct Overcome {
     pub(crate) fault: Fault,
-    /// The longest time in it in which less was built than should be.
+    /// The longest time during the fault in which too little was built.
     pub(crate) pause: Duration,
-    /// From its end until everything went on.
+    /// Time from the end of the fault until the system had recovered.
     pub(crate) whole_after: Duration,
 }
 
-/// Where a fault stands.
+/// The state of the current fault.
 enum Stage {
-    /// All is well since then.
+    /// The system has been healthy since this time.
     Well(Duration),
-    /// It was brought about then.
+    /// The fault was applied at this time.
     Lasts(Duration),
-    /// It ended then.
+    /// The fault was removed at this time.
     Heals(Duration),
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Director<'a> {
     faults: std::vec::IntoIter<Fault>,
     next: Option<Fault>,
     stage: Stage,
-    /// From one fault to the next, if they come by the clock.
+    /// Interval between faults; `None` if each has its own delay.
     every: Option<Duration>,
     pub(crate) overcome: Vec<Overcome>,
 }
@@ -54,17 +55,17 @@ impl<'a> Director<'a> {
         Self { network, disks, faults, next, stage, every, overcome: Vec::new() }
     }
 
-    /// Whether no fault is left.
+    /// Returns true if no fault is left.
     pub(crate) fn is_done(&self) -> bool {
         self.next.is_none()
     }
 
-    /// Does what is due.
+    /// Applies or removes the fault that is due.
     pub(crate) fn turn(&mut self, fleet: &mut Fleet, watch: &mut Watch) -> Result<()> {
         let now = fleet.elapsed();
         let Some(fault) = self.next.clone() else { return Ok(()) };
         match self.stage {
-            // It has just begun to be.
+            // The system has just become healthy for the first time.
             Stage::Well(Duration::MAX) if watch.is_whole() => self.stage = Stage::Well(now),
             Stage::Well(Duration::MAX) if now > WHOLE_WITHIN => bail!("the run does not begin"),
             Stage::Well(since) if since < Duration::MAX && now >= self.due(since, &fault) => {
@@ -92,7 +93,7 @@ impl<'a> Director<'a> {
         Ok(())
     }
 
-    /// When the next fault comes, if all goes well since then.
+    /// Returns the time of the next fault, if the system is healthy since `since`.
     fn due(&self, since: Duration, fault: &Fault) -> Duration {
         match self.every {
             Some(every) => since.max(every * (self.overcome.len() as u32 + 1)),

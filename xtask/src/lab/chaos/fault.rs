@@ -1,23 +1,23 @@
-//! [`Fault`]: what goes wrong, where, for how long and when; all of it from a seed.
+//! [`Fault`]: kind, host, duration and delay of a fault, all of it drawn from a seed.
 
 use std::{fmt, time::Duration};
 
 use crate::lab::{dice::Dice, network::Shape};
 
-/// What can happen to a host or its process.
+/// The kinds of faults of a host or its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// SIGKILL; a new process after the time.
+    /// SIGKILL; a new process after the fault's duration.
     Kill,
-    /// SIGSTOP; SIGCONT after the time.
+    /// SIGSTOP; SIGCONT after the fault's duration.
     Freeze,
-    /// No packet passes the host's port, either way.
+    /// No packet passes the host's port in either direction.
     Cut,
-    /// The same for a minute.
+    /// A cut of a minute.
     LongCut,
     /// The sink's file system is full.
     Full,
-    /// The sink's file system takes no write and gives no error, as a disk that hangs does.
+    /// The sink's file system blocks every write without an error, as a hanging disk does.
     Stuck,
 }
 
@@ -39,9 +39,9 @@ impl Kind {
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
     pub(crate) host: String,
-    /// How long it lasts.
+    /// Duration of the fault.
     pub(crate) lasts: Duration,
-    /// How long all goes well before it.
+    /// Time without faults before this one.
     pub(crate) after: Duration,
 }
 
@@ -51,16 +51,17 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How many minutes all long cuts of a schedule take.
+/// Largest number of long cuts in a schedule.
 const LONG_CUTS: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// That many faults. `long`: with cuts of a minute, three at most. `stuck`: with disks that hang.
+/// Draws `count` faults. With `long`, there are up to three cuts of a minute; with `stuck`, there
+/// are disks that hang.
 pub(crate) fn schedule(seed: u64, count: usize, shape: Shape, long: bool, stuck: bool) -> Vec<Fault> {
     let mut dice = Dice(seed);
     let mut faults: Vec<Fault> = (0..count).map(|_| draw(&mut dice, shape, stuck)).collect();
     let minutes = if long { LONG_CUTS.min(count / 20) } else { 0 };
-    // Of each role one, at places spread over the schedule.
+    // One long cut for each role, spread over the schedule.
     for (minute, role) in [0, 1, 2].into_iter().take(minutes).enumerate() {
         let place = (minute * 2 + 1) * count / (2 * minutes);
         faults[place].kind = Kind::LongCut;
@@ -71,7 +72,8 @@ pub(crate) fn schedule(seed: u64, count: usize, shape: Shape, long: bool, stuck:
 }
 
 fn draw(dice: &mut Dice, shape: Shape, stuck: bool) -> Fault {
-    // Half of the faults are the builders', who have disks as well; the rest are the sources' and the supervisor's.
+    // Half of the faults are the builders', because they have disks as well; the rest are the
+    // sources' and the supervisor's.
     let role = [0, 0, 1, 1, 1, 2][dice.below(6)];
     let kind = match (role, dice.below(10)) {
         (1, 0..2) => Kind::Full,
@@ -83,7 +85,7 @@ fn draw(dice: &mut Dice, shape: Shape, stuck: bool) -> Fault {
     let lasts = match (kind, dice.below(3)) {
         (Kind::Cut, 0) => Duration::from_millis(1),
         (Kind::Cut, 1) => Duration::from_secs(1),
-        // From what nobody notices to well beyond two leases.
+        // Durations range from unnoticeable to well beyond two leases.
         _ => Duration::from_secs_f64(0.05 * 100f64.powf(dice.uniform())),
     };
     Fault { kind, host: host(dice, shape, role), lasts, after: Duration::from_secs_f64(dice.uniform()) }

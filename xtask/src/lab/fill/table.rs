@@ -19,7 +19,7 @@ pub(super) struct Rounds {
     rounds: Vec<Vec<Measured>>,
 }
 
-/// Ratios of neighbours in time.
+/// Ratios of runs that are close in time.
 pub(super) struct Paired {
     pub(super) median: f64,
     pub(super) least: f64,
@@ -44,7 +44,8 @@ impl Rounds {
         self.rounds.iter().map(|round| get(&round[place])).collect()
     }
 
-    /// One program's figure over another's, round by round; none if one of them takes no turns.
+    /// Returns one program's figure divided by another's, round by round; none if one of them takes
+    /// no turns.
     pub(super) fn ratio(
         &self,
         one: &Program,
@@ -77,7 +78,7 @@ impl Rounds {
     }
 }
 
-/// One round, as it has just ended.
+/// Formats a round that has just ended.
 pub(super) fn line(number: usize, programs: &[Program], round: &[Measured]) -> String {
     let mut line = format!("  round {number:>2}:");
     for (program, measured) in programs.iter().zip(round) {
@@ -91,7 +92,7 @@ pub(super) fn line(number: usize, programs: &[Program], round: &[Measured]) -> S
     line
 }
 
-/// The table of all cases. Ratios are `median (worst round)` of paired rounds.
+/// Formats the table of all cases. Ratios are `median (worst round)` of paired rounds.
 pub(super) fn markdown(tables: &[Rounds]) -> String {
     let mut text = String::from(
         "| case | program | Gbit/s | of iperf3 | of ZeroMQ | of before | dropped, by round | machine s/GB | own s/GB | p50 ms | p99 ms |\n\
@@ -137,7 +138,7 @@ fn figure(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "–".to_owned() }
 }
 
-/// `0` if all are, else each round's.
+/// Returns `0` if all rounds had none, else the drops of each round.
 fn drops(all: &[u64]) -> String {
     if all.iter().all(|drops| *drops == 0) {
         return "0".to_owned();
@@ -145,8 +146,8 @@ fn drops(all: &[u64]) -> String {
     all.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Of `iperf3`, what a full port asks for: by the number of sources and the buffer in KiB. None:
-/// only noted.
+/// Returns the bound of a full port, as a multiple of `iperf3`'s rate, by the number of sources and
+/// the buffer in KiB. None: the ratio is only noted.
 fn asked_of_iperf(case: &Case) -> Option<f64> {
     let usual = if case.shape.sources == 1 { super::ALONE } else { super::AMONG_OTHERS };
     if case.shape.rate != 10_000_000_000 || case.shape.builders != 1 || case.fragment != usual {
@@ -160,7 +161,7 @@ fn asked_of_iperf(case: &Case) -> Option<f64> {
     }
 }
 
-/// Holds a case to its bounds.
+/// Checks the bounds of a case.
 pub(super) fn judge(rounds: &Rounds, report: &mut Report) {
     let name = rounds.case.name();
     for (place, program) in rounds.programs.iter().enumerate().filter(|(_, program)| program.is_judged()) {
@@ -212,7 +213,7 @@ pub(super) fn judge(rounds: &Rounds, report: &mut Report) {
     }
 }
 
-/// Compares latencies with ZeroMQ's, where events come at a rate; the default is held to its bounds.
+/// Compares latencies with ZeroMQ's if events come at a rate; the default is held to its bounds.
 fn latencies(rounds: &Rounds, program: &Program, report: &mut Report, is_held: bool) {
     if rounds.case.rate.is_none() {
         return;
@@ -227,7 +228,7 @@ fn latencies(rounds: &Rounds, program: &Program, report: &mut Report, is_held: b
     }
 }
 
-/// A median with its bound, if it has one, and all rounds as a note.
+/// Reports a median with its bound, if it has one, and all rounds as a note.
 fn tell(report: &mut Report, what: &str, ratio: &Paired, bound: Option<Bound>) {
     if let Some(bound) = bound {
         report.holds(what, ratio.median, bound);

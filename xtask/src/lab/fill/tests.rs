@@ -19,7 +19,7 @@ fn rounds(of: &[(f64, f64, u64)]) -> Rounds {
 
 #[test]
 fn ratios_are_of_the_same_round() {
-    // The machine was half as fast in the second round: for both.
+    // The machine was half as fast in the second round, for both programs.
     let all = rounds(&[(10.0, 9.0, 0), (5.0, 4.75, 0), (10.0, 8.0, 0)]);
     let ratio = all.ratio(&Program::Evb(Transport::Tcp), &Program::Iperf, |m| m.goodput).unwrap();
     assert!(

@@ -63,11 +63,11 @@ pub(super) struct Measured {
     pub(super) drops: u64,
     /// The ports that dropped something, with what they count as one: a train, or a packet.
     pub(super) trains: Vec<(String, u64)>,
-    /// Of all the machine's cores, seconds busy for each GB of payload.
+    /// Busy seconds of all the machine's cores for each GB of payload.
     pub(super) machine_s_per_gb: f64,
-    /// The same of the roles' own processes, where they are evb's.
+    /// Busy seconds of the roles' own processes for each GB, if they are evb's.
     pub(super) cpu_s_per_gb: f64,
-    /// Latencies of events in µs, NaN where there are none.
+    /// Latencies of events in µs; NaN if there are none.
     pub(super) p50: f64,
     pub(super) p99: f64,
 }
@@ -86,7 +86,7 @@ impl Measured {
     }
 }
 
-/// Figures that a program itself gives of its run.
+/// Figures that a program itself reports about its run.
 struct Said {
     bytes: f64,
     goodput: f64,
@@ -103,7 +103,7 @@ pub(super) struct Turns<'b> {
 }
 
 impl Turns<'_> {
-    /// One run of each, in the order of the programs; each round begins with another one.
+    /// Runs each program once; the first program changes from round to round.
     pub(super) fn round(
         &self,
         network: &Network,

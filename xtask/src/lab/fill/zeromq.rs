@@ -1,5 +1,5 @@
 //! The ZeroMQ event builder of `benches/peers`, a process per role on the lab's hosts. Its roles
-//! speak with their launcher in lines (`benches/peers/src/barrier.rs`), so that all start together
+//! exchange lines with their launcher (`benches/peers/src/barrier.rs`), so that all start together
 //! and end at the same event.
 
 use std::{
@@ -21,11 +21,12 @@ use super::{
     Case,
 };
 
-/// Before the window in which latencies count, in seconds.
+/// Time before the window in which latencies count, in seconds.
 const WARMUP: f64 = 0.5;
-/// Beyond a run's own length, in seconds.
+/// Time allowed beyond a run's own length, in seconds.
 const GRACE: f64 = 40.0;
-/// From the last word of readiness to the start, so that all have heard of it.
+/// Time from the last role's readiness to the start, so that the start reaches all roles before it
+/// is due.
 const HEAD_START: Duration = Duration::from_millis(100);
 /// Buckets of the latencies' histogram in each octave.
 const STEPS_BITS: u32 = 5;
@@ -36,7 +37,7 @@ pub(super) struct Built {
     pub(super) bytes: f64,
     pub(super) seconds: f64,
     pub(super) incomplete: u64,
-    /// In microseconds; none where none were counted.
+    /// Latencies in microseconds; none if none were counted.
     pub(super) p50: f64,
     pub(super) p99: f64,
 }
@@ -56,7 +57,7 @@ impl Role {
         arguments: &[String],
         seconds: f64,
     ) -> Result<Self> {
-        // One that hangs would be waited for.
+        // Without a timeout, a role that hangs would block the lab.
         let mut command = network.command(host, "timeout");
         command.arg((seconds + WARMUP + GRACE).to_string()).arg(peers).arg("zeromq").args(arguments);
         command.args(["--seconds", &seconds.to_string(), "--warmup", &WARMUP.to_string()]);
@@ -71,7 +72,7 @@ impl Role {
         Ok(Self { name: host.to_owned(), tell, hear, _process: Guarded(child) })
     }
 
-    /// Returns what follows that word.
+    /// Waits for a line with this word, and returns the rest of the line.
     fn hear(&mut self, word: &str) -> Result<String> {
         let mut line = String::new();
         self.hear.read_line(&mut line)?;
@@ -150,7 +151,7 @@ fn summarise(built: &[Value], start_ns: u64, events: u64, case: &Case) -> Result
     })
 }
 
-/// A quantile of a histogram that has its buckets by number, in microseconds; NaN of an empty one.
+/// Returns a quantile of a histogram by bucket number, in microseconds; NaN if it is empty.
 pub(super) fn quantile(counts: &BTreeMap<u32, u64>, fraction: f64) -> f64 {
     let wanted = (counts.values().sum::<u64>() as f64 * fraction).ceil() as u64;
     let mut seen = 0;
@@ -163,7 +164,7 @@ pub(super) fn quantile(counts: &BTreeMap<u32, u64>, fraction: f64) -> f64 {
     f64::NAN
 }
 
-/// The largest number of nanoseconds that a bucket holds: 32 buckets to each octave.
+/// Returns the largest number of nanoseconds in a bucket; there are 32 buckets to each octave.
 fn upper_edge(bucket: u32) -> u64 {
     let steps = 1 << STEPS_BITS;
     let (octave, step) = (bucket / steps, u64::from(bucket % steps));

@@ -1,5 +1,5 @@
-//! [`Claim`]: who has this machine's lab. A killed lab cannot take its network down; the next one can, once it knows
-//! that nobody uses it any more.
+//! [`Claim`]: the exclusive right to this machine's lab. A killed lab cannot take its network down;
+//! the next one can, once it knows that no process uses it any more.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -9,24 +9,26 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// Outlives whoever made it, as the namespaces do, which `ip` keeps in the same place.
+/// The lock file. It outlives its process, as the namespaces do, which `ip` keeps in the same
+/// place.
 const FILE: &str = "/run/evb-lab";
 
-/// Held for as long as a lab is up. The kernel lets go of the lock when its holder ends, however that happens; the
-/// file then says that what is up was a lab's.
+/// The lock that is held while a lab is up. The kernel releases it when its holder ends, however
+/// that happens; the file then shows that the existing namespaces belonged to a lab.
 #[derive(Debug)]
 pub(super) struct Claim {
     path: PathBuf,
-    /// Closed on exec, so no program that the lab has started holds it any longer.
+    /// The locked file. It is closed on exec, so no program that the lab has started holds the lock
+    /// any longer.
     _locked: File,
 }
 
-/// What was found.
+/// The state in which the lab was found.
 #[derive(Debug)]
 pub(super) enum Found {
     /// No lab has been up, or the last one has taken everything down.
     Free(Claim),
-    /// A lab was up and its process is no more.
+    /// A lab was up and its process has died.
     Left(Claim),
     /// A lab is up.
     Taken,
@@ -52,7 +54,8 @@ impl Claim {
                 return Err(error).with_context(|| format!("locking {}", path.display()));
             }
         }
-        // Who had it may have removed it between the two steps; another file is there then, or none.
+        // The previous holder may have removed the file between the two steps; there is then
+        // another file, or none.
         let is_same =
             fs::metadata(path).is_ok_and(|now| file.metadata().is_ok_and(|mine| mine.ino() == now.ino()));
         if !is_same {
@@ -62,7 +65,7 @@ impl Claim {
         Ok(if is_left { Found::Left(claim) } else { Found::Free(claim) })
     }
 
-    /// Everything has been taken down.
+    /// Removes the file, after everything has been taken down.
     pub(super) fn give_up(&self) -> Result<()> {
         fs::remove_file(&self.path).with_context(|| format!("removing {}", self.path.display()))
     }

@@ -13,17 +13,18 @@ use serde_json::Value;
 
 use super::{Network, PREFIX, SWITCH, Shape, address, run};
 
-/// Bytes that tbf may send at once: the smallest that still reaches 1 Gbit/s with the kernel's timers.
+/// Bytes that tbf may send at once: the smallest number that still reaches 1 Gbit/s with the
+/// kernel's timers.
 const BURST: u64 = 16 * 1024;
 /// The largest train, in bytes of IP.
 const TRAIN: &str = "16384";
-/// The same of a port that carries trains: three of them, with their headers.
+/// The same for a port that carries trains: three of them, with their headers.
 const BURST_OF_TRAINS: u64 = 48 * 1024;
-/// A bucket holds at least what the port carries in one such part of a second: timers are late by
-/// some microseconds.
+/// A bucket holds at least what the port carries in this part of a second, because timers are some
+/// microseconds late.
 const BUCKETS_PER_S: u64 = 31_250;
 
-/// Refuses what cannot be a port with trains.
+/// Rejects shapes whose ports cannot carry trains.
 pub(super) fn check(shape: Shape) -> Result<()> {
     let least = 2 * BURST_OF_TRAINS;
     ensure!(
@@ -43,13 +44,13 @@ pub(super) fn bucket(shape: Shape) -> u64 {
     (shape.rate / 8 / BUCKETS_PER_S).min(shape.port_buffer / 2).max(BURST_OF_TRAINS)
 }
 
-/// Returns the most that waits behind the bucket. With trains both together are the stated buffer; without,
-/// the queue alone is.
+/// Returns the most bytes that wait behind the bucket. With trains, bucket and queue together are
+/// the stated buffer; without, the queue alone is.
 pub(super) fn queue(shape: Shape) -> u64 {
     if shape.trains { shape.port_buffer - bucket(shape) } else { shape.port_buffer }
 }
 
-/// Packets that have passed a switch, and that have not.
+/// Counts of the packets that have passed a switch, and of those that have not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Passage {
     /// Packets that hosts have sent, less those that left by a port. Only differences mean
@@ -60,9 +61,9 @@ pub(crate) struct Passage {
 }
 
 impl Passage {
-    /// Packets dropped since then. Where tbf has dropped nothing, it is none: the difference alone
-    /// would count a packet that the switch has multiplied or kept for itself (multicast). Where it
-    /// has, no fewer than it says.
+    /// Returns the packets dropped since `then`. If tbf has dropped nothing, it returns none,
+    /// because the difference alone would count a packet that the switch has multiplied or kept for
+    /// itself (multicast). Otherwise it returns at least tbf's count.
     pub(crate) fn dropped_since(self, then: Self) -> u64 {
         let trains = self.trains - then.trains;
         if trains == 0 {
@@ -81,7 +82,7 @@ impl Network {
         queue(self.shape)
     }
 
-    /// Sets how large packets are at one end of a link, and whether they come in trains.
+    /// Sets the size of packets at one end of a link, and whether they come in trains.
     pub(super) fn set_packets(&self, space: &str, device: &str) -> Result<()> {
         let mtu = self.shape.mtu.to_string();
         let link = ["-n", space, "link", "set", device];
@@ -95,7 +96,7 @@ impl Network {
         run("ip", &[&["netns", "exec", space, "ethtool", "-K", device], &off[..]].concat()).map(drop)
     }
 
-    /// Takes IPv6 away, which sends by itself as soon as a link is up. Before any link is.
+    /// Disables IPv6, which sends by itself as soon as a link is up. Called before any link is.
     pub(super) fn silence(&self, space: &str) -> Result<()> {
         if !self.shape.trains || !Path::new("/proc/sys/net/ipv6").exists() {
             return Ok(());
@@ -130,14 +131,14 @@ impl Network {
         Ok(())
     }
 
-    /// Counts what the switch has taken from hosts and given to hosts so far. Only for networks with
-    /// trains, whose switch floods nothing but multicast.
+    /// Counts what the switch has taken from hosts and given to hosts so far. Only for networks
+    /// with trains, whose switch floods nothing but multicast.
     pub(crate) fn passage(&self) -> Result<Passage> {
         let mut before = self.sent_packets()?;
         loop {
             let said = run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?;
             let sent = self.sent_packets()?;
-            // What is under way between the two counts would look lost.
+            // Packets under way between the two counts would look lost.
             if sent == before {
                 let trains = super::port_counts(&said)?.values().map(|port| port.drops).sum();
                 return Ok(Passage { missing: sent as i64 - packets(&said)? as i64, trains });
@@ -158,7 +159,8 @@ impl Network {
     }
 }
 
-/// The packets that the token buckets of a listing have sent; trains count by their packets.
+/// Returns the packets that the token buckets of a listing have sent; trains count by their
+/// packets.
 fn packets(json: &str) -> Result<u64> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
     let buckets = entries.iter().filter(|entry| entry["kind"] == "tbf");

@@ -1,4 +1,5 @@
-//! [`Span`]: what happened between two looks at the switch, at the disks, and at what the supervisor says.
+//! [`Span`]: the difference between two observations of the switch, the disks, and the supervisor's
+//! status.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -8,10 +9,10 @@ use serde_json::{Value, json};
 use super::stage::Stage;
 use crate::lab::watch::Flows;
 
-/// Kinds of events, as the status has them.
+/// Kinds of events, as the status names them.
 const KINDS: [&str; 5] = ["triggered", "inhibited", "complete", "incomplete", "lost"];
 
-/// How things stood at one moment.
+/// The counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mark {
     pub(super) at: Duration,
@@ -44,7 +45,7 @@ impl Mark {
     }
 }
 
-/// Bytes in all files of a folder.
+/// Returns the bytes in all files of a folder.
 pub(super) fn bytes_in(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
@@ -54,11 +55,11 @@ pub(super) fn bytes_in(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// What happened between two marks.
+/// The difference between two marks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Span {
     pub(super) seconds: f64,
-    /// Bit/s from and to each host.
+    /// Rate from and to each host, in bit/s.
     flows: BTreeMap<String, (f64, f64)>,
     pub(super) disk_bytes: f64,
     events: BTreeMap<&'static str, f64>,
@@ -102,18 +103,19 @@ impl Span {
         self.events("inhibited") / self.events("triggered").max(1.0)
     }
 
-    /// Inhibited triggers that are put down to these.
+    /// Returns the number of inhibited triggers that are attributed to these causes.
     pub(super) fn blamed(&self, causes: &[&str]) -> f64 {
         causes.iter().filter_map(|cause| self.causes.get(*cause)).fold(0.0, |sum, count| sum + count)
     }
 
-    /// Bit/s that a source sends or a builder gets.
+    /// Returns the rate that a source sends or a builder receives, in bit/s.
     pub(super) fn rate(&self, host: &str) -> f64 {
         let (from, to) = self.flows.get(host).copied().unwrap_or((f64::NAN, f64::NAN));
         if host.starts_with('b') { to } else { from }
     }
 
-    /// The least part of its rate that a source (`s`) or builder (`b`) has kept, all but one.
+    /// Returns the smallest share of its rate that a source (`s`) or builder (`b`) has kept, except
+    /// for `but`.
     pub(super) fn least_kept(&self, calm: &Self, role: char, but: Option<&str>) -> f64 {
         let others = self
             .flows
@@ -134,13 +136,13 @@ impl Span {
     }
 }
 
-/// A stage as it went.
+/// The observations of a stage.
 #[derive(Clone, Debug)]
 pub(super) struct Played {
     pub(super) stage: Stage,
-    /// While it came about.
+    /// The span in which the stage settles.
     pub(super) first: Span,
-    /// From then on.
+    /// The span after that.
     pub(super) steady: Span,
 }
 

@@ -1,4 +1,4 @@
-//! [`Director`]: brings about what is to be wrong, and takes it away again.
+//! [`Director`] applies the pressure of a stage, and removes it again.
 
 use std::{
     collections::BTreeMap,
@@ -15,16 +15,16 @@ use super::{
 };
 use crate::lab::{disk::Disk, fleet::Fleet, network::Network};
 
-/// Of what a source sends in peace, so much passes its slow link.
+/// Share of a source's normal rate that its slow link carries.
 const SLOW_LINK: f64 = 0.3;
 
 pub(super) struct Director<'a> {
     network: &'a Network,
     disks: &'a BTreeMap<String, Disk>,
     evbd: &'a Path,
-    /// Where the supervisor takes commands.
+    /// The configuration with the supervisor's control address.
     config: PathBuf,
-    /// What a source sends in peace, in bit/s.
+    /// The normal rate of a source, in bit/s.
     usual: f64,
     pressure: Pressure,
     slow: Vec<SlowDisk>,
@@ -42,7 +42,7 @@ impl<'a> Director<'a> {
         Self { network, disks, evbd, config, usual, pressure: Pressure::Nothing, slow: Vec::new() }
     }
 
-    /// From now on that is wrong, and nothing else.
+    /// Replaces the current pressure with this one.
     pub(super) fn set(&mut self, pressure: Pressure, fleet: &Fleet) -> Result<()> {
         match self.pressure {
             Pressure::Nothing => {}
@@ -65,13 +65,13 @@ impl<'a> Director<'a> {
         Ok(())
     }
 
-    /// What the supervisor says of the run.
+    /// Returns the supervisor's status of the run.
     pub(super) fn status(&self) -> Result<Value> {
         let said = self.ctl(&["status"])?;
         serde_json::from_str(&said).context("reading the status of the supervisor")
     }
 
-    /// Another rate of triggers, in Hz.
+    /// Sets the trigger rate, in Hz.
     pub(super) fn set_rate(&self, rate: f64) -> Result<()> {
         self.ctl(&["rate", &format!("{rate:.3} Hz")]).map(drop)
     }

@@ -1,4 +1,4 @@
-//! [`Judge`]: holds what was played to what is promised.
+//! [`Judge`]: checks the observed stages against evb's promises.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use super::{
 };
 use crate::lab::report::{Bound, Report};
 
-/// Who is not concerned keeps so much of his rate.
+/// Share of its rate that an unaffected peer keeps.
 const KEPT: f64 = 0.95;
-/// Dead time that a busy machine may make where there is no reason for any.
+/// Dead time that a busy machine may cause if there is no other reason for any.
 const NO_DEAD_TIME: f64 = 0.02;
-/// Dead time may differ by so much from what the disks did not take.
+/// Largest difference between the dead time and the share of events that the disks did not take.
 const DISK_ERROR: f64 = 0.05;
-/// A source that is frozen costs the triggers of so many seconds, until it is taken for lost.
+/// Longest dead time that a frozen source causes before it counts as lost, in seconds.
 const LOST_WITHIN: f64 = 1.5;
 
 pub(super) struct Judge<'a> {
     pub(super) name: &'a str,
     pub(super) played: &'a [Played],
-    /// Of the inhibited triggers of a stage, so many must be put down to whom they come from.
+    /// Share of a stage's inhibited triggers that must be attributed to their actual cause.
     pub(super) blamed: f64,
     pub(super) report: &'a mut Report,
 }
@@ -44,7 +44,7 @@ impl Judge<'_> {
         self.causes(summary);
     }
 
-    /// The first stage of the same load in which all was well.
+    /// Returns the first stage of the same load without pressure.
     fn calm(&self, of: &Played) -> &'static str {
         let is_calm = |played: &&Played| {
             played.stage.pressure == Pressure::Nothing && played.stage.load == of.stage.load
@@ -64,7 +64,7 @@ impl Judge<'_> {
 
     fn frozen_source(&mut self, played: &Played, calm: &'static str) {
         let (stage, steady) = (played.stage.name, &played.steady);
-        // Until it is taken for lost, everybody waits for it.
+        // Until it counts as lost, all builders wait for it.
         self.blame(played, &played.first);
         let cost = played.first.dead_time() * played.first.seconds;
         self.timed(stage, "seconds until it is taken for lost", cost, Bound::AtMost(LOST_WITHIN));
@@ -89,7 +89,7 @@ impl Judge<'_> {
         self.full_rate(played, calm);
     }
 
-    /// Events are built as before.
+    /// Checks that events are built at the earlier rate.
     fn full_rate(&mut self, played: &Played, calm: &'static str) {
         let (stage, steady) = (played.stage.name, &played.steady);
         let events = steady.built_per_s() / self.span(calm).map_or(f64::NAN, Span::built_per_s);
@@ -110,7 +110,7 @@ impl Judge<'_> {
         self.timed(stage, "dead time, less what the disks did not take", error, Bound::AtMost(DISK_ERROR));
     }
 
-    /// Triggers are inhibited, and put down to whom that comes from.
+    /// Checks that triggers are inhibited, and attributed to their actual cause.
     fn blame(&mut self, played: &Played, span: &Span) {
         let (stage, culprits) = (played.stage.name, played.stage.culprits());
         let inhibited = span.events("inhibited");
@@ -118,7 +118,7 @@ impl Judge<'_> {
         let blamed = span.blamed(culprits) / inhibited;
         let who = if culprits.len() == 1 { culprits[0] } else { "sinks" };
         let (what, least) = (format!("part of them put down to {who}"), Bound::AtLeast(self.blamed));
-        // Else some of them are the machine's.
+        // If the machine is busy, it causes some of them.
         if self.span(self.calm(played)).is_some_and(|calm| calm.dead_time() <= NO_DEAD_TIME) {
             self.holds(stage, &what, blamed, least);
         } else {
@@ -126,7 +126,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Nobody is missing in events but the frozen source: in those that were under way, and in all that began without it.
+    /// Checks that events miss no source but the frozen one: those that were under way, and all
+    /// that began without it.
     fn missing(&mut self, summary: &Value) {
         let frozen = self.played.iter().find(|played| played.stage.pressure == Pressure::FrozenSource);
         for source in summary["sources"].as_array().map(Vec::as_slice).unwrap_or_default() {
@@ -140,7 +141,7 @@ impl Judge<'_> {
                     let share = what("of the events of the freeze, in the summary without");
                     self.report.holds(&share, named, Bound::AtLeast(1.0));
                 }
-                // A busy machine may freeze anybody.
+                // A busy machine may freeze any source.
                 None => {
                     let most = Bound::AtMost(0.0);
                     self.report.holds_timed(&what("events without"), missing + without, most);
@@ -149,7 +150,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The summary says the same as the status said.
+    /// Checks that the summary agrees with the status.
     fn causes(&mut self, summary: &Value) {
         let causes = summary["dead_time_causes"].as_array().map(Vec::as_slice).unwrap_or_default();
         let sum: f64 = causes.iter().filter_map(|cause| cause["inhibited"].as_f64()).sum();

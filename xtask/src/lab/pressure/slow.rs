@@ -1,4 +1,5 @@
-//! [`SlowDisk`]: a disk that takes writes only now and then, as one that is much too slow for what it is given.
+//! [`SlowDisk`]: a disk that takes writes only now and then, like one that is much too slow for its
+//! load.
 
 use std::{
     path::Path,
@@ -11,7 +12,7 @@ use anyhow::{Result, anyhow};
 
 use crate::lab::disk::{self, Disk};
 
-/// It hangs for so long, then takes writes for so long.
+/// Durations for which it hangs, and for which it then takes writes.
 pub(super) const HANGS: Duration = Duration::from_millis(950);
 pub(super) const TAKES: Duration = Duration::from_millis(50);
 
@@ -33,7 +34,7 @@ impl SlowDisk {
         Self { end: Some(end), thread: Some(thread) }
     }
 
-    /// Lets it be as fast as it is.
+    /// Restores the disk's full speed.
     pub(crate) fn heal(mut self) -> Result<()> {
         self.join()
     }
@@ -53,7 +54,7 @@ impl Drop for SlowDisk {
     }
 }
 
-/// Hangs for as long as `wait` takes; gives what it says.
+/// Hangs for as long as `wait` takes, and returns its result.
 fn hang(folder: &Path, wait: impl FnOnce() -> bool) -> Result<bool> {
     disk::stick(folder, true)?;
     let goes_on = wait();

@@ -1,4 +1,4 @@
-//! [`Stage`]: a stretch of a run with one thing wrong in it, or nothing.
+//! [`Stage`]: a part of a run with one kind of pressure, or none.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ pub(super) const SLOW_SOURCE: &str = "s3";
 /// The builder whose disk alone is slow.
 pub(super) const SLOW_SINK: &str = "b4";
 
-/// Of what the ports carry.
+/// Load as a share of what the ports carry.
 pub(super) const HALF: f64 = 0.5;
-/// The same, where one builder less is too few.
+/// A load at which one builder less is too few.
 pub(super) const NEARLY_ALL: f64 = 0.9;
 
-/// At the end of it a stage is what it is; before, it comes about.
+/// Time in which the effects of a stage settle.
 const SETTLE: Duration = Duration::from_secs(4);
-/// The same as a share of stages that are short.
+/// The same as a share of a short stage.
 const SETTLE_SHARE: f64 = 0.4;
 
-/// What is wrong.
+/// The kind of pressure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pressure {
     Nothing,
@@ -35,14 +35,14 @@ impl Pressure {
     }
 }
 
-/// A stretch of the run.
+/// A part of the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stage {
     pub(super) name: &'static str,
     pub(super) pressure: Pressure,
-    /// Of what the ports carry.
+    /// Load as a share of what the ports carry.
     pub(super) load: f64,
-    /// Its part of the run, beside those of the others.
+    /// The stage's length relative to those of the others.
     pub(super) part: f64,
 }
 
@@ -59,7 +59,7 @@ const fn with_parts<const N: usize>(mut stages: [Stage; N], parts: [f64; N]) -> 
     stages
 }
 
-/// All that can be wrong, in turn.
+/// All kinds of pressure, in turn.
 pub(super) const ALL: [Stage; 9] = [
     stage("before", Pressure::Nothing, HALF, 8.0),
     stage("source frozen", Pressure::FrozenSource, HALF, 50.0),
@@ -72,10 +72,10 @@ pub(super) const ALL: [Stage; 9] = [
     stage("after", Pressure::Nothing, HALF, 3.0),
 ];
 
-/// The same in a minute, so that each has a few seconds.
+/// The same stages within a minute, so that each has a few seconds.
 pub(super) const SHORT: [Stage; 9] = with_parts(ALL, [4.0, 9.0, 4.0, 5.0, 4.0, 6.0, 5.0, 5.0, 3.0]);
 
-/// What the assignment of events has a part in.
+/// The stages whose outcome depends on the assignment of events.
 pub(super) const SINKS: [Stage; 5] = [
     stage("before", Pressure::Nothing, HALF, 20.0),
     stage("sink slow", Pressure::SlowSink, HALF, 35.0),
@@ -85,22 +85,23 @@ pub(super) const SINKS: [Stage; 5] = [
 ];
 
 impl Stage {
-    /// How long it lasts in a run of that length.
+    /// Returns the length of this stage in a run of this length.
     pub(super) fn lasts(&self, stages: &[Self], run: Duration) -> Duration {
         let all: f64 = stages.iter().map(|stage| stage.part).sum();
         run.mul_f64(self.part / all)
     }
 
-    /// For how long it comes about.
+    /// Returns the time in which a stage of this length settles.
     pub(super) fn settles(lasts: Duration) -> Duration {
         SETTLE.min(lasts.mul_f64(SETTLE_SHARE))
     }
 
-    /// Whom dead time in it is to be put down to, as the supervisor words it; nobody where there is to be none.
+    /// Returns the causes to which dead time must be attributed, in the supervisor's words; none if
+    /// there should be no dead time.
     pub(super) fn culprits(&self) -> &'static [&'static str] {
         match self.pressure {
             Pressure::Nothing => &[],
-            // The others take over what it cannot.
+            // The other builders take over its events.
             Pressure::SlowSink if self.load <= HALF => &[],
             Pressure::FrozenSource => &["source 8"],
             Pressure::SlowSource => &["source 3"],
@@ -111,7 +112,7 @@ impl Stage {
         }
     }
 
-    /// Who is not among those that are to keep their rate.
+    /// Returns the host that need not keep its rate.
     pub(super) fn victim(&self) -> Option<&'static str> {
         match self.pressure {
             Pressure::FrozenSource => Some(FROZEN),

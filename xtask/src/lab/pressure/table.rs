@@ -1,11 +1,12 @@
-//! The stages of a run, as a table.
+//! A table of the stages of a run.
 
 use super::{
     course::{Played, Span},
     stage::Pressure,
 };
 
-/// A line for each stage. *Kept*: the least part of its rate before that a source or builder has kept, the victim left out.
+/// Formats a line for each stage. *Kept* is the smallest share of its earlier rate that a source or
+/// builder has kept, without the victim.
 pub(super) fn show(played: &[Played]) -> String {
     let mut text = format!(
         "{:<26} {:>5} {:>5} {:>7} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7}  {}\n",
@@ -14,7 +15,7 @@ pub(super) fn show(played: &[Played]) -> String {
     for one in played {
         let calm = calm(played, one);
         let steady = &one.steady;
-        // A frozen source is to blame until it is taken for lost.
+        // A frozen source causes dead time until it counts as lost.
         let blame = if one.stage.pressure == Pressure::FrozenSource { &one.first } else { steady };
         let culprits = one.stage.culprits();
         let kept = |role: char| {

@@ -5,7 +5,7 @@ use std::{
 
 use super::*;
 
-/// A relay to a port of this host; its threads end with the tests.
+/// Starts a relay to a port of this host; its threads end with the tests.
 fn relayed(percent: f64) -> (SocketAddr, UdpSocket, TcpListener) {
     let builder = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = builder.local_addr().unwrap();

@@ -19,12 +19,13 @@ fn the_configuration_is_toml_with_every_role() {
 
 #[test]
 fn what_headers_leave_of_a_port() {
-    // Of 1514 bytes of a frame, 52 are headers of IP and TCP, or 28 of IP and UDP and 40 of ours, and 14 of Ethernet.
+    // A frame of 1514 bytes has 14 bytes of Ethernet and 52 bytes of IP and TCP headers, or 28 of
+    // IP and UDP and 40 of evb's.
     let capacity = |transport, fragment| (port_capacity(SHAPE, transport, fragment) / 1e4).round() / 100.0;
     assert_eq!(capacity(Transport::Tcp, 64_000), 956.17);
     assert_eq!(capacity(Transport::Udp, 64_000), 945.6);
     assert_eq!(capacity(Transport::Udp, 1455), 935.55);
-    // A line without gap and preamble: 1538 bytes for 1514.
+    // On a real line, a frame of 1514 bytes takes 1538 bytes, with preamble and gap.
     let line = Shape { rate: 1_000_000_000 * 1514 / 1538, ..SHAPE };
     let behind = port_capacity(line, Transport::Udp, u64::MAX) / 1e9;
     assert!((behind - 1432.0 / 1538.0).abs() < 1e-6, "{behind}");
@@ -42,7 +43,7 @@ fn a_budget_stands_in_for_the_port() {
 
 #[test]
 fn wire_time_counts_every_frame() {
-    // 45 frames of 66 bytes on top of 64 000, eight times, at 8 ns a byte.
+    // A fragment adds 45 frames of 66 bytes to its 64 000; there are eight of them, at 8 ns a byte.
     let system = System::new(Mode::Credit, 64_000);
     assert!((system.wire_time(SHAPE) - 8.0 * 66_970.0 * 8e-9).abs() < 1e-9);
 }

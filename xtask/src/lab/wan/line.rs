@@ -1,4 +1,4 @@
-//! The line behind a router, between the switch and builder 1: impaired both ways.
+//! The line behind a router, between the switch and builder 1, impaired both ways.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -10,16 +10,17 @@ const ROUTER: &str = "evb-line";
 const NEAR: &str = "near";
 const FAR: &str = "far";
 const DEVICES: [&str; 2] = [NEAR, FAR];
-/// More packets than any line of ours holds at once: what is lost is lost by intent.
+/// A queue's limit, in packets: more than any line here holds at once, so that all losses are
+/// intended.
 const LIMIT: &str = "20000";
 
-/// A line that is laid; it goes with its network, and not before.
+/// A line in use; it is removed with its network.
 pub(super) struct Line<'n>(&'n Network);
 
-/// What it has done so far, both ways.
+/// Counters of the line so far, both ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct LineCount {
-    /// That have passed.
+    /// Packets that have passed.
     pub(super) packets: u64,
     pub(super) lost: u64,
 }
@@ -31,7 +32,8 @@ impl LineCount {
 }
 
 impl<'n> Line<'n> {
-    /// Takes the cable out of builder 1, puts it into a router, and lays a line from there to the builder.
+    /// Disconnects builder 1 from the switch, connects a router in its place, and builds a line
+    /// from there to the builder.
     pub(super) fn lay(network: &'n Network) -> Result<Self> {
         let builder = "evb-b1";
         let address = format!("{}/16", address("b1")?);
@@ -56,8 +58,8 @@ impl<'n> Line<'n> {
             let words = format!("netns exec {space} ethtool -K {device} tso off gso off gro off");
             run("ip", &words.split_whitespace().collect::<Vec<_>>())?;
         }
-        // A train of datagrams would be one packet to the line, lost as a whole; and of a packet in pieces netem damages the
-        // first only, which is the headers.
+        // A train of datagrams would be one packet to the line, lost as a whole; and in a packet of
+        // several pieces, netem damages only the first one, which holds the headers.
         let spaces = network.hosts().into_iter().map(|host| format!("evb-{host}"));
         for device in spaces.map(|space| (space, "e0")).chain(DEVICES.map(|device| (ROUTER.into(), device))) {
             let words =
@@ -72,7 +74,7 @@ impl<'n> Line<'n> {
         self.0
     }
 
-    /// Makes it as bad as netem's words say, each way by itself.
+    /// Impairs the line as netem's words say, each way separately.
     pub(super) fn impair(&self, words: &str) -> Result<()> {
         for device in DEVICES {
             let words = format!("-n {ROUTER} qdisc replace dev {device} root netem limit {LIMIT} {words}");
@@ -81,8 +83,9 @@ impl<'n> Line<'n> {
         Ok(())
     }
 
-    /// Takes the checksum off every UDP packet that has passed the line, so that the kernels behind it do not look: 0 says
-    /// that there is none (RFC 768). It stands 6 bytes behind an IP header of 20.
+    /// Removes the checksum of every UDP packet that has passed the line, so that the kernels
+    /// behind it do not check: 0 means that there is none (RFC 768). It is 6 bytes behind an IP
+    /// header of 20.
     pub(super) fn remove_checksums(&self) -> Result<()> {
         for (space, device) in [("evb-b1", "e0"), ("evb-sw", "p-b1")] {
             let words = format!("-n {space} qdisc add dev {device} clsact");
@@ -96,13 +99,13 @@ impl<'n> Line<'n> {
         Ok(())
     }
 
-    /// What it has done so far.
+    /// Returns the counters so far.
     pub(super) fn count(&self) -> Result<LineCount> {
         counted(&run("tc", &["-n", ROUTER, "-s", "-j", "qdisc", "show"])?)
     }
 }
 
-/// The sum over both devices of what tc says.
+/// Returns the sum of tc's counters over both devices.
 pub(super) fn counted(json: &str) -> Result<LineCount> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
     let mut sum = LineCount::default();

@@ -1,4 +1,4 @@
-//! What the runs over a bad line have shown: a table, JSON and a figure.
+//! The results over a bad line: a table, JSON and a figure.
 
 use std::{fs, path::Path};
 
@@ -24,7 +24,7 @@ impl Row {
         Self { case: *case, outcome: outcome.clone(), line }
     }
 
-    /// Every event complete, no fragment damaged, every process content.
+    /// Returns true if every event is complete, no fragment damaged, and every process successful.
     pub(super) fn is_whole(&self) -> bool {
         self.outcome.is_complete()
             && self.outcome.is_plausible()

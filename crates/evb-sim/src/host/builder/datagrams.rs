@@ -14,7 +14,7 @@ use super::{BuilderHost, check_grant};
 use crate::network::{Network, SocketIndex};
 
 impl BuilderHost {
-    /// What was counted of all lanes' recovery.
+    /// Returns the sum of all lanes' recovery counters.
     pub(crate) fn recovery(&mut self) -> RecoveryCounters {
         let mut sum = RecoveryCounters::default();
         for lane in 0..self.lanes.len() {
@@ -61,7 +61,7 @@ impl BuilderHost {
         Ok(())
     }
 
-    /// Announcements count as far as there is no gap before them.
+    /// Notes announcements as far as there is no gap before them.
     fn note_announced(&mut self, lane: usize, mut body: &[u8]) -> Result<(), String> {
         let announced = &mut self.lanes[lane].announced;
         while let Some((record, items)) = next_record(&mut body).map_err(|error| error.to_string())? {

@@ -54,7 +54,7 @@ impl SourceHost {
         network.send(socket, datagram.freeze());
     }
 
-    /// A train of segments, each in a datagram of its own.
+    /// Sends a train of segments, each in its own datagram.
     pub(super) fn depart_in_segments(
         &mut self,
         departure: &Departure,

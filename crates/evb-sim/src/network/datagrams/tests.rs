@@ -8,7 +8,7 @@ use evb_core::{
 
 use super::super::{Network, NetworkModel, tests::two_hosts};
 
-/// A hundred lane bytes.
+/// Returns a datagram with a hundred lane bytes.
 fn datagram(offset: u64) -> BytesMut {
     let association = Association {
         epoch: Epoch::new(1),
@@ -25,7 +25,8 @@ fn datagram(offset: u64) -> BytesMut {
     whole
 }
 
-/// Datagrams of lane bytes, each with its number as its offset, from host 0 to host 1: what arrived, in order.
+/// Sends datagrams of lane bytes, each with its number as its offset, from host 0 to host 1, and
+/// returns those that arrived, in order.
 fn arrivals(model: NetworkModel, count: u64) -> (Network, Vec<Datagram>) {
     let mut network = two_hosts(model, 1);
     let (from, to) = network.connect_sockets(0, 1);
@@ -48,7 +49,8 @@ fn datagrams_arrive_once_and_in_order_where_nothing_happens_to_them() {
     let (mut network, arrived) = arrivals(NetworkModel::default(), 500);
     let offsets: Vec<_> = arrived.iter().map(offset).collect();
     assert_eq!(offsets, (0..500).map(|number| number * 100).collect::<Vec<_>>());
-    // 500 frames of 140 + 28 + 14 + 24 bytes at 1 Gbit/s, store and forward, and the program behind.
+    // The line takes 500 frames of 140 + 28 + 14 + 24 bytes at 1 Gbit/s, store and forward, and
+    // then the program runs.
     let line = Duration::from_nanos(206 * 8);
     let least = line * 501 + Duration::from_micros(4 + 15);
     let took = Duration::from_nanos(network.now().as_nanos());
@@ -56,7 +58,7 @@ fn datagrams_arrive_once_and_in_order_where_nothing_happens_to_them() {
     assert_eq!((network.datagram_counters().sent, network.datagram_counters().data), (500, 500));
 }
 
-/// Binomial: five sigma around what is asked.
+/// The counts are binomial: five sigma around the expected number.
 #[test]
 fn what_is_asked_happens_to_datagrams() {
     let model = NetworkModel {

@@ -13,7 +13,7 @@ fn at(micros: u64) -> Instant {
     Instant::ZERO + us(micros)
 }
 
-/// Programs that wake up after 10 µs and take 3 µs for that and 2 µs for a call.
+/// Returns programs that wake up after 10 µs and take 3 µs for that and 2 µs for a system call.
 fn programs(hosts: usize, cores: Option<usize>) -> Programs {
     let processor = ProcessorTime { wake_up: us(3), call: us(2), mebibyte: us(1024) };
     let program = Program { wake_up: Delays::uniform(us(10), us(10)), processor };
@@ -34,7 +34,8 @@ fn a_program_runs_a_delay_after_its_bytes_and_pays_for_what_it_does() {
     assert_eq!(programs.spend(1, Bytes::kib(4)), Duration::ZERO, "outside of a run");
 }
 
-/// Input that comes during a run is read by the next run without a wake-up; for later input the program sleeps.
+/// Input that arrives during a run is read by the next run without a wake-up; for later input the
+/// program sleeps.
 #[test]
 fn a_busy_program_does_not_sleep() {
     let mut programs = programs(1, None);
@@ -65,7 +66,8 @@ fn programs_share_cores_in_the_order_in_which_they_come() {
     }
 }
 
-/// With recorded delays, many packets do not wake a program up any faster than one; with a draw for each they do.
+/// With recorded delays, many packets wake a program up no faster than one; with a draw for each,
+/// they do.
 #[test]
 fn a_recorded_wake_up_is_drawn_once() {
     let mean = |wake_up: &Delays| {

@@ -19,7 +19,7 @@ fn one_lab_at_a_time() {
 fn what_a_killed_lab_has_left_is_known_as_such() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lab");
-    // A process that ends lets go of the lock and leaves the file.
+    // The end of a process releases the lock and leaves the file.
     drop(take(&path));
     let Found::Left(second) = take(&path) else { panic!("the file is there and nobody holds it") };
     second.give_up().unwrap();

@@ -8,19 +8,19 @@ use super::{
 };
 use crate::lab::{pressure::course::Mark, watch::Flows};
 
-/// Triggers a second.
+/// Triggers per second.
 const TRIGGERS: f64 = 300.0;
-/// Bytes a second from and to each host, in peace.
+/// Bytes per second from and to each host, without pressure.
 const BYTES: f64 = 1e6;
 const ALL_SINKS: [&str; 4] =
     ["sink of builder 1", "sink of builder 2", "sink of builder 3", "sink of builder 4"];
 
-/// A second of a stage.
+/// The conditions in one second of a stage.
 #[derive(Clone)]
 struct Second {
     inhibited: f64,
     causes: &'static [&'static str],
-    /// Of everybody's rate.
+    /// Share of its rate that every host keeps.
     kept: f64,
 }
 
@@ -53,7 +53,7 @@ impl World {
         Mark::new(Duration::from_secs_f64(self.seconds), flows, self.on_disk as u64, &status).unwrap()
     }
 
-    /// As the status and the summary have it.
+    /// Returns the sums in the form of status and summary.
     fn said(&self) -> Value {
         let triggered = self.seconds * TRIGGERS;
         let cause = |(cause, count)| json!({ "cause": cause, "inhibited": count });
@@ -76,7 +76,7 @@ impl World {
     }
 }
 
-/// As it should be.
+/// Returns the conditions under which all bounds hold.
 fn well(stage: &Stage) -> Second {
     let (inhibited, causes): (f64, &'static [&'static str]) = match stage.pressure {
         Pressure::FrozenSource => (5.0, &["source 8"]),
@@ -88,7 +88,7 @@ fn well(stage: &Stage) -> Second {
     Second { inhibited, causes, kept: 1.0 }
 }
 
-/// The bounds that do not hold, of ten seconds of each stage.
+/// Returns the bounds that fail, given the conditions of each stage.
 fn failed(second: impl Fn(&Stage) -> Second) -> Vec<String> {
     let mut world = World::default();
     let played = ALL.map(|stage| {
@@ -101,7 +101,7 @@ fn failed(second: impl Fn(&Stage) -> Second) -> Vec<String> {
     report.failed()
 }
 
-/// All is well but in stages of that kind.
+/// Returns the bounds that fail if the conditions of stages of this kind are changed.
 fn failed_in(pressure: Pressure, change: impl Fn(Second) -> Second) -> Vec<String> {
     failed(|stage| if stage.pressure == pressure { change(well(stage)) } else { well(stage) })
 }

@@ -6,7 +6,7 @@ fn stages_share_the_run() {
     for stages in [&ALL[..], &SHORT, &SINKS] {
         let sum: Duration = stages.iter().map(|stage| stage.lasts(stages, run)).sum();
         assert!(sum.abs_diff(run) < Duration::from_millis(1), "{sum:?}");
-        // Each is compared with a calm one of the same load, which has come before it.
+        // Each stage is compared with an earlier one of the same load without pressure.
         for (place, stage) in stages.iter().enumerate() {
             let is_calm = |other: &Stage| other.pressure == Pressure::Nothing && other.load == stage.load;
             assert!(stages[..=place].iter().any(is_calm), "{}", stage.name);
