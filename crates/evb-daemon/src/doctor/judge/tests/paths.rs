@@ -39,7 +39,7 @@ fn silence_proves_nothing() {
     assert_eq!(verdict(&facts, "path MTU"), (Verdict::Unknown, None));
     let silent = finding(&facts, "round trip");
     assert_eq!((silent.verdict, silent.unavailable), (Verdict::Unknown, true));
-    // The ratio lacks the network's part, so that it is no reason to be content.
+    // The ratio lacks the network's part, so that it cannot be judged as good.
     let partial = finding(&facts, "R·C/L");
     assert_eq!((partial.verdict, partial.unavailable), (Verdict::Unknown, false));
     assert_eq!(partial.data["with_network"], false);
