@@ -152,8 +152,8 @@ fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic
     status(plan)
 }
 
-/// Limits the only transmit queue. A queue has one rate, which limits all destinations together, so
-/// that this is of use only if there is one queue.
+/// Limits the only transmit queue, and returns what was done. A queue has one rate, which limits
+/// all destinations together, so that this is of use only if there is one queue.
 fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
     let ([(file, now)], Means::There) = (&nic.queues[..], nic.queue_rate) else {
         return format!("tx_maxrate: {}, {} queues: not used", nic.queue_rate.word(), nic.queues.len());
