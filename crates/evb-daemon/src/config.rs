@@ -173,7 +173,7 @@ pub enum ConfigError {
         "error: cannot read the configuration `{file}`: {source}\n = help: give the path of a TOML file, such as examples/quickstart.toml"
     )]
     Unreadable {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// Error of the operating system.
         source: std::io::Error,

@@ -144,8 +144,8 @@ fn locate<'c>(
             let mine = addresses.iter().copied().find(|address| is_own(*address));
             let other = addresses.iter().copied().find(|address| !is_own(*address));
             let loopback = addresses.iter().all(IpAddr::is_loopback);
-            // A source with a host but no address may run there even if the name resolves to
-            // loopback on that host.
+            // The name of a host may resolve to loopback on that host. For a source with only a
+            // host, this does not count as an address on loopback.
             let counts = !place.is_host_alone() || is_loopback(host);
             (mine.is_some(), loopback && counts, mine.zip(other))
         }

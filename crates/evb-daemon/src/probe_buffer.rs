@@ -33,7 +33,7 @@ pub(crate) enum ProbeBufferCommand {
     /// On the builder's host: gathers the senders, measures, and prints the line for the
     /// configuration.
     Listen(ListenArguments),
-    /// On two or more sources' hosts: sends what the listener says, and ends with it.
+    /// On two or more sources' hosts: sends as the listener orders, and ends with it.
     Send(SendArguments),
 }
 

@@ -27,7 +27,8 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Reads the environment. The watchdog supervises the loops that count their turns there.
+    /// Reads the environment. The watchdog supervises loops that count their turns in these
+    /// counters.
     pub(crate) fn from_environment(beats: Beats) -> Self {
         Self { notifier: Notifier::from_environment(), beats }
     }

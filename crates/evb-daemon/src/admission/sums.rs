@@ -13,7 +13,7 @@ use crate::config::{BuilderEntry, Config, SourceEntry};
 /// All sums of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sums {
-    /// One event.
+    /// Demands of one event.
     pub event: EventSum,
     /// Mean events per second that the trigger asks for, if the configuration determines them.
     pub asked: Option<f64>,

@@ -32,7 +32,7 @@ pub struct FillArguments {
     /// Length of a run: its events fill the port for this many milliseconds.
     #[arg(long, default_value_t = 10)]
     span_ms: u64,
-    /// Fixes all chance.
+    /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub struct FillPoint {
 pub struct FillTable {
     /// Settings that all points share, in words.
     pub setting: String,
-    /// The points.
+    /// Results, one for each system.
     pub points: Vec<FillPoint>,
 }
 

@@ -49,7 +49,7 @@ pub struct ModesArguments {
     /// events as fast as possible.
     #[arg(long, default_value_t = 0.8)]
     load: f64,
-    /// Fixes all chance.
+    /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -157,7 +157,7 @@ fn scenario(arguments: &ModesArguments, sources: u16, mode: &str) -> Result<Scen
     as_configured(scenario, mode)
 }
 
-/// Gives the scenario the shaping that `evbd` itself would choose for such a system.
+/// Returns the scenario with the shaping that `evbd` itself would choose for such a system.
 pub(super) fn as_configured(scenario: Scenario, mode: &str) -> Result<Scenario, BenchError> {
     let text = format!(
         "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = \"as-fast-as-possible\"\n\

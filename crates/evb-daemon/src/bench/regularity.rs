@@ -66,7 +66,7 @@ pub struct RegularityArguments {
     /// the best counts, all are shown.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Fixes the triggers.
+    /// Seed of the triggers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only receive, at this address, for a sender on another host; until interrupted.

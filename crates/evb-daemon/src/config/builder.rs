@@ -12,7 +12,7 @@ use super::{endpoint::Endpoint, input::path, section::Section, source::core};
 /// One event builder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BuilderEntry {
-    /// Its id.
+    /// Id of the builder.
     pub id: BuilderId,
     /// Address at which it listens for sources.
     pub listen: Endpoint,

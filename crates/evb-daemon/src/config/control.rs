@@ -14,7 +14,7 @@ pub struct ControlConfig {
     pub listen: Endpoint,
     /// True if the first run begins as soon as all sources and builders have registered.
     pub autostart: bool,
-    /// File with the token that every request must carry; required beyond loopback.
+    /// File with the token that requests must carry; required beyond loopback.
     pub token_file: Option<PathBuf>,
     /// Clients that may read without that token.
     pub viewers: ViewersEntry,

@@ -326,7 +326,7 @@ impl<'t> Section<'t> {
         Some(host)
     }
 
-    /// Reads a host name or address, wherever that host is.
+    /// Reads a name or an address of any host.
     fn bare_host(&mut self, key: &'static str) -> Option<String> {
         let host = self.text(key, &format!("for example {key} = \"127.0.0.1\""))?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
@@ -338,8 +338,8 @@ impl<'t> Section<'t> {
         Some(bare.to_owned())
     }
 
-    /// Reads an IP address of the host itself. A name is refused, because it has several addresses,
-    /// and others on other hosts.
+    /// Reads an IP address of the host itself. A name is refused, because it may have several
+    /// addresses, and different ones on different hosts.
     pub(super) fn local_address(&mut self, key: &'static str) -> Option<String> {
         let host = self.bare_host(key)?;
         if host.parse::<IpAddr>().is_err() {

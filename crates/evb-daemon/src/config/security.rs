@@ -30,7 +30,7 @@ impl SecurityMode {
     /// Returns the mode with its key, if there is one.
     ///
     /// # Errors
-    /// [`KeyError`]: the file cannot be read, or others can.
+    /// [`KeyError`]: the file cannot be read, or other users can read it.
     pub fn load(&self) -> Result<Security, KeyError> {
         match self {
             Self::LoopbackOnly | Self::None => Ok(Security::None),

@@ -62,12 +62,12 @@ pub enum ShapingMode {
     Window,
     /// Each lane has a pace of its own.
     TokenBucket,
-    /// Sources send when they have something.
+    /// Sources send as soon as they have data.
     None,
 }
 
 impl ShapingMode {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Self::Credit => "credit",

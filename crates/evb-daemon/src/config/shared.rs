@@ -10,7 +10,7 @@ use super::section::{Notes, Section};
 /// A switch's packet memory, or a trunk between switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedBuffer {
-    /// Its name.
+    /// Name of the buffer.
     pub name: String,
     /// Bytes that fit into it, in buffer bytes.
     pub buffer: Bytes,

@@ -15,8 +15,8 @@ const MOST: u64 = 256;
 const FEWEST: u64 = 4;
 /// Time for which a message may wait while programs share a machine's cores.
 const HANDS: Duration = Duration::from_millis(50);
-/// Budgets of bytes that an event may have to wait for. A full port delays an event twice by a
-/// budget's time: its announcements and its bytes. The supervisor hears of it as late again, and
+/// Time that an event is under way through a full port, as a multiple of a budget's time. The port
+/// delays it twice: its announcements and its bytes. The supervisor hears of it as late again, and
 /// the sum is doubled because events do not come evenly.
 const PASSES: u64 = 8;
 /// Events beyond those that are counted: one that arrives, and one at the sink.
@@ -36,8 +36,8 @@ pub(super) fn usual(config: &Config) -> u32 {
     u32::try_from(slots.min(bearable(config)).max(1)).unwrap_or(u32::MAX)
 }
 
-/// Returns the slots for triggers as fast as possible. Larger events need fewer slots, and more of
-/// their bytes stay in processor caches.
+/// Returns the slots for triggers as fast as possible. Larger events need fewer slots, and with
+/// fewer slots more of the bytes stay in processor caches.
 fn of_bytes(config: &Config, event: Bytes) -> u64 {
     let passes = if config.network.port_buffer.is_some() { PASSES } else { 1 };
     let budget = config.builders.iter().map(|builder| builder.budget).max().unwrap_or_default();

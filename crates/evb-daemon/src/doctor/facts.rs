@@ -116,15 +116,15 @@ pub(super) struct CoreFacts {
 pub(super) struct SocketFacts {
     pub(super) receive: Fact<Asked>,
     pub(super) send: Fact<Asked>,
-    /// `net.core.rmem_max`
+    /// Setting `net.core.rmem_max`.
     pub(super) receive_most: Fact<Bytes>,
-    /// `net.core.wmem_max`
+    /// Setting `net.core.wmem_max`.
     pub(super) send_most: Fact<Bytes>,
-    /// `net.ipv4.tcp_rmem`: least, default, most.
+    /// Setting `net.ipv4.tcp_rmem`: least, default, most.
     pub(super) tcp_receive: Fact<[u64; 3]>,
-    /// `net.ipv4.tcp_wmem`
+    /// Setting `net.ipv4.tcp_wmem`: least, default, most.
     pub(super) tcp_send: Fact<[u64; 3]>,
-    /// `net.ipv4.tcp_tso_rtt_log`
+    /// Setting `net.ipv4.tcp_tso_rtt_log`.
     pub(super) tso_rtt_log: Fact<u32>,
     pub(super) congestion: CongestionFacts,
 }

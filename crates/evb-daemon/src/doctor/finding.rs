@@ -34,7 +34,7 @@ impl Verdict {
 pub(super) enum Subject {
     /// The host as a whole.
     Host,
-    /// Its sockets.
+    /// The sockets of the host.
     Sockets,
     /// A network device.
     Device(String),

@@ -1,4 +1,4 @@
-//! From configuration entries to running roles.
+//! Starts roles from the entries of the configuration.
 
 mod pacing;
 mod sink;

@@ -15,8 +15,8 @@ use rustix::fs::Access;
 
 use crate::config::{Config, Input, Origin, Problem, Problems, ReplayFormat, Severity, SinkEntry};
 
-/// Returns the files and directories that these roles need and do not have. Creates none: a sink's
-/// directory is made by the code that sees to it that it survives a power cut.
+/// Returns the files and directories that these roles need and do not have. Creates nothing,
+/// because a sink must make its directory itself, so that it survives a power cut.
 pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Problems {
     let mut look = Look { origin, list: Vec::new() };
     if let Err(error) = config.security.load() {
@@ -77,7 +77,7 @@ impl Look<'_> {
 
     fn at_journal(&mut self, path: Option<&Path>) {
         let Some(path) = path else { return };
-        // A link to no file is followed: the journal is made where it leads.
+        // A link is followed: the journal is made where it leads.
         let led = fs::read_link(path).ok().and_then(|to| Some(path.parent()?.join(to)));
         let path = led.as_deref().unwrap_or(path);
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! `evbd dump`.
+//! `evbd dump`: lists event files, or shows one event.
 
 use std::{
     io::{self, Write},

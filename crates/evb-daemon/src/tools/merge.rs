@@ -1,4 +1,4 @@
-//! `evbd merge`.
+//! `evbd merge`: merges a run's files, of all builders, into files in event order.
 
 use std::{
     io::{self, Write},

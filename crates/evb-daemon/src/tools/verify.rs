@@ -1,4 +1,4 @@
-//! `evbd verify`.
+//! `evbd verify`: reads event files and accounts for every event.
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -49,7 +49,7 @@ fn software(spin: Spin) -> Result<Software, RunError> {
 }
 
 /// Returns the time for which `threads` roles of this process poll before they sleep, if polling is
-/// asked for and passes its test here.
+/// asked for and, unless forced, passes its test here.
 pub(super) fn busy_poll(asked: Spin, threads: usize) -> Result<Option<Duration>, RunError> {
     if asked == Spin::Off || threads == 0 {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The supervisor's plan by configuration.
+//! The supervisor's plan as configured.
 
 use std::time::Duration;
 
