@@ -1,8 +1,9 @@
-//! Admission control: what a configuration asks of links, port buffers and memory, against what they have.
+//! Admission control: compares the load of a configuration on links, port buffers and memory with
+//! their capacity.
 //!
-//! Everything is arithmetic on the configuration; nothing is measured. Sizes are means, except where a limit must
-//! hold always (budget, windows, bursts, memory). Two byte measures, never mixed: links are counted in *line bytes*, port
-//! buffers in *buffer bytes* ([`evb_shaper::cost`]).
+//! Everything is arithmetic on the configuration; nothing is measured. Sizes are means, except
+//! where a limit must always hold (budget, windows, bursts, memory). Two byte measures are never
+//! mixed: links are counted in *line bytes*, port buffers in *buffer bytes* ([`evb_shaper::cost`]).
 
 mod sums;
 mod rules;
@@ -21,9 +22,11 @@ pub use sums::{EventSum, MemorySum, PortSum, Sums, UplinkSum, sums};
 
 use crate::config::{Admission, Loaded, Problem, Problems, Severity};
 
-/// The sums behind a configuration, and what is wrong with them. `machine_memory` is what this machine has.
+/// Returns the sums behind a configuration, and its problems. `machine_memory` is the memory of
+/// this machine.
 ///
-/// With `[network] admission = "warn"` a load beyond the links and buffers is a warning; memory stays an error.
+/// With `[network] admission = "warn"` a load beyond the links and buffers is a warning; memory
+/// stays an error.
 pub fn admit(loaded: &Loaded, machine_memory: Option<Bytes>) -> (Sums, Problems) {
     let sums = sums(&loaded.config, machine_memory);
     let deliberate = loaded.config.network.admission == Admission::Warn;

@@ -1,4 +1,4 @@
-//! `evbd bench`: measurements that a paper would show.
+//! `evbd bench`: measurements as for a paper.
 
 mod output;
 mod cpu;
@@ -14,20 +14,23 @@ use clap::Subcommand;
 
 pub use output::BenchError;
 
-/// What to measure.
+/// The measurements of `evbd bench`.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// The event rate of a 4 × 4 event builder that asks its sources one after the other, over event sizes and slots: the
-    /// measurement of the RCNP event builder (Nomachi et al.).
+    /// The event rate of a 4 × 4 event builder that asks its sources one after the other, over
+    /// event sizes and slots: the measurement of the RCNP event builder (Nomachi et al.).
     Builder(builder::BuilderArguments),
-    /// Credit, window, token bucket and no shaping side by side, on the simulated switch: goodput, drops, build latency.
+    /// Credit, window, token bucket and no shaping side by side, on the simulated switch: goodput,
+    /// drops, build latency.
     Modes(modes::ModesArguments),
-    /// What fills a port: goodput of credit over C·R/L (rate, time from a grant to its data, buffer), and drops, on the simulated
-    /// switch with recorded delays of hosts.
+    /// Goodput of credit over C·R/L (rate, time from a grant to its data, buffer), and drops, on
+    /// the simulated switch with recorded delays of hosts.
     Fill(fill::FillArguments),
-    /// The rate of each destination, asked against got, by executor, and its cost: with real roles over loopback.
+    /// The rate of each destination, asked against got, by executor, and its cost: with real roles
+    /// over loopback.
     Shaping(shaping::ShapingArguments),
-    /// How regular shaping makes messages with random triggers (the study of Yasu et al. for ATLAS), by executor, at the receiver.
+    /// The regularity of messages with random triggers behind shaping (the study of Yasu et al. for
+    /// ATLAS), by executor, at the receiver.
     Regularity(regularity::RegularityArguments),
 }
 
@@ -42,7 +45,7 @@ pub fn main(command: &BenchCommand) -> ExitCode {
     }
 }
 
-/// Ports of loopback that are free now.
+/// Returns free ports of loopback.
 fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
     let listeners: Vec<_> =
         (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;

@@ -1,4 +1,5 @@
-//! What `evbd check` prints: the system at a glance and the sums behind admission, for people and as JSON.
+//! The output of `evbd check`: the system at a glance and the sums behind admission, for people and
+//! as JSON.
 
 mod letters;
 mod planned;
@@ -28,7 +29,7 @@ use crate::{
 /// Exit code of a configuration that cannot start.
 pub const BAD_CONFIGURATION: u8 = 2;
 
-/// What to check.
+/// Arguments of `evbd check`.
 #[derive(clap::Args, Debug)]
 pub struct CheckArguments {
     /// The configuration.
@@ -42,7 +43,8 @@ pub struct CheckArguments {
     /// The time from a grant to its data, if it is known; 20, 60 and 200 µs are assumed by default.
     #[arg(long, value_parser = parse_duration, conflicts_with = "path")]
     rtt: Vec<Duration>,
-    /// The way from a grant to its data as it was measured: the summary of a run, or what `evbd doctor --json` printed.
+    /// The way from a grant to its data as it was measured: the summary of a run, or what `evbd
+    /// doctor --json` printed.
     #[arg(long, value_name = "FILE")]
     path: Option<PathBuf>,
 }
@@ -94,7 +96,7 @@ pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Whether `evbd run --here` starts on this host; says why not.
+/// Returns true if `evbd run --here` would start on this host; prints the reason if it would not.
 fn is_hosted(locations: &Locations<'_>, origin: &Origin) -> bool {
     let problems = locations.problems(origin);
     if problems.are_fatal() {
@@ -116,16 +118,16 @@ fn is_hosted(locations: &Locations<'_>, origin: &Origin) -> bool {
 pub struct Admitted {
     /// The configuration.
     pub config: Config,
-    /// What it asks for.
+    /// Sums that admission compared.
     pub sums: Sums,
-    /// What the user should know; none of it is an error.
+    /// Problems that the user should see; none is an error.
     pub warnings: Problems,
-    /// Finds a key's line.
+    /// Index that finds a key's line.
     pub origin: Origin,
 }
 
-/// Reads a configuration and applies admission control: what every command that takes one does first.
-/// `machine_memory` is what this machine has ([`crate::memory::machine_memory`]).
+/// Reads a configuration and applies admission control, as every command with a configuration does
+/// first. `machine_memory` is the memory of this machine ([`crate::memory::machine_memory`]).
 pub fn admit(path: &Path, machine_memory: Option<Bytes>) -> Result<Admitted, ConfigError> {
     let loaded = config::load(path)?;
     let (sums, problems) = admission::admit(&loaded, machine_memory);

@@ -18,7 +18,7 @@ use crate::{
     about = "The event builder: all fragments of one event on one machine, none dropped"
 )]
 struct Cli {
-    /// How log lines are written.
+    /// Format of log lines.
     #[arg(long, global = true, value_enum, default_value_t)]
     log_format: LogFormat,
     #[command(subcommand)]
@@ -45,9 +45,11 @@ enum Command {
     Merge(merge::MergeArguments),
     /// Make a key that all machines of a system share, for `[security] mode = "psk"`.
     Keygen(keygen::KeygenArguments),
-    /// Print, apply, remove or read back the kernel's traffic control for this host's part of a configuration.
+    /// Print, apply, remove or read back the kernel's traffic control for this host's part of a
+    /// configuration.
     Provision(provision::ProvisionArguments),
-    /// Measure the usable buffer of a switch port: `listen` on the builder's host, `send` on two or more sources' hosts.
+    /// Measure the usable buffer of a switch port: `listen` on the builder's host, `send` on two or
+    /// more sources' hosts.
     ProbeBuffer {
         #[command(subcommand)]
         end: probe_buffer::ProbeBufferCommand,

@@ -1,7 +1,9 @@
-//! The configuration: one TOML file that describes the whole system, read into plain, valid, finished values.
+//! The configuration: one TOML file that describes the whole system, read into plain, valid,
+//! finished values.
 //!
-//! [`read`] goes through the text once. It reports everything that is wrong, each with its line, reason and
-//! remedy; what it returns needs no second look: units are parsed, defaults filled in, ids expanded and distinct.
+//! [`read`] goes through the text once. It reports everything that is wrong, each problem with its
+//! line, reason and remedy. The values that it returns need no second look: units are parsed,
+//! defaults filled in, ids expanded and distinct.
 
 mod similar;
 mod problem;
@@ -61,17 +63,17 @@ use self::{
 /// A whole system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Which run, and when it ends.
+    /// The run's number and its end.
     pub run: RunConfig,
-    /// How events are triggered and assigned.
+    /// Triggers, assignment and time limits.
     pub supervisor: SupervisorConfig,
     /// The transport and the switch.
     pub network: NetworkConfig,
-    /// When sources may send.
+    /// Rules by which sources may send.
     pub shaping: ShapingConfig,
-    /// Whom the network is trusted with.
+    /// Trust in the network.
     pub security: SecurityMode,
-    /// How run control is reached; `None`: one run, then the end.
+    /// Access to run control; `None`: the process does one run and ends.
     pub control: Option<ControlConfig>,
     /// All sources; ids are distinct.
     pub sources: Vec<SourceEntry>,
@@ -80,27 +82,28 @@ pub struct Config {
 }
 
 impl Config {
-    /// What packets cost on these links.
+    /// Returns the cost of packets on these links.
     pub fn cost(&self) -> PacketCost {
         shaping::packet_cost(&self.network, self.shaping.cell, self.security.is_protected())
     }
 
-    /// Events outstanding per builder: what is given, or what sizes, budgets and links ask for.
+    /// Returns the events outstanding per builder: as given, or computed from sizes, budgets and
+    /// links.
     pub fn slots(&self) -> u32 {
         self.supervisor.slots.unwrap_or_else(|| slots::usual(self))
     }
 
-    /// The most payload memory that a slot of a builder can take.
+    /// Returns the most payload memory that a slot of a builder can take.
     pub fn slot_memory(&self) -> Bytes {
         slot_memory(self.sources.iter().map(|source| source.max_fragment))
     }
 
-    /// What a builder may hold of datagrams that came early, beside its slots.
+    /// Returns the bytes that a builder may hold of datagrams that came early, besides its slots.
     pub fn out_of_order_memory(&self, builder: &BuilderEntry) -> Bytes {
         out_of_order_memory(self.network.transport, &self.shaping(builder.budget), self.sources.len())
     }
 
-    /// When sources may send; `budget` is the builder's share.
+    /// Returns the rules by which sources may send; `budget` is the builder's share.
     pub fn shaping(&self, budget: Bytes) -> Shaping {
         let shaping = &self.shaping;
         match shaping.mode {
@@ -118,9 +121,9 @@ impl Config {
         }
     }
 
-    /// A pace of that rate. Unless it is given, its burst is the usual one, or, where that is less, the lane's part of a port's
-    /// buffer: all lanes of a port may be late together. One lane alone comes no faster than its own link, which is no faster
-    /// than the port.
+    /// Returns a pace of this rate. Unless it is given, its burst is the usual one or, if that is
+    /// less, the lane's part of a port's buffer, because all lanes of a port may be late together.
+    /// One lane alone comes no faster than its own link, which is no faster than the port.
     pub fn pace(&self, rate: Rate) -> Pace {
         let measure = self.shaping.counts;
         let lanes = self.sources.len() as u64;
@@ -131,12 +134,13 @@ impl Config {
         }
     }
 
-    /// The pace of the lanes to a builder: its own, or that of all.
+    /// Returns the pace of the lanes to a builder: its own, or that of `[shaping]`.
     pub fn lane_pace(&self, builder: &BuilderEntry) -> Option<Pace> {
         builder.rate.or(self.shaping.rate).map(|rate| self.pace(rate))
     }
 
-    /// What one source's lanes to these builders let through together, in line bytes; `None` if one of them has no pace.
+    /// Returns the rate of one source's lanes to these builders together, in line bytes; `None` if
+    /// one of them has no pace.
     pub fn paced_line_rate<'a>(&self, builders: impl IntoIterator<Item = &'a BuilderEntry>) -> Option<Rate> {
         let line =
             |pace: Pace| self.cost().rate_in(pace.rate, pace.measure, ByteMeasure::Line).bits_per_second();
@@ -145,7 +149,7 @@ impl Config {
         Some(Rate::from_bits_per_second(rates?.into_iter().fold(0, u64::saturating_add)))
     }
 
-    /// Whether anything keeps to a rate.
+    /// Returns true if any lane or class keeps to a rate.
     pub fn is_paced(&self) -> bool {
         self.shaping.classes.is_some()
             || self.builders.iter().any(|builder| self.lane_pace(builder).is_some())
@@ -155,13 +159,13 @@ impl Config {
 /// A configuration and the text that it came from.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What the text says.
+    /// Values that the text gives.
     pub config: Config,
-    /// Finds a key's line.
+    /// Index that finds a key's line.
     pub origin: Origin,
 }
 
-/// Why there is no configuration.
+/// The reason why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
@@ -169,17 +173,17 @@ pub enum ConfigError {
         "error: cannot read the configuration `{file}`: {source}\n = help: give the path of a TOML file, such as examples/quickstart.toml"
     )]
     Unreadable {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The file is no configuration of a system that could run.
+    /// The file does not describe a system that could run.
     #[error(transparent)]
     Invalid(#[from] Problems),
 }
 
-/// No configuration is longer.
+/// Size in bytes above which a configuration is refused.
 const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// Reads the configuration in a file.
@@ -264,7 +268,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     Some(Config { run, supervisor: supervisor?, network, shaping, security, control, sources, builders })
 }
 
-/// No two may listen at one address.
+/// Refuses roles that listen at the same address.
 fn refuse_shared_addresses(
     notes: &Notes,
     (supervisor, control): (Option<&SupervisorConfig>, Option<&ControlConfig>),

@@ -1,5 +1,5 @@
-//! Run control over HTTP and JSON: a small server in front of [`RunControl`], on a thread of its own so that no request can
-//! hold the supervisor up.
+//! Run control over HTTP and JSON: a small server in front of [`RunControl`]. It has a thread of
+//! its own, so that no request can delay the supervisor.
 
 mod token;
 mod answer;
@@ -20,31 +20,31 @@ use guard::{Guard, Viewers};
 
 pub(crate) use token::{Token, TokenError};
 
-/// Requests are answered until the process ends.
+/// A server that answers requests until the process ends.
 pub(crate) struct Server {
     address: SocketAddr,
 }
 
-/// Why nobody can give commands.
+/// The reason why commands cannot be given.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
-    /// The token file.
+    /// The token file cannot be used.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// The address.
+    /// The address cannot be listened at.
     #[error(
         "run control cannot listen on {address}: {reason}; is another evbd running there? `control.listen` chooses another one"
     )]
     Listen {
-        /// As configured.
+        /// Address as configured.
         address: Endpoint,
-        /// The system's words.
+        /// Error of the operating system.
         reason: io::Error,
     },
 }
 
 impl Server {
-    /// Listens, and answers from now on.
+    /// Listens, and starts to answer.
     pub(crate) fn start(lead: RunControl, config: &ControlConfig) -> Result<Self, ServerError> {
         let token = config.token_file.as_deref().map(Token::read).transpose()?;
         let viewers = match &config.viewers {
@@ -62,7 +62,7 @@ impl Server {
         Ok(Self { address })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

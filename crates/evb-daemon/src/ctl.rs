@@ -21,16 +21,17 @@ use client::{AskError, Client};
 /// Exit code of a command that was refused.
 const REFUSED: u8 = 1;
 
-/// Exit code when nobody could be asked: no daemon, wrong address or token, bad arguments.
+/// Exit code if no daemon could be asked: it is not there, the address or the token is wrong, or
+/// the arguments are bad.
 const UNREACHABLE: u8 = 2;
 
-/// How often `--watch` and waiting commands look.
+/// Time between the requests of `--watch` and of waiting commands.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How run control is reached, and what is asked.
+/// Arguments of `evbd ctl`: the address of run control and the request.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CtlArguments {
-    /// Where the daemon takes commands.
+    /// Address at which the daemon takes commands.
     #[arg(long, global = true, value_name = "http://HOST:PORT", conflicts_with = "config")]
     url: Option<String>,
     /// Take address and token from the section `[control]` of this configuration.
@@ -53,7 +54,7 @@ enum Ask {
         /// Show it again and again, until interrupted.
         #[arg(long)]
         watch: bool,
-        /// How often, with --watch.
+        /// Time between two looks, with --watch.
         #[arg(long, value_parser = parse_duration, default_value = "1 s")]
         every: Duration,
     },
@@ -61,10 +62,10 @@ enum Ask {
     Configure,
     /// Begin the run.
     Start {
-        /// What to say of the run, for its status and its summary.
+        /// Remark on the run, for its status and its summary.
         #[arg(long, default_value = "")]
         comment: String,
-        /// What kind of run it is, as physics or calibration.
+        /// Kind of the run, as physics or calibration.
         #[arg(long, default_value = "")]
         kind: String,
     },
@@ -195,13 +196,13 @@ fn show(status: &Value, as_json: bool) {
     }
 }
 
-/// Until interrupted, or until the daemon is gone.
+/// Shows the status until interrupted, or until the daemon is gone.
 fn watch(client: &Client, every: Duration, as_json: bool) -> Result<(), AskError> {
     let terminal = std::io::stdout().is_terminal() && !as_json;
     loop {
         let status = client.ask("GET", "status", None)?;
         if terminal {
-            // Home, and clear to the end: nothing flickers.
+            // Moves to the top left and clears to the end, so that nothing flickers.
             say_in_line!("\x1b[H\x1b[J");
         }
         if as_json {
@@ -212,7 +213,7 @@ fn watch(client: &Client, every: Duration, as_json: bool) -> Result<(), AskError
                 say!();
             }
         }
-        // A reader that has gone ends the watch.
+        // A reader that has closed the pipe ends the watch.
         if std::io::stdout().flush().is_err() {
             return Ok(());
         }
@@ -220,7 +221,7 @@ fn watch(client: &Client, every: Duration, as_json: bool) -> Result<(), AskError
     }
 }
 
-/// Waits until the run is over, and tells its outcome.
+/// Waits until the run is over, and prints its outcome.
 fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
     let since = Instant::now();
     let mut told = false;

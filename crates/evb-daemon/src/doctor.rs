@@ -1,7 +1,7 @@
 //! `evbd doctor`: what this host can do for an event builder, and what to change.
 //!
-//! Facts are read and timed first ([`gather`]), then judged without looking again ([`judge`]). A fact that cannot be read
-//! is said to be unknown, with the reason.
+//! Facts are read and timed first ([`gather`]), then judged without further measurements
+//! ([`judge`]). A fact that cannot be read is reported as unknown, with the reason.
 
 mod finding;
 mod facts;
@@ -25,10 +25,11 @@ use crate::{
     config::{self, Config, ConfigError},
 };
 
-/// What the command line says.
+/// Arguments of `evbd doctor`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DoctorArguments {
-    /// The configuration that this host shall run; with it, verdicts say whether the host is good enough for that.
+    /// The configuration that this host shall run; with it, verdicts say whether the host is good
+    /// enough for that.
     config: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
@@ -36,12 +37,13 @@ pub(crate) struct DoctorArguments {
     /// Look at this network device (repeatable), not at those that lead to the peers.
     #[arg(long = "device", value_name = "DEV")]
     devices: Vec<String>,
-    /// Another host to ping and to time departures to (repeatable), beside those of the configuration.
+    /// Another host to ping and to time departures to (repeatable), beside those of the
+    /// configuration.
     #[arg(long = "peer", value_name = "ADDRESS")]
     peers: Vec<IpAddr>,
 }
 
-/// Exit code where something is bad for the configuration.
+/// Exit code if a fact is bad for the configuration.
 const BAD: u8 = 1;
 
 /// Runs the command.

@@ -1,13 +1,15 @@
-//! Figures as a paper would print them: curves, histograms and grouped bars, drawn as SVG text.
+//! Figures for papers: curves, histograms and grouped bars, drawn as SVG text.
 //!
-//! A [`Figure`] is 900 px wide and holds one or more [`Chart`]s, each with its axes, units and legend, over notes that say what
-//! was measured. Series differ by colour (Okabe and Ito's palette, which colour-blind readers can tell apart) and by mark.
+//! A [`Figure`] is 900 px wide and holds one or more [`Chart`]s, each with its axes, units and
+//! legend, over notes that describe the measurement. Series differ by colour (Okabe and Ito's
+//! palette, which colour-blind readers can tell apart) and by mark.
 //!
 //! ```
 //! use evb_daemon::figure::{Axis, Chart, Curve, Figure};
 //!
 //! let asked = [(10.0, 10.0), (100.0, 99.0)];
-//! let chart = Chart::curves(Axis::log("Asked (Mbit/s)"), Axis::log("Got (Mbit/s)"), vec![Curve::points("timerfd", asked)]);
+//! let (x, y) = (Axis::log("Asked (Mbit/s)"), Axis::log("Got (Mbit/s)"));
+//! let chart = Chart::curves(x, y, vec![Curve::points("timerfd", asked)]);
 //! let svg = Figure::new("Rates").with(chart).note("Loopback, one source, one builder.").svg()?;
 //! assert!(svg.starts_with("<svg"));
 //! # Ok::<(), evb_daemon::figure::FigureError>(())
@@ -26,10 +28,10 @@ use plotters::prelude::{DrawingArea, DrawingBackend, IntoDrawingArea as _, SVGBa
 pub use chart::{Axis, Bars, Bins, Chart, Curve, Scale};
 use lettering::{Lettering, wrapped};
 
-/// Why there is no figure.
+/// The reason why there is no figure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FigureError {
-    /// The caller's: nothing that can be drawn; a chart of nothing would look like a chart of zeros.
+    /// A chart has no values that can be drawn; an empty chart would look like one of zeros.
     #[error("the chart \"{0}\" has no value that its axes can show")]
     NoData(String),
     /// The drawing library refused.
@@ -37,9 +39,9 @@ pub enum FigureError {
     Drawing(String),
 }
 
-/// Pixels across.
+/// Width of a figure in pixels.
 const WIDTH: i32 = 900;
-/// Characters of a note that fit into a line.
+/// Number of characters of a note that fit into a line.
 const NOTE_LINE: usize = 132;
 const NOTE_HEIGHT: i32 = 18;
 const TITLE_HEIGHT: i32 = 38;
@@ -54,7 +56,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// An empty figure.
+    /// Creates an empty figure.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), charts: Vec::new(), notes: Vec::new(), columns: 1 }
     }
@@ -66,7 +68,7 @@ impl Figure {
         self
     }
 
-    /// How many charts stand side by side; 1 unless said.
+    /// Sets the number of charts side by side; 1 by default.
     #[must_use]
     pub fn columns(mut self, columns: usize) -> Self {
         self.columns = columns.max(1);
@@ -80,10 +82,10 @@ impl Figure {
         self
     }
 
-    /// Draws it.
+    /// Draws the figure.
     ///
     /// # Errors
-    /// A chart without anything to draw, or the drawing library's.
+    /// A chart has nothing to draw, or the drawing library fails.
     pub fn svg(&self) -> Result<String, FigureError> {
         let rows = i32::try_from(self.charts.len().div_ceil(self.columns)).unwrap_or(i32::MAX / WIDTH);
         let lines: Vec<String> = self.notes.iter().flat_map(|note| wrapped(note, NOTE_LINE)).collect();
@@ -122,7 +124,8 @@ impl Figure {
     }
 }
 
-/// The drawing library's errors have a type for each backend; what they say is enough.
+/// Converts an error of the drawing library. These have a type for each backend, and their texts
+/// are enough.
 fn drawing<E: std::error::Error + Send + Sync>(
     error: plotters::drawing::DrawingAreaErrorKind<E>,
 ) -> FigureError {

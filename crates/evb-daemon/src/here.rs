@@ -1,4 +1,4 @@
-//! Which roles of a configuration belong to this host: those whose addresses are its own.
+//! The roles of a configuration that belong to this host: those whose addresses are its own.
 
 mod own;
 mod place;
@@ -27,38 +27,38 @@ use self::{
 };
 use crate::config::{Config, is_loopback};
 
-/// So many names are looked up at a time: one that nobody answers for may take ten seconds.
+/// Number of names that are looked up at a time. A name without an answer may take ten seconds.
 const LOOKUPS: usize = 64;
 
-/// A host's addresses, or why it has none.
+/// A host's addresses, or the reason why it has none.
 type Found = Result<Vec<IpAddr>, String>;
 
-/// A role, and where the configuration puts it.
+/// A role and its place by the configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Located<'c> {
     place: Place<'c>,
-    /// `None`: nothing says where it is.
+    /// Result of the look-up; `None` if the configuration gives no host.
     found: Option<Found>,
-    /// Whether this host hosts it.
+    /// True if this host hosts the role.
     is_here: bool,
-    /// Whether nobody beyond this host can reach it there.
+    /// True if the role can only be reached from its own host.
     is_on_loopback: bool,
-    /// An address of this host, and one that is another's: both would host it.
+    /// An address of this host and one of another; both hosts would run the role.
     shared: Option<(IpAddr, IpAddr)>,
 }
 
 impl<'c> Located<'c> {
-    /// The role.
+    /// Returns the role.
     pub(crate) fn role(&self) -> Peer {
         self.place.role
     }
 
-    /// The host as the configuration names it.
+    /// Returns the host as the configuration names it.
     pub(crate) fn host(&self) -> Option<&'c str> {
         self.place.host
     }
 
-    /// Its addresses, or why there is none; `None` where no host is named.
+    /// Returns the addresses, or the reason why there are none; `None` if no host is named.
     pub(crate) fn addresses(&self) -> Option<Result<&[IpAddr], &str>> {
         self.found.as_ref().map(|found| found.as_deref().map_err(String::as_str))
     }
@@ -69,12 +69,14 @@ impl<'c> Located<'c> {
 pub(crate) struct Locations<'c> {
     own: OwnHost,
     list: Vec<Located<'c>>,
-    /// Whether every address of the configuration is on loopback: then all roles belong to one host.
+    /// True if every address of the configuration is on loopback, so that all roles belong to one
+    /// host.
     is_on_loopback: bool,
 }
 
 impl<'c> Locations<'c> {
-    /// Resolves the names of the configuration and compares the addresses with those of this host. Blocks as long as the resolver does.
+    /// Resolves the configuration's names and compares the addresses with those of this host.
+    /// Blocks while the resolver works.
     pub(crate) fn of(config: &'c Config) -> Self {
         let places = places(config);
         let found = look_up(places.iter().filter_map(|place| place.host).collect());
@@ -89,7 +91,8 @@ impl<'c> Locations<'c> {
     ) -> Self {
         let locate = |place: Place<'c>| locate(place, place.host.map(&found), &own, &is_own);
         let mut list: Vec<_> = places.into_iter().map(locate).collect();
-        // A source may take fragments from elsewhere, and is where its supervisor is if that is on loopback.
+        // A source may take fragments from elsewhere. It runs on its supervisor's host if that is
+        // on loopback.
         let follows = |located: &Located<'_>| located.host().is_none() || located.place.is_input();
         let is_on_loopback = list.iter().all(|located| located.is_on_loopback || follows(located));
         for located in list.iter_mut().filter(|located| is_on_loopback && follows(located)) {
@@ -98,22 +101,23 @@ impl<'c> Locations<'c> {
         Self { own, list, is_on_loopback }
     }
 
-    /// All roles, in the order of the configuration: supervisor, builders, sources.
+    /// Returns all roles: supervisor, builders, sources.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Located<'c>> {
         self.list.iter()
     }
 
-    /// The roles of this host.
+    /// Returns the roles of this host.
     pub(crate) fn here(&self) -> Vec<Peer> {
         self.list.iter().filter(|located| located.is_here).map(Located::role).collect()
     }
 
-    /// Whether every address of the configuration is on loopback: then all roles belong to one host, whichever that is.
+    /// Returns true if every address of the configuration is on loopback, so that all roles belong
+    /// to one host, whichever that is.
     pub(crate) fn are_on_loopback(&self) -> bool {
         self.is_on_loopback
     }
 
-    /// Hosts that have no address here: the roles on each, and the resolver's words.
+    /// Returns hosts without an address: the roles on each, and the resolver's reason.
     pub(crate) fn unknown(&self) -> BTreeMap<&'c str, (Vec<Peer>, &str)> {
         let mut unknown: BTreeMap<&str, (Vec<Peer>, &str)> = BTreeMap::new();
         for located in &self.list {
@@ -125,7 +129,7 @@ impl<'c> Locations<'c> {
     }
 }
 
-/// Addresses decide; a name without address is this host's if it is its own name.
+/// Decides by addresses; a name without an address is this host's if it is its own name.
 fn locate<'c>(
     place: Place<'c>,
     found: Option<Found>,
@@ -140,7 +144,8 @@ fn locate<'c>(
             let mine = addresses.iter().copied().find(|address| is_own(*address));
             let other = addresses.iter().copied().find(|address| !is_own(*address));
             let loopback = addresses.iter().all(IpAddr::is_loopback);
-            // A source that only runs on a host does not care by which address that host knows itself.
+            // The name of a host may resolve to loopback on that host. For a source with only a
+            // host, this does not count as an address on loopback.
             let counts = !place.is_host_alone() || is_loopback(host);
             (mine.is_some(), loopback && counts, mine.zip(other))
         }
@@ -148,7 +153,7 @@ fn locate<'c>(
     Located { place, found, is_here, is_on_loopback, shared }
 }
 
-/// The addresses of these hosts, many at a time.
+/// Looks up the addresses of these hosts, many at a time.
 fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
     let one = |host: &str| {
         resolve::addresses(host).map_err(|error| match error {
@@ -159,7 +164,7 @@ fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
     let hosts: Vec<&str> = hosts.into_iter().collect();
     let mut found = BTreeMap::new();
     for some in hosts.chunks(LOOKUPS) {
-        // An address needs no resolver.
+        // An address needs no resolver, and so no thread.
         let (numbers, names): (Vec<&str>, Vec<&str>) =
             some.iter().partition(|host| host.parse::<IpAddr>().is_ok());
         found.extend(numbers.into_iter().map(|host| (host.to_owned(), one(host))));

@@ -1,4 +1,4 @@
-//! From `source.input` to a running source.
+//! Sources with the inputs that `source.input` configures.
 
 use std::{io, net::SocketAddr, path::PathBuf, thread};
 
@@ -14,34 +14,34 @@ use tokio::sync::oneshot;
 
 use crate::config::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat, SourceEntry};
 
-/// Why a source could not be started.
+/// The reason why a source could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
-    /// It could not join the run.
+    /// The source could not join the run.
     #[error(transparent)]
     Role(#[from] RoleError),
-    /// Its file cannot be replayed.
+    /// The file cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// Its file has fragments that it would have to refuse.
+    /// The file has fragments that the source would have to refuse.
     #[error(
         "the largest fragment to be replayed has {largest}, more than max_fragment = {limit}: raise max_fragment"
     )]
     Oversize {
-        /// The largest fragment.
+        /// Size of the largest fragment.
         largest: Bytes,
         /// The source's `max_fragment`.
         limit: Bytes,
     },
-    /// The name where front-ends should connect is not known.
+    /// The address where front ends should connect cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// Front-ends cannot be listened to.
+    /// The address for front ends cannot be listened at.
     #[error("cannot listen for front-ends at {address}: {reason}; is another program there?")]
     Listen {
         /// Address or path.
         address: String,
-        /// The system's words.
+        /// Error of the operating system.
         reason: io::Error,
     },
     /// The trigger's multicast group cannot be joined.
@@ -51,15 +51,15 @@ pub(crate) enum InputError {
     Multicast {
         /// Group and port.
         group: SocketAddr,
-        /// The system's words.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// The system refused a thread or a runtime.
+    /// The operating system refused a thread or a runtime.
     #[error("the system refused: {0}")]
     System(#[from] io::Error),
 }
 
-/// Starts a source with the input that its entry names, and what feeds it, which ends with its run.
+/// Starts a source with the configured input. The task that feeds it ends with the run.
 pub(crate) async fn start_source(
     entry: &SourceEntry,
     seed: u64,
@@ -111,8 +111,8 @@ async fn start_readout(
         .await
 }
 
-/// Starts a source that is fed by what `open` gives, on a thread of its own that keeps no other role waiting. It is opened
-/// before the source joins, so that nothing is missed, and ends with the run.
+/// Starts a source whose input is read on a thread of its own, so that it delays no other role. The
+/// input is opened before the source joins, so that nothing is missed, and ends with the run.
 async fn start_fed<T>(
     config: SourceConfig,
     open: impl AsyncFnOnce() -> Result<T, InputError> + Send + 'static,
@@ -125,7 +125,7 @@ async fn start_fed<T>(
         Err(error) => drop(opened.send(Err(error))),
         Ok(input) => {
             drop(opened.send(Ok(())));
-            // Without a source there is nothing to feed.
+            // An error means that the source did not start.
             if let Ok(source) = has_joined.await {
                 feed(input, source).await;
             }
@@ -139,7 +139,7 @@ async fn start_fed<T>(
     Ok(source)
 }
 
-/// Reads what is to be replayed, beside whatever else this thread has to do.
+/// Reads a recording on a thread for blocking work, so that other tasks of this thread go on.
 async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Replay, InputError> {
     let load = move || match format {
         ReplayFormat::Km3net { module } => Replay::km3net(&path, module as usize),
@@ -160,7 +160,7 @@ impl From<FragmentSize> for input::FragmentSize {
     }
 }
 
-/// The sources whose content builders can check.
+/// Returns the sources whose content builders can check.
 pub(crate) fn generated(sources: &[SourceEntry]) -> Vec<(SourceId, input::ContentCheck)> {
     let check = |entry: &SourceEntry| match &entry.input {
         Input::Generator { check: ContentCheck::Stamp, .. } => Some((entry.id, input::ContentCheck::Stamp)),

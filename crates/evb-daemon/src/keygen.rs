@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use evb::PresharedKey;
 
-/// Where the key goes.
+/// Arguments of `evbd keygen`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct KeygenArguments {
     /// The file to make; only its owner may read it. One that exists is left as it is.

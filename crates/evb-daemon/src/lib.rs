@@ -1,4 +1,5 @@
-//! `evbd`: the event builder as a daemon. **Who** takes part and **where**, read from one TOML file.
+//! `evbd`: the event builder as a daemon. One TOML file says which roles there are and where they
+//! run.
 
 #[macro_use]
 mod say;

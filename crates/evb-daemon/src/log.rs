@@ -3,24 +3,24 @@
 //! | level | means |
 //! |---|---|
 //! | `ERROR` | data are lost |
-//! | `WARN` | something is not as it should be, and nothing is lost by it so far |
+//! | `WARN` | something is wrong, but has cost nothing so far |
 //! | `INFO` | a run or a peer changes its state |
-//! | `DEBUG`, `TRACE` | for those who look for a defect |
+//! | `DEBUG`, `TRACE` | details for the search for a defect |
 
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
-/// How lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// One JSON object a line.
     Json,
 }
 
-/// Begins the log. `EVBD_LOG` chooses what is in it, by default warnings and worse.
+/// Starts the log. `EVBD_LOG` selects its contents; by default it has warnings and errors.
 pub(crate) fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_env("EVBD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

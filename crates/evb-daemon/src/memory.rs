@@ -1,4 +1,4 @@
-//! How much memory this process may use.
+//! The memory that this process may use.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use evb_core::units::Bytes;
 #[cfg(test)]
 mod tests;
 
-/// The machine's memory, or the control group's limit if that is less; `None` where Linux does not say.
+/// Returns the machine's memory, or the control group's limit if that is less; `None` if Linux does
+/// not tell.
 pub fn machine_memory() -> Option<Bytes> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text));
     let group =
@@ -18,7 +19,7 @@ pub fn machine_memory() -> Option<Bytes> {
     }
 }
 
-/// The line `MemTotal:  16384 kB`, whose kB are 1024 bytes (proc_meminfo(5)).
+/// Reads the line `MemTotal:  16384 kB`, whose kB are 1024 bytes (proc_meminfo(5)).
 fn mem_total(meminfo: &str) -> Option<Bytes> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok().map(Bytes::kib)

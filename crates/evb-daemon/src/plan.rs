@@ -1,4 +1,5 @@
-//! `evbd plan`: from numbers on the command line to a configuration, with the sums and the reasons.
+//! `evbd plan`: turns numbers on the command line into a configuration, with the sums and the
+//! reasons.
 
 mod advice;
 mod skeleton;
@@ -19,13 +20,15 @@ use crate::{
 use advice::{Advice, advise};
 use allocation::Allocation;
 
-/// What the command line says.
+/// Arguments of `evbd plan`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PlanArguments {
-    /// How many sources; each sends a fragment of every event. With --hosts one for each host but the first.
+    /// Number of sources; each sends a fragment of every event. With --hosts one for each host but
+    /// the first.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
     sources: Option<u16>,
-    /// How many builders, each behind a switch port of its own. With --hosts one for each host but the first.
+    /// Number of builders, each behind a switch port of its own. With --hosts one for each host but
+    /// the first.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256), required_unless_present = "hosts")]
     builders: Option<u16>,
     /// Mean payload of a whole event: all fragments together. With --hosts 1 kB from each source.
@@ -34,20 +37,23 @@ pub(crate) struct PlanArguments {
     /// Mean rate of the triggers; without it as fast as possible.
     #[arg(long, value_parser = frequency)]
     trigger_rate: Option<Frequency>,
-    /// The rate of every link, in line bytes. With --hosts, what follows from it is left out where it is not given.
+    /// The rate of every link, in line bytes. With --hosts, what follows from it is left out where
+    /// it is not given.
     #[arg(long, required_unless_present = "hosts")]
     link_rate: Option<Rate>,
-    /// The buffer of a switch port towards a builder, in buffer bytes; `evbd probe-buffer` measures it.
+    /// The buffer of a switch port towards a builder, in buffer bytes; `evbd probe-buffer` measures
+    /// it.
     #[arg(long, requires = "link_rate")]
     port_buffer: Option<Bytes>,
     /// The largest IP packet.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_536))]
     mtu: u32,
-    /// The time from a grant to its data. 20, 60 and 200 µs are assumed by default; the longest decides.
+    /// The time from a grant to its data. 20, 60 and 200 µs are assumed by default; the longest
+    /// decides.
     #[arg(long, value_parser = parse_duration, conflicts_with = "path")]
     rtt: Vec<Duration>,
-    /// The way from a grant to its data as it was measured: the summary of a run, or what `evbd doctor --json` printed. Its
-    /// p99 decides.
+    /// The way from a grant to its data as it was measured: the summary of a run, or what `evbd
+    /// doctor --json` printed. Its p99 decides.
     #[arg(long, value_name = "FILE")]
     path: Option<PathBuf>,
     /// Print JSON.
@@ -60,20 +66,23 @@ pub(crate) struct PlanArguments {
     allocation: AllocationArguments,
 }
 
-/// Beside the numbers, what a configuration for hosts that are known has.
+/// Arguments of `evbd plan` for a configuration with known hosts.
 #[derive(clap::Args, Clone, Debug)]
 struct AllocationArguments {
-    /// Print a configuration that is complete, for these hosts: the supervisor on the first, sources and builders on the others, for
-    /// `evbd run --here` on each. Several arguments, or separated by commas, blanks or lines; `-` reads them from standard input.
+    /// Print a configuration that is complete, for these hosts: the supervisor on the first,
+    /// sources and builders on the others, for `evbd run --here` on each. Several arguments, or
+    /// separated by commas, blanks or lines; `-` reads them from standard input.
     #[arg(long, num_args = 1.., value_name = "HOST", conflicts_with = "json")]
     hosts: Vec<String>,
     /// The run ends after that many events; without it when it is stopped.
     #[arg(long, requires = "hosts", value_parser = clap::value_parser!(u64).range(1..))]
     events: Option<u64>,
-    /// Builders write their events to this directory, on their hosts or on a file system that these share; without it nowhere.
+    /// Builders write their events to this directory, on their hosts or on a file system that these
+    /// share; without it nowhere.
     #[arg(long, requires = "hosts", value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The key that all hosts have (`evbd keygen`); without it whoever reaches the ports is trusted.
+    /// The key that all hosts have (`evbd keygen`); without it every peer that reaches the ports is
+    /// trusted.
     #[arg(long, requires = "hosts", value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// The supervisor's port; builder N has this + 100 + N.
@@ -98,7 +107,7 @@ fn frequency(text: &str) -> Result<Frequency, String> {
 }
 
 impl PlanArguments {
-    /// The numbers, if a link's rate is among them.
+    /// Returns the numbers, if a link's rate is among them.
     fn numbers(&self, sources: u16, builders: u16, event_size: Bytes) -> Option<Numbers> {
         Some(Numbers {
             sources,
@@ -128,7 +137,7 @@ pub(crate) fn main(arguments: &PlanArguments) -> ExitCode {
     if !arguments.allocation.hosts.is_empty() {
         return for_hosts(arguments);
     }
-    // The command line has been refused without them.
+    // Without these numbers the command line has been refused already.
     let given = arguments.sources.zip(arguments.builders).zip(arguments.event_size);
     let numbers = given.and_then(|((sources, builders), event)| arguments.numbers(sources, builders, event));
     let Some(numbers) = numbers else { return BAD_CONFIGURATION.into() };
@@ -160,7 +169,7 @@ pub(crate) fn main(arguments: &PlanArguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints the configuration for hosts that are known, if `evbd check` admits it.
+/// Prints the configuration for the given hosts, if `evbd check` admits it.
 fn for_hosts(arguments: &PlanArguments) -> ExitCode {
     let paths = GrantPaths::of(arguments.path.as_deref(), &arguments.rtt);
     let longest = paths.map(|paths| paths.longest()).map_err(|error| format!("error: {error}"));
@@ -189,7 +198,7 @@ fn plan(arguments: &Numbers, paths: &GrantPaths) -> Result<Plan, Problems> {
     let advice = advise(arguments, paths.longest());
     let text = skeleton::skeleton(arguments, &advice);
     let loaded = config::read(&text, "plan")?;
-    // Memory is the builders', and this may be another machine.
+    // The limit of memory is unknown, because this may be another machine than the builders'.
     let (sums, problems) = admission::admit(&loaded, None);
     let planning = planning(&loaded.config, &sums, paths);
     Ok(Plan { advice, text, loaded, sums, problems, planning })
@@ -205,13 +214,13 @@ fn page(plan: &Plan) -> String {
     page
 }
 
-/// Where links cannot carry what is asked: what would.
+/// Returns what would help if the links cannot carry the load.
 fn remedy(arguments: &Numbers, plan: &Plan) -> String {
     let (Some(asked), Some(carried)) = (plan.sums.asked, plan.sums.carried) else { return String::new() };
     if asked <= carried {
         return String::new();
     }
-    // What builders' ports carry grows with them; the links from sources do not.
+    // The capacity of builders' ports grows with their number; that of the sources' links does not.
     let fragment = arguments.event_size.count() as f64 / f64::from(arguments.sources);
     let per_event = evb_shaper::cost::PacketCost::tcp(arguments.mtu, evb_shaper::cost::CELL).line_factor();
     let link = arguments.link_rate.bytes_per_second();

@@ -1,5 +1,5 @@
-//! `evbd probe-buffer`: measures the usable buffer of a switch port, for `network.port_buffer`: two or more senders
-//! overload the port towards the listener with bursts until one loses.
+//! `evbd probe-buffer`: measures the usable buffer of a switch port, for `network.port_buffer`. Two
+//! or more senders overload the port towards the listener with bursts until one loses datagrams.
 
 mod wire;
 mod trace;
@@ -30,22 +30,24 @@ use crate::check::BAD_CONFIGURATION;
 /// Either end of the measurement.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProbeBufferCommand {
-    /// On the builder's host: gathers the senders, measures, and prints the line for the configuration.
+    /// On the builder's host: gathers the senders, measures, and prints the line for the
+    /// configuration.
     Listen(ListenArguments),
-    /// On two or more sources' hosts: sends what the listener says, and ends with it.
+    /// On two or more sources' hosts: sends as the listener orders, and ends with it.
     Send(SendArguments),
 }
 
-/// Where the listener listens if no port is given.
+/// Port of the listener if none is given.
 const PORT: u16 = 7199;
 
-/// What the command line says.
+/// Arguments of `evbd probe-buffer listen`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ListenArguments {
-    /// This host's address towards the port that is to be measured, TCP and UDP (port 7199 unless given).
+    /// This host's address towards the port that is to be measured, TCP and UDP (port 7199 unless
+    /// given).
     #[arg(value_name = "ADDR")]
     address: String,
-    /// How many senders to wait for.
+    /// Number of senders to wait for.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     senders: u16,
     /// The largest IP packet, on the whole path.
@@ -57,10 +59,10 @@ pub(crate) struct ListenArguments {
     /// Bursts beyond the smallest that loses; the median counts.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
-    /// How long the senders are waited for.
+    /// Time to wait for the senders.
     #[arg(long, default_value = "60 s", value_parser = parse_duration)]
     patience: Duration,
-    /// How long the measurement may last.
+    /// Time that the measurement may take.
     #[arg(long, default_value = "60 s", value_parser = parse_duration)]
     time: Duration,
     /// Print JSON.
@@ -68,10 +70,10 @@ pub(crate) struct ListenArguments {
     json: bool,
 }
 
-/// What the command line says.
+/// Arguments of `evbd probe-buffer send`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SendArguments {
-    /// Where the listener listens (port 7199 unless given).
+    /// Address of the listener (port 7199 unless given).
     #[arg(value_name = "ADDR")]
     address: String,
     /// The local address to send from.
@@ -79,7 +81,8 @@ pub(crate) struct SendArguments {
     bind: Option<IpAddr>,
 }
 
-/// Runs the command: 0 if done (also if the buffer was not reached), 1 if it failed, 2 for a bad address.
+/// Runs the command. Returns 0 if it was carried out (even if the buffer was not reached), 1 if it
+/// failed, 2 for a bad address.
 pub(crate) fn main(command: &ProbeBufferCommand) -> ExitCode {
     let address = match command {
         ProbeBufferCommand::Listen(arguments) => &arguments.address,
@@ -104,7 +107,7 @@ pub(crate) fn main(command: &ProbeBufferCommand) -> ExitCode {
     }
 }
 
-/// `host`, `host:port`, an IPv6 address with or without brackets and port.
+/// Parses `host`, `host:port`, or an IPv6 address with or without brackets and port.
 fn socket_address(text: &str) -> Option<SocketAddr> {
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     let with_port = text.to_socket_addrs().ok().and_then(|mut found| found.next());

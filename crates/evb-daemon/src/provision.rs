@@ -1,5 +1,6 @@
-//! `evbd provision`: the kernel's traffic control as evb's shaper: prints, applies, removes and reads back the `tc`
-//! commands that give every builder its token bucket, and control, monitoring and other traffic their share of the link.
+//! `evbd provision`: the kernel's traffic control as evb's shaper. Prints, applies, removes and
+//! reads back the `tc` commands that give every builder its token bucket, and control, monitoring
+//! and other traffic their share of the link.
 
 mod traffic;
 mod filter;
@@ -26,46 +27,49 @@ use self::{
 };
 use crate::{check::BAD_CONFIGURATION, config};
 
-/// What the command line says.
+/// Arguments of `evbd provision`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ProvisionArguments {
     /// The configuration.
     config: PathBuf,
-    /// What to do: print the commands; apply them (as root; all or nothing); remove them, which brings the kernel's
-    /// default back; or show what is there and whether it is equal.
+    /// Action: print the commands; apply them (as root; all or nothing); remove them, which brings
+    /// the kernel's default back; or show what is there and whether it is equal.
     #[arg(value_enum, default_value = "print")]
     action: Action,
     /// The network device towards the switch.
     #[arg(long, value_name = "DEV")]
     device: String,
-    /// A source of this host (repeatable); without it, those whose `bind` is an address of this host.
+    /// A source of this host (repeatable); without it, those whose `bind` is an address of this
+    /// host.
     #[arg(long = "source", value_name = "N")]
     sources: Vec<u16>,
-    /// What the device's link carries; without it, `[network] link_rate`, else what the driver says.
+    /// The rate of the device's link; without it, `[network] link_rate`, else what the driver says.
     #[arg(long, value_name = "RATE")]
     link_rate: Option<Rate>,
-    /// What this host may send to a builder (repeatable); without it, the configuration's rate of a lane for every source
-    /// here.
+    /// The rate that this host may send to a builder (repeatable); without it, the configuration's
+    /// rate of a lane for every source here.
     #[arg(long = "rate", value_name = "BUILDER=RATE")]
     rates: Vec<BuilderRate>,
-    /// The most that leaves towards a builder back to back; without it, `[shaping] burst`, else ten milliseconds of the
-    /// rate, within the lanes' part of `port_buffer`.
+    /// The most that leaves towards a builder back to back; without it, `[shaping] burst`, else ten
+    /// milliseconds of the rate, within the lanes' part of `port_buffer`.
     #[arg(long, value_name = "BYTES")]
     burst: Option<Bytes>,
-    /// Changes a class (repeatable): `control`, `monitoring` or `other`, then any of `rate=`, `ceiling=`, `prio=`,
-    /// `dscp=46+48`, `priority=` (the `SO_PRIORITY`), separated by commas.
+    /// Changes a class (repeatable): `control`, `monitoring` or `other`, then any of `rate=`,
+    /// `ceiling=`, `prio=`, `dscp=46+48`, `priority=` (the `SO_PRIORITY`), separated by commas.
     #[arg(long = "class", value_name = "CLASS")]
     classes: Vec<ClassOption>,
-    /// Which bytes the rates given here count: `line` ones are converted to what tc counts.
+    /// The bytes that the rates given here count: `line` ones are converted to what tc counts.
     #[arg(long, value_parser = request::measure(), default_value = "line")]
     bytes: ByteMeasure,
-    /// Who keeps a builder's rate.
+    /// The mechanism that keeps a builder's rate.
     #[arg(long, value_enum, default_value = "htb")]
     bucket: Bucket,
-    /// Delete a root qdisc that somebody else has put there. It cannot be brought back.
+    /// Delete a root qdisc that was set up by another program or by hand. It cannot be brought
+    /// back.
     #[arg(long)]
     replace: bool,
-    /// Use the network card's own means where it has them: HTB offload, and the limit of an only transmit queue.
+    /// Use the network card's own means where it has them: HTB offload, and the limit of an only
+    /// transmit queue.
     #[arg(long)]
     nic: bool,
 }
@@ -78,7 +82,8 @@ enum Action {
     Status,
 }
 
-/// Runs the command: 0 if done (status: equal), 1 if not (status: different), 2 if the configuration or the wish is bad.
+/// Runs the command. Returns 0 if it was carried out (status: equal), 1 if not (status: different),
+/// 2 if the configuration or the command line is bad.
 pub(crate) fn main(arguments: &ProvisionArguments) -> ExitCode {
     let loaded = match config::load(&arguments.config) {
         Ok(loaded) => loaded,
@@ -147,7 +152,8 @@ fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic
     status(plan)
 }
 
-/// One queue has one rate: that is a limit of all destinations together, and only where there is one queue.
+/// Limits the only transmit queue, and returns what was done. A queue has one rate, which limits
+/// all destinations together, so that this is of use only if there is one queue.
 fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
     let ([(file, now)], Means::There) = (&nic.queues[..], nic.queue_rate) else {
         return format!("tx_maxrate: {}, {} queues: not used", nic.queue_rate.word(), nic.queues.len());

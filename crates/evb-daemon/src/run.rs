@@ -41,32 +41,34 @@ use crate::{
     service::Service,
 };
 
-/// What the command line says.
+/// Arguments of `evbd run`.
 #[derive(clap::Args, Debug)]
 pub struct RunArguments {
     /// The configuration.
     config: PathBuf,
-    /// Host only this role: `supervisor`, `source:3` or `builder:1`. May be given several times; all roles by default.
+    /// Host only this role: `supervisor`, `source:3` or `builder:1`. May be given several times;
+    /// all roles by default.
     #[arg(long = "role")]
     roles: Vec<RoleArgument>,
-    /// Host the roles whose addresses are this host's: `listen` of the supervisor and of builders, `bind` or `host` of sources. The
-    /// same command then serves every machine.
+    /// Host the roles whose addresses are this host's: `listen` of the supervisor and of builders,
+    /// `bind` or `host` of sources. The same command then serves every machine.
     #[arg(long, conflicts_with = "roles")]
     here: bool,
-    /// Write the summary as JSON to this file; `{run}` in its name stands for the run number, `{host}` for the name of this host.
+    /// Write the summary as JSON to this file; `{run}` in its name stands for the run number,
+    /// `{host}` for the name of this host.
     #[arg(long)]
     summary: Option<PathBuf>,
     /// No progress on the terminal, and no table at the end.
     #[arg(long)]
     quiet: bool,
-    /// Stay after the run and take commands (`evbd ctl`), as with a section `[control]` in the configuration. Processes without
-    /// the supervisor join run after run.
+    /// Stay after the run and take commands (`evbd ctl`), as with a section `[control]` in the
+    /// configuration. Processes without the supervisor join run after run.
     #[arg(long)]
     control: bool,
 }
 
 impl RunArguments {
-    /// Which roles the process hosts.
+    /// Returns the choice of roles that the process hosts.
     fn hosting(&self) -> Hosting {
         match (self.here, self.roles.as_slice()) {
             (true, _) => Hosting::Here,
@@ -76,32 +78,33 @@ impl RunArguments {
     }
 }
 
-/// Why a run could not take place or be finished.
+/// The reason why a run could not take place or be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The operator's: nothing was started.
+    /// The operator must change something; nothing was started.
     #[error("error: {0}")]
     Operator(String),
-    /// The operator's: nothing was started, for files that roles need are not there, or it is not clear where roles are.
+    /// The operator must change the configuration, because files that roles need are missing or the
+    /// hosts of roles are unclear; nothing was started.
     #[error(transparent)]
     Refused(Problems),
-    /// A role could not go on.
+    /// A role failed.
     #[error("{peer}: {error}")]
     Role {
-        /// Which role.
+        /// Role that failed.
         peer: Peer,
-        /// Why.
+        /// Its error.
         error: Arc<RoleError>,
     },
-    /// The supervisor could not go on.
+    /// The supervisor failed.
     #[error("supervisor: {0}")]
     Supervisor(String),
     /// An input could not be opened.
     #[error("source {id}: {reason}")]
     Input {
-        /// Whose.
+        /// Source of the input.
         id: evb_core::id::SourceId,
-        /// Why.
+        /// Description of the error.
         reason: String,
     },
     /// Another process hosts the system of a configuration that is on loopback.
@@ -111,18 +114,18 @@ pub enum RunError {
         path.display()
     )]
     Taken {
-        /// The configuration.
+        /// Path of the configuration.
         path: PathBuf,
     },
-    /// The run is over and accounted for, and its summary is in no file.
+    /// The run is over and accounted for, but its summary could not be written.
     #[error("the summary could not be written to {}: {reason}; what the run built is not touched by that", path.display())]
     Summary {
-        /// Where it should be.
+        /// Path of the summary.
         path: PathBuf,
-        /// Why it is not.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// The system refused something.
+    /// The operating system refused a call.
     #[error("the system refused: {0}")]
     System(#[from] io::Error),
 }
@@ -152,14 +155,14 @@ pub fn main(arguments: &RunArguments) -> ExitCode {
     }
 }
 
-/// Says something on standard error. Where that is closed or full, the run does not end for it.
+/// Prints to standard error. A closed or full one does not end the run.
 fn say(what: &dyn fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{what}");
 }
 
-/// Says that a system on loopback is this host's alone, and keeps a second process out.
+/// Tells the user that a system on loopback is on this host alone, and keeps a second process out.
 fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone::Claim>, RunError> {
-    // Nothing else is elsewhere: that would have been refused.
+    // Builders and sources are then on loopback too: anything else would have been refused.
     if !arguments.here || !is_loopback(&config.supervisor.listen.host) {
         return Ok(None);
     }
@@ -180,7 +183,8 @@ fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     let config = Arc::new(config);
     let hosted = roles::hosted(&arguments.hosting(), &config, &admitted.origin)?;
     let _claim = on_loopback(arguments, &config)?;
-    // Run control takes what passes by itself for that, such as a disk that is not mounted yet, and the key as the operator's to mend.
+    // Run control waits for faults that pass by themselves, such as a disk that is not mounted yet.
+    // It takes the key for something that the operator must mend.
     let needed = if config.control.is_some() { &[][..] } else { &hosted[..] };
     let missing = needs::missing(&config, &admitted.origin, needed);
     if missing.are_fatal() {

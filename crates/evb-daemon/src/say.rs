@@ -1,7 +1,7 @@
-//! `say!` and `say_in_line!`: `println!` and `print!` for what commands tell. A reader that closes the pipe has seen enough: that is no
-//! panic and no error.
+//! `say!` and `say_in_line!`: `println!` and `print!` for the output of commands. A reader that
+//! closes the pipe has seen enough, and causes neither a panic nor an error.
 
-/// Prints a line to standard output, if anybody reads it.
+/// Prints a line to standard output, and ignores errors such as a closed pipe.
 macro_rules! say {
     ($($what:tt)*) => {{
         use std::io::Write as _;
@@ -9,7 +9,7 @@ macro_rules! say {
     }};
 }
 
-/// Prints to standard output without ending the line, if anybody reads it.
+/// Prints to standard output without ending the line, and ignores errors such as a closed pipe.
 macro_rules! say_in_line {
     ($($what:tt)*) => {{
         use std::io::Write as _;

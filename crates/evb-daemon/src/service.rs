@@ -1,4 +1,5 @@
-//! evbd as a service: tells systemd when it is ready, how it is, that it lives and that it ends (sd_notify(3), by datagrams).
+//! evbd as a service: tells systemd by datagrams when it is ready, what state it is in, that it is
+//! alive, and when it ends (sd_notify(3)).
 
 mod notify;
 mod watch;
@@ -15,10 +16,10 @@ use evb::role::Beats;
 pub(crate) use notify::Notifier;
 use watch::Watch;
 
-/// How often the state is told, if it has changed.
+/// Time between messages about the state, if it has changed.
 const TELL: Duration = Duration::from_secs(1);
 
-/// Tells the service manager about this process, if there is one.
+/// The service manager's view of this process, if there is a service manager.
 #[derive(Debug)]
 pub(crate) struct Service {
     notifier: Option<Notifier>,
@@ -26,28 +27,30 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// As the environment says. Roles whose turns count for the watchdog are to be given `beats`.
+    /// Reads the environment. The watchdog supervises loops that count their turns in these
+    /// counters.
     pub(crate) fn from_environment(beats: Beats) -> Self {
         Self { notifier: Notifier::from_environment(), beats }
     }
 
-    /// For the roles of this process.
+    /// Returns the counters of turns for the roles of this process.
     pub(crate) fn beats(&self) -> Beats {
         self.beats.clone()
     }
 
-    /// All roles of this process listen and have joined.
+    /// Tells that all roles of this process listen and have joined.
     pub(crate) fn ready(&self) {
         self.tell("READY=1");
     }
 
-    /// The process is on its way to its end.
+    /// Tells that the process is ending.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// Tells how it is and that it lives, for as long as that is so. Never ends; to be run beside what it tells of, on the same
-    /// thread, so that it falls silent with it.
+    /// Tells the state of the process, and that it is alive while no loop hangs. Never returns. It
+    /// must run on the same thread as the roles' tasks, so that it stops when the thread is
+    /// blocked.
     pub(crate) async fn attend<F: Future<Output = String>>(&self, mut status: impl FnMut() -> F) {
         let Some(notifier) = &self.notifier else { return std::future::pending().await };
         let limit = notifier.watchdog();

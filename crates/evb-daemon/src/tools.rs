@@ -12,16 +12,17 @@ use std::{
     process::ExitCode,
 };
 
-/// Exit code where nothing could be done: no such files, a bad argument.
+/// Exit code if nothing could be done: there are no such files, or an argument is bad.
 const NOTHING_DONE: u8 = 2;
 
-/// Says why nothing could be done.
+/// Reports why nothing could be done.
 fn nothing_done(error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("error: {error}");
     NOTHING_DONE.into()
 }
 
-/// Writes to standard output and turns the outcome into an exit code. A reader that has seen enough is no error.
+/// Writes to standard output and turns the outcome into an exit code. A reader that closes the pipe
+/// causes no error.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<ExitCode>) -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|code| out.flush().map(|()| code)) {

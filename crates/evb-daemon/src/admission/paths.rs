@@ -1,4 +1,5 @@
-//! [`GrantPaths`]: the ways from a grant to its data that sums are made for: assumed, stated, or measured by stage.
+//! [`GrantPaths`]: the times from a grant to its data that sums are made for: assumed, stated, or
+//! measured by stage.
 
 #[cfg(test)]
 mod tests;
@@ -7,109 +8,109 @@ use std::{io::Read as _, path::Path, time::Duration};
 
 use serde_json::Value;
 
-/// What tells something where nothing was measured: a spinning loop and a fast switch, a good host, a busy one.
+/// Times assumed without a measurement: a spinning loop and a fast switch, a good host, a busy one.
 const ASSUMED: [Duration; 3] =
     [Duration::from_micros(20), Duration::from_micros(60), Duration::from_micros(200)];
 
-/// A summary of the largest system is shorter.
+/// The most bytes of a file that are read; a summary of the largest system is shorter.
 const LONGEST_FILE: u64 = 64 << 20;
 
-/// What takes longer is no way of a grant, µs: an hour, as in the summary's histograms.
+/// The longest plausible time in µs: an hour, as in the summary's histograms.
 const LONGEST: f64 = 3.6e9;
 
-/// The ways from a grant to its data that sums are made for.
+/// The times from a grant to its data that sums are made for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantPaths {
     times: Vec<Duration>,
     origin: PathOrigin,
 }
 
-/// Where they come from.
+/// The origin of the times.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathOrigin {
-    /// Nothing is known.
+    /// Assumption, in the absence of anything better.
     Assumed,
-    /// Somebody said so.
+    /// Statement of the operator.
     Stated,
-    /// From a file: the median and the 99th percentile.
+    /// Measurement read from a file: the median and the 99th percentile.
     Measured(MeasuredPath),
 }
 
-/// A way from a grant to its data that was measured.
+/// A measured path from a grant to its data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredPath {
-    /// The file that has it.
+    /// Name of the file.
     pub file: String,
-    /// To the first byte: the median.
+    /// Median time to the first byte.
     pub p50: Duration,
-    /// To the first byte: the 99th percentile.
+    /// 99th percentile of the time to the first byte.
     pub p99: Duration,
-    /// Its stages in order, those that are known.
+    /// Known stages, in order.
     pub stages: Vec<PathStage>,
 }
 
-/// A part of the way.
+/// A stage of the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathStage {
-    /// Its name in JSON.
+    /// Name in JSON.
     pub key: &'static str,
-    /// Its name for people.
+    /// Name for people.
     pub name: &'static str,
-    /// The median.
+    /// Median time.
     pub p50: Duration,
-    /// The 99th percentile; `None` of what is derived.
+    /// 99th percentile of the time; `None` for a derived stage.
     pub p99: Option<Duration>,
-    /// What makes it shorter.
+    /// Measures that make the stage shorter.
     pub remedy: &'static str,
 }
 
-/// Why a file gives no grant path: the operator's fault.
+/// The reason why a file gives no grant path. It is the operator's to mend.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It is not there, too long, or may not be read.
+    /// The file does not exist, is too long, or may not be read.
     #[error("--path {file}: {reason}; {GIVE}")]
     Unreadable {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Why.
+        /// Description of the error.
         reason: String,
     },
-    /// It is something else.
+    /// The file is something else.
     #[error("--path {file}: it has no object grant_path_us; {GIVE}")]
     Foreign {
-        /// The file.
+        /// Name of the file.
         file: String,
     },
-    /// It is damaged, or not by evb.
+    /// The file is damaged, or not by evb.
     #[error("--path {file}: grant_path_us.{key} is no time in µs up to an hour; {GIVE}")]
     Malformed {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What makes no sense.
+        /// Key of the implausible value.
         key: String,
     },
-    /// No grant was given.
+    /// No grant was given in the run.
     #[error(
         "--path {file}: no grant was measured; take the summary of a run that built events, of the process with the supervisor"
     )]
     Nothing {
-        /// The file.
+        /// Name of the file.
         file: String,
     },
-    /// Doctor could not see the network.
+    /// Doctor had no peer to measure the network with.
     #[error(
         "--path {file}: it leaves out the network, as no other host answered ping; name one: evbd doctor --peer ADDRESS --json"
     )]
     WithoutNetwork {
-        /// The file.
+        /// Name of the file.
         file: String,
     },
 }
 
-/// What would be right.
+/// Remedy: the files that have a grant path.
 const GIVE: &str = "give the summary of a run (evbd run --summary FILE) or what evbd doctor --json prints";
 
-/// Key, name, remedy.
+/// Key, name and remedy of each stage.
 const STAGES: [(&str, &str, &str); 5] = [
     ("builder_write", "builder's write", "a core of its own for the builder (`core`), `precedence`"),
     (
@@ -135,12 +136,12 @@ const STAGES: [(&str, &str, &str); 5] = [
 ];
 
 impl GrantPaths {
-    /// Those that are assumed where nothing is known.
+    /// Returns the assumed times.
     pub fn assumed() -> Self {
         Self { times: ASSUMED.to_vec(), origin: PathOrigin::Assumed }
     }
 
-    /// What somebody states, or what is assumed if that is nothing.
+    /// Returns the stated times, or the assumed ones if none are stated.
     pub fn stated(times: &[Duration]) -> Self {
         if times.is_empty() {
             return Self::assumed();
@@ -148,31 +149,31 @@ impl GrantPaths {
         Self { times: times.to_vec(), origin: PathOrigin::Stated }
     }
 
-    /// What the command line says: a file, or times, or nothing.
+    /// Returns the times by the command line: those in a file, stated ones, or neither.
     ///
     /// # Errors
-    /// [`PathError`].
+    /// [`PathError`]: the file gives no grant path.
     pub fn of(file: Option<&Path>, stated: &[Duration]) -> Result<Self, PathError> {
         let Some(file) = file else { return Ok(Self::stated(stated)) };
         MeasuredPath::read(file).map(Self::from)
     }
 
-    /// Times from a grant to its data, at least one.
+    /// Returns the times from a grant to its data; at least one.
     pub fn times(&self) -> &[Duration] {
         &self.times
     }
 
-    /// The longest, which decides.
+    /// Returns the longest time, which decides.
     pub fn longest(&self) -> Duration {
         self.times.iter().copied().max().unwrap_or_default()
     }
 
-    /// Where they come from.
+    /// Returns the origin of the times.
     pub fn origin(&self) -> &PathOrigin {
         &self.origin
     }
 
-    /// The path that was measured, if one was.
+    /// Returns the measured path, if there is one.
     pub fn measured(&self) -> Option<&MeasuredPath> {
         match &self.origin {
             PathOrigin::Measured(measured) => Some(measured),
@@ -180,7 +181,7 @@ impl GrantPaths {
         }
     }
 
-    /// What they are, in words.
+    /// Returns the origin as a word.
     pub fn word(&self) -> &'static str {
         match self.origin {
             PathOrigin::Assumed => "assumed",
@@ -197,7 +198,7 @@ impl From<MeasuredPath> for GrantPaths {
 }
 
 impl MeasuredPath {
-    /// Reads the summary of a run, or what doctor printed.
+    /// Reads the summary of a run, or the output of doctor.
     fn read(path: &Path) -> Result<Self, PathError> {
         let file = path.display().to_string();
         let mut text = String::new();
@@ -214,7 +215,7 @@ impl MeasuredPath {
         }
     }
 
-    /// Takes the path from the text of `file`.
+    /// Parses the path in the text of `file`.
     ///
     /// # Errors
     /// [`PathError`]: it is no summary, or has no path.
@@ -225,7 +226,7 @@ impl MeasuredPath {
         }
     }
 
-    /// The same of `grant_path_us`.
+    /// Reads the path from the object `grant_path_us`.
     fn of(file: String, value: &Value) -> Result<Self, PathError> {
         if !value.is_object() {
             return Err(PathError::Foreign { file });
@@ -254,7 +255,7 @@ impl MeasuredPath {
         Ok(Self { file, p50, p99: p99.max(p50), stages })
     }
 
-    /// The stage that takes longest.
+    /// Returns the stage with the longest median.
     pub fn slowest(&self) -> Option<&PathStage> {
         self.stages.iter().max_by_key(|stage| stage.p50)
     }

@@ -1,7 +1,8 @@
-//! The sums of planning: what a port must bear, what a budget carries, and which resource decides the rate.
+//! The sums of planning: the bytes that meet in a port, the part of a link that a budget fills, and
+//! the resource that bounds the rate.
 //!
-//! They tell how near a configuration is to its limits, and nothing here is refused; that is for the rules. The formulas are
-//! those of [`evb_shaper::sums`].
+//! They tell how near a configuration is to its limits. Refusing is left to the rules. The formulas
+//! are those of [`evb_shaper::sums`].
 
 use std::time::Duration;
 
@@ -19,56 +20,59 @@ use super::{
 };
 use crate::config::{Config, ShapingMode};
 
-/// What a supervisor, its builders and their sinks take for an event beside the network, at most on a host that is not
-/// overloaded: timers, batches, turns of tasks.
+/// Time that a supervisor, its builders and their sinks take for an event besides the network, at
+/// most on a host that is not overloaded: timers, batches, turns of tasks.
 pub const HANDLING: Duration = Duration::from_millis(1);
 
-/// All of it.
+/// All sums of planning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planning {
-    /// The ways from a grant to its data that were taken.
+    /// Times from a grant to its data that the sums are for.
     pub paths: GrantPaths,
-    /// Port by port, where link and sizes are known.
+    /// Sums of each port, where link and sizes are known.
     pub ports: Vec<PortPlanning>,
-    /// What bounds the event rate, the narrowest first.
+    /// Bounds of the event rate, the narrowest first.
     pub bounds: Vec<Bound>,
 }
 
-/// One port's sums; all in buffer bytes.
+/// One port's sums, all in buffer bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortPlanning {
-    /// Its name.
+    /// Name of the port.
     pub name: String,
-    /// (N−1)·ℓ·Δt: what the port must hold when all sources answer at once with a mean fragment each.
+    /// (N−1)·ℓ·Δt: bytes that the port must hold when all sources answer at once with a mean
+    /// fragment each.
     pub incast: Option<Bytes>,
-    /// (Y−X)·Δt: the same for links and paces as they are: sources that share a link come one after the other.
+    /// (Y−X)·Δt: the same for the actual links and paces; sources that share a link come one after
+    /// the other.
     pub overload: Option<Bytes>,
-    /// How long its full buffer takes to empty; also how much the grant path may vary with a budget beyond the buffer.
+    /// Time in which the full buffer empties. With a budget beyond the buffer, the grant path may
+    /// vary by as much.
     pub buffer_drain: Option<Duration>,
-    /// What may be under way to it: the budget, or all windows. `None`: nothing bounds it.
+    /// Bytes that may be under way to it: the budget, or all windows. `None`: they are not limited.
     pub outstanding: Option<Bytes>,
-    /// Up to this time from a grant to its data that fills the link.
+    /// Longest time from a grant to its data for which these bytes fill the link.
     pub full_up_to: Option<Duration>,
     /// min(1, L/(C·R)) for each R of the grant paths.
     pub utilisation: Vec<f64>,
-    /// What would have to be under way for a full link, for each of them.
+    /// Bytes under way that would fill the link, for each R of the grant paths.
     pub full_budget: Vec<Bytes>,
-    /// The largest window of each lane that the buffer bears; `None`: not even a packet.
+    /// The largest window of each lane that the buffer can hold; `None`: less than a packet.
     pub largest_window: Option<Bytes>,
-    /// How many lanes with the configured window it bears.
+    /// Number of lanes with the configured window that the buffer can hold.
     pub most_windows: Option<u64>,
 }
 
-/// A resource, and the events per second that it carries.
+/// A resource and the event rate that it allows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// What it is, in words.
+    /// Name of the resource, in words.
     pub resource: String,
     /// Events per second of the whole system.
     pub events_per_s: f64,
 }
 
-/// Adds up. The rate is expected for the longest of the paths.
+/// Computes all sums. The expected rate is that for the longest of the paths.
 pub fn planning(config: &Config, sums: &Sums, paths: &GrantPaths) -> Planning {
     let ports = match config.network.link_rate {
         Some(link) => {
@@ -81,7 +85,7 @@ pub fn planning(config: &Config, sums: &Sums, paths: &GrantPaths) -> Planning {
     Planning { paths: paths.clone(), ports, bounds }
 }
 
-/// A line rate as the rate of the L2 frames in it, when packets are full.
+/// Converts a line rate to the rate of the L2 frames in it, for full packets.
 fn in_frames(config: &Config, rate: Rate) -> Rate {
     config.cost().rate_in(rate, ByteMeasure::Line, ByteMeasure::Buffer)
 }
@@ -119,14 +123,14 @@ fn port_planning(
     }
 }
 
-/// Y: the links, or the paces of the lanes where those are less, that lead to the port.
+/// Returns Y: the rate of the links that lead to the port, or of the lanes' paces if that is less.
 fn inflow(config: &Config, sums: &Sums, port: &PortSum, frames: Rate) -> Rate {
     let links = frames * sums.uplinks.len() as u64;
     let paced = port.paced.filter(|_| config.is_paced()).map(|paced| in_frames(config, paced));
     paced.map_or(links, |paced| paced.min(links))
 }
 
-/// What the mode lets be under way.
+/// Returns the bytes that the mode lets be under way.
 fn outstanding(config: &Config, port: &PortSum) -> Option<Bytes> {
     match config.shaping.mode {
         ShapingMode::Credit => Some(port.budget),
@@ -143,7 +147,7 @@ fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPat
     add("the trigger".to_owned(), sums.asked);
     let (Some(link), Some(line)) = (config.network.link_rate, sums.event.line) else { return bounds };
     let builders = config.builders.len() as f64;
-    // Events are dealt out evenly, so the port with the most builders has the most of them.
+    // Events are dealt out evenly, so that the port with the most builders carries the most.
     let events = |rate: Rate, port: &PortSum| {
         rate.bytes_per_second() / line.count() as f64 * builders / port.builders.len() as f64
     };
@@ -182,14 +186,15 @@ fn what_is_held(config: &Config) -> &'static str {
     if config.shaping.mode == ShapingMode::Window { "the windows" } else { "the budget" }
 }
 
-/// The narrowest link from sources: each carries a part of every event.
+/// Returns the bound of the narrowest link from sources; each carries a part of every event.
 fn uplink_bound(config: &Config, sums: &Sums, link: Rate) -> Option<(String, f64)> {
     let each = sums.uplinks.iter().filter_map(|uplink| Some((line_of(config, &uplink.sources)?, uplink)));
     let (bytes, uplink) = each.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some((format!("the link from {}", uplink.name), link.bytes_per_second() / bytes))
 }
 
-/// Little's law: no more events in a second than slots, each taken for the time of an event.
+/// Returns the bound by slots, from Little's law: at most as many events per second as slots, each
+/// taken for the time of an event.
 fn slots_bound(config: &Config, event: Duration, path: Duration) -> (String, f64) {
     let slots = f64::from(config.slots()) * config.builders.len() as f64;
     let held = event + path * 2 + HANDLING;

@@ -1,4 +1,4 @@
-//! What must hold so that nothing is dropped and nothing grows without end.
+//! The rules that keep packets from being dropped and backlogs from growing without end.
 
 use evb_core::{
     units::{Bytes, Rate},
@@ -8,27 +8,27 @@ use evb_core::{
 use super::sums::{PortSum, Sums, UplinkSum};
 use crate::config::{Config, ShapingMode, nine_tenths};
 
-/// What a broken rule means.
+/// The weight of a broken rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// Not even a test of overload may run so.
+    /// The configuration is refused, even as a test of overload.
     Fatal,
-    /// Refused, unless it is meant as a test of overload.
+    /// The configuration is refused, unless it is meant as a test of overload.
     Overload,
-    /// It will mostly go well.
+    /// The configuration will mostly work.
     Risk,
 }
 
 /// A rule that a configuration breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The key that would mend it.
+    /// Key whose change mends it.
     pub key: &'static str,
-    /// What follows.
+    /// Consequence for the configuration.
     pub weight: Weight,
-    /// What is too much.
+    /// Description of the excess.
     pub reason: String,
-    /// What would do.
+    /// Advice for the user.
     pub remedy: String,
 }
 
@@ -38,7 +38,7 @@ impl Finding {
     }
 }
 
-/// Every rule that `config` breaks, given its `sums`.
+/// Returns every rule that `config` breaks, given its `sums`.
 pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(link) = config.network.link_rate {
@@ -60,7 +60,7 @@ pub fn findings(config: &Config, sums: &Sums) -> Vec<Finding> {
     findings
 }
 
-/// A rate for people that is never more than the exact one: it must be admitted when they try it.
+/// Formats a rate for people, rounded down so that the printed rate is itself admitted.
 pub(crate) fn rounded_down(events_per_second: f64) -> String {
     if events_per_second < 100.0 {
         format!("{:.2}", (events_per_second * 100.0).floor() / 100.0)
@@ -69,10 +69,11 @@ pub(crate) fn rounded_down(events_per_second: f64) -> String {
     }
 }
 
-/// Fewer packets than these in a port leave credit nothing to divide between sources.
+/// Number of packets in a port below which credit has too little to divide between sources.
 const FEW_PACKETS: u64 = 32;
 
-/// Jumbo frames save headers, and make a shallow port shallower: fourteen of 9000 bytes fill 128 KiB.
+/// Warns of jumbo frames at a shallow port. They save headers, but fourteen of 9000 bytes fill 128
+/// KiB.
 fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     let mtu = config.network.mtu;
     let fit = port_buffer.count() / config.cost().packet_buffer().count();
@@ -87,8 +88,9 @@ fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     })
 }
 
-/// Σ over the sources' fragments × the events for a port's builders ≤ the link: an event is an N → 1 burst, and
-/// what flows in for longer than it can flow out fills any buffer (the stability condition ρ ≤ 1 of every queue).
+/// Checks the load of ports: Σ over the sources' fragments × the events for a port's builders ≤ the
+/// link. An event is an N → 1 burst, and what flows in for longer than it can flow out fills any
+/// buffer (the stability condition ρ ≤ 1 of every queue).
 fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
     let worst = sums.ports.iter().filter(|port| port.load > Some(link)).max_by_key(|port| port.load)?;
     let (load, events) = (worst.load?, rounded_down(sums.carried?));
@@ -104,7 +106,7 @@ fn port_load(config: &Config, sums: &Sums, link: Rate) -> Option<Finding> {
     Some(Finding::new("supervisor.trigger.rate", reason, remedy))
 }
 
-/// The same for the link from a source, which sends a fragment of every event.
+/// Checks the same for the link from a source, which sends a fragment of every event.
 fn uplink_load(sums: &Sums, link: Rate) -> Option<Finding> {
     let worst =
         sums.uplinks.iter().filter(|uplink| uplink.load > Some(link)).max_by_key(|uplink| uplink.load)?;
@@ -121,8 +123,9 @@ fn uplink_load(sums: &Sums, link: Rate) -> Option<Finding> {
     Some(Finding::new("supervisor.trigger.rate", reason, remedy))
 }
 
-/// Σ budget ≤ port buffer: what receivers permit to be on its way is the most that can meet in the port (Nomachi et al.'s
-/// event builder, where the destination asks one source after the other, is the case of one fragment).
+/// Checks that the budget fits: Σ budget ≤ port buffer. The bytes that receivers permit to be under
+/// way are the most that can meet in the port. (Nomachi et al.'s event builder, where the
+/// destination asks one source after the other, is the case of one fragment.)
 fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     let budget = config.shaping.budget;
     if config.shaping.mode != ShapingMode::Credit || budget <= nine_tenths(port_buffer) {
@@ -141,7 +144,8 @@ fn budget(config: &Config, port_buffer: Bytes) -> Option<Finding> {
     })
 }
 
-/// N · window ≤ port buffer: the TCP window as the throttle, as BaBar's event builder used it.
+/// Checks that windows fit: N · window ≤ port buffer. BaBar's event builder used the TCP window as
+/// the throttle in this way.
 fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
     let worst = ports.iter().max_by_key(|port| port.windows)?;
     if config.shaping.mode != ShapingMode::Window || worst.windows <= port_buffer {
@@ -159,8 +163,9 @@ fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Fin
     ))
 }
 
-/// Σ rates ≤ link: token buckets carry what they are given, and a port of sources that each keep to their pace
-/// overflows when the paces add up to more (Yasu et al.: token bucket filters within class-based queueing).
+/// Checks the paces at ports: Σ rates ≤ link. Token buckets pass what they are given, so that a
+/// port overflows when the paces of its sources add up to more (Yasu et al.: token bucket filters
+/// within class-based queueing).
 fn paced_ports(config: &Config, ports: &[PortSum], link: Rate) -> Option<Finding> {
     let worst = paced(config, ports.iter().map(|port| (port.paced, &port.name)), link)?;
     let reason = format!(
@@ -190,7 +195,8 @@ fn paced<'a>(
     (config.shaping.mode == ShapingMode::TokenBucket && worst.0 > link).then_some(worst)
 }
 
-/// N · burst ≤ port buffer: nothing keeps full buckets from being emptied at one time.
+/// Checks that bursts fit: N · burst ≤ port buffer. All full buckets may be emptied at the same
+/// time.
 fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Finding> {
     let worst = ports.iter().max_by_key(|port| port.bursts)?;
     if config.shaping.mode != ShapingMode::TokenBucket || worst.bursts <= port_buffer {
@@ -204,7 +210,7 @@ fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Find
     Some(Finding::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
 }
 
-/// Without shaping all sources answer at once, and N fragments meet in one port: incast.
+/// Warns of incast: without shaping, all sources answer at once and N fragments meet in one port.
 fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding> {
     let burst = sums.event.burst.filter(|burst| *burst > port_buffer)?;
     (config.shaping.mode == ShapingMode::None).then(|| {
@@ -216,7 +222,8 @@ fn unshaped(config: &Config, sums: &Sums, port_buffer: Bytes) -> Option<Finding>
     })
 }
 
-/// A lane must be allowed what the trigger makes for it, or its backlog grows without end.
+/// Checks that a lane's pace covers the data that the trigger makes for it. Otherwise the source's
+/// backlog grows without end.
 fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
     let pace = config.builders.iter().filter_map(|builder| config.paced_line_rate([builder])).min()?;
     let per_builder = sums.asked? / config.builders.len() as f64;
@@ -229,7 +236,8 @@ fn lane_pace(config: &Config, sums: &Sums) -> Option<Finding> {
     })
 }
 
-/// Slots × Σ max_fragment ≤ memory: a builder gives every announced byte a place before it asks for it.
+/// Checks memory: slots × Σ max_fragment ≤ memory. A builder reserves room for every announced byte
+/// before it asks for it.
 fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
     let excess = |sum: &&super::MemorySum| sum.limit.is_some_and(|limit| sum.needed > limit);
     let worst = sums.memory.iter().filter(excess).min_by_key(|sum| sum.limit)?;
@@ -245,7 +253,8 @@ fn memory(config: &Config, sums: &Sums) -> Option<Finding> {
     Some(Finding { weight: Weight::Fatal, ..Finding::new("supervisor.slots", reason, remedy) })
 }
 
-/// Slots × builders: sources are told of all outstanding events at once when a builder is lost.
+/// Checks slots × builders, because sources are told of all outstanding events at once when a
+/// builder is lost.
 fn outstanding(config: &Config) -> Option<Finding> {
     let (slots, builders) = (config.slots() as usize, config.builders.len().max(1));
     (slots.saturating_mul(builders) > MAX_OUTSTANDING).then(|| {

@@ -1,4 +1,4 @@
-//! What a configuration asks for, port by port, link by link.
+//! The demands of a configuration, port by port and link by link.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,11 +13,11 @@ use crate::config::{BuilderEntry, Config, SourceEntry};
 /// All sums of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sums {
-    /// One event.
+    /// Demands of one event.
     pub event: EventSum,
-    /// Mean events per second that the trigger asks for, where the configuration knows it.
+    /// Mean events per second that the trigger asks for, if the configuration determines them.
     pub asked: Option<f64>,
-    /// Events per second that the links carry, where rate and sizes are known.
+    /// Events per second that the links carry, if rate and sizes are known.
     pub carried: Option<f64>,
     /// The switch ports towards builders, by name.
     pub ports: Vec<PortSum>,
@@ -30,73 +30,73 @@ pub struct Sums {
 /// One event of mean size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventSum {
-    /// Fragments, one from each source.
+    /// Number of fragments, one from each source.
     pub fragments: u64,
     /// Payload; `None` if a source's sizes are unknown before the run, as are the next two.
     pub payload: Option<Bytes>,
-    /// What it takes of a link, with full packets.
+    /// Line bytes on a link, with full packets.
     pub line: Option<Bytes>,
-    /// What it takes of a port's buffer when all sources answer at once.
+    /// Bytes in a port's buffer when all sources answer at once.
     pub burst: Option<Bytes>,
-    /// The largest that is accepted.
+    /// Payload of the largest event that is accepted.
     pub largest: Bytes,
 }
 
 /// A switch port towards one or several builders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortSum {
-    /// Its name, or the builders' host.
+    /// Name of the port: the configured one, or the builders' host.
     pub name: String,
-    /// Who is behind it.
+    /// Builders behind it.
     pub builders: Vec<BuilderId>,
-    /// What flows into it at the asked rate, in line bytes.
+    /// Rate into it at the asked event rate, in line bytes.
     pub load: Option<Rate>,
-    /// The load as a part of the link.
+    /// Load as a part of the link.
     pub utilisation: Option<f64>,
-    /// What its builders together may have on the way, in buffer bytes.
+    /// Bytes that its builders together may have under way, in buffer bytes.
     pub budget: Bytes,
-    /// Full grants that the budget covers.
+    /// Number of full grants that the budget covers.
     pub chunks: u64,
-    /// How long the port takes to send its budget on.
+    /// Time that the port takes to send its budget on.
     pub drain: Option<Duration>,
-    /// What windows let into its buffer at worst.
+    /// The most bytes that windows let into its buffer.
     pub windows: Bytes,
-    /// What token buckets let into its buffer at once at worst.
+    /// The most bytes that token buckets let into its buffer at once.
     pub bursts: Bytes,
-    /// What the lanes' paces let through, in line bytes.
+    /// Rate that the lanes' paces let through, in line bytes.
     pub paced: Option<Rate>,
 }
 
 /// The link of one or several sources into the switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UplinkSum {
-    /// The local address of its sources, or "source 3" where that is not given.
+    /// Local address or host of its sources, or "source 3" if neither is given.
     pub name: String,
-    /// Who sends over it.
+    /// Sources that send over it.
     pub sources: Vec<SourceId>,
-    /// What flows at the asked rate, in line bytes.
+    /// Rate at the asked event rate, in line bytes.
     pub load: Option<Rate>,
-    /// The load as a part of the link.
+    /// Load as a part of the link.
     pub utilisation: Option<f64>,
-    /// What the lanes' paces let through, in line bytes.
+    /// Rate that the lanes' paces let through, in line bytes.
     pub paced: Option<Rate>,
 }
 
 /// A builder's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySum {
-    /// Whose.
+    /// Id of the builder.
     pub builder: BuilderId,
-    /// Slots × what one can take, and what comes early over UDP.
+    /// Slots × the most that one can take, plus early datagrams over UDP.
     pub needed: Bytes,
-    /// What it may use; `None`: unknown.
+    /// Memory that it may use; `None`: unknown.
     pub limit: Option<Bytes>,
 }
 
-/// Of a machine's memory, what its builders together may use if nothing is said.
+/// Percentage of a machine's memory that its builders together may use by default.
 const BUILDERS_PERCENT: u64 = 80;
 
-/// Adds up what `config` asks for. `machine_memory` is what each builder's machine has.
+/// Computes the demands of `config`. `machine_memory` is the memory of each builder's machine.
 pub fn sums(config: &Config, machine_memory: Option<Bytes>) -> Sums {
     let event = event(config);
     let asked = config.supervisor.trigger.events_per_second();
@@ -120,7 +120,8 @@ fn event(config: &Config) -> EventSum {
     }
 }
 
-/// Lane bytes as line bytes. Fragments share packets when there are many, so this is the least they can take.
+/// Converts lane bytes to line bytes. Small fragments share packets, so that this is the least they
+/// can take.
 fn on_line(bytes: Bytes, cost: &PacketCost) -> Bytes {
     Bytes::new((bytes.count() as f64 * cost.line_factor()).ceil() as u64)
 }
@@ -187,14 +188,14 @@ fn uplinks(config: &Config, asked: Option<f64>) -> Vec<UplinkSum> {
     uplinks
 }
 
-/// Line bytes of one event's mean fragments of these sources.
+/// Returns the line bytes of one event's mean fragments of these sources.
 pub(super) fn line_of(config: &Config, sources: &[SourceId]) -> Option<f64> {
     let theirs = config.sources.iter().filter(|source| sources.contains(&source.id));
     let bytes: Option<Bytes> = theirs.map(SourceEntry::mean_in_lane).sum();
     Some(on_line(bytes?, &config.cost()).count() as f64)
 }
 
-/// The narrowest place decides.
+/// Returns the event rate that the narrowest link carries.
 fn carried(config: &Config, event: &EventSum, ports: &[PortSum], uplinks: &[UplinkSum]) -> Option<f64> {
     let link = config.network.link_rate?.bytes_per_second();
     let line = event.line?.count() as f64;

@@ -5,7 +5,7 @@ use crate::config::{Problems, Severity, read};
 
 const NETWORK: &str = "link_rate = \"1 Gbit/s\"\nport_buffer = \"128 KiB\"\n";
 
-/// `sources` sources of 64 kB and `builders` builders, each on a host of its own.
+/// Returns `sources` sources of 64 kB and `builders` builders, each on a host of its own.
 fn system(trigger: &str, network: &str, shaping: &str, sources: u16, builders: u16) -> (Sums, Problems) {
     let text = format!(
         "[security]\nmode = \"none\"\n[supervisor]\nlisten = \"10.0.3.1:7000\"\ntrigger = {trigger}\n\
@@ -27,10 +27,12 @@ fn periodic(rate: &str) -> String {
 fn the_sums_of_an_incast() {
     let (sums, problems) = system(&periodic("150 Hz"), NETWORK, "", 8, 1);
     assert!(problems.is_empty(), "{problems}");
-    // 8 × (64 000 + 16 of header) bytes in packets of 1448 that take 1538 of the line: 543 959.2.
+    // 8 × (64 000 + 16 of header) bytes in packets of 1448, which take 1538 of the line, are 543
+    // 959.2.
     assert_eq!(sums.event.payload, Some(Bytes::new(512_000)));
     assert_eq!(sums.event.line, Some(Bytes::new(543_960)));
-    // Each fragment alone, behind a record header of 16 bytes: 44 full packets, and one of 320 bytes with 66 of headers.
+    // Each fragment alone, behind a record header of 16 bytes, takes 44 full packets and one of 320
+    // bytes with 66 of headers.
     assert_eq!(sums.event.burst, Some(Bytes::new(8 * (44 * 1514 + 320 + 66))));
     let port = &sums.ports[0];
     assert_eq!(port.load, Some(Rate::from_bits_per_second(543_960 * 8 * 150)));

@@ -1,4 +1,4 @@
-//! `evbd bench builder`: event rate over event size and slots.
+//! `evbd bench builder`: the event rate over event size and slots.
 
 use std::{fmt::Write as _, process::ExitCode, time::Duration};
 
@@ -16,16 +16,16 @@ use crate::{
     run::{self, RunError},
 };
 
-/// What to measure, and where to write it.
+/// Arguments of `evbd bench builder`.
 #[derive(clap::Args, Debug)]
 pub struct BuilderArguments {
-    /// How many sources.
+    /// Number of sources.
     #[arg(long, default_value_t = 4)]
     sources: u16,
-    /// How many builders.
+    /// Number of builders.
     #[arg(long, default_value_t = 4)]
     builders: u16,
-    /// How many sources a builder asks at once; 0: as many as its budget carries.
+    /// Number of sources that a builder asks at once; 0: as many as its budget carries.
     #[arg(long, default_value_t = 1)]
     sources_at_once: u32,
     /// Events outstanding per builder.
@@ -34,7 +34,7 @@ pub struct BuilderArguments {
     /// Event sizes; a fragment is that divided by the number of sources.
     #[arg(long, value_delimiter = ',', default_value = "16 B,64 B,256 B,1 KiB,4 KiB,16 KiB,64 KiB")]
     sizes: Vec<Bytes>,
-    /// How long each point is measured.
+    /// Time for which each point is measured.
     #[arg(long, default_value = "1 s", value_parser = parse_duration)]
     duration: Duration,
     #[command(flatten)]
@@ -65,7 +65,7 @@ struct Measurement<'a> {
     points: &'a [Point],
 }
 
-/// Runs the measurement; all roles in this process, over loopback.
+/// Runs the measurement, with all roles in this process, over loopback.
 pub(super) fn main(arguments: &BuilderArguments) -> ExitCode {
     let measured = measure(arguments).map_err(BenchError::from);
     match measured.and_then(|points| publish(arguments, &points).map(|()| points)) {
@@ -107,7 +107,7 @@ fn point(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Result<Point,
     })
 }
 
-/// The system to measure, as a user would write it.
+/// Returns the configuration of the system to measure, as a user would write it.
 fn configuration(arguments: &BuilderArguments, size: Bytes, slots: u32) -> Result<String, RunError> {
     let (sources, builders) = (arguments.sources, arguments.builders);
     let fragment = size.count() / u64::from(sources.max(1));

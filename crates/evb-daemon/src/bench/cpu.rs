@@ -4,19 +4,21 @@ use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(10);
 
-/// What this process has taken so far, of all cores; `None` where the system does not tell.
+/// Returns the processor time that this process has used on all cores; `None` if the system does
+/// not tell.
 pub(super) fn of_process() -> Option<Duration> {
     read("/proc/self/stat")
 }
 
-/// What this thread has taken so far.
+/// Returns the processor time that this thread has used.
 pub(super) fn of_thread() -> Option<Duration> {
     read("/proc/thread-self/stat")
 }
 
 fn read(path: &str) -> Option<Duration> {
     let text = std::fs::read_to_string(path).ok()?;
-    // The second field is a name in brackets that may hold anything; the 14th and 15th are user and system time.
+    // The second field is a name in brackets that may hold any character. The 14th and 15th are
+    // user and system time.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u32>().ok();
     Some(TICK * (ticks()? + ticks()?))

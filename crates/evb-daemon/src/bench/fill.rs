@@ -1,5 +1,5 @@
-//! `evbd bench fill`: what goodput credit reaches as a function of C·R/L, on the simulated switch. C is the port's rate, R the
-//! time from a grant to its data, L the port's buffer.
+//! `evbd bench fill`: the goodput of credit as a function of C·R/L, on the simulated switch. C is
+//! the port's rate, R the time from a grant to its data, L the port's buffer.
 
 #[cfg(test)]
 mod tests;
@@ -32,40 +32,40 @@ pub struct FillArguments {
     /// Length of a run: its events fill the port for this many milliseconds.
     #[arg(long, default_value_t = 10)]
     span_ms: u64,
-    /// Fixes all chance.
+    /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// One system.
+/// The results of one system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FillPoint {
     /// Number of sources.
     pub sources: u16,
-    /// C.
+    /// C, the rate of the links.
     pub link_bits_per_s: u64,
-    /// L.
+    /// L, the buffer of the port.
     pub port_buffer_bytes: u64,
-    /// R: the mean from a grant to its first data through the idle network.
+    /// R, the mean time from a grant to its first data through the idle network.
     pub grant_path_us: f64,
-    /// C·R/L.
+    /// The ratio C·R/L.
     pub need: f64,
     /// Goodput as a part of what the port can carry.
     pub part_of_wire: f64,
-    /// Frames that did not fit into a port of the switch.
+    /// Number of frames that did not fit into a port of the switch.
     pub drops: u64,
-    /// The most that the builder's port queued.
+    /// Most bytes that the builder's port queued.
     pub queue_peak_bytes: u64,
 }
 
-/// All systems.
+/// The results of all systems.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FillTable {
     /// Settings that all points share, in words.
     pub setting: String,
-    /// The points.
+    /// Results, one for each system.
     pub points: Vec<FillPoint>,
 }
 
@@ -120,7 +120,7 @@ fn scenario(
         seed: arguments.seed,
         ..Scenario::default()
     };
-    // Enough slots that the port's buffer is the limit, and the path.
+    // With this many slots, only the port's buffer and the path limit the goodput.
     let under_way =
         port_buffer.count() + (link_rate.bytes_per_second() * scenario.grant_path().as_secs_f64()) as u64;
     let slots = (4 * under_way).div_ceil(fragment * u64::from(sources)).clamp(16, 1024);
@@ -145,7 +145,7 @@ fn point(scenario: &Scenario) -> Result<FillPoint, BenchError> {
 }
 
 impl FillTable {
-    /// For people.
+    /// Formats the table for people.
     pub fn text(&self) -> String {
         let head = ["sources", "rate C", "buffer L", "path R", "C·R/L", "of wire", "drops", "queue at most"];
         let row = |point: &FillPoint| {
@@ -164,7 +164,7 @@ impl FillTable {
         format!("What fills a port, on a simulated switch: {}\n\n{}", self.setting, columns(&head, &rows))
     }
 
-    /// Goodput over C·R/L.
+    /// Draws goodput over C·R/L.
     pub fn figure(&self) -> Figure {
         let mut groups: Vec<u16> = self.points.iter().map(|point| point.sources).collect();
         groups.sort_unstable();

@@ -18,25 +18,25 @@ pub use point::{ModePoint, ModeTable};
 use super::output::{BenchError, OutputArguments, failed};
 use crate::config;
 
-/// What to simulate.
+/// Arguments of `evbd bench modes`.
 #[derive(clap::Args, Debug)]
 pub struct ModesArguments {
     /// Numbers of sources.
     #[arg(long, value_delimiter = ',', default_values_t = [4, 8, 16, 32])]
     sources: Vec<u16>,
-    /// How many builders, each behind a port of its own.
+    /// Number of builders, each behind a port of its own.
     #[arg(long, default_value_t = 1)]
     builders: u16,
     /// The modes to compare.
     #[arg(long, value_delimiter = ',', default_values_t = ["credit", "window", "token-bucket", "none"].map(str::to_owned))]
     modes: Vec<String>,
-    /// What each source has for an event.
+    /// Payload that each source has for an event.
     #[arg(long, default_value = "64 kB")]
     fragment: Bytes,
     /// The rate of every link, in line bytes.
     #[arg(long, default_value = "1 Gbit/s")]
     link_rate: Rate,
-    /// What each port of the switch can queue, in buffer bytes.
+    /// Bytes that each port of the switch can queue, in buffer bytes.
     #[arg(long, default_value = "128 KiB")]
     port_buffer: Bytes,
     /// Events outstanding per builder.
@@ -45,10 +45,11 @@ pub struct ModesArguments {
     /// Events of each run.
     #[arg(long, default_value_t = 200)]
     events: u64,
-    /// For the latency: events come at this part of what the links carry. Goodput is measured with events as fast as possible.
+    /// For the latency: events come at this part of what the links carry. Goodput is measured with
+    /// events as fast as possible.
     #[arg(long, default_value_t = 0.8)]
     load: f64,
-    /// Fixes all chance.
+    /// Seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -156,7 +157,7 @@ fn scenario(arguments: &ModesArguments, sources: u16, mode: &str) -> Result<Scen
     as_configured(scenario, mode)
 }
 
-/// The scenario with the shaping that `evbd` itself would take for such a system.
+/// Returns the scenario with the shaping that `evbd` itself would choose for such a system.
 pub(super) fn as_configured(scenario: Scenario, mode: &str) -> Result<Scenario, BenchError> {
     let text = format!(
         "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = \"as-fast-as-possible\"\n\

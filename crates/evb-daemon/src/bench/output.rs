@@ -1,4 +1,4 @@
-//! Where a measurement goes: a table on the terminal, JSON and a figure into files.
+//! The output of a measurement: a table on the terminal, JSON and a figure in files.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,27 +9,27 @@ use serde::Serialize;
 
 use crate::{check::BAD_CONFIGURATION, figure::FigureError};
 
-/// Why a measurement has no result.
+/// The reason why a measurement has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The operator's: what was asked makes no sense, or cannot be done here.
+    /// The operator asked for something senseless, or for something that cannot be done here.
     #[error("{0}")]
     Operator(String),
-    /// A run of real roles did not take place.
+    /// A run of real roles failed.
     #[error(transparent)]
     Run(#[from] crate::run::RunError),
-    /// A simulated run broke.
+    /// A simulated run failed.
     #[error(transparent)]
     Simulation(#[from] evb_sim::SimError),
     /// The figure cannot be drawn.
     #[error(transparent)]
     Figure(#[from] FigureError),
-    /// The system refused something.
+    /// The operating system refused a call.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// Attempt that failed.
         what: String,
-        /// Why not.
+        /// Error of the operating system.
         error: std::io::Error,
     },
 }
@@ -41,7 +41,7 @@ impl BenchError {
     }
 }
 
-/// Tells why there is no result; the exit code says whether that is the operator's fault.
+/// Reports why there is no result; the exit code tells whether the operator must change something.
 pub(super) fn failed(error: &BenchError, is_operators: bool) -> ExitCode {
     eprintln!("error: {error}");
     if is_operators { BAD_CONFIGURATION.into() } else { ExitCode::FAILURE }
@@ -59,7 +59,7 @@ pub(super) struct OutputArguments {
 }
 
 impl OutputArguments {
-    /// Prints and writes what was measured.
+    /// Prints and writes the results.
     pub(super) fn publish(
         &self,
         measurement: &impl Serialize,
@@ -87,7 +87,7 @@ fn write(path: &Path, text: &str) -> Result<(), BenchError> {
     std::fs::write(path, text).map_err(BenchError::system(format!("cannot write {}", path.display())))
 }
 
-/// Columns as wide as they must be: the first to the left, the others to the right.
+/// Formats columns of the least width, the first one to the left and the others to the right.
 pub(super) fn columns(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

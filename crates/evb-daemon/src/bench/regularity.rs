@@ -1,7 +1,9 @@
-//! `evbd bench regularity`: how regular shaping makes messages that are triggered at random, at the receiver.
+//! `evbd bench regularity`: how regular randomly triggered messages are at the receiver after
+//! shaping.
 //!
-//! The study of Yasu et al. for the ATLAS trigger: messages of 1 kB, Gaussian and Poisson triggers around 1 kHz, through a token
-//! bucket. Above the assigned rate the gaps must be those of the rate; below it, those of an M/D/1 queue's departures.
+//! The study of Yasu et al. for the ATLAS trigger: messages of 1 kB, Gaussian and Poisson triggers
+//! around 1 kHz, through a token bucket. Above the assigned rate the gaps must be those of the
+//! rate; below it, those of an M/D/1 queue's departures.
 
 mod message;
 mod receiver;
@@ -32,7 +34,7 @@ use self::{
 };
 use super::output::{BenchError, OutputArguments, failed};
 
-/// What to measure.
+/// Arguments of `evbd bench regularity`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RegularityArguments {
     /// The mean rate of the triggers.
@@ -50,7 +52,8 @@ pub struct RegularityArguments {
     /// Loads of the underload: the assigned rate is the offered one divided by it.
     #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.8, 0.9])]
     loads: Vec<f64>,
-    /// Who keeps departure times: timerfd, spin, txtime (left out where the kernel does not prove to keep them).
+    /// Executors that keep departure times: timerfd, spin, txtime (left out where the kernel does
+    /// not prove to keep them).
     #[arg(long, value_delimiter = ',', default_values_t = ["timerfd", "spin", "txtime"].map(str::to_owned))]
     executors: Vec<String>,
     /// Messages of each run of the overload.
@@ -59,10 +62,11 @@ pub struct RegularityArguments {
     /// Messages of each run of the underload: few idle times make a poor estimate.
     #[arg(long, default_value_t = 20_000)]
     underload_messages: u32,
-    /// How often the overload is repeated, and the underload at most, until it agrees: the best counts, all are shown.
+    /// Number of times that the overload is repeated, and the underload at most, until it agrees:
+    /// the best counts, all are shown.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Fixes the triggers.
+    /// Seed of the triggers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only receive, at this address, for a sender on another host; until interrupted.
@@ -113,14 +117,15 @@ fn listen(at: SocketAddr, ordinary: bool) -> Result<std::convert::Infallible, Be
     }
 }
 
-/// The kernel's time stamps do not depend on when we read, but its socket buffer must not overflow meanwhile.
+/// Runs this thread in real time. The kernel's time stamps do not depend on when they are read, but
+/// its socket buffer must not overflow meanwhile.
 fn read_in_time(ordinary: bool) {
     if !ordinary && let Err(error) = evb_net::host::run_in_real_time() {
         tracing::info!(%error, "the receiver does not run in real time");
     }
 }
 
-/// A receiver in a thread of this process, unless there is one elsewhere.
+/// Measures with a receiver in a thread of this process, unless there is one elsewhere.
 pub(super) fn measure(arguments: &RegularityArguments) -> Result<Study, BenchError> {
     check(arguments)?;
     if let Some(to) = arguments.send_to {
@@ -170,7 +175,7 @@ fn check(arguments: &RegularityArguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Run and number of a message, as its receiver reads them: for the fuzz targets.
+/// Returns run and number of a message, as its receiver reads them: for the fuzz targets.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub fn read_label(bytes: &[u8]) -> Option<(u64, u32)> {

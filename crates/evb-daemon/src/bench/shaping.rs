@@ -1,8 +1,9 @@
-//! `evbd bench shaping`: the rate of each destination, asked against got, with real roles over loopback.
+//! `evbd bench shaping`: the requested and the measured rate of each destination, with real roles
+//! over loopback.
 //!
-//! The KEK study of quality of service (Yasu et al.) in small: 1×1, 1×3 and 3×1 systems, rates over decades. Loopback has no
-//! switch and no link rate, so this shows the pacing and what it costs; `cargo xtask lab qos` shows it on a network, by the
-//! network's own counters.
+//! The KEK study of quality of service (Yasu et al.) in small: 1×1, 1×3 and 3×1 systems, rates over
+//! decades. Loopback has no switch and no link rate, so that this shows the pacing and its cost;
+//! `cargo xtask lab qos` shows it on a network, by the network's own counters.
 
 mod system;
 mod point;
@@ -23,33 +24,35 @@ use self::{
 use super::output::{BenchError, OutputArguments, failed};
 use crate::run::RunError;
 
-/// What to measure.
+/// Arguments of `evbd bench shaping`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ShapingArguments {
     /// Sources × builders.
     #[arg(long, value_delimiter = ',', default_value = "1x1,1x3,3x1")]
     shapes: Vec<Shape>,
-    /// The rates to ask for each destination (and source), in buffer bytes; those that this host cannot carry are left out.
+    /// The rates to ask for each destination (and source), in buffer bytes; those that this host
+    /// cannot carry are left out.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "10 Mbit/s,30 Mbit/s,100 Mbit/s,300 Mbit/s,1 Gbit/s,3 Gbit/s"
     )]
     rates: Vec<Rate>,
-    /// Who keeps the rates; those that do not work on this host are left out, and it is said why.
+    /// Executors that keep the rates; those that do not work on this host are left out, and it is
+    /// said why.
     #[arg(long, value_delimiter = ',', default_value = "timerfd,spin,pacing-rate,tbf")]
     executors: Vec<Keeper>,
-    /// How long each point is measured.
+    /// Time for which each point is measured.
     #[arg(long, default_value = "1500 ms", value_parser = parse_duration)]
     duration: Duration,
-    /// How often; the median counts.
+    /// Number of runs of each point; the median counts.
     #[arg(long, default_value_t = 1)]
     runs: usize,
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// Of what this host carries unshaped, the most that is asked of it.
+/// Largest requested rate, as a part of what this host carries unshaped.
 const ASKED_AT_MOST: f64 = 0.5;
 
 /// Runs the measurement.
@@ -117,7 +120,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// The executors that work here, asked once.
+    /// Returns the executors that work here, which are tested once.
     fn working(&mut self, shape: Shape) -> Result<Vec<Keeper>, BenchError> {
         if let Some(working) = &self.working {
             return Ok(working.clone());
@@ -134,7 +137,7 @@ impl Course<'_> {
         Ok(working)
     }
 
-    /// What this host carries without any shaping, in buffer bytes, bit/s.
+    /// Returns the rate that this host carries without shaping, in buffer bytes, as bit/s.
     fn most(&self, shape: Shape) -> Result<f64, BenchError> {
         let load = Load::Unshaped { fragment: system::LARGEST, events_per_s: None };
         let ran = run(shape, load, self.arguments.duration.min(Duration::from_secs(1)))?;
@@ -142,7 +145,7 @@ impl Course<'_> {
             / ran.report.duration_s)
     }
 
-    /// One point: shaped, then unshaped with the events as frequent as they were.
+    /// Measures one point: shaped, then unshaped at the same event rate.
     fn point(&self, shape: Shape, keeper: Keeper, rate: Rate) -> Result<ShapingPoint, BenchError> {
         let fragment = system::fragment(rate);
         let shaped = run(shape, Load::Shaped { fragment, keeper, rate }, self.arguments.duration)?;
@@ -152,7 +155,7 @@ impl Course<'_> {
     }
 }
 
-/// Whether a run with it starts here: kernel offloads are proved first.
+/// Tests that a run with this executor starts here, which includes the test of kernel offloads.
 fn works(shape: Shape, keeper: Keeper) -> Result<(), RunError> {
     let rate = Rate::from_bits_per_second(50_000_000);
     let load = Load::Shaped { fragment: system::fragment(rate), keeper, rate };

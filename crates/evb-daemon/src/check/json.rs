@@ -11,8 +11,8 @@ use crate::{
     config::{Config, Problems, Severity},
 };
 
-/// One object with the system, the sums and the problems found. `found` is `None` where the file could not be read to its end.
-/// The grant paths are those of [`super::text()`].
+/// Returns one object with the system, the sums and the problems. `found` is `None` if the file
+/// could not be read to its end. The grant paths are those of [`super::text()`].
 pub fn json(found: Option<(&Config, &Sums, &GrantPaths)>, problems: Option<&Problems>) -> Value {
     let list: Vec<Value> = problems
         .into_iter()
@@ -86,7 +86,7 @@ fn planned(planning: &Planning) -> Vec<Value> {
     planning.ports.iter().map(port).collect()
 }
 
-/// Where R comes from, and how it is made up.
+/// Returns the origin of R and its stages.
 fn grant_path(paths: &GrantPaths) -> Value {
     let measured = paths.measured();
     let stages: Vec<Value> = measured

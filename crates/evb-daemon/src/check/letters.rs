@@ -1,8 +1,8 @@
-//! Quantities and tables as people read them.
+//! Quantities and tables in a form for people.
 
 use evb_core::units::{Bytes, Rate};
 
-/// Sums are of no round number of anything: decimal, four digits.
+/// Formats a size in decimal units with four digits, because sums are round in no unit.
 pub(super) fn size(bytes: Bytes) -> String {
     let count = bytes.count() as f64;
     let (value, unit) = match bytes.count() {
@@ -27,7 +27,7 @@ pub(super) fn rate(rate: Option<Rate>) -> String {
     rate.map_or_else(
         || "?".to_owned(),
         |rate| {
-            // Four digits are plenty for a sum of means.
+            // Four digits are enough for a sum of means.
             let bits = rate.bits_per_second();
             let step = 10_u64.pow(bits.checked_ilog10().unwrap_or(0).saturating_sub(3));
             Rate::from_bits_per_second(bits / step * step).to_string()

@@ -10,7 +10,7 @@ use crate::{
     config::{Config, ShapingMode},
 };
 
-/// Ports that are alike are one row.
+/// Formats the sums of planning; ports that are alike share a row.
 pub(super) fn planned(config: &Config, planning: &Planning) -> String {
     let mut page = String::new();
     let groups = alike(&planning.ports);
@@ -95,7 +95,7 @@ fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Ve
     planning.paths.times().iter().enumerate().map(row).collect()
 }
 
-/// Which of the two times of a measured path.
+/// Returns the name of the quantile at `index`; empty unless the path was measured.
 fn quantile(paths: &GrantPaths, index: usize) -> &'static str {
     match (paths.measured(), index) {
         (None, _) => "",
@@ -104,7 +104,7 @@ fn quantile(paths: &GrantPaths, index: usize) -> &'static str {
     }
 }
 
-/// C·R/L of each stage's median, and of the whole, where what may be under way is bounded.
+/// Returns C·R/L of each stage's median and of the whole path, if the bytes under way are limited.
 pub(super) fn of_budget(paths: &GrantPaths, port: &PortPlanning) -> Vec<(&'static str, f64)> {
     let Some((path, up_to)) = paths.measured().zip(port.full_up_to) else { return Vec::new() };
     let part = |time: Duration| time.as_secs_f64() / up_to.as_secs_f64();
@@ -112,7 +112,7 @@ pub(super) fn of_budget(paths: &GrantPaths, port: &PortPlanning) -> Vec<(&'stati
     stages.chain([("first_byte", part(path.p50))]).collect()
 }
 
-/// Where R goes in a measured path, and what would make it shorter.
+/// Describes the stages of R in a measured path, and what would make it shorter.
 fn by_stage(paths: &GrantPaths, group: &[&PortPlanning]) -> Option<String> {
     let path = paths.measured()?;
     let parts = of_budget(paths, group[0]);
@@ -133,7 +133,7 @@ fn by_stage(paths: &GrantPaths, group: &[&PortPlanning]) -> Option<String> {
     Some(page)
 }
 
-/// Says what would fill a port that the longest path from a grant to its data leaves unfilled.
+/// Describes what would fill a port that the longest path from a grant to its data leaves unfilled.
 fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
     let port = group[0];
     let worst = port.utilisation.len().checked_sub(1)?;
@@ -185,7 +185,7 @@ fn names(group: &[&PortPlanning]) -> String {
     }
 }
 
-/// Three digits and a unit.
+/// Formats a time with three digits and a unit.
 fn time(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds >= 1.0 => format!("{seconds:.2} s"),

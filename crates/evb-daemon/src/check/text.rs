@@ -14,7 +14,7 @@ use crate::{
     here::ranges,
 };
 
-/// The whole page, for these ways from a grant to its data.
+/// Returns the whole page, for these paths from a grant to its data.
 pub fn text(config: &Config, sums: &Sums, paths: &GrantPaths) -> String {
     let mut page = system(config, sums);
     page += &table("\nPorts towards builders", &port_head(config), &ports(config, sums));
@@ -145,7 +145,7 @@ fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
     sums.ports.iter().map(row).collect()
 }
 
-/// Bytes, and what part of a port's buffer they are.
+/// Formats bytes with their part of a port's buffer.
 fn of_buffer(config: &Config, bytes: Bytes) -> String {
     match config.network.port_buffer {
         Some(buffer) => {
@@ -155,7 +155,7 @@ fn of_buffer(config: &Config, bytes: Bytes) -> String {
     }
 }
 
-/// Links that carry the same are one row.
+/// Returns the rows of the sources' links; links that carry the same share a row.
 fn uplinks(sums: &Sums) -> Vec<Vec<String>> {
     let mut rows: Vec<(Vec<&UplinkSum>, Option<Rate>)> = Vec::new();
     for uplink in &sums.uplinks {

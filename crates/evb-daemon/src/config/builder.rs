@@ -12,82 +12,83 @@ use super::{endpoint::Endpoint, input::path, section::Section, source::core};
 /// One event builder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BuilderEntry {
-    /// Its id.
+    /// Id of the builder.
     pub id: BuilderId,
-    /// Where it listens for sources.
+    /// Address at which it listens for sources.
     pub listen: Endpoint,
-    /// Where its events go.
+    /// Destination of its events.
     pub sink: SinkEntry,
-    /// Which events go there.
+    /// Selection of the events that go to the sink.
     pub filter: FilterEntry,
-    /// The name of the switch port that it shares with others; `None`: with those of the same host.
+    /// Name of the switch port that it shares with others; `None`: the port of its host.
     pub port: Option<String>,
-    /// The pace of each lane towards it, in place of the general one.
+    /// Pace of each lane towards it, instead of that of `[shaping]`.
     pub rate: Option<Rate>,
-    /// Its share of the port's budget: what its sources together may have on the way to it, in buffer bytes.
+    /// Its share of the port's budget: the buffer bytes that its sources together may have under
+    /// way.
     pub budget: Bytes,
-    /// The memory that it may use for events; `None`: its share of the machine's.
+    /// Memory that it may use for events; `None`: its share of the machine's memory.
     pub memory: Option<Bytes>,
-    /// How long a sink that does not take events is tried on when the run is ending.
+    /// Time for which a failing sink is retried after the end of the run was requested.
     pub give_up: Duration,
-    /// The processor core that it runs on; `None`: any.
+    /// Processor core that it runs on; `None`: any.
     pub core: Option<usize>,
-    /// Whether it goes before other programs there; `None`: if its port empties quickly.
+    /// True if its thread runs ahead of other programs; `None`: true if its port empties quickly.
     pub precedence: Option<bool>,
 }
 
 impl BuilderEntry {
-    /// What tells the switch ports apart: builders of one name share one port.
+    /// Returns the name of its switch port. Builders with the same name share one port.
     pub fn port_name(&self) -> &str {
         self.port.as_deref().unwrap_or(&self.listen.host)
     }
 }
 
-/// Where built events go.
+/// The destination of built events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkEntry {
-    /// Into event files.
+    /// Event files.
     File {
-        /// Their directory, relative to the current one.
+        /// Directory of the files, relative to the current one.
         path: PathBuf,
-        /// The size at which the next file is begun.
+        /// Size at which the next file is begun.
         rotate: Bytes,
-        /// When the disk is waited for.
+        /// Point at which events are forced to disk.
         fsync: Fsync,
     },
-    /// Nowhere.
+    /// No destination: events are discarded.
     Null,
 }
 
-/// When the disk is waited for.
+/// The point at which events are forced to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fsync {
-    /// Never: what is written survives a killed process.
+    /// Never: what was written survives a killed process.
     None,
     /// Before an event counts as committed: it survives a power cut.
     Commit,
 }
 
-/// Which events go to the sink.
+/// The events that a filter passes on to the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterEntry {
-    /// All.
+    /// All events.
     AcceptAll,
-    /// One of so many.
+    /// One event in `keep_every`.
     Prescale {
-        /// Of this many events one is kept.
+        /// Number of events of which one is kept.
         keep_every: u32,
     },
-    /// Those that miss no fragment.
+    /// Events without missing fragments.
     RequireComplete,
 }
 
-/// How long a full disk is waited for at the end of a run.
+/// Default time for which a failing sink is retried after the end of the run was requested.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// Where files rotate if nothing is said.
+/// Default size at which event files rotate.
 const ROTATE: Bytes = Bytes::mib(1024);
-/// A file smaller than that is no use.
+/// Smallest size at which files may rotate; smaller ones would hold too few events each.
 const LEAST_ROTATE: Bytes = Bytes::kib(4);
 
 pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {

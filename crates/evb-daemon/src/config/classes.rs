@@ -7,11 +7,11 @@ use super::{network::NetworkConfig, section::Section};
 /// The classes of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassesConfig {
-    /// Lanes: the fragments.
+    /// Fragments: the traffic of lanes.
     pub data: ClassEntry,
-    /// The supervisor's connections.
+    /// Connections of the supervisor.
     pub control: ClassEntry,
-    /// Metrics and what else watches the system.
+    /// Metrics and other traffic that monitors the system.
     pub monitoring: ClassEntry,
     /// All other traffic of the host; only the kernel can hold it (`evbd provision`).
     pub other: ClassEntry,
@@ -20,20 +20,20 @@ pub struct ClassesConfig {
 /// One class, in the sense of HTB and CBQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassEntry {
-    /// What it gets in any case, in line bytes.
+    /// Rate that it always gets, in line bytes.
     pub guaranteed: Rate,
-    /// What it gets at most, by borrowing what others leave.
+    /// Rate that it gets at most, by borrowing from classes that leave some, in line bytes.
     pub ceiling: Rate,
-    /// Who borrows first: the smaller number.
+    /// Order in which classes borrow; smaller numbers come first.
     pub priority: u8,
-    /// The code point on its packets, for switches.
+    /// Differentiated services code point of its packets, for switches.
     pub dscp: Option<u8>,
     /// `SO_PRIORITY` of its sockets, for the host's own queues.
     pub socket_priority: Option<u32>,
 }
 
 impl ClassesConfig {
-    /// All classes with their words.
+    /// Returns all classes, each with its word in the configuration.
     pub fn all(&self) -> [(&'static str, &ClassEntry); 4] {
         [
             ("data", &self.data),
@@ -44,7 +44,7 @@ impl ClassesConfig {
     }
 }
 
-/// As the section has them.
+/// The classes as the section gives them, with defaults still open.
 pub(super) struct Given([Option<GivenClass>; 4]);
 
 #[derive(Clone, Copy, Default)]
@@ -58,8 +58,9 @@ struct GivenClass {
 
 const WORDS: [&str; 4] = ["data", "control", "monitoring", "other"];
 
-/// Of a link of 100: what a class is guaranteed if nothing is said, its priority, and its code point. Control is small and
-/// urgent; CS6 (48) is the code point of network control, CS1 (8) that of bulk (RFC 4594); AF11 (10) is "high-throughput data".
+/// Defaults of each class: guaranteed percentage of the link, priority, and code point. Control is
+/// small and urgent. CS6 (48) is the code point of network control, CS1 (8) that of bulk (RFC
+/// 4594); AF11 (10) is "high-throughput data".
 const DEFAULTS: [(u64, u8, u8); 4] = [(80, 1, 10), (5, 0, 48), (2, 2, 0), (1, 3, 8)];
 
 pub(super) fn read(shaping: &mut Section<'_>) -> Option<Given> {
@@ -71,7 +72,7 @@ pub(super) fn read(shaping: &mut Section<'_>) -> Option<Given> {
             ceiling: section.rate("ceiling"),
             priority: section.whole("priority", 0..=7).and_then(|priority| u8::try_from(priority).ok()),
             dscp: section.whole("dscp", 0..=63).and_then(|dscp| u8::try_from(dscp).ok()),
-            // Above 6 the kernel wants CAP_NET_ADMIN (socket(7)).
+            // Above 6 the kernel requires CAP_NET_ADMIN (socket(7)).
             socket_priority: section
                 .whole("socket_priority", 0..=15)
                 .and_then(|priority| u32::try_from(priority).ok()),
@@ -85,7 +86,7 @@ pub(super) fn read(shaping: &mut Section<'_>) -> Option<Given> {
 }
 
 impl Given {
-    /// Fills in what is missing, and refuses what a link cannot keep.
+    /// Fills in defaults, and refuses guarantees that the link cannot keep.
     pub(super) fn resolve(self, section: &Section<'_>, network: &NetworkConfig) -> Option<ClassesConfig> {
         let Some(link) = network.link_rate else {
             let reason = "classes share a link, and its rate is not known";

@@ -1,4 +1,4 @@
-//! `[control]`: how run control is reached.
+//! `[control]`: access to run control.
 
 use std::path::PathBuf;
 
@@ -7,38 +7,38 @@ use super::{
     section::Section,
 };
 
-/// How run control is reached, over HTTP.
+/// Access to run control over HTTP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlConfig {
-    /// Where it listens.
+    /// Address at which it listens.
     pub listen: Endpoint,
-    /// The first run begins as soon as every source and builder is there.
+    /// True if the first run begins as soon as all sources and builders have registered.
     pub autostart: bool,
-    /// Holds the token that every request must bear; required beyond loopback.
+    /// File with the token that requests must carry; required beyond loopback.
     pub token_file: Option<PathBuf>,
-    /// Who may look without that token.
+    /// Clients that may read without that token.
     pub viewers: ViewersEntry,
-    /// What this host is called in requests, beside where it listens.
+    /// Names by which requests may address this host, besides that in `listen`.
     pub names: Vec<String>,
 }
 
-/// Who may look at a run without the token that commands need.
+/// The clients that may look at a run without the token that commands need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ViewersEntry {
-    /// Nobody.
+    /// No clients.
     #[default]
     None,
-    /// Everybody who reaches the address.
+    /// All clients that reach the address.
     Anyone,
-    /// Who has the token in that file.
+    /// Clients with the token in this file.
     TokenFile(PathBuf),
 }
 
 impl ControlConfig {
-    /// Where `evbd` listens unless it is told otherwise.
+    /// Default address of `evbd`'s run control.
     pub const USUAL: &'static str = "127.0.0.1:7900";
 
-    /// The usual address of loopback, no token.
+    /// Returns the defaults: the usual loopback address and no token.
     pub fn usual() -> Self {
         let listen = Endpoint { host: "127.0.0.1".to_owned(), port: 7900 };
         Self { listen, autostart: false, token_file: None, viewers: ViewersEntry::None, names: Vec::new() }

@@ -1,4 +1,4 @@
-//! Where something listens: a host, kept as text until it is connected to, and a port.
+//! An address to listen at: a host, kept as text until it is connected to, and a port.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -14,19 +14,19 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// Why a text is no endpoint.
+/// The reason why a text is no endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// No `:port` at the end.
+    /// There is no `:port` at the end.
     #[error("no port")]
     NoPort,
-    /// The port is no number up to 65535.
+    /// The port is no number from 0 to 65535.
     #[error("the port is no number from 0 to 65535")]
     BadPort,
     /// The host is empty, or has characters that no host has.
     #[error("the host is neither a name nor an address")]
     BadHost,
-    /// An IPv6 address without brackets: where would its port begin?
+    /// An IPv6 address has no brackets, so that the start of its port is ambiguous.
     #[error("an IPv6 address needs brackets around it")]
     NoBrackets,
 }
@@ -65,7 +65,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Whether the text could be a host's name or address.
+/// Returns true if the text could be a host's name or address.
 pub(crate) fn is_host(host: &str) -> bool {
     let address = host.split_once('%').map_or(host, |(address, _zone)| address);
     if address.contains(':') {
@@ -76,12 +76,12 @@ pub(crate) fn is_host(host: &str) -> bool {
         && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b))
 }
 
-/// Whether nobody beyond this machine can reach the host.
+/// Returns true if the host can only be reached from this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether the host stands for "all my addresses", to which no peer can connect.
+/// Returns true if the host stands for all addresses of this machine, to which no peer can connect.
 pub(crate) fn is_unspecified(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified())
 }

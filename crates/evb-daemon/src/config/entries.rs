@@ -1,4 +1,4 @@
-//! `[[source]]` and `[[builder]]`: one entry for one id or for many.
+//! `[[source]]` and `[[builder]]`: entries for one id or for many.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -7,11 +7,11 @@ use toml::de::DeValue;
 
 use super::{section::Section, template::parse_ids};
 
-/// The most sources of a run, and the most builders: what their machines keep sets of.
+/// The most sources and the most builders of a run: the size of the sets that the roles keep.
 const MOST: usize = MAX_SOURCES;
 const _: () = assert!(MAX_BUILDERS == MAX_SOURCES, "one limit serves both");
 
-/// A finished entry, and where it stands.
+/// A finished entry and its place in the text.
 pub(super) struct Placed<T> {
     pub(super) entry: T,
     pub(super) span: Range<usize>,
@@ -81,7 +81,7 @@ pub(super) fn read<'t, T>(
     placed
 }
 
-/// The ids of one entry; empty if they are wrong, which has then been noted.
+/// Returns the ids of one entry; empty, with the problem noted, if they are wrong.
 fn ids_of(section: &mut Section<'_>) -> Vec<u16> {
     let one = section.whole("id", 0..=u64::from(u16::MAX));
     let many = section.text("ids", "ids = \"1-22\"");

@@ -1,4 +1,4 @@
-//! `source.input`: where a source's fragments come from.
+//! `source.input`: the origin of a source's fragments.
 
 use std::path::PathBuf;
 
@@ -10,43 +10,43 @@ use super::{
     trigger::{MulticastGroup, read_group},
 };
 
-/// Where a source's fragments come from.
+/// The origin of a source's fragments.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// Made up, with content that builders can check.
+    /// Synthetic fragments, with content that builders can check.
     Generator {
-        /// How large they are.
+        /// Size of the fragments.
         size: FragmentSize,
-        /// How much of the content is checked.
+        /// Part of the content that is checked.
         check: ContentCheck,
-        /// When one is made.
+        /// Moment at which a fragment is made.
         on: MadeOn,
     },
-    /// Read from a file, over and over.
+    /// Fragments read from a file, over and over.
     Replay {
-        /// The file, relative to the current directory.
+        /// Path of the file, relative to the current directory.
         path: PathBuf,
-        /// What the file is, and which part of it is this source's.
+        /// Format of the file, and the part of it that this source plays.
         format: ReplayFormat,
-        /// When a fragment is taken.
+        /// Moment at which a fragment is read.
         on: MadeOn,
     },
-    /// Sent by front-end processes over TCP, each fragment behind its length.
+    /// Fragments sent by front-end processes over TCP, each behind its length.
     Tcp {
-        /// Where the source listens for them.
+        /// Address at which the source listens for front ends.
         listen: Endpoint,
     },
-    /// As [`Input::Tcp`], over a Unix socket.
+    /// The same as [`Input::Tcp`], over a Unix socket.
     Unix {
-        /// The socket's path.
+        /// Path of the socket.
         path: PathBuf,
     },
 }
 
-/// How large generated fragments are.
+/// The distribution of the sizes of generated fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentSize {
-    /// All the same.
+    /// One size for all.
     Fixed(Bytes),
     /// Normally distributed, cut at zero and at `max_fragment`.
     Gaussian {
@@ -65,7 +65,7 @@ pub enum FragmentSize {
 }
 
 impl FragmentSize {
-    /// The mean size.
+    /// Returns the mean size.
     pub fn mean(self) -> Bytes {
         match self {
             Self::Fixed(size) => size,
@@ -73,7 +73,7 @@ impl FragmentSize {
         }
     }
 
-    /// The size that no fragment need exceed: eight deviations above the mean.
+    /// Returns a size that practically no fragment exceeds: eight deviations above the mean.
     pub fn most(self) -> Bytes {
         match self {
             Self::Fixed(size) => size,
@@ -82,7 +82,7 @@ impl FragmentSize {
     }
 }
 
-/// How much of a generated fragment's content the builder checks.
+/// The part of a generated fragment's content that the builder checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentCheck {
     /// The stamp at its start.
@@ -91,16 +91,16 @@ pub enum ContentCheck {
     Full,
 }
 
-/// When an input makes the fragment of an event.
+/// The moment at which an input makes the fragment of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MadeOn {
-    /// When the supervisor's decision arrives.
+    /// Arrival of the supervisor's decision.
     Decision,
-    /// When the trigger's multicast arrives.
+    /// Arrival of the trigger's multicast.
     Multicast(MulticastGroup),
 }
 
-/// What a replayed file is.
+/// The format of a replayed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayFormat {
     /// KM3NeT timeslices.
@@ -110,13 +110,13 @@ pub enum ReplayFormat {
     },
     /// An evb event file.
     Evb {
-        /// The recorded source to play.
+        /// Recorded source to play.
         source: SourceId,
     },
 }
 
 impl Input {
-    /// The mean payload of a fragment, where the configuration knows it.
+    /// Returns the mean payload of a fragment, if the configuration determines it.
     pub fn mean_size(&self) -> Option<Bytes> {
         match self {
             Self::Generator { size, .. } => Some(size.mean()),
@@ -155,7 +155,8 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
     input
 }
 
-/// A socket's path has 108 bytes at most, the last of which is 0 (unix(7), `sun_path`).
+/// Reads the path of a socket, which has at most 108 bytes, the last of them 0 (unix(7),
+/// `sun_path`).
 fn socket_path(section: &mut Section<'_>) -> Option<PathBuf> {
     const LONGEST: usize = 107;
     let path = path(section)?;

@@ -1,4 +1,4 @@
-//! `[network]`: the transport, and what is known of the switch.
+//! `[network]`: the transport and the properties of the switch.
 
 use evb_core::{
     units::{Bytes, Rate},
@@ -11,39 +11,39 @@ use super::{
     shared::{self, SharedBuffer},
 };
 
-/// The transport, and what is known of the switch.
+/// The transport and the properties of the switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
-    /// What carries the lanes.
+    /// Transport of the lanes.
     pub transport: Transport,
-    /// The rate of every link, in line bytes.
+    /// Rate of every link, in line bytes.
     pub link_rate: Option<Rate>,
-    /// The buffer of a switch port towards a builder, in buffer bytes.
+    /// Buffer of a switch port towards a builder, in buffer bytes.
     pub port_buffer: Option<Bytes>,
-    /// What several ports share: switch memory, trunks.
+    /// Buffers and links that several ports share, such as switch memory and trunks.
     pub shared: Vec<SharedBuffer>,
-    /// The largest IP packet.
+    /// Size of the largest IP packet.
     pub mtu: Bytes,
     /// The kernel's name of the TCP congestion control; `None`: cubic where it may be chosen.
     pub congestion_control: Option<String>,
-    /// Whether small writes leave at once (`TCP_NODELAY`).
+    /// True if small writes leave at once (`TCP_NODELAY`).
     pub nodelay: bool,
     /// `SO_SNDBUF`; `None`: the kernel's choice.
     pub send_buffer: Option<Bytes>,
     /// `SO_RCVBUF`; `None`: the kernel's choice.
     pub receive_buffer: Option<Bytes>,
-    /// The differentiated services code point of lane traffic.
+    /// Differentiated services code point of lane traffic.
     pub dscp: Option<u8>,
-    /// What happens to a load that cannot be carried.
+    /// Treatment of a load that cannot be carried.
     pub admission: Admission,
 }
 
-/// What happens to a load that cannot be carried.
+/// The treatment of a load that cannot be carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is refused.
+    /// The configuration is refused.
     Refuse,
-    /// It runs, with a warning: for tests of overload.
+    /// The run starts with a warning: for tests of overload.
     Warn,
 }
 
@@ -72,7 +72,8 @@ pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
     config
 }
 
-/// The kernel's names are at most 15 characters (`TCP_CA_NAME_MAX`, linux/tcp.h).
+/// Reads the kernel's name of a congestion control: at most 15 characters (`TCP_CA_NAME_MAX`,
+/// linux/tcp.h).
 fn congestion_control(section: &mut Section<'_>) -> Option<String> {
     let name = section.text("congestion_control", "congestion_control = \"cubic\"")?;
     let good = (1..16).contains(&name.len())
@@ -84,7 +85,7 @@ fn congestion_control(section: &mut Section<'_>) -> Option<String> {
     good.then_some(name)
 }
 
-/// A socket option of the kernel: it must fit into an `int`.
+/// Reads the size of a socket buffer: a socket option, which must fit into an `int`.
 fn socket_buffer(section: &mut Section<'_>, key: &'static str) -> Option<Bytes> {
     let size = section.some_bytes(key)?;
     if size > Bytes::new(i32::MAX as u64 / 2) {

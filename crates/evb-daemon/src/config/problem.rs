@@ -1,35 +1,35 @@
-//! What is wrong with a configuration, shown as a compiler would: file, line, key, reason, remedy.
+//! The problems of a configuration, shown as a compiler would: file, line, key, reason, remedy.
 
 use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 #[cfg(test)]
 mod tests;
 
-/// Whether a problem stops the start.
+/// The severity of a problem: it stops the start, or it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The configuration is refused.
     Error,
-    /// It starts, and the user should know.
+    /// The run starts, but the user should know.
     Warning,
 }
 
-/// One thing that is wrong.
+/// One problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Whether it stops the start.
+    /// Severity: it stops the start, or it does not.
     pub severity: Severity,
-    /// The key's path, such as `supervisor.slots`; empty where no key is concerned.
+    /// Path of the key, such as `supervisor.slots`; empty where no key is concerned.
     pub key: String,
-    /// Where in the text: byte offsets.
+    /// Byte offsets of the place in the text.
     pub span: Range<usize>,
-    /// What is wrong.
+    /// Description of what is wrong.
     pub reason: String,
-    /// What would do.
+    /// Advice for the user.
     pub remedy: String,
 }
 
-/// The text that a configuration was read from: it turns key paths and offsets into lines.
+/// The text that a configuration was read from. It turns key paths and offsets into lines.
 #[derive(Clone, Debug)]
 pub struct Origin {
     file: Arc<str>,
@@ -37,7 +37,7 @@ pub struct Origin {
     keys: BTreeMap<String, Range<usize>>,
 }
 
-/// Under what name the place of one entry's key is kept.
+/// Returns the name under which the place of one entry's key is kept.
 pub(super) fn place_of(key: &str, id: u16) -> String {
     format!("{key}#{id}")
 }
@@ -47,12 +47,13 @@ impl Origin {
         Self { file: file.into(), text: text.into(), keys }
     }
 
-    /// The file's name, as it was given.
+    /// Returns the file's name, as it was given.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Where `key` (or the nearest section above it) stands; the file's start where it does not.
+    /// Returns the place of `key`, or of the nearest section above it; without either the file's
+    /// start.
     pub fn span(&self, key: &str) -> Range<usize> {
         let mut path = key;
         loop {
@@ -66,13 +67,14 @@ impl Origin {
         }
     }
 
-    /// The same for an entry of which there are many, by its id, where reading kept its place.
+    /// Returns the place of `key` in the entry with this id, if reading kept it, or else the place
+    /// of `key`.
     pub fn span_of(&self, key: &str, id: Option<u16>) -> Range<usize> {
         let placed = id.and_then(|id| self.keys.get(&place_of(key, id)));
         placed.cloned().unwrap_or_else(|| self.span(key))
     }
 
-    /// The line (from 1) and column (in characters, from 1) of an offset.
+    /// Returns the line (from 1) and column (in characters, from 1) of an offset.
     pub fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let before = &self.text[..self.boundary(offset)];
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -87,7 +89,7 @@ impl Origin {
         offset
     }
 
-    /// The line around `span`, and what underlines it.
+    /// Returns the line around `span`, and the marks that underline it.
     fn excerpt(&self, span: &Range<usize>) -> (String, String) {
         let start = self.boundary(span.start);
         let end = self.boundary(span.end).max(start);
@@ -105,10 +107,10 @@ impl Origin {
     }
 }
 
-/// How much of a long line is shown.
+/// Number of characters of a long line that are shown.
 const CLIP: usize = 160;
 
-/// Everything that is wrong with one configuration, in the order of its lines.
+/// All problems of one configuration: errors first, then by line.
 #[derive(Clone, Debug)]
 pub struct Problems {
     origin: Origin,
@@ -116,29 +118,29 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// The problems of the configuration that came from `origin`.
+    /// Creates the list of problems of the configuration that came from `origin`.
     pub fn new(origin: Origin, mut list: Vec<Problem>) -> Self {
         list.sort_by_key(|problem| (problem.severity, problem.span.start));
         list.dedup();
         Self { origin, list }
     }
 
-    /// Each of them: errors first, then by line.
+    /// Returns the problems: errors first, then by line.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.list.iter()
     }
 
-    /// The line that a problem is on, from 1.
+    /// Returns the line that a problem is on, from 1.
     pub fn line_of(&self, problem: &Problem) -> usize {
         self.origin.line_and_column(problem.span.start).0
     }
 
-    /// Whether the configuration must be refused.
+    /// Returns true if the configuration must be refused.
     pub fn are_fatal(&self) -> bool {
         self.list.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Whether nothing is wrong.
+    /// Returns true if there are no problems.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

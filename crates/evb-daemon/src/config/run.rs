@@ -1,4 +1,4 @@
-//! `[run]`: which run, and when it ends.
+//! `[run]`: the run's number and its end.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use evb_core::id::RunNumber;
 
 use super::section::Section;
 
-/// Which run this is, and when it ends.
+/// The run's number and the conditions that end it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunConfig {
-    /// The run number; `None`: the next for which no files exist.
+    /// Run number; `None`: the next for which no files exist.
     pub number: Option<RunNumber>,
-    /// Ends after that many assigned events.
+    /// Number of assigned events after which the run ends.
     pub events: Option<u64>,
-    /// Ends after that time; with `events` too, whichever comes first.
+    /// Time after which the run ends; with `events` too, whichever comes first.
     pub duration: Option<Duration>,
-    /// Where all randomness starts: triggers, sizes, contents.
+    /// Seed of all randomness: triggers, sizes, contents.
     pub seed: u64,
 }
 

@@ -1,5 +1,5 @@
-//! One table of the file, read key by key into finished values. Everything wrong is noted and reading goes on,
-//! so that one look at the messages mends the whole file.
+//! One table of the file, read key by key into finished values. Every problem is noted and reading
+//! goes on, so that users can mend the whole file at once.
 
 use std::{
     cell::{Cell, RefCell},
@@ -22,14 +22,14 @@ use super::{
     template,
 };
 
-/// What reading has found so far.
+/// The findings of reading so far.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) problems: RefCell<Vec<Problem>>,
     pub(super) keys: RefCell<BTreeMap<String, Range<usize>>>,
-    /// Whether addresses beyond this machine are allowed.
+    /// True if addresses beyond this machine are allowed.
     pub(super) open: Cell<bool>,
-    /// Every key that reading asked for: the documentation is held against it.
+    /// Every key that reading asked for: a test compares them with the documentation.
     #[cfg(test)]
     pub(super) asked: RefCell<std::collections::BTreeSet<String>>,
 }
@@ -52,15 +52,16 @@ impl Notes {
     }
 }
 
-/// A table being read. Every key that is asked for becomes known; [`Section::finish`] reports all others.
+/// A table being read. Every key that is asked for becomes known, and [`Section::finish`] reports
+/// all others.
 pub(super) struct Section<'t> {
     notes: &'t Notes,
     path: String,
     span: Range<usize>,
     entries: Option<&'t DeTable<'t>>,
-    /// For a text in the place of a table: `sink = "null"` is `sink = { kind = "null" }`.
+    /// A text in the place of a table: `sink = "null"` is `sink = { kind = "null" }`.
     kind: Option<&'t Spanned<DeValue<'t>>>,
-    /// Replaces `{id}` in texts.
+    /// Id that replaces `{id}` in texts.
     id: Option<u16>,
     known: Vec<&'static str>,
 }
@@ -75,7 +76,8 @@ impl<'t> Section<'t> {
         Self { notes, path: path.to_owned(), span, entries, kind: None, id: None, known: Vec::new() }
     }
 
-    /// The same section, with `{id}` in its texts and those of its tables standing for `id`.
+    /// Returns the same section, with `{id}` in its texts and those of its tables standing for
+    /// `id`.
     pub(super) fn for_id(mut self, id: u16) -> Self {
         self.id = Some(id);
         self
@@ -101,7 +103,7 @@ impl<'t> Section<'t> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// The value at `key` as it stands there.
+    /// Returns the value at `key` as it stands there, and marks the key as known.
     pub(super) fn value(&mut self, key: &'static str) -> Option<&'t Spanned<DeValue<'t>>> {
         if !self.known.contains(&key) {
             self.known.push(key);
@@ -114,7 +116,8 @@ impl<'t> Section<'t> {
         Some(given)
     }
 
-    /// Keeps where the value at `key` of this very entry stands, for those who find it wrong later: [`Origin::span_of`].
+    /// Keeps the place of the value at `key` of this entry, for checks that refuse it later:
+    /// [`Origin::span_of`].
     ///
     /// [`Origin::span_of`]: super::Origin::span_of
     pub(super) fn keep_place(&self, key: &str) {
@@ -124,7 +127,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Notes that the value at `key`, or for want of one the section, is wrong.
+    /// Notes that the value at `key` is wrong, or the section if it has no such value.
     pub(super) fn refuse(&self, key: &str, reason: impl Into<String>, remedy: impl Into<String>) {
         let given = self.entries.and_then(|entries| entries.get(key));
         let given = given.or_else(|| self.kind.filter(|_| key == "kind"));
@@ -132,7 +135,7 @@ impl<'t> Section<'t> {
         self.notes.error(&self.key_path(key), span, reason, remedy);
     }
 
-    /// Passes a value that is present on, or notes that it is missing.
+    /// Returns a value that is present, or notes that it is missing.
     pub(super) fn need<T>(&self, key: &str, value: Option<T>, example: &str) -> Option<T> {
         if value.is_none() && !self.has(key) && (self.kind.is_none() || key != "kind") {
             let place = if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", self.path) };
@@ -145,7 +148,7 @@ impl<'t> Section<'t> {
         self.refuse(key, format!("`{key}` is {}, not {wanted}", describe(value)), format!("write {example}"));
     }
 
-    /// A text, with `{id}` replaced.
+    /// Reads a text, with `{id}` replaced.
     pub(super) fn text(&mut self, key: &'static str, example: &str) -> Option<String> {
         let value = self.value(key)?;
         match (value.get_ref().as_str(), self.id) {
@@ -164,7 +167,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// A quantity with its unit, read by `parse`.
+    /// Reads a quantity with its unit by `parse`.
     pub(super) fn quantity<T>(
         &mut self,
         key: &'static str,
@@ -191,12 +194,12 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// A size.
+    /// Reads a size.
     pub(super) fn bytes(&mut self, key: &'static str) -> Option<Bytes> {
         self.quantity(key, &format!("for example {key} = \"64 KiB\""), str::parse)
     }
 
-    /// A size above zero.
+    /// Reads a size above zero.
     pub(super) fn some_bytes(&mut self, key: &'static str) -> Option<Bytes> {
         let bytes = self.bytes(key)?;
         if bytes == Bytes::ZERO {
@@ -206,17 +209,17 @@ impl<'t> Section<'t> {
         Some(bytes)
     }
 
-    /// A data rate.
+    /// Reads a data rate.
     pub(super) fn rate(&mut self, key: &'static str) -> Option<Rate> {
         self.quantity(key, &format!("for example {key} = \"1 Gbit/s\""), str::parse)
     }
 
-    /// A frequency.
+    /// Reads a frequency.
     pub(super) fn frequency(&mut self, key: &'static str) -> Option<Frequency> {
         self.quantity(key, &format!("for example {key} = \"2 kHz\""), str::parse)
     }
 
-    /// A time above zero.
+    /// Reads a time above zero.
     pub(super) fn duration(&mut self, key: &'static str) -> Option<Duration> {
         let time = self.quantity(key, &format!("for example {key} = \"2 s\""), parse_duration)?;
         if time.is_zero() {
@@ -226,7 +229,7 @@ impl<'t> Section<'t> {
         Some(time)
     }
 
-    /// A whole number from `range`; a text with `{id}` will do as well.
+    /// Reads a whole number from `range`; a text with `{id}` is accepted as well.
     pub(super) fn whole(&mut self, key: &'static str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
         let remedy = format!("give a whole number from {} to {}, without quotes", range.start(), range.end());
@@ -245,12 +248,12 @@ impl<'t> Section<'t> {
         number
     }
 
-    /// [`Section::whole`] from 1 to all that fits into 32 bits, or to `most`.
+    /// Reads a whole number from 1 to `most`.
     pub(super) fn count(&mut self, key: &'static str, most: u32) -> Option<u32> {
         self.whole(key, 1..=u64::from(most)).and_then(|number| u32::try_from(number).ok())
     }
 
-    /// True or false.
+    /// Reads `true` or `false`.
     pub(super) fn flag(&mut self, key: &'static str) -> Option<bool> {
         let value = self.value(key)?;
         let flag = value.get_ref().as_bool();
@@ -260,7 +263,7 @@ impl<'t> Section<'t> {
         flag
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     pub(super) fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         let all = format!("one of {}", quoted(&words));
@@ -274,7 +277,7 @@ impl<'t> Section<'t> {
         chosen.map(|(_, choice)| *choice)
     }
 
-    /// A table within this one.
+    /// Returns a table within this one.
     pub(super) fn table(&mut self, key: &'static str) -> Option<Self> {
         let value = self.value(key)?;
         let DeValue::Table(entries) = value.get_ref() else {
@@ -286,13 +289,13 @@ impl<'t> Section<'t> {
         Some(section)
     }
 
-    /// A section of the file, empty if it is not there.
+    /// Returns a section of the file, empty if it is not there.
     pub(super) fn table_or_empty(&mut self, key: &'static str) -> Self {
         self.table(key)
             .unwrap_or_else(|| Section::new(self.notes, &self.key_path(key), self.span.clone(), None))
     }
 
-    /// A table with a `kind`, or that kind alone as a text.
+    /// Reads a table with a `kind`, or that kind alone as a text.
     pub(super) fn kinded(&mut self, key: &'static str) -> Option<Self> {
         let value = self.value(key)?;
         if value.get_ref().as_str().is_none() {
@@ -304,7 +307,7 @@ impl<'t> Section<'t> {
         Some(section)
     }
 
-    /// A list of texts.
+    /// Reads a list of texts.
     pub(super) fn texts(&mut self, key: &'static str, example: &str) -> Option<Vec<String>> {
         let value = self.value(key)?;
         let texts = value.get_ref().as_array().and_then(|array| {
@@ -316,14 +319,14 @@ impl<'t> Section<'t> {
         texts
     }
 
-    /// A host on which something of ours listens or from which it sends.
+    /// Reads a host on which a role listens or from which it sends.
     pub(super) fn host(&mut self, key: &'static str) -> Option<String> {
         let host = self.bare_host(key)?;
         self.allow_host(key, &host)?;
         Some(host)
     }
 
-    /// Reads a host name or address, wherever that host is.
+    /// Reads a name or an address of any host.
     fn bare_host(&mut self, key: &'static str) -> Option<String> {
         let host = self.text(key, &format!("for example {key} = \"127.0.0.1\""))?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
@@ -335,8 +338,8 @@ impl<'t> Section<'t> {
         Some(bare.to_owned())
     }
 
-    /// Reads an IP address of the host itself. A name cannot stand for it: a name has several addresses, and means others
-    /// on other hosts.
+    /// Reads an IP address of the host itself. A name is refused, because it may have several
+    /// addresses, and different ones on different hosts.
     pub(super) fn local_address(&mut self, key: &'static str) -> Option<String> {
         let host = self.bare_host(key)?;
         if host.parse::<IpAddr>().is_err() {
@@ -348,14 +351,14 @@ impl<'t> Section<'t> {
         Some(host)
     }
 
-    /// An address at which something listens.
+    /// Reads an address to listen at.
     pub(super) fn endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
         let endpoint = self.any_endpoint(key)?;
         self.allow_host(key, &endpoint.host)?;
         Some(endpoint)
     }
 
-    /// An address that the section on security has no say in.
+    /// Reads an address regardless of `[security]`.
     pub(super) fn any_endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
         let text = self.text(key, &format!("for example {key} = \"127.0.0.1:7000\""))?;
         match text.parse::<Endpoint>() {
@@ -368,7 +371,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// An address to which peers connect by this very text.
+    /// Reads an address to which peers connect by this very text.
     pub(super) fn peer_endpoint(&mut self, key: &'static str) -> Option<Endpoint> {
         let endpoint = self.endpoint(key)?;
         if endpoint.port == 0 {
@@ -387,7 +390,7 @@ impl<'t> Section<'t> {
         Some(endpoint)
     }
 
-    /// Without a `[security]` section nothing may be reached from, or reach out, beyond this machine.
+    /// Refuses hosts beyond this machine unless there is a `[security]` section.
     pub(super) fn allow_host(&self, key: &str, host: &str) -> Option<()> {
         if self.notes.open.get() || endpoint::is_loopback(host) {
             return Some(());
@@ -399,7 +402,7 @@ impl<'t> Section<'t> {
         None
     }
 
-    /// Reports the keys that nobody asked for.
+    /// Reports the keys that reading did not ask for.
     pub(super) fn finish(self) {
         let Some(entries) = self.entries else { return };
         for key in entries.keys() {
@@ -415,7 +418,7 @@ impl<'t> Section<'t> {
     }
 }
 
-/// Words for people: "a", "b" or "c".
+/// Joins words for a message: "a", "b" or "c".
 fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
 }
@@ -432,7 +435,7 @@ fn describe(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// A unit error's reason and remedy.
+/// Returns the reason and the remedy of a unit error.
 fn explain(error: &UnitError) -> (String, String) {
     let text = error.to_string();
     let (reason, remedy) = text.split_once("; ").unwrap_or((&text, "give a number and a unit"));

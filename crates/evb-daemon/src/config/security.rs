@@ -1,4 +1,4 @@
-//! `[security]`: whom the network is trusted with.
+//! `[security]`: trust in the network.
 
 use std::path::PathBuf;
 
@@ -7,30 +7,30 @@ use evb_net::security::KeyError;
 
 use super::section::Section;
 
-/// Whom the network is trusted with.
+/// The trust in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecurityMode {
-    /// No section: nothing beyond this machine takes part.
+    /// There is no section: all peers are on this machine.
     LoopbackOnly,
-    /// `mode = "none"`: everybody on the network is trusted.
+    /// `mode = "none"`: every peer on the network is trusted.
     None,
-    /// `mode = "psk"`: who has the key in that file is.
+    /// `mode = "psk"`: peers that have the key in the file are trusted.
     Psk {
-        /// Where the key is.
+        /// Path of the key's file.
         key_file: PathBuf,
     },
 }
 
 impl SecurityMode {
-    /// Whether peers make sure of each other.
+    /// Returns true if peers authenticate each other.
     pub fn is_protected(&self) -> bool {
         matches!(self, Self::Psk { .. })
     }
 
-    /// The same with the key, if there is one.
+    /// Returns the mode with its key, if there is one.
     ///
     /// # Errors
-    /// [`KeyError`]: the file cannot be read, or others can.
+    /// [`KeyError`]: the file cannot be read, or other users can read it.
     pub fn load(&self) -> Result<Security, KeyError> {
         match self {
             Self::LoopbackOnly | Self::None => Ok(Security::None),

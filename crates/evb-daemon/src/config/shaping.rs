@@ -1,4 +1,5 @@
-//! `[shaping]`: when sources may send, with the defaults that depend on the network and on who shares a port.
+//! `[shaping]`: the rules by which sources may send, with defaults that depend on the network and
+//! on the ports that builders share.
 
 use std::collections::BTreeMap;
 
@@ -17,37 +18,38 @@ use super::{
     shared::{SharedBuffer, refuse_members},
 };
 
-/// When sources may send.
+/// The rules by which sources may send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShapingConfig {
-    /// The grant policy.
+    /// Grant policy.
     pub mode: ShapingMode,
-    /// What may be on the way to one switch port, in buffer bytes; each builder's share of it is in
-    /// [`BuilderEntry::budget`].
+    /// Bytes that may be under way to one switch port, in buffer bytes. Each builder's share of it
+    /// is in [`BuilderEntry::budget`].
     pub budget: Bytes,
     /// The most that one grant gives, in lane bytes.
     pub chunk: Bytes,
-    /// Credit: how many sources a builder lets send at a time; `None`: any.
+    /// Credit: number of sources that a builder lets send at a time; `None`: any number.
     pub sources_at_once: Option<u32>,
-    /// Window: what each lane may have outstanding, in lane bytes.
+    /// Window: bytes that each lane may have outstanding, in lane bytes.
     pub window: Bytes,
-    /// The rate of each lane, in bytes as `counts` says; always there for the token bucket.
+    /// Rate of each lane, in bytes as `counts` says; always present for the token bucket.
     pub rate: Option<Rate>,
-    /// Which bytes `rate` counts.
+    /// Bytes that `rate` counts.
     pub counts: ByteMeasure,
-    /// What a pace may catch up, and so the most that leaves at once; `None`: [`Pace::usual`](evb_shaper::Pace::usual).
+    /// Bytes that a late lane may catch up, which also bounds what leaves at once; `None`:
+    /// [`Pace::usual`](evb_shaper::Pace::usual).
     pub burst: Option<Bytes>,
-    /// Who keeps the pace.
+    /// Mechanism that keeps the pace.
     pub offload: OffloadChoice,
-    /// Whether a core may be kept busy to depart on time.
+    /// Permission to keep a core busy in order to depart on time.
     pub spin: Spin,
-    /// Keeps idle cores awake; `None`: where a port's queue empties soon.
+    /// True if idle cores are kept awake; `None`: true if a port's queue empties soon.
     pub keep_awake: Option<bool>,
     /// Permission for sources and builders to poll for a while before they sleep.
     pub busy_poll: Spin,
-    /// How the classes of traffic share the link; `None`: they do not.
+    /// Shares of the classes of traffic in the link; `None`: they are not told apart.
     pub classes: Option<ClassesConfig>,
-    /// What a packet is charged at least.
+    /// The least that a packet is charged.
     pub cell: Bytes,
 }
 
@@ -60,12 +62,12 @@ pub enum ShapingMode {
     Window,
     /// Each lane has a pace of its own.
     TokenBucket,
-    /// Sources send when they have something.
+    /// Sources send as soon as they have data.
     None,
 }
 
 impl ShapingMode {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Self::Credit => "credit",
@@ -76,32 +78,32 @@ impl ShapingMode {
     }
 }
 
-/// Who keeps the pace of a lane.
+/// The mechanism that keeps the pace of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffloadChoice {
-    /// The best that is proved on this host at start.
+    /// The best that passes its test on this host at the start.
     Auto,
-    /// That, or none at all.
+    /// This one or none.
     Only(Offload),
 }
 
-/// Permission to keep a core busy, to depart on time or to find what comes without a wake-up.
+/// Permission to keep a core busy, in order to depart on time or to receive without a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spin {
     /// Timers and wake-ups alone.
     Off,
-    /// Where there are cores enough.
+    /// Busy cores if there are enough of them.
     On,
-    /// Wherever.
+    /// Busy cores in any case.
     Force,
 }
 
-/// Without a stated port buffer there is nothing to overflow but memory.
+/// Budget where no port buffer is stated: nothing can overflow but memory.
 const FREE_BUDGET: Bytes = Bytes::mib(8);
 const FREE_CHUNK: Bytes = Bytes::kib(256);
 const FREE_WINDOW: Bytes = Bytes::kib(64);
 
-/// As the section has it, defaults still open.
+/// The section as it is given, with defaults still open.
 pub(super) struct Given {
     mode: ShapingMode,
     budget: Option<Bytes>,
@@ -165,7 +167,7 @@ pub(super) fn read(section: &mut Section<'_>, transport: Transport) -> Given {
     given
 }
 
-/// `auto`, or the word of an [`Offload`].
+/// Reads `auto` or the word of an [`Offload`].
 fn offload(section: &mut Section<'_>) -> OffloadChoice {
     let mut choices = vec![("auto", OffloadChoice::Auto)];
     choices.extend(Offload::ALL.map(|offload| (offload.word(), OffloadChoice::Only(offload))));
@@ -181,8 +183,8 @@ fn spin(section: &mut Section<'_>, key: &'static str) -> Spin {
 }
 
 impl Given {
-    /// Fills in what depends on the rest: `sources` in number, the `builders` with their ports. Gives every
-    /// builder its share of the budget.
+    /// Fills in the defaults that depend on the number of `sources` and on the `builders` with
+    /// their ports. Gives every builder its share of the budget.
     pub(super) fn resolve(
         self,
         section: &Section<'_>,
@@ -201,7 +203,7 @@ impl Given {
         let builder_count = builders.len() as u64;
         let budgets = match stated {
             Some(port) => divide(section, network, port, builders),
-            // A port of which nothing is known is not divided: there is no buffer to share.
+            // An unknown port is not divided, because no buffer is known that could be shared.
             None => vec![budget; builders.len()],
         };
         for (builder, budget) in builders.iter_mut().zip(&budgets) {
@@ -210,7 +212,8 @@ impl Given {
         let share = budgets.into_iter().min().unwrap_or(budget);
         let usual_chunk = || match network.port_buffer {
             Some(_) => cost.chunk(share, network.link_rate),
-            // Four of them in the quarter of the budget that one lane may hold: else it waits for each round trip.
+            // One lane may hold a quarter of the budget. With four chunks in that quarter, it does
+            // not wait for each round trip.
             None => FREE_CHUNK.min(share / 16).max(Bytes::new(1)),
         };
         let chunk = self.chunk.unwrap_or_else(usual_chunk);
@@ -229,7 +232,8 @@ impl Given {
             let remedy = "add the pace of a lane, for example rate = \"100 Mbit/s\", or [network] link_rate";
             section.refuse("rate", "mode = \"token-bucket\" needs a rate", remedy);
         }
-        // A source's own link carries a lane to every builder, as a port does one from every source.
+        // A source's own link carries a lane to every builder, as a port carries one from every
+        // source.
         let lanes = (sources * most_sharing).max(builder_count);
         let lane_rate = || {
             let link = network.link_rate?.bits_per_second();
@@ -254,8 +258,8 @@ impl Given {
     }
 }
 
-/// Each builder's part of what may be under way: a port divides its budget among the builders behind it, and what ports
-/// share, a switch's memory or a trunk, bounds them together.
+/// Returns each builder's budget. A port divides its budget among the builders behind it, and all
+/// ports behind a shared buffer (a switch's memory or a trunk) are bounded by it together.
 fn divide(
     section: &Section<'_>,
     network: &NetworkConfig,
@@ -264,7 +268,8 @@ fn divide(
 ) -> Vec<Bytes> {
     let mut tree = BudgetTree::default();
     let mut placed: BTreeMap<&str, BufferIndex> = BTreeMap::new();
-    // From the top: a buffer is placed when the one that it is a member of has been. What is left then goes round in a ring.
+    // Goes from the top: a buffer is placed once its parent is. Buffers that are left then form a
+    // ring.
     let above = |name: &str| network.shared.iter().find(|shared| shared.members.iter().any(|m| m == name));
     let mut waiting: Vec<&SharedBuffer> = network.shared.iter().collect();
     while !waiting.is_empty() {
@@ -295,7 +300,8 @@ fn divide(
     tree.divide()
 }
 
-/// A member that is neither a port nor a shared buffer is a slip of the pen, and would bound nothing.
+/// Refuses a member that is neither a port nor a shared buffer: it is a slip of the pen, and would
+/// bound nothing.
 fn refuse_strangers(section: &Section<'_>, network: &NetworkConfig, builders: &[BuilderEntry]) {
     let is_known = |name: &String| {
         builders.iter().any(|builder| builder.port_name() == name)
@@ -314,7 +320,7 @@ fn refuse_strangers(section: &Section<'_>, network: &NetworkConfig, builders: &[
     }
 }
 
-/// How many builders each port has.
+/// Returns the number of builders behind each port.
 pub(super) fn builders_per_port(builders: &[BuilderEntry]) -> BTreeMap<String, u64> {
     let mut ports = BTreeMap::new();
     for builder in builders {
@@ -323,17 +329,19 @@ pub(super) fn builders_per_port(builders: &[BuilderEntry]) -> BTreeMap<String, u
     ports
 }
 
-/// What may be under way in a buffer. The margin is for what enters it uncharged: acknowledgements and control.
+/// Returns the bytes that may be under way in a buffer. The margin is for uncharged traffic:
+/// acknowledgements and control.
 pub fn nine_tenths(port_buffer: Bytes) -> Bytes {
     Bytes::new(port_buffer.count() / 10 * 9 + port_buffer.count() % 10 * 9 / 10)
 }
 
-/// The most full packets that fit for each of `lanes` into nine tenths of the port's buffer.
+/// Returns the most full packets that fit for each of `lanes` into nine tenths of the port's
+/// buffer.
 fn default_window(network: &NetworkConfig, lanes: u64, cost: &PacketCost) -> Bytes {
     network.port_buffer.map_or(FREE_WINDOW, |port| cost.window(nine_tenths(port) / lanes.max(1)))
 }
 
-/// What bytes cost on that network.
+/// Returns the cost of packets on this network.
 pub(super) fn packet_cost(network: &NetworkConfig, cell: Bytes, is_protected: bool) -> PacketCost {
     let mtu = u32::try_from(network.mtu.count()).unwrap_or(u32::MAX);
     evb::role::packet_cost(network.transport, mtu, cell, is_protected)

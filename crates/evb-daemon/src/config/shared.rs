@@ -1,4 +1,4 @@
-//! `[[network.shared]]`: buffers and links that several switch ports share, above the ports themselves.
+//! `[[network.shared]]`: buffers and links above the ports that several switch ports share.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use super::section::{Notes, Section};
 /// A switch's packet memory, or a trunk between switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedBuffer {
-    /// Its name.
+    /// Name of the buffer.
     pub name: String,
-    /// What may be in it, in buffer bytes.
+    /// Bytes that fit into it, in buffer bytes.
     pub buffer: Bytes,
-    /// The ports, or other shared buffers, whose traffic passes through it.
+    /// Ports, or other shared buffers, whose traffic passes through it.
     pub members: Vec<String>,
 }
 
-/// Says that the members of one are wrong, where they stand.
+/// Notes a problem at the place of a buffer's members.
 pub(super) fn refuse_members(
     notes: &Notes,
     shared: &SharedBuffer,
@@ -29,12 +29,12 @@ pub(super) fn refuse_members(
     notes.error("network.shared.members", place.unwrap_or(0..0), reason, remedy);
 }
 
-/// What the place of its members is noted under.
+/// Returns the name under which the place of a buffer's members is kept.
 fn members_of(name: &str) -> String {
     format!("network.shared.{name}.members")
 }
 
-/// Reads the list; every name once, every member in one list.
+/// Reads the list. Each name may be given once, and each member in one list only.
 pub(super) fn read(network: &mut Section<'_>) -> Vec<SharedBuffer> {
     const KEY: &str = "shared";
     let notes = network.notes();

@@ -1,11 +1,12 @@
-//! "Did you mean …?"
+//! Suggestions for misspelled words ("did you mean …?").
 
 #[cfg(test)]
 mod tests;
 
-/// The candidate that is most like `given`, if one is near enough to have been meant.
+/// Returns the candidate that is most like `given`, if one is near enough to have been meant.
 ///
-/// Near: the candidate begins with all of `given`, or an optimal-string-alignment distance (insert, delete, replace, swap of neighbours) of at most a third of the length.
+/// A candidate is near if it begins with all of `given`, or if the optimal-string-alignment
+/// distance (insert, delete, replace, swap of neighbours) is at most a third of the length.
 pub(super) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given: Vec<char> = given.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
     let allowed = (given.len() / 3).max(1);
@@ -20,7 +21,7 @@ pub(super) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a 
         .map(|(_, candidate)| candidate)
 }
 
-/// Longer words are cut: their distance is not worth a second.
+/// Length at which words are cut, because the distance of longer ones takes too long to compute.
 const LONGEST: usize = 64;
 
 fn begins_with(candidate: &str, start: &[char]) -> bool {

@@ -1,4 +1,4 @@
-//! How many slots a builder has where the configuration does not say.
+//! The default number of a builder's slots.
 
 use std::time::Duration;
 
@@ -6,21 +6,24 @@ use evb_core::units::Bytes;
 
 use super::{Config, TriggerConfig};
 
-/// Where sizes or rate are not known before the run.
+/// Number of slots where sizes or the rate are not known before the run.
 const USUAL: u64 = 16;
-/// Beyond, more slots only add to the wait in queues.
+/// The most slots by default; more would only add to the wait in queues.
 const MOST: u64 = 256;
-/// As fast as possible: one that arrives, one at the sink, and as many on their way.
+/// The fewest slots as fast as possible: one event that arrives, one at the sink, and two under
+/// way.
 const FEWEST: u64 = 4;
-/// Programs that share a machine's cores let a message lie for so long.
+/// Time for which a message may wait while programs share a machine's cores.
 const HANDS: Duration = Duration::from_millis(50);
-/// A port that is kept full delays an event twice, its announcements and its bytes, by a budget's time each; as much again for what the
-/// supervisor hears of it, and all of it twice, as events do not come evenly.
+/// Time that an event is under way through a full port, as a multiple of a budget's time. The port
+/// delays it twice: its announcements and its bytes. The supervisor hears of it as late again, and
+/// the sum is doubled because events do not come evenly.
 const PASSES: u64 = 8;
-/// Of the events that the slots are counted for: one that arrives, and one at the sink.
+/// Events beyond those that are counted: one that arrives, and one at the sink.
 const BESIDE: u64 = 2;
 
-/// So many that the way of an event through its builder's port and everybody's hands is hidden behind others.
+/// Returns enough slots to hide an event's way through its builder's port and through busy programs
+/// behind other events.
 pub(super) fn usual(config: &Config) -> u32 {
     let cost = config.cost();
     let event: Option<Bytes> =
@@ -33,7 +36,8 @@ pub(super) fn usual(config: &Config) -> u32 {
     u32::try_from(slots.min(bearable(config)).max(1)).unwrap_or(u32::MAX)
 }
 
-/// The more bytes an event has, the fewer it takes, and the more of them stay in processor caches.
+/// Returns the slots for triggers as fast as possible. Larger events need fewer slots, and with
+/// fewer slots more of the bytes stay in processor caches.
 fn of_bytes(config: &Config, event: Bytes) -> u64 {
     let passes = if config.network.port_buffer.is_some() { PASSES } else { 1 };
     let budget = config.builders.iter().map(|builder| builder.budget).max().unwrap_or_default();
@@ -42,13 +46,14 @@ fn of_bytes(config: &Config, event: Bytes) -> u64 {
     held.count().div_ceil(event.count().max(1)).saturating_add(BESIDE).clamp(FEWEST, MOST)
 }
 
-/// Little's law. No more than that: when a source hangs, what the slots hold is built without it.
+/// Returns the slots for a known rate by Little's law, and no more: when a source hangs, the events
+/// in the slots are built without it.
 fn of_rate(config: &Config, rate: f64) -> u64 {
     let under_way = rate / config.builders.len().max(1) as f64 * HANDS.as_secs_f64();
     (under_way.ceil() as u64).saturating_add(BESIDE).clamp(USUAL, MOST)
 }
 
-/// What the builders' memory has room for, where it is stated.
+/// Returns the number of slots for which all builders with a stated memory have room.
 fn bearable(config: &Config) -> u64 {
     let rooms = config.builders.iter().filter_map(|builder| {
         let beside = config.out_of_order_memory(builder);

@@ -12,33 +12,35 @@ use super::{
 /// One readout source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceEntry {
-    /// Its id.
+    /// Id of the source.
     pub id: SourceId,
-    /// The local address that it sends from; `None`: as the routes say.
+    /// Local address that it sends from; `None`: by the routes.
     pub bind: Option<String>,
-    /// The host that runs it, by name or address, where no address says so; `None`: any.
+    /// Host that runs it, by name or address, if no address tells; `None`: any.
     pub host: Option<String>,
-    /// Where its fragments come from.
+    /// Origin of its fragments.
     pub input: Input,
-    /// The largest fragment that it accepts.
+    /// Size of the largest fragment that it accepts.
     pub max_fragment: Bytes,
-    /// How many bytes of unassigned fragments it keeps before readout must wait.
+    /// Bytes of unassigned fragments that it keeps before readout must wait.
     pub backlog: Bytes,
-    /// The processor core that it runs on; `None`: any.
+    /// Processor core that it runs on; `None`: any.
     pub core: Option<usize>,
 }
 
 impl SourceEntry {
-    /// Its mean fragment with the lane's header; `None`: its size is not known before the run.
+    /// Returns its mean fragment with the lane's header; `None` if the size is not known before the
+    /// run.
     pub fn mean_in_lane(&self) -> Option<Bytes> {
         Some(self.input.mean_size()? + Bytes::new(FRAGMENT_HEADER))
     }
 }
 
-/// For sizes that the configuration cannot know.
+/// Default for inputs whose sizes the configuration does not determine.
 const MAX_FRAGMENT: Bytes = Bytes::mib(4);
 const BACKLOG: Bytes = Bytes::mib(256);
-/// A lane's lengths are 32 bits wide; half of that leaves room for sums.
+/// The largest `max_fragment`: lengths in a lane are 32 bits wide, and half of that leaves room for
+/// sums.
 const LARGEST_FRAGMENT: Bytes = Bytes::mib(2048);
 
 pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
@@ -76,7 +78,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
     Some(SourceEntry { id: SourceId::new(id), bind, host, input: input?, max_fragment, backlog, core })
 }
 
-/// The host that runs it, unless the address that it sends from says so.
+/// Reads the host that runs it, unless the address that it sends from tells.
 fn host(section: &mut Section<'_>, bind: Option<&str>) -> Option<String> {
     let host = section.host("host")?;
     if is_unspecified(&host) {
@@ -92,7 +94,7 @@ fn host(section: &mut Section<'_>, bind: Option<&str>) -> Option<String> {
     Some(host)
 }
 
-/// What `max_fragment` is where it is not given.
+/// Returns the default of `max_fragment`.
 fn default_max(input: &Input) -> Bytes {
     match input {
         Input::Generator { size: FragmentSize::Fixed(size), .. } => (*size).max(Bytes::new(1)),

@@ -1,4 +1,4 @@
-//! `[supervisor]`: triggers, assignment, and how long to wait for what.
+//! `[supervisor]`: triggers, assignment and time limits.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -11,57 +11,60 @@ use super::{
     trigger::{self, TriggerConfig},
 };
 
-/// Two heartbeats.
+/// The shortest lease: two heartbeats.
 const SHORTEST_LEASE: Duration = Duration::from_millis(500);
 
-/// How the supervisor assigns events, and how long it waits for what.
+/// The supervisor's rules for assigning events, and its time limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SupervisorConfig {
-    /// Where it listens for sources and builders.
+    /// Address at which it listens for sources and builders.
     pub listen: Endpoint,
-    /// What makes events happen.
+    /// Origin of triggers.
     pub trigger: TriggerConfig,
-    /// Events outstanding per builder; `None`: [`Config::slots`](super::Config::slots) counts them.
+    /// Events outstanding per builder; `None`: [`Config::slots`](super::Config::slots) computes
+    /// them.
     pub slots: Option<u32>,
-    /// From the assignment to closing an event without the sources that have announced nothing.
+    /// Time from the assignment after which an event closes without the sources that have announced
+    /// nothing.
     pub deadline: Duration,
-    /// How long all roles may take to register.
+    /// Time that all roles may take to register.
     pub start_timeout: Duration,
-    /// After that a fragment without a decision counts as unexpected.
+    /// Time after which a fragment without a decision counts as unexpected.
     pub orphan_timeout: Duration,
-    /// Which builder gets the next event.
+    /// Rule by which the next event gets its builder.
     pub policy: AssignmentPolicy,
-    /// So many consecutive events go to one builder.
+    /// Number of consecutive events that go to one builder.
     pub run_length: u32,
-    /// Where the run is written down, so that a new supervisor goes on with it.
+    /// File that records the run, so that a new supervisor can continue it.
     pub journal: Option<PathBuf>,
-    /// What the journal is safe from.
+    /// Failures that the journal survives.
     pub journal_fsync: JournalFsync,
-    /// How long peers that have lost the supervisor try to reach it.
+    /// Time for which peers that have lost the supervisor try to reach it.
     pub patience: Duration,
-    /// So long after an answered heartbeat a builder may write; twice as long after its last word its events go to others.
+    /// Time after an answered heartbeat for which a builder may write. After two leases of silence
+    /// its events go to other builders.
     pub lease: Duration,
-    /// What becomes of events when a source goes away.
+    /// Treatment of events when a source goes away.
     pub on_source_loss: SourceLoss,
-    /// How often sources and builders report so far; zero: only at the end.
+    /// Time between reports of sources and builders; zero: only at the end.
     pub report_period: Duration,
 }
 
-/// What becomes of events when a source goes away.
+/// The treatment of events when a source goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceLoss {
-    /// They go on without it.
+    /// Events are built without it.
     Incomplete,
-    /// They wait for it.
+    /// Events wait for it.
     Wait,
 }
 
-/// Which builder gets the next event.
+/// The rule by which the next event gets its builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssignmentPolicy {
-    /// One after the other, skipping those without a free slot.
+    /// One builder after the other, skipping those without a free slot.
     RoundRobin,
-    /// The one with the most free slots.
+    /// The builder with the most free slots.
     LeastLoaded,
 }
 

@@ -1,34 +1,34 @@
-//! Many entries from one: `ids = "1-22"`, and `{id}` or `{7100+id}` in the text of an entry.
+//! Entries for many ids: `ids = "1-22"`, and `{id}` or `{7100+id}` in the text of an entry.
 
 #[cfg(test)]
 mod tests;
 
-/// Why a list of ids or a template cannot be used: what is wrong and what would do.
+/// The reason why a list of ids or a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TemplateError {
-    /// Not a list of ids.
+    /// The text is no list of ids.
     #[error("`{0}` is no id and no range of ids from 0 to 65535")]
     Ids(String),
-    /// An id that the list has already.
+    /// An id is in the list already.
     #[error("id {0} stands twice in the list")]
     Twice(u16),
-    /// Braces that hold something else than a sum over `id`.
+    /// Braces hold something other than a sum over `id`.
     #[error("`{{{0}}}` is no sum of `id` and whole numbers")]
     Sum(String),
-    /// A brace that does not close.
+    /// A brace is not closed.
     #[error("a `{{` that is not closed by a `}}`")]
     Open,
-    /// A sum below zero or beyond what fits.
+    /// A sum is below zero or too large.
     #[error("`{{{text}}}` gives no number of use for id {id}")]
     Value {
-        /// What stands in the braces.
+        /// Text between the braces.
         text: String,
-        /// The entry's id.
+        /// Id of the entry.
         id: u16,
     },
 }
 
-/// Reads `"1-22"` or `"1-4, 7, 9-12"`: every id at most once, in the order given.
+/// Reads `"1-22"` or `"1-4, 7, 9-12"`: each id at most once, in the order given.
 pub(super) fn parse_ids(text: &str) -> Result<Vec<u16>, TemplateError> {
     let mut seen = vec![false; usize::from(u16::MAX) + 1];
     let mut ids = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn expand(text: &str, id: u16) -> Result<String, TemplateError> {
     Ok(expanded)
 }
 
-/// The value of terms (`id` or a whole number) joined by `+` and `-`.
+/// Returns the value of terms (`id` or a whole number) joined by `+` and `-`.
 fn evaluate(sum: &str, id: u16) -> Result<u64, TemplateError> {
     let bad = || TemplateError::Sum(sum.to_owned());
     let out_of_range = || TemplateError::Value { text: sum.to_owned(), id };
@@ -75,7 +75,7 @@ fn evaluate(sum: &str, id: u16) -> Result<u64, TemplateError> {
         let end = rest.find(['+', '-']).unwrap_or(rest.len());
         let term = match rest[..end].trim() {
             "id" => i64::from(id),
-            // Only digits: `parse` alone would take a sign as well.
+            // Only digits are allowed, because `parse` alone would take a sign as well.
             digits if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().map_err(|_| bad())?,
             _ => return Err(bad()),
         };

@@ -6,13 +6,13 @@ mod values;
 
 use super::{Config, Problems, read};
 
-/// The least that runs, without its `[run]`, `[network]` and `[shaping]`.
+/// The smallest system that runs, without its `[run]`, `[network]` and `[shaping]`.
 const SUPERVISOR: &str =
     "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = { kind = \"periodic\", rate = \"2 kHz\" }\n";
 const SOURCE: &str = "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\n";
 const BUILDER: &str = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
 
-/// A whole configuration around `sections`: what they lack is filled in.
+/// Completes a configuration around `sections`.
 fn around(sections: &str) -> String {
     let mut text = sections.to_owned();
     for (head, default) in [("[supervisor]", SUPERVISOR), ("[[source]]", SOURCE), ("[[builder]]", BUILDER)] {

@@ -1,4 +1,4 @@
-//! `supervisor.trigger`: what makes events happen.
+//! `supervisor.trigger`: the origin of triggers.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -6,48 +6,48 @@ use evb_core::units::Frequency;
 
 use super::{endpoint::Endpoint, section::Section};
 
-/// What makes events happen.
+/// The origin of triggers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TriggerConfig {
-    /// At equal intervals.
+    /// Triggers at equal intervals.
     Periodic {
         /// Events per second.
         rate: Frequency,
     },
-    /// At exponentially distributed intervals.
+    /// Triggers at exponentially distributed intervals.
     Poisson {
         /// Mean events per second.
         rate: Frequency,
     },
-    /// At normally distributed intervals, never negative.
+    /// Triggers at normally distributed intervals, never negative.
     Gaussian {
         /// Mean events per second.
         rate: Frequency,
         /// Standard deviation of an interval.
         sigma: Duration,
     },
-    /// Several at once, at equal intervals.
+    /// Several triggers at once, at equal intervals.
     Burst {
         /// Bursts per second.
         rate: Frequency,
         /// Events in each.
         count: u32,
     },
-    /// Whenever half of a builder's slots are free, as many events at once.
+    /// Triggers whenever half of a builder's slots are free, as many at once.
     AsFastAsPossible,
-    /// Another program says so.
+    /// Triggers from another program.
     External {
-        /// Where the supervisor listens for it.
+        /// Address at which the supervisor listens for it.
         listen: Endpoint,
-        /// How it is said.
+        /// Form of the triggers.
         protocol: TriggerProtocol,
     },
-    /// Announced to supervisor and sources alike by UDP multicast.
+    /// Triggers announced to supervisor and sources alike by UDP multicast.
     Multicast(MulticastGroup),
 }
 
 impl TriggerConfig {
-    /// Mean events per second, where the configuration knows it.
+    /// Returns the mean events per second, if the configuration determines them.
     pub fn events_per_second(&self) -> Option<f64> {
         match self {
             Self::Periodic { rate } | Self::Poisson { rate } | Self::Gaussian { rate, .. } => {
@@ -59,7 +59,7 @@ impl TriggerConfig {
     }
 }
 
-/// How an external trigger speaks.
+/// The form in which an external trigger arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerProtocol {
     /// Lines over TCP.
@@ -73,7 +73,7 @@ pub enum TriggerProtocol {
 pub struct MulticastGroup {
     /// Address and port.
     pub group: SocketAddr,
-    /// The local address (IPv4) or name of the interface; `None`: as the routes say.
+    /// Local address (IPv4) or name of the interface; `None`: by the routes.
     pub interface: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Answer`]: what a request comes to.
+//! [`Answer`]: the response to a request.
 
 use bytes::Bytes;
 use evb::run_control::Refusal;
@@ -13,19 +13,19 @@ use serde_json::{Value, json};
 /// The content type of most answers.
 pub(super) const JSON: &str = "application/json";
 
-/// An answer: its status and its JSON.
+/// The status and the content of a response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     body: Body,
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug)]
 enum Body {
-    /// JSON that is rendered for it alone.
+    /// JSON that is rendered for this answer alone.
     Value(Value),
-    /// What was rendered for everybody, and its content type.
+    /// Text that was rendered once for all clients, and its content type.
     Rendered(Bytes, &'static str),
 }
 
@@ -43,7 +43,7 @@ impl Answer {
         Self { status: StatusCode::CONFLICT, body: Body::Value(json!(refusal)) }
     }
 
-    /// The request itself is no good.
+    /// Returns the answer to a request that is itself invalid.
     pub(super) fn turned_away(status: StatusCode, reason: &str, remedy: &str) -> Self {
         let body = json!({ "refused_by": "the control interface", "reason": reason, "remedy": remedy });
         Self { status, body: Body::Value(body) }

@@ -1,5 +1,5 @@
-//! Who may ask. A web page in a browser on this machine is a stranger: its requests come from loopback, so they are told by
-//! their headers.
+//! The check of requests. A web page in a browser on this machine is foreign, although its requests
+//! come from loopback: it is recognised by its headers.
 
 use std::net::IpAddr;
 
@@ -12,36 +12,37 @@ use serde::Serialize;
 
 use super::{answer::Answer, token::Token};
 
-/// Checks every request before anything is done for it.
+/// The check that every request must pass first.
 pub(super) struct Guard {
     token: Option<Token>,
     viewers: Viewers,
-    /// Where the server listens, and what else it is called; lower case.
+    /// The listening host and the other names of this host, in lower case.
     names: Vec<String>,
 }
 
-/// What a request may do.
+/// The rights of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Access {
-    /// Everything.
+    /// All commands.
     Operator,
-    /// Look.
+    /// Reading.
     Viewer,
 }
 
-/// Who may look without the token that commands need.
+/// The clients that may read without the token that commands need.
 pub(super) enum Viewers {
-    /// Nobody.
+    /// No clients.
     None,
-    /// Everybody.
+    /// All clients.
     Anyone,
-    /// Who has that other token.
+    /// Clients with this other token.
     With(Token),
 }
 
 impl Guard {
-    /// `names` are where the server listens, as configured, and what else it is called.
+    /// Creates a guard; `names` are the listening host as configured and the other names of this
+    /// host.
     pub(super) fn new(
         token: Option<Token>,
         viewers: Viewers,
@@ -51,7 +52,7 @@ impl Guard {
         Self { token, viewers, names }
     }
 
-    /// What the request may do.
+    /// Returns the rights of a request.
     ///
     /// # Errors
     /// The answer to a request that is turned away.
@@ -67,7 +68,7 @@ impl Guard {
         let is_json = text(headers, &CONTENT_TYPE).is_some_and(|kind| {
             kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
         });
-        // Pages can send other types without asking first.
+        // Pages of other sites can send other types without a preflight request.
         if (method == Method::POST || method == Method::PUT) && !is_json {
             return Err(Answer::turned_away(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -96,14 +97,15 @@ impl Guard {
         }
     }
 
-    /// Whether the request names this host, and comes from no other site: all that the page itself needs.
+    /// Checks that the request names this host and comes from no other site, which is enough for
+    /// the page's own files.
     ///
     /// # Errors
     /// The answer to a request that is turned away.
     pub(super) fn check_site(&self, headers: &HeaderMap) -> Result<(), Answer> {
         let host = text(headers, &HOST).unwrap_or_default();
         if !self.is_ours(host) {
-            // A name that somebody else lets point here: DNS rebinding.
+            // Another domain resolves to this host: DNS rebinding.
             let reason = format!("the host `{}` is not this one", short(host));
             return Err(forbidden(
                 &reason,
@@ -119,7 +121,8 @@ impl Guard {
         Ok(())
     }
 
-    /// An address cannot be made to point elsewhere; of names only those that are known.
+    /// Returns true if the host of `authority` is an address, which DNS cannot redirect, or a known
+    /// name.
     fn is_ours(&self, authority: &str) -> bool {
         let Some(host) = host_of(authority) else { return false };
         let host = host.to_ascii_lowercase();
@@ -127,7 +130,7 @@ impl Guard {
     }
 }
 
-/// Without port and brackets.
+/// Returns the host without port and brackets.
 fn host_of(authority: &str) -> Option<&str> {
     match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map(|(host, _)| host),
@@ -136,7 +139,7 @@ fn host_of(authority: &str) -> Option<&str> {
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
-    // One that is not text is as good as a foreign one.
+    // A value that is not text counts as a foreign one.
     headers.get(name).map(|value| value.to_str().unwrap_or("?"))
 }
 

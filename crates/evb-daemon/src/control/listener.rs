@@ -1,4 +1,4 @@
-//! Connections: few, short, and none may keep the others waiting.
+//! Connections of run control. They are few and short, and none can keep the others waiting.
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,19 +23,19 @@ use super::{
     routes,
 };
 
-/// Connections at a time; for one more, the oldest that is not being served is closed.
+/// The most connections at a time. For one more, the oldest idle one is closed.
 const CONNECTIONS: usize = 32;
 
-/// How long a client may take for the head of a request, and as long for its body; also between two requests.
+/// Time for the head of a request, as much for its body, and between two requests.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a connection lives at most.
+/// Time after which a connection is closed in any case.
 const LIFE: Duration = Duration::from_secs(60);
 
-/// The longest body of a request, bytes.
+/// Length of the longest body of a request, in bytes.
 const BODY: usize = 16 << 10;
 
-/// The longest head of a request, bytes; the library takes no smaller limit.
+/// Length of the longest head of a request, in bytes; the library allows no smaller limit.
 const HEAD: usize = 8192;
 
 struct Desk {
@@ -45,7 +45,7 @@ struct Desk {
     log: Mutex<RefusalLog>,
 }
 
-/// Answers on a thread of its own until the process ends.
+/// Answers requests on a thread of its own until the process ends.
 pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<Guard>) -> io::Result<()> {
     bound.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -70,12 +70,12 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
                 let (desk, busy) = (Arc::clone(&desk), Busy::default());
                 let own = busy.clone();
                 let connection = tokio::spawn(async move {
-                    // Whether it ended well or not is the client's affair.
+                    // A failed connection concerns only its client.
                     let _ = timeout(LIFE, converse(stream, peer, desk, own)).await;
                 });
                 places.take(CONNECTIONS, connection.abort_handle(), busy);
             }
-            // Out of descriptors, or the client has gone.
+            // The process is out of descriptors, or the client has gone.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
@@ -100,7 +100,7 @@ async fn converse(
         .await
 }
 
-/// A file of the page, or an answer.
+/// Serves a file of the page or an answer.
 async fn serve_one(
     desk: &Desk,
     peer: SocketAddr,

@@ -1,8 +1,10 @@
-//! The status as Prometheus reads it: OpenMetrics, or the older text format for whoever does not ask for that.
+//! The status for Prometheus: OpenMetrics, or the older text format for clients that do not ask for
+//! OpenMetrics.
 //!
-//! Totals go on over the runs of a process, so that what came just before the end of a run is in them still when it is over.
-//! What peers report starts anew with each run and each life of a peer, as counters of a process that was started again do.
-//! Nothing bears the number of the run, and nothing is told lane by lane: at 256 × 256 that would be 65 536 series.
+//! Totals continue over the runs of a process, so that events just before the end of a run are
+//! still in them afterwards. Values that peers report start again from zero with each run and each
+//! incarnation of a peer, as counters of a restarted process do. No metric has the run number or
+//! the lane as a label: 256 × 256 lanes would make 65 536 series.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,28 +23,29 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// The content type of the answer in OpenMetrics.
+/// Content type of the answer in OpenMetrics.
 pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// And in the older format.
+/// Content type of the answer in the older format.
 pub(super) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Buckets of latencies: up to 17 s.
+/// Number of buckets of latencies, which reach to 17 s.
 const OCTAVES: usize = 23;
 
 const STATES: [State; 6] =
     [State::Unconfigured, State::Configured, State::Running, State::Paused, State::Stopping, State::Failed];
 
-/// The metrics of a status, in OpenMetrics.
+/// Returns the metrics of a status in OpenMetrics.
 pub(super) fn render(status: Status) -> String {
     let mut registry = Registry::with_prefix("evb");
     registry.register_collector(Box::new(Snapshot(status)));
     let mut text = String::new();
-    // Writing into memory does not fail.
+    // Writing into memory cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
     text
 }
 
-/// The same lines in the older format: there a counter's name ends in `_total` where its type is said, too.
+/// Converts metrics to the older format, in which the name of a counter ends in `_total` in its
+/// type line, too.
 pub(super) fn in_plain_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let counters: HashSet<&str> = open_metrics
@@ -70,7 +73,7 @@ struct Snapshot(Status);
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Writes families of metrics.
+/// Writer of families of metrics.
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {
@@ -170,7 +173,8 @@ fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     families.gauges("outstanding_events", "Events that were assigned and not settled.", outstanding)
 }
 
-/// Their texts hold numbers that change, and would make a new series each time.
+/// Counts problems by severity and subject. Their texts hold numbers that change, and each change
+/// would make a new series.
 fn of_problems(problems: &[Problem], families: &mut Families<'_>) -> fmt::Result {
     let mut counts: BTreeMap<(Severity, &str), u32> = BTreeMap::new();
     for problem in problems {
@@ -203,9 +207,9 @@ fn of_peers(survey: &Survey, families: &mut Families<'_>) -> fmt::Result {
     families.gauges("peer_incarnation", help, peers().map(|(labels, _, life)| (labels, f64::from(life))))
 }
 
-/// A counter of a peer: its name, its meaning and where it is found; `None` before the first report.
+/// A counter of a peer: its name, its meaning and its value; `None` before the first report.
 type Counter<P> = (&'static str, &'static str, fn(&P) -> Option<u64>);
-/// A gauge of a peer.
+/// A gauge of a peer, in the same form.
 type Gauge<P> = (&'static str, &'static str, fn(&P) -> Option<f64>);
 
 const SOURCE_COUNTERS: [Counter<SourceSurvey>; 9] = [
@@ -270,7 +274,8 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
     for (name, help, value) in SOURCE_COUNTERS {
         families.counters(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }
-    // Whole nanoseconds: what comes of the mean may be less by a rounding, which would look like a counter that began anew.
+    // Whole nanoseconds are counted, because a rounding error of the mean could make the value
+    // fall, which would look like a counter that was reset.
     let late = |of: &SourceSurvey| (of.last_by_us * 1e3 * of.last as f64).round() / 1e9;
     let late = sources.iter().map(|of| (label(of), late(of)));
     families.counters("source_late_seconds", "How long events waited for this source alone.", late)?;

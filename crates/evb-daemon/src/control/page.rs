@@ -1,5 +1,6 @@
-//! The page that a browser shows: static files in the binary, nothing from elsewhere. They hold no secret, so that they need no
-//! token; all that they show, they ask for as anybody does.
+//! The page that a browser shows: static files in the binary, nothing from elsewhere. The files
+//! hold no secret and need no token. The page gets its data by the same requests as any other
+//! client.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -11,7 +12,8 @@ use hyper::{
     },
 };
 
-/// What the browser may load, run and ask: this server, and nothing within the text of a page.
+/// Content security policy: the browser may load, run and ask only this server, and runs nothing
+/// that stands within the text of a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -32,7 +34,7 @@ pub(super) struct Asset {
 
 macro_rules! assets {
     ($($path:literal: $file:literal, $type:expr;)*) => {
-        /// All of them, by the path of the request.
+        /// All files, by the path of the request.
         const ASSETS: &[(&str, Asset)] = &[
             $(($path, Asset { content_type: $type, bytes: include_bytes!(concat!("page/", $file)) }),)*
         ];
@@ -55,13 +57,14 @@ assets! {
     "/page/uPlot.txt": "uPlot.txt", TEXT;
 }
 
-/// The file of that path.
+/// Returns the file at this path.
 pub(super) fn asset(path: &str) -> Option<Asset> {
     ASSETS.iter().find(|(known, _)| *known == path).map(|(_, asset)| *asset)
 }
 
 impl Asset {
-    /// Not kept by the browser: the next evbd at this address may be another version.
+    /// Makes a response that the browser does not keep, because the next evbd at this address may
+    /// be another version.
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::from(self.bytes));
         let headers = [

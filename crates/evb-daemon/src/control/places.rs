@@ -1,4 +1,5 @@
-//! [`Places`]: how many connections there are at a time, and who gives way when all places are taken.
+//! [`Places`]: the limit on connections, and the choice of the connection to close when it is
+//! reached.
 
 use std::sync::{
     Arc, Mutex,
@@ -7,14 +8,15 @@ use std::sync::{
 
 use tokio::task::AbortHandle;
 
-/// The connections that are open, the oldest first. Whoever is not being served just now, because it is slow to ask, slow to
-/// read or silent between two requests, gives way to a newcomer: a command always gets in.
+/// The open connections, oldest first. A new connection displaces one that is not being served just
+/// now, be it slow to ask, slow to read or silent between two requests. So a command always gets
+/// in.
 #[derive(Default)]
 pub(super) struct Places {
     taken: Mutex<Vec<(AbortHandle, Busy)>>,
 }
 
-/// Whether a command is being carried out for a connection.
+/// True while a command is being carried out for a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Busy(Arc<AtomicBool>);
 
@@ -29,8 +31,8 @@ impl Busy {
 }
 
 impl Places {
-    /// Gives a connection its place, and closes the oldest that is not busy where there are more than `most`. Returns false if
-    /// all are busy: then nobody else can be let in for now.
+    /// Gives a connection a place. If there are more than `most`, closes the oldest one that is not
+    /// busy. If all are busy, closes the new one and returns false.
     pub(super) fn take(&self, most: usize, own: AbortHandle, busy: Busy) -> bool {
         let Ok(mut taken) = self.taken.lock() else { return false };
         taken.retain(|(connection, _)| !connection.is_finished());

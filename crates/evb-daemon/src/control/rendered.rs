@@ -1,4 +1,4 @@
-//! Answers that many ask for, rendered at most twice a second however many they are.
+//! Answers that many clients ask for, rendered at most twice a second for any number of clients.
 
 use std::{
     collections::VecDeque,
@@ -12,13 +12,13 @@ use tokio::sync::{Mutex, watch};
 
 use super::{guard::Access, metrics};
 
-/// How old an answer may be.
+/// Age from which an answer is rendered again.
 const AGE: Duration = Duration::from_millis(500);
 
-/// How many samples are kept here, as by whoever leads.
+/// The most samples that are kept, as many as the leader keeps.
 const SAMPLES: usize = 3600;
 
-/// What is asked for again and again, as it was rendered last.
+/// The last rendering of answers that are asked for again and again.
 pub(super) struct Rendered {
     lead: RunControl,
     host: String,
@@ -27,11 +27,11 @@ pub(super) struct Rendered {
 }
 
 struct Pages {
-    /// Something changed by a command, or by itself.
+    /// Signal that a command or the run itself changed something.
     shown: watch::Receiver<Shown>,
     at: Option<Instant>,
     status: Status,
-    /// Rendered when the first one asks; none of an older status.
+    /// Rendered on the first request; `None` after the status has changed.
     operator: Option<Bytes>,
     viewer: Option<Bytes>,
     open_metrics: Option<Bytes>,
@@ -41,11 +41,11 @@ struct Pages {
 #[derive(Default)]
 struct Samples {
     at: Option<Instant>,
-    /// Each by its number, as JSON.
+    /// Each sample with its number, as JSON.
     rendered: VecDeque<(u64, Bytes)>,
 }
 
-/// A status, and what only the server knows.
+/// A status with the facts that only the server has.
 #[derive(Serialize)]
 struct Page<'s> {
     #[serde(flatten)]
@@ -55,7 +55,7 @@ struct Page<'s> {
     version: &'static str,
 }
 
-/// In which words metrics are wanted.
+/// The format in which metrics are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetricsFormat {
     /// OpenMetrics 1.0.
@@ -86,12 +86,12 @@ impl Rendered {
         }
     }
 
-    /// A command was given: what is rendered is old.
+    /// Discards what is rendered, because a command was given.
     pub(super) async fn forget(&self) {
         self.pages.lock().await.at = None;
     }
 
-    /// The status, as JSON.
+    /// Returns the status as JSON.
     pub(super) async fn status(&self, access: Access) -> Result<Bytes, Refusal> {
         let mut pages = self.pages.lock().await;
         self.refresh(&mut pages).await?;
@@ -106,7 +106,7 @@ impl Rendered {
         Ok(place.get_or_insert_with(render).clone())
     }
 
-    /// The metrics.
+    /// Returns the metrics.
     pub(super) async fn metrics(&self, format: MetricsFormat) -> Result<Bytes, Refusal> {
         let mut pages = self.pages.lock().await;
         self.refresh(&mut pages).await?;
@@ -123,7 +123,7 @@ impl Rendered {
 
     async fn refresh(&self, pages: &mut Pages) -> Result<(), Refusal> {
         let is_old = pages.at.is_none_or(|at| at.elapsed() >= AGE);
-        // Whoever leads may have gone, which asking will tell.
+        // An error means that the leader may have gone; the request to it will tell.
         let has_changed = pages.shown.has_changed().unwrap_or(true);
         if is_old || has_changed {
             pages.shown.mark_unchanged();
@@ -135,7 +135,7 @@ impl Rendered {
         Ok(())
     }
 
-    /// The samples after that one, as JSON.
+    /// Returns the samples after number `after` as JSON.
     pub(super) async fn history(&self, after: u64) -> Result<Bytes, Refusal> {
         let mut samples = self.samples.lock().await;
         if samples.at.is_none_or(|at| at.elapsed() >= AGE) {

@@ -1,4 +1,4 @@
-//! What can be asked, and the answers.
+//! The requests of run control, and their answers.
 
 use evb::run_control::{Annotation, Command, RunControl};
 use evb_core::{id::BuilderId, units::Frequency};
@@ -13,7 +13,7 @@ use super::{
     rendered::{MetricsFormat, Rendered},
 };
 
-/// A run to be begun, and what people say of it.
+/// A run to begin, with the operator's remarks.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct NewRun {
@@ -21,21 +21,21 @@ struct NewRun {
     kind: String,
 }
 
-/// A builder to be added.
+/// A builder to add.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewBuilder {
     id: u16,
 }
 
-/// How often to trigger.
+/// A new trigger rate.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRate {
     rate: String,
 }
 
-/// Shows what many ask for; `None` where nothing of the kind is asked for.
+/// Answers requests that many clients make; `None` for other requests.
 pub(super) async fn look(rendered: &Rendered, access: Access, head: &Parts) -> Option<Answer> {
     Some(match head.uri.path() {
         "/v1/status" => Answer::rendered(rendered.status(access).await, JSON),
@@ -67,7 +67,7 @@ fn parse_after(query: Option<&str>) -> Result<u64, Answer> {
     })
 }
 
-/// Does what is asked.
+/// Carries out a command.
 pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body: &[u8]) -> Answer {
     let Some(what) = path.strip_prefix("/v1/") else { return unknown(path) };
     if method == Method::POST
@@ -126,7 +126,8 @@ fn parse<'b, T: Deserialize<'b>>(body: &'b [u8], example: &str) -> Result<T, Ans
     })
 }
 
-/// What is said of a run that is to begin. Other commands say nothing, and what comes with them is not read.
+/// Returns the remarks for a run that is to begin. Other commands have none, and their bodies are
+/// not read.
 fn parse_run(command: Command, body: &[u8]) -> Result<Annotation, Answer> {
     if command != Command::Start || body.trim_ascii().is_empty() {
         return Ok(Annotation::default());

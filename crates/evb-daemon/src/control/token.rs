@@ -1,4 +1,4 @@
-//! The secret that a request must bear.
+//! The secret that a request must carry.
 
 use std::{
     fmt,
@@ -10,37 +10,37 @@ use std::{
 
 use subtle::ConstantTimeEq as _;
 
-/// The shortest that is of any use, and the longest that is taken.
+/// Lengths of tokens: the shortest that is safe, and the longest that is accepted.
 const LENGTH: std::ops::RangeInclusive<usize> = 16..=512;
 
-/// A secret. Never shown.
+/// A secret, which is never shown.
 pub(crate) struct Token(String);
 
-/// Why a token file is not used.
+/// The reason why a token file is not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the token file {path}: {reason}")]
     Unreadable {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's words.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// Others may read or change it.
+    /// Others may read or change the file.
     #[error("the token file {path} has mode {mode:04o}, so others may read it: `chmod 600 {path}`")]
     Open {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permissions of the file.
         mode: u32,
     },
-    /// Not a token.
+    /// The file holds no token.
     #[error(
         "the token file {path} must hold one line of 16 to 512 printable characters without blanks: `openssl rand -hex 24 > {path}` makes one"
     )]
     Malformed {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
     },
 }
@@ -50,7 +50,7 @@ impl Token {
     pub(crate) fn read(path: &Path) -> Result<Self, TokenError> {
         let unreadable = |reason| TokenError::Unreadable { path: path.to_owned(), reason };
         let file = File::open(path).map_err(unreadable)?;
-        // Of the file that is read, not of what may stand under that name by now.
+        // The permissions of the open file are read: another file may have its name by now.
         let mode = file.metadata().map_err(unreadable)?.mode() & 0o7777;
         if mode & 0o077 != 0 {
             return Err(TokenError::Open { path: path.to_owned(), mode });
@@ -64,12 +64,12 @@ impl Token {
         Ok(Self(token.to_owned()))
     }
 
-    /// Whether this is it; takes as long for one that is nearly right as for any other of that length.
+    /// Returns true if the tokens are equal, in a time that depends only on the length of `given`.
     pub(crate) fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
 
-    /// For the header of a request.
+    /// Returns the value of the request header.
     pub(crate) fn bearer(&self) -> String {
         format!("Bearer {}", self.0)
     }

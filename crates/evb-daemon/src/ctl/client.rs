@@ -1,4 +1,4 @@
-//! One request, one answer.
+//! The client of run control: one request, one answer.
 
 use std::{io, path::Path, time::Duration};
 
@@ -15,54 +15,55 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::{config::Endpoint, control::Token};
 
-/// A start waits for its last sources and builders, so an answer may take some seconds.
+/// Time limit of an answer. It may take some seconds, because a start waits for the last sources
+/// and builders.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The longest answer that is read, bytes.
+/// Length of the longest answer that is read, in bytes.
 const ANSWER: usize = 16 << 20;
 
-/// Why there is no answer, or not the one that was hoped for.
+/// The reason why a command got no answer, or was refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
-    /// Wrong arguments, configuration or token file.
+    /// The arguments, the configuration or the token file are wrong.
     #[error("{0}")]
     Operator(String),
-    /// Nobody is there.
+    /// No connection to the address was possible.
     #[error(
         "no run control at {address}: {reason}; is evbd running there with a section [control] or --control? --url or --config say where it is"
     )]
     Unreachable {
-        /// Where.
+        /// Address of run control.
         address: Endpoint,
-        /// The system's words.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// Somebody is there that is no evbd, or has gone in between.
+    /// The peer is no evbd, or it closed the connection before its answer.
     #[error("run control at {address} gave no answer: {reason}")]
     NoAnswer {
-        /// Where.
+        /// Address of run control.
         address: Endpoint,
-        /// Why.
+        /// Description of the failure.
         reason: String,
     },
-    /// The daemon said no.
+    /// The daemon refused.
     #[error("refused")]
     Refused {
-        /// By state or circumstances, and not because the request was no good.
+        /// True if state or circumstances forbid the command; false if the request was invalid.
         is_transition: bool,
-        /// Who, why, and what to do.
+        /// The daemon's answer: the refusing party, the reason and the remedy.
         answer: Value,
     },
 }
 
-/// Asks one daemon.
+/// A client of one daemon.
 pub(super) struct Client {
     address: Endpoint,
     token: Option<Token>,
     runtime: tokio::runtime::Runtime,
 }
 
-/// The address in a URL.
+/// Returns the address in a URL.
 pub(super) fn address(url: &str) -> Result<Endpoint, AskError> {
     let rest = url.strip_prefix("http://").unwrap_or(url);
     let authority = rest.strip_suffix("/v1").unwrap_or(rest).trim_end_matches('/');
@@ -84,7 +85,7 @@ impl Client {
         Ok(Self { address, token, runtime })
     }
 
-    /// What the daemon answers.
+    /// Sends a request and returns the daemon's answer.
     pub(super) fn ask(&self, method: &str, what: &str, body: Option<Value>) -> Result<Value, AskError> {
         let failed = |reason: String| AskError::NoAnswer { address: self.address.clone(), reason };
         let asked = self.runtime.block_on(async {

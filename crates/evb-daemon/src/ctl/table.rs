@@ -1,10 +1,10 @@
-//! Answers for people.
+//! Formats answers for people.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// What a command did, in a line.
+/// Returns the effect of a command as a line.
 pub(super) fn line(answer: &Value) -> String {
     let Some(fields) = answer.as_object() else { return answer.to_string() };
     let words = fields.iter().map(|(key, value)| match value {
@@ -15,14 +15,14 @@ pub(super) fn line(answer: &Value) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Who refused, why, and what to do.
+/// Returns a refusal as text: the refusing party, the reason and the remedy.
 pub(super) fn refusal(answer: &Value) -> String {
     let of = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
     let what = answer["request"].as_str().map_or(String::new(), |request| format!("{request} "));
     format!("{what}refused by {}: {}\n  {}\n", of("refused_by"), of("reason"), of("remedy"))
 }
 
-/// How the last run ended, and where the system stands.
+/// Returns the outcome of the last run and the state of the system.
 pub(super) fn outcome(status: &Value) -> String {
     let last = &status["last_run"];
     let mut text = String::new();
@@ -33,7 +33,7 @@ pub(super) fn outcome(status: &Value) -> String {
     text
 }
 
-/// Everything, as a table.
+/// Returns the whole status as a table.
 pub(super) fn status(status: &Value) -> String {
     let mut text = String::new();
     let survey = &status["survey"];

@@ -1,4 +1,4 @@
-//! What a configuration asks of the host that runs it.
+//! The demands of a configuration on the host that runs it.
 
 use evb_core::id::Peer as Role;
 use evb_shaper::sums::windows_buffer;
@@ -9,7 +9,7 @@ use crate::{
     run::lane_frames,
 };
 
-/// What `config` asks for of a host that has the roles `here`.
+/// Returns the demands of `config` on a host that has the roles `here`.
 pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
     let (network, shaping) = (&config.network, &config.shaping);
     let budgets = config.builders.iter().map(|builder| builder.budget);
@@ -20,7 +20,7 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         ShapingMode::Window => Some(windows_buffer(sources, shaping.window, &config.cost())),
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };
-    // What a builder lets one lane hold of its budget, where the lane is alone.
+    // The most of its budget that a builder lets one lane hold when that lane is the only one.
     let lane_share = match shaping.mode {
         ShapingMode::Credit => Some((shaping.chunk * 2).max(budget / 4).min(budget)),
         ShapingMode::Window => Some(shaping.window),
@@ -51,7 +51,7 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
     }
 }
 
-/// The cores to which the roles of this host are bound.
+/// Returns the cores to which roles of this host are bound.
 fn cores<'c>(config: &'c Config, here: &'c [Role]) -> impl Iterator<Item = usize> + 'c {
     let sources = config.sources.iter().map(|source| (Role::Source(source.id), source.core));
     let builders = config.builders.iter().map(|builder| (Role::Builder(builder.id), builder.core));

@@ -1,4 +1,4 @@
-//! All that is read and measured before anything is judged.
+//! All facts that are read and measured before anything is judged.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,31 +25,31 @@ use evb_shaper::Pace;
 
 use crate::config::ShapingMode;
 
-/// Everything that verdicts follow from.
+/// The facts that verdicts follow from.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// What the configuration asks of this host; `None` without one.
+    /// Demands of the configuration on this host; `None` without one.
     pub(super) demand: Option<Demand>,
     pub(super) clock: ClockFacts,
     pub(super) cores: CoreFacts,
     pub(super) sockets: SocketFacts,
     pub(super) devices: Vec<DeviceFacts>,
     pub(super) paths: Vec<PathFacts>,
-    /// Configured hosts without address here, each with the reason.
+    /// Configured hosts without an address here, each with the reason.
     pub(super) unresolved: Vec<(String, String)>,
-    /// How long two threads of this host take for a question and its answer.
+    /// Time that two threads of this host take for a question and its answer.
     pub(super) turn: Fact<TurnFacts>,
 }
 
-/// A question and its answer between two threads, by parts.
+/// The time of a question and its answer between two threads, whole and by stage.
 #[derive(Clone, Debug)]
 pub(super) struct TurnFacts {
-    /// All of it: two writes, two wake-ups.
+    /// Time of the whole turn: two writes, two wake-ups.
     pub(super) whole: Lateness,
     pub(super) stages: Fact<StageFacts>,
 }
 
-/// The stages of such turns, in order.
+/// The times of the stages of a turn, in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StageFacts {
     pub(super) write: Lateness,
@@ -58,40 +58,42 @@ pub(super) struct StageFacts {
     pub(super) wake_up: Lateness,
 }
 
-/// What the configuration asks of a host.
+/// The demands of a configuration on a host.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Demand {
-    /// The rate of every link, line bytes.
+    /// Rate of every link, in line bytes.
     pub(super) link_rate: Option<Rate>,
-    /// The buffer of a switch port, buffer bytes.
+    /// Buffer of a switch port, in buffer bytes.
     pub(super) port_buffer: Option<Bytes>,
-    /// The largest IP packet.
+    /// Size of the largest IP packet.
     pub(super) mtu: Bytes,
     pub(super) mode: ShapingMode,
-    /// Whether lanes are datagrams.
+    /// True if lanes are datagrams.
     pub(super) by_datagrams: bool,
-    /// Whether trains depart by the clock.
+    /// True if trains depart by the clock.
     pub(super) is_paced: bool,
-    /// The pace of the fastest lane.
+    /// Pace of the fastest lane.
     pub(super) pace: Option<Pace>,
-    /// Where paced lanes lead: the port, and the pace in the bytes of frames, which the kernel counts.
+    /// Destinations of paced lanes: the builder's port, and the pace in the bytes of frames, which
+    /// the kernel counts.
     pub(super) lanes: BTreeMap<BuilderId, (u16, Rate)>,
-    /// The offload that must work.
+    /// Offload that must work.
     pub(super) offload: Option<Offload>,
-    /// What all sources together may have under way to one builder, buffer bytes; `None`: nothing bounds it.
+    /// Bytes that all sources together may have under way to one builder, in buffer bytes; `None`:
+    /// not limited.
     pub(super) under_way: Option<Bytes>,
-    /// What one source may have under way to one builder; `None`: nothing bounds it.
+    /// Bytes that one source may have under way to one builder; `None`: not limited.
     pub(super) lane_share: Option<Bytes>,
     pub(super) send_buffer: Option<Bytes>,
     pub(super) receive_buffer: Option<Bytes>,
-    /// The congestion control by name, where it is asked for.
+    /// Name of the congestion control, if the configuration asks for one.
     pub(super) congestion_control: Option<String>,
-    /// Cores that roles of this host are bound to.
+    /// Cores to which roles of this host are bound.
     pub(super) cores: BTreeSet<usize>,
 }
 
 impl Demand {
-    /// What carries the lanes.
+    /// Returns the transport of the lanes.
     pub(super) fn transport(&self) -> Transport {
         if self.by_datagrams { Transport::Udp } else { Transport::Tcp }
     }
@@ -114,24 +116,24 @@ pub(super) struct CoreFacts {
 pub(super) struct SocketFacts {
     pub(super) receive: Fact<Asked>,
     pub(super) send: Fact<Asked>,
-    /// `net.core.rmem_max`
+    /// Setting `net.core.rmem_max`.
     pub(super) receive_most: Fact<Bytes>,
-    /// `net.core.wmem_max`
+    /// Setting `net.core.wmem_max`.
     pub(super) send_most: Fact<Bytes>,
-    /// `net.ipv4.tcp_rmem`: least, default, most.
+    /// Setting `net.ipv4.tcp_rmem`: least, default, most.
     pub(super) tcp_receive: Fact<[u64; 3]>,
-    /// `net.ipv4.tcp_wmem`
+    /// Setting `net.ipv4.tcp_wmem`: least, default, most.
     pub(super) tcp_send: Fact<[u64; 3]>,
-    /// `net.ipv4.tcp_tso_rtt_log`
+    /// Setting `net.ipv4.tcp_tso_rtt_log`.
     pub(super) tso_rtt_log: Fact<u32>,
     pub(super) congestion: CongestionFacts,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct CongestionFacts {
-    /// What evb asks for.
+    /// Name of the congestion control that evb asks for.
     pub(super) asked: String,
-    /// What its sockets get.
+    /// Name of the congestion control that its sockets get.
     pub(super) got: Fact<String>,
     pub(super) default: Fact<String>,
     pub(super) available: Fact<String>,
@@ -149,12 +151,12 @@ pub(super) struct DeviceFacts {
     pub(super) pause_counters: Fact<Vec<(String, u64)>>,
     pub(super) offloads: Fact<Offloads>,
     pub(super) qdiscs: Fact<Vec<Qdisc>>,
-    /// Whether this kernel has `fq`.
+    /// True if this kernel has `fq`.
     pub(super) fq_exists: Fact<bool>,
     pub(super) proofs: Fact<Vec<Proved>>,
 }
 
-/// One way to make departure times come true, tried.
+/// The result of testing one mechanism for departure times.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Proved {
     pub(super) transport: Transport,
@@ -163,23 +165,24 @@ pub(super) struct Proved {
 
 #[derive(Clone, Debug)]
 pub(super) struct PathFacts {
-    /// Who is there: "builder 1, source 2".
+    /// Roles at the address: "builder 1, source 2".
     pub(super) who: String,
-    /// Its address.
+    /// Address of the peer.
     pub(super) address: IpAddr,
-    /// Whether it is this host.
+    /// True if the address is this host's.
     pub(super) is_here: bool,
-    /// The device by which it is reached.
+    /// Device by which the address is reached.
     pub(super) device: Fact<String>,
-    /// What the kernel believes of the path.
+    /// MTU of the path as the kernel knows it.
     pub(super) mtu: Fact<u32>,
     pub(super) echoes: Fact<Echoes>,
-    /// What became of packets of the path's whole MTU; only asked of peers that answer small ones.
+    /// Result of packets of the path's whole MTU, which are only sent to peers that answer small
+    /// ones.
     pub(super) full_size: Option<Fact<Echo>>,
 }
 
 impl PathFacts {
-    /// Whether it answers ping.
+    /// Returns true if the peer answers ping.
     pub(super) fn answers(&self) -> bool {
         self.echoes.as_ref().is_ok_and(|echoes| echoes.times.is_some())
     }
@@ -189,6 +192,6 @@ impl PathFacts {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Echoes {
     pub(super) sent: usize,
-    /// `None`: no answer at all.
+    /// Times of the answers; `None` without any answer.
     pub(super) times: Option<Lateness>,
 }

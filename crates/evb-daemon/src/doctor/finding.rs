@@ -1,24 +1,24 @@
-//! A finding: what is so, how good that is for event building, why, and what improves it.
+//! A finding: a fact, the verdict on it for event building, the reason, and a remedy.
 
 use serde_json::{Value, json};
 
 use evb_net::host::Unavailable;
 
-/// How good a fact is for event building.
+/// The value of a fact for event building.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
-    /// Nothing to do.
+    /// Nothing needs to be done.
     Good,
-    /// The fact is not known, or nothing follows from it.
+    /// The fact is unknown, or nothing follows from it.
     Unknown,
-    /// evb works, and would work better.
+    /// evb works, and would work better after a change.
     Better,
-    /// evb does not keep its promises.
+    /// evb cannot keep its promises.
     Bad,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -29,23 +29,23 @@ impl Verdict {
     }
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// The host as a whole.
     Host,
-    /// Its sockets.
+    /// The sockets of the host.
     Sockets,
     /// A network device.
     Device(String),
-    /// The way to a peer.
+    /// The path to a peer.
     Path(String),
     /// The configuration on this host.
     Configuration,
 }
 
 impl Subject {
-    /// The group that people and machines find it in.
+    /// Returns the group under which people and machines find it.
     pub(super) fn group(&self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -56,7 +56,7 @@ impl Subject {
         }
     }
 
-    /// The device's or peer's name.
+    /// Returns the device's or the peer's name.
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Self::Device(name) | Self::Path(name) => Some(name),
@@ -65,29 +65,29 @@ impl Subject {
     }
 }
 
-/// What is so, how good, why, and what improves it.
+/// A fact with its verdict, the reason and a remedy.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
-    /// What it is about.
+    /// Subject of the fact.
     pub(super) subject: Subject,
-    /// Its name in all outputs.
+    /// Name of the fact in all outputs.
     pub(super) name: &'static str,
-    /// What is so, for people.
+    /// The fact in words for people.
     pub(super) value: String,
-    /// The same, for machines.
+    /// The same fact for machines.
     pub(super) data: Value,
-    /// How good that is.
+    /// Value of the fact for event building.
     pub(super) verdict: Verdict,
-    /// Why it matters for event building.
+    /// Reason why the fact matters for event building.
     pub(super) why: String,
-    /// What improves it.
+    /// Command that improves the fact.
     pub(super) command: Option<String>,
-    /// Whether the fact could not be read at all.
+    /// True if the fact could not be read.
     pub(super) unavailable: bool,
 }
 
 impl Finding {
-    /// A fact, not yet judged, with the reason why it matters.
+    /// Creates a finding without a verdict, with the reason why it matters.
     pub(super) fn new(
         subject: Subject,
         name: &'static str,
@@ -106,7 +106,7 @@ impl Finding {
         }
     }
 
-    /// A fact that cannot be read.
+    /// Creates a finding for a fact that could not be read.
     pub(super) fn missing(
         subject: Subject,
         name: &'static str,
@@ -117,27 +117,27 @@ impl Finding {
         Self { unavailable: true, ..Self::new(subject, name, value, why) }
     }
 
-    /// The same for machines.
+    /// Adds the fact in its form for machines.
     pub(super) fn data(self, data: Value) -> Self {
         Self { data, ..self }
     }
 
-    /// Nothing to do.
+    /// Gives the verdict that nothing needs to be done.
     pub(super) fn good(self) -> Self {
         Self { verdict: Verdict::Good, ..self }
     }
 
-    /// Works, but would work better after `command`.
+    /// Gives the verdict that evb works, and would work better after `command`.
     pub(super) fn better(self, command: Option<String>) -> Self {
         Self { verdict: Verdict::Better, command, ..self }
     }
 
-    /// Breaks a promise, until `command` mends it.
+    /// Gives the verdict that evb breaks a promise until `command` mends it.
     pub(super) fn bad(self, command: Option<String>) -> Self {
         Self { verdict: Verdict::Bad, command, ..self }
     }
 
-    /// For machines.
+    /// Returns the finding as JSON.
     pub(super) fn json(&self) -> Value {
         let (device, peer) = match &self.subject {
             Subject::Device(name) => (Some(name), None),

@@ -1,4 +1,4 @@
-//! Reads and measures everything that is judged. Takes a few seconds; changes nothing.
+//! Reads and measures all facts. Takes a few seconds, and changes nothing.
 
 mod paths;
 
@@ -26,23 +26,24 @@ use super::{
     peers::{Peer, Peers},
 };
 
-/// How long timers are watched.
+/// Time for which timers are observed.
 const WATCHED: Duration = Duration::from_millis(500);
-/// How many turns of two threads.
+/// Number of turns between two threads.
 const TURNS: usize = 500;
-/// So many devices are looked at.
+/// The most devices that are examined.
 const MOST_DEVICES: usize = 16;
-/// What a builder wants of a socket where nothing is configured: the budget where no switch sets a limit.
+/// Default socket buffer that is asked for: the budget of a builder if no switch sets a limit.
 const SOCKET_BUFFER: Bytes = Bytes::mib(8);
 
-/// Everything, for these peers; of these devices if any are named, else of those that lead to the peers.
+/// Gathers all facts for these peers. Examines the named devices, or else those that lead to the
+/// peers.
 ///
 /// # Errors
-/// A device that is named does not exist.
+/// A named device does not exist.
 pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) -> Result<Facts, Unavailable> {
     let links = link::links()?;
     let chosen = devices(&links, peers, named)?;
-    // Timers first: nothing else of ours runs yet.
+    // Timers come first, while this process does nothing else.
     let clock = ClockFacts {
         lateness: clocks::timer_lateness(WATCHED),
         source: clocks::source(),
@@ -109,7 +110,7 @@ fn core_facts() -> CoreFacts {
 }
 
 fn socket_facts(demand: Option<&Demand>) -> SocketFacts {
-    // The roles ask for cubic where the configuration says nothing.
+    // The roles ask for cubic if the configuration names no congestion control.
     let congestion = demand.and_then(|demand| demand.congestion_control.clone());
     let asked = congestion.unwrap_or_else(|| "cubic".to_owned());
     let wanted = |given: Option<Bytes>| given.unwrap_or(SOCKET_BUFFER);
@@ -171,7 +172,7 @@ fn device(link: &Link, demand: Option<&Demand>, peers: &Peers, paths: &[PathFact
     }
 }
 
-/// Tries these on the device, towards a peer that is reached through it.
+/// Tests these offloads on the device, towards a peer that is reached through it.
 fn proofs(
     link: &Link,
     demand: Option<&Demand>,
@@ -189,7 +190,8 @@ fn proofs(
     let Some((to, Some(from))) = ends else {
         return Err(Unavailable::new("no peer is reached through it; name one with --peer"));
     };
-    // A token bucket knows destinations: it is held to the rate of a builder that is there.
+    // A token bucket tells destinations apart, so that it is tested with the rate of a builder at
+    // the peer.
     let lane = best.and_then(|peer| {
         let lanes = &demand?.lanes;
         peer.roles.iter().find_map(|role| match role {
@@ -201,13 +203,14 @@ fn proofs(
     let proved: Vec<Proved> = offloads
         .iter()
         .map(|(transport, offload)| {
-            // Nobody is bothered at the lanes' own port where the discard port will do.
+            // Test packets go to the discard port. Only token buckets need the port of a lane.
             let port = port.filter(|_| *offload == Offload::Tbf);
             let trial = Trial { port, rate, ..Trial::new(*transport, from, to) };
             Proved { transport: *transport, proof: prove(*offload, &trial) }
         })
         .collect();
-    // The control: if not even what leaves at once is seen to leave, nobody may be there, and nothing is disproved.
+    // The control experiment: if packets sent at once are not seen to leave, the peer may be away,
+    // and the other results mean nothing.
     let control = proved.iter().find(|proved| proved.proof.offload == Offload::Software);
     let by_datagram = |proved: &&Proved| proved.transport == Transport::Udp && proved.proof.p99.is_some();
     if let Some(control) = control

@@ -1,4 +1,4 @@
-//! The peers of this host, and by which device it reaches each.
+//! The peers of this host, and the device by which it reaches each.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use evb_net::host::{
 
 use crate::{config::Config, here::Locations};
 
-/// An address, and who is there.
+/// An address and the roles there.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Peer {
     pub(super) roles: Vec<Role>,
@@ -22,12 +22,12 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Whether it is this host.
+    /// Returns true if the address is this host's.
     pub(super) fn is_here(&self) -> bool {
         self.route.as_ref().is_ok_and(|route| route.local)
     }
 
-    /// The roles in a few words: "builder 1, source 2", or "source 1 and 21 more".
+    /// Returns the roles in a few words: "builder 1, source 2", or "source 1 and 21 more".
     pub(super) fn who(&self) -> String {
         match self.roles.as_slice() {
             [first, _, _, _, ..] => format!("{first} and {} more", self.roles.len() - 1),
@@ -37,18 +37,19 @@ impl Peer {
     }
 }
 
-/// Who there is.
+/// The peers that concern this host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Peers {
-    /// Peers to reach: those of other hosts, and this one where its roles speak with each other.
+    /// Peers to reach: those of other hosts, and this host if its roles speak with each other.
     pub(super) reached: Vec<Peer>,
-    /// Configured hosts without address here, each with the reason.
+    /// Configured hosts without an address here, each with the reason.
     pub(super) unresolved: Vec<(String, String)>,
-    /// The roles of this host, as far as the configuration gives them addresses.
+    /// Roles of this host, as far as the configuration gives them addresses.
     pub(super) here: Vec<Role>,
 }
 
-/// The peers in `config` and those named beside, by name resolution and the routes of this host.
+/// Returns the peers in `config` and the named ones, by name resolution and the routes of this
+/// host.
 pub(super) fn peers(config: Option<&Config>, named: &[IpAddr]) -> Peers {
     let mut found: BTreeMap<IpAddr, Vec<Role>> = named.iter().map(|address| (*address, Vec::new())).collect();
     let locations = config.map(Locations::of);
@@ -65,8 +66,8 @@ pub(super) fn peers(config: Option<&Config>, named: &[IpAddr]) -> Peers {
     Peers { reached: choose(all.collect(), named), unresolved, here }
 }
 
-/// Whom to reach. One's own address matters where a source and a builder of this host speak
-/// over it, or where there is no other host.
+/// Chooses the peers to reach. An address of this host matters only if a source and a builder of
+/// this host speak over it, or if there is no other host.
 fn choose(all: Vec<Peer>, named: &[IpAddr]) -> Vec<Peer> {
     let (own, mut reached): (Vec<_>, Vec<_>) = all.into_iter().partition(Peer::is_here);
     let has = |wanted: fn(&Role) -> bool| own.iter().flat_map(|peer| &peer.roles).any(wanted);

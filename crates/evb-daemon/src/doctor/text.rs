@@ -1,14 +1,15 @@
-//! Findings as a page for people: grouped, aligned, with reasons and commands only where something is to be done.
+//! Formats findings as a page for people: grouped, aligned, with reasons and commands only where
+//! something is to be done.
 
 #[cfg(test)]
 mod tests;
 
 use super::finding::{Finding, Subject, Verdict};
 
-/// More peers than that are summed up where nothing is wrong with them.
+/// Number of peers beyond which those without problems are summed up.
 const MOST_PEERS: usize = 8;
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page(findings: &[Finding]) -> String {
     let mut page = String::new();
     let mut peers = 0;
@@ -33,7 +34,7 @@ fn section(subject: &Subject, group: &[Finding]) -> String {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for finding in group {
         match rows.last_mut() {
-            // What is missing for one reason is one row.
+            // Facts that are missing for the same reason share a row.
             Some(row)
                 if finding.unavailable && row.finding.unavailable && row.finding.value == finding.value =>
             {
@@ -53,13 +54,13 @@ fn section(subject: &Subject, group: &[Finding]) -> String {
     rows.iter().fold(format!("\n{title}\n"), |page, row| page + &row.text())
 }
 
-/// One row: usually one finding.
+/// A row, usually of one finding.
 struct Row<'f> {
     name: String,
     finding: &'f Finding,
 }
 
-/// As wide as the longest usual name.
+/// Width of the names' column: that of the longest usual name.
 const NAME: usize = 18;
 
 impl Row<'_> {

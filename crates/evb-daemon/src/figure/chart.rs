@@ -1,16 +1,16 @@
-//! What a chart shows: axes, curves, bins, bars.
+//! The content of a chart: axes, curves, bins, bars.
 
-/// How values become lengths.
+/// The mapping of values to lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// In proportion.
+    /// Lengths are proportional to values.
     Linear,
-    /// By their decimal logarithm; what is not above zero cannot be shown.
+    /// Lengths are proportional to decimal logarithms, so that only values above zero can be shown.
     Log,
 }
 
 impl Scale {
-    /// Where a value stands; `None` where it has no place.
+    /// Returns the place of a value; `None` if it has none.
     pub(super) fn place(self, value: f64) -> Option<f64> {
         match self {
             Self::Linear => value.is_finite().then_some(value),
@@ -19,7 +19,7 @@ impl Scale {
     }
 }
 
-/// An axis: what it shows, in which unit, how, and from where to where.
+/// An axis: its quantity and unit, its scale, and its range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     pub(super) label: String,
@@ -28,17 +28,17 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// In proportion. The label names quantity and unit: `Gap (ms)`.
+    /// Creates a linear axis. The label names quantity and unit: `Gap (ms)`.
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), scale: Scale::Linear, range: None }
     }
 
-    /// Logarithmic.
+    /// Creates a logarithmic axis.
     pub fn log(label: impl Into<String>) -> Self {
         Self { label: label.into(), scale: Scale::Log, range: None }
     }
 
-    /// From here to there, or further where the data are.
+    /// Sets the range, which is extended where the data go beyond it.
     #[must_use]
     pub fn between(mut self, low: f64, high: f64) -> Self {
         self.range = Some((low, high));
@@ -46,7 +46,7 @@ impl Axis {
     }
 }
 
-/// How a curve is drawn.
+/// The style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stroke {
     Points,
@@ -64,22 +64,22 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Marks only: measurements that nothing joins.
+    /// Creates a curve of marks only, for measurements that are not joined.
     pub fn points(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::new(name, points, Stroke::Points)
     }
 
-    /// A line only.
+    /// Creates a curve without marks.
     pub fn line(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::new(name, points, Stroke::Line)
     }
 
-    /// A broken grey line: theory, a limit, a reference.
+    /// Creates a broken grey line, for a theory, a limit or a reference.
     pub fn reference(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::new(name, points, Stroke::Dashed)
     }
 
-    /// Marks joined by a line.
+    /// Creates a curve of marks joined by a line.
     pub fn joined(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::new(name, points, Stroke::Both)
     }
@@ -89,7 +89,7 @@ impl Curve {
     }
 }
 
-/// A histogram: equal bins, and what fell beside them.
+/// A histogram with equal bins, and the number of samples outside them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bins {
     pub(super) name: String,
@@ -100,8 +100,8 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Counts samples into `count` bins from `low` to `high`. What lies beside them (or is not a number) is counted too, and
-    /// the legend says so.
+    /// Counts samples into `count` bins from `low` to `high`. Samples outside (or not a number) are
+    /// counted too, and the legend shows their number.
     pub fn of(name: impl Into<String>, samples: &[f64], low: f64, high: f64, count: usize) -> Self {
         let count = count.max(1);
         let width = (high - low) / count as f64;
@@ -117,12 +117,12 @@ impl Bins {
         bins
     }
 
-    /// What each bin has.
+    /// Returns the number of samples in each bin.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// What fell beside all bins.
+    /// Returns the number of samples outside all bins.
     pub fn beyond(&self) -> u64 {
         self.beyond
     }
@@ -135,7 +135,7 @@ impl Bins {
     }
 }
 
-/// One colour of grouped bars: a value for each group.
+/// Bars of one colour in a grouped chart: a value for each group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
     pub(super) name: String,
@@ -143,7 +143,7 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// One value for each group, in the groups' order.
+    /// Creates bars with one value for each group, in the groups' order.
     pub fn new(name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
         Self { name: name.into(), values: values.into_iter().collect() }
     }
@@ -156,29 +156,29 @@ pub(super) enum Content {
     Bars { groups: Vec<String>, bars: Vec<Bars> },
 }
 
-/// One pair of axes and what stands between them.
+/// A pair of axes with its content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
     pub(super) title: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) content: Content,
-    /// Places on the x axis worth a line, with their names.
+    /// Places on the x axis that are marked by a line, with their names.
     pub(super) verticals: Vec<(f64, String)>,
 }
 
 impl Chart {
-    /// Lines and marks.
+    /// Creates a chart of lines and marks.
     pub fn curves(x: Axis, y: Axis, curves: Vec<Curve>) -> Self {
         Self::new(x, y, Content::Curves(curves))
     }
 
-    /// Histograms over each other.
+    /// Creates a chart of histograms over each other.
     pub fn histogram(x: Axis, y: Axis, bins: Vec<Bins>) -> Self {
         Self::new(x, y, Content::Histogram(bins))
     }
 
-    /// Bars in groups; `label` says what the groups are.
+    /// Creates a chart of bars in groups; `label` says what the groups are.
     pub fn bars(label: impl Into<String>, groups: Vec<String>, y: Axis, bars: Vec<Bars>) -> Self {
         Self::new(Axis::linear(label), y, Content::Bars { groups, bars })
     }
@@ -187,14 +187,14 @@ impl Chart {
         Self { title: String::new(), x, y, content, verticals: Vec::new() }
     }
 
-    /// A title of its own, where a figure has several charts.
+    /// Sets the chart's own title, for a figure with several charts.
     #[must_use]
     pub fn titled(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
         self
     }
 
-    /// A thin vertical line at `x`, with its name.
+    /// Adds a thin vertical line at `x`, with its name.
     #[must_use]
     pub fn vertical(mut self, x: f64, name: impl Into<String>) -> Self {
         self.verticals.push((x, name.into()));

@@ -11,13 +11,13 @@ use plotters::{
 
 use super::{FigureError, drawing};
 
-/// Ink of text that is not a title.
+/// Colour of text that is not a title.
 pub(super) const INK: RGBColor = RGBColor(51, 51, 51);
 
 /// A kind of text.
 #[derive(Clone, Copy)]
 pub(super) struct Lettering {
-    /// Pixels; the SVG's font-size.
+    /// Size in pixels: the SVG's font-size.
     pub(super) size: f64,
     bold: bool,
     place: HPos,
@@ -31,7 +31,7 @@ impl Lettering {
     pub(super) const NOTE: Self = Self { size: 12.5, bold: false, place: HPos::Left };
     pub(super) const VALUE: Self = Self { size: 11.0, bold: false, place: HPos::Center };
 
-    /// The library writes a font-size of its size / 1.24.
+    /// Returns the style for the library, which writes a font-size of its size / 1.24.
     pub(super) fn style(self) -> TextStyle<'static> {
         let style = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
         let ink = if self.bold { &BLACK } else { &INK };
@@ -39,7 +39,7 @@ impl Lettering {
         text.pos(Pos::new(self.place, VPos::Top))
     }
 
-    /// Writes with the top of the text at `at`.
+    /// Writes the text with its top at `at`.
     pub(super) fn write<B: DrawingBackend>(
         self,
         area: &DrawingArea<B, Shift>,
@@ -49,18 +49,18 @@ impl Lettering {
         area.draw(&Text::new(plain(text), at, self.style())).map_err(drawing)
     }
 
-    /// How wide a text is, roughly: fonts differ.
+    /// Returns the approximate width of a text; fonts differ.
     pub(super) fn width(self, text: &str) -> i32 {
         (text.chars().count() as f64 * self.size * 0.56) as i32
     }
 }
 
-/// Control characters have no place in XML 1.0.
+/// Removes control characters, which XML 1.0 forbids.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The text in lines of at most `limit` characters, broken between words.
+/// Breaks the text between words into lines of at most `limit` characters.
 pub(super) fn wrapped(text: &str, limit: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! How series are told apart: a colour and a mark for each.
+//! Colours and marks, by which series differ.
 
 use plotters::{
     coord::Shift,
@@ -10,8 +10,9 @@ use plotters::{
 
 use super::{FigureError, chart::Stroke, drawing, lettering::Lettering};
 
-/// Okabe and Ito, "Color Universal Design" (2008), without its yellow, which is too faint on white: told apart with every
-/// common colour blindness. Grey comes last, for the ninth series and beyond.
+/// Colours of series: those of Okabe and Ito, "Color Universal Design" (2008), without their
+/// yellow, which is too faint on white. They differ with every common colour blindness. Grey comes
+/// last, for the ninth series and beyond.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -23,15 +24,15 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(120, 120, 120),
 ];
 
-/// Of what stands for itself: theory, limits.
+/// Colour of references, such as theory and limits.
 pub(super) const REFERENCE: RGBColor = RGBColor(110, 110, 110);
 
-/// The colour of the series at that index.
+/// Returns the colour of the series at this index.
 pub(super) fn colour(index: usize) -> RGBColor {
     COLOURS[index.min(COLOURS.len() - 1)]
 }
 
-/// A mark of the index's colour and shape, in pixels.
+/// Draws a mark of the index's colour and shape; sizes are in pixels.
 pub(super) fn mark<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     index: usize,
@@ -48,7 +49,7 @@ pub(super) fn mark<B: DrawingBackend>(
     .map_err(drawing)
 }
 
-/// A broken line through pixels.
+/// Draws a broken line through pixels.
 pub(super) fn dashed<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     points: &[(i32, i32)],
@@ -56,7 +57,7 @@ pub(super) fn dashed<B: DrawingBackend>(
 ) -> Result<(), FigureError> {
     const PERIOD: f64 = 10.0;
     const DASH: f64 = 6.0;
-    // How far into the period the last piece ended.
+    // Length of the period that the last piece has used.
     let mut phase = 0.0;
     for pair in points.windows(2) {
         let (from, to) = (pair[0], pair[1]);
@@ -75,14 +76,14 @@ pub(super) fn dashed<B: DrawingBackend>(
                 area.draw(&PathElement::new(vec![at(way), at(end)], style)).map_err(drawing)?;
             }
             phase = (phase + end - way) % PERIOD;
-            // A rounding error must not hold the loop.
+            // Each step advances at least this far, so that a rounding error cannot hold the loop.
             way = end.max(way + 1e-6);
         }
     }
     Ok(())
 }
 
-/// What stands for a series in a legend.
+/// The symbol of a series in a legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Stroke(Stroke),
@@ -94,7 +95,7 @@ const KEY: i32 = 24;
 const BETWEEN: i32 = 18;
 const LINE: i32 = 20;
 
-/// The entries in lines that fit into `width`: for each its left edge and line.
+/// Places the entries in lines that fit into `width`: returns the left edge and the line of each.
 pub(super) fn legend_places(names: &[String], width: i32) -> (Vec<(i32, i32)>, i32) {
     let (mut x, mut line) = (0, 0);
     let mut places = Vec::with_capacity(names.len());
@@ -109,7 +110,7 @@ pub(super) fn legend_places(names: &[String], width: i32) -> (Vec<(i32, i32)>, i
     (places, (line + 1) * LINE)
 }
 
-/// Writes a legend with its top left corner at `at`.
+/// Draws a legend with its top left corner at `at`.
 pub(super) fn legend<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     entries: &[(Key, usize, String)],

@@ -1,4 +1,4 @@
-//! One chart in its place: title, legend, axes, and what stands between them.
+//! The drawing of one chart: title, legend, axes and content.
 
 use plotters::{
     chart::{ChartBuilder, ChartContext},
@@ -19,7 +19,7 @@ type Plane<'a, B> = ChartContext<'a, B, Cartesian2d<Ticks, Ticks>>;
 
 const MARGIN: i32 = 14;
 const GRID: RGBColor = RGBColor(225, 225, 225);
-/// Of a group's width, what its bars take.
+/// Part of a group's width that its bars take.
 const GROUP_FILL: f64 = 0.8;
 
 /// Draws the chart into `area`.
@@ -61,7 +61,7 @@ pub(super) fn draw<B: DrawingBackend>(
     verticals(chart, &plane, &x, &y)
 }
 
-/// The legend: nothing for a single series without a name.
+/// Returns the entries of the legend; none for a single series without a name.
 fn entries(chart: &Chart) -> Vec<(Key, usize, String)> {
     let all: Vec<(Key, usize, String)> = match &chart.content {
         Content::Curves(curves) => {
@@ -94,7 +94,7 @@ fn axes(chart: &Chart) -> Option<(Ticks, Ticks)> {
         Content::Histogram(bins) => bins.iter().flat_map(|b| &b.counts).map(|count| *count as f64).collect(),
         Content::Bars { bars, .. } => bars.iter().flat_map(|bars| bars.values.iter().copied()).collect(),
     };
-    // Areas and bars stand on zero, which a logarithm does not have.
+    // Areas and bars start at zero, which a logarithmic axis does not have.
     let from_zero = !matches!(chart.content, Content::Curves(_)) && chart.y.scale == Scale::Linear;
     let ground = from_zero.then_some(0.0).filter(|_| ys.iter().any(|y| y.is_finite()));
     let x = match &chart.content {
@@ -108,7 +108,7 @@ fn axes(chart: &Chart) -> Option<(Ticks, Ticks)> {
     let mut vertical = chart.y.clone();
     if !matches!(chart.content, Content::Curves(_)) && chart.y.scale == Scale::Log && vertical.range.is_none()
     {
-        // The smallest must still stand out from the ground.
+        // The axis starts below the smallest value, so that its bar is visible.
         let (least, most) = ys
             .iter()
             .copied()
@@ -171,7 +171,7 @@ fn draw_curve<B: DrawingBackend>(
     index: usize,
     curve: &Curve,
 ) -> Result<(), FigureError> {
-    // What a logarithmic axis cannot show breaks the line.
+    // Points that a logarithmic axis cannot show break the line.
     let place = |point: &(f64, f64)| Some((chart.x.scale.place(point.0)?, chart.y.scale.place(point.1)?));
     let area = plane.plotting_area().strip_coord_spec();
     let (left, top) = area.get_base_pixel();
@@ -248,7 +248,7 @@ fn draw_bars<B: DrawingBackend>(
     Ok(())
 }
 
-/// Three digits.
+/// Formats a value with three digits.
 fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

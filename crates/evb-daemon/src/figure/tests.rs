@@ -1,6 +1,7 @@
 use super::{Axis, Bars, Bins, Chart, Curve, Figure, FigureError};
 
-/// All text of the figure, and how often each element occurs; panics unless it is well-formed XML.
+/// Returns all texts of the figure, and the number of each element; panics unless it is well-formed
+/// XML.
 fn read(svg: &str) -> (Vec<String>, std::collections::BTreeMap<String, usize>) {
     let document = roxmltree::Document::parse(svg).unwrap_or_else(|error| panic!("{error}\n{svg}"));
     let mut counts = std::collections::BTreeMap::new();
@@ -32,7 +33,7 @@ fn curves_have_a_mark_for_every_point_and_a_legend() {
     for text in ["Rates", "timerfd", "asked", "Asked (Mbit/s)", "Got (Mbit/s)", "10⁵", "A < B & \"C\""] {
         assert!(texts.iter().any(|found| found == text), "{text:?} is not in {texts:?}");
     }
-    // Seven points, and one in the legend.
+    // There are seven points, and one in the legend.
     assert_eq!(counts["circle"], 8);
     assert!(svg.contains("width=\"900\""));
 }

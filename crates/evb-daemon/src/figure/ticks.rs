@@ -1,4 +1,4 @@
-//! From data to an axis: its ends, its ticks, and what is written at them.
+//! The ends, ticks and labels of an axis, computed from data.
 
 use std::ops::Range;
 
@@ -6,25 +6,26 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
 use super::chart::{Axis, Scale};
 
-/// An axis that is ready to be drawn, in places ([`Scale::place`]) instead of values.
+/// An axis ready to be drawn, in places ([`Scale::place`]) instead of values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ticks {
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Places that are written at.
+    /// Places with a label.
     pub(super) labelled: Vec<f64>,
-    /// Places between them.
+    /// Places of ticks between them.
     pub(super) minor: Vec<f64>,
     scale: Scale,
-    /// Digits behind the point, for linear axes.
+    /// Number of digits after the point, for linear axes.
     digits: usize,
 }
 
-/// About so many labels on a linear axis.
+/// Approximate number of labels on a linear axis.
 const LABELS: f64 = 5.0;
 
 impl Ticks {
-    /// For those values; `None` if not one of them can be shown and the axis has no range of its own.
+    /// Computes the ticks for these values; `None` if the axis can show none of them and has no
+    /// range of its own.
     pub(super) fn new(axis: &Axis, values: impl Iterator<Item = f64>) -> Option<Self> {
         let places = |(low, high)| Some((axis.scale.place(low)?, axis.scale.place(high)?));
         let given = axis.range.and_then(places);
@@ -32,7 +33,7 @@ impl Ticks {
             None => Some((place, place)),
             Some((low, high)) => Some((f64::min(low, place), f64::max(high, place))),
         });
-        // The asked range, wider where the data are: nothing is cut off.
+        // The given range is extended to the data, so that nothing is cut off.
         let fits = |(low, high): (f64, f64)| found.is_none_or(|(least, most)| least >= low && most <= high);
         let fixed = given.is_some_and(fits);
         let (low, high) = match (given, found) {
@@ -75,7 +76,7 @@ impl Ticks {
             };
             decades.iter().flat_map(places).filter(inside).collect()
         };
-        // Less than two decades want more than their ends; very many, fewer.
+        // Less than two decades need more labels than their ends; many decades need fewer.
         let labelled = match high - low {
             span if span <= 2.0 => within(&[1, 2, 5]),
             span if span <= 9.0 => within(&[1]),
@@ -87,10 +88,10 @@ impl Ticks {
         Self { low, high, labelled, minor: within(&[2, 3, 4, 5, 6, 7, 8, 9]), scale: Scale::Log, digits: 0 }
     }
 
-    /// What is written at a labelled place.
+    /// Returns the label at a place.
     pub(super) fn text(&self, place: f64) -> String {
         match self.scale {
-            // No "-0".
+            // Adding zero avoids the label "-0".
             Scale::Linear => grouped(&format!("{:.*}", self.digits, place + 0.0)),
             Scale::Log if (-3.01..=4.01).contains(&place) => {
                 let value = 10f64.powf(place);
@@ -105,7 +106,7 @@ impl Ticks {
     }
 }
 
-/// What the drawing library asks of an axis.
+/// The interface that the drawing library requires of an axis.
 impl Ranged for Ticks {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
@@ -124,14 +125,14 @@ impl Ranged for Ticks {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `least`.
+/// Returns 1, 2 or 5 times a power of ten that is at least `least`.
 fn nice_step(least: f64) -> f64 {
     let decade = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0];
     decade * steps.into_iter().find(|step| step * decade >= least * 0.999).unwrap_or(10.0)
 }
 
-/// Thousands apart by thin spaces, from five digits on (ISO 80000-1).
+/// Separates thousands by thin spaces, from five digits on (ISO 80000-1).
 fn grouped(number: &str) -> String {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("\u{2212}", digits));

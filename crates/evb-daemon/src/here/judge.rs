@@ -1,4 +1,4 @@
-//! What stands in the way of hosting the roles of this host, and how the comparison is shown.
+//! Problems of hosting this host's roles, and the comparison of hosts for people and machines.
 
 use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Located, Locations, words::roles_in_words};
 use crate::config::{Origin, Problem, Problems, Severity, is_loopback};
 
-/// So many hosts are shown at most.
+/// Number of hosts that are shown at most.
 const MOST_SHOWN: usize = 40;
 
 /// All roles of one host, as the configuration names it.
@@ -19,7 +19,7 @@ struct OneHost<'a> {
 }
 
 impl<'c> Locations<'c> {
-    /// What is wrong with where the configuration puts roles, each with its line.
+    /// Returns the problems with the places of roles, each with its line.
     pub(crate) fn problems(&self, origin: &Origin) -> Problems {
         let mut list = Vec::new();
         if !self.are_on_loopback() {
@@ -30,7 +30,7 @@ impl<'c> Locations<'c> {
         Problems::new(origin.clone(), list)
     }
 
-    /// Roles of which nothing says where they are; those of one entry are one problem.
+    /// Refuses roles whose host is unknown; those of one entry make one problem.
     fn refuse_nowhere(&self, origin: &Origin, list: &mut Vec<Problem>) {
         let mut entries: BTreeMap<usize, Vec<&Located<'_>>> = BTreeMap::new();
         for located in self.list.iter().filter(|located| located.found.is_none()) {
@@ -49,7 +49,7 @@ impl<'c> Locations<'c> {
         }
     }
 
-    /// Addresses that no other host reaches, in a system of several.
+    /// Refuses addresses that no other host can reach, in a system of several hosts.
     fn refuse_loopback(&self, origin: &Origin, list: &mut Vec<Problem>) {
         let Some(other) = self.list.iter().find(|located| !located.is_on_loopback && located.found.is_some())
         else {
@@ -76,7 +76,7 @@ impl<'c> Locations<'c> {
         }
     }
 
-    /// Names that several hosts have, of which this is one.
+    /// Refuses names that both this host and another one have.
     fn refuse_shared(&self, origin: &Origin, list: &mut Vec<Problem>) {
         for located in &self.list {
             let Some((mine, other)) = located.shared else { continue };
@@ -90,7 +90,7 @@ impl<'c> Locations<'c> {
         }
     }
 
-    /// The sentence for a host that has no role, with the addresses that were compared.
+    /// Returns the message for a host without roles, with the addresses that were compared.
     pub(crate) fn nobody_here(&self, file: &str) -> String {
         let mut words = format!("no role of {file} belongs to this host\n");
         let _ = writeln!(words, "  this host is {}: {}", self.own.name, self.own.addresses_in_words());
@@ -105,7 +105,7 @@ impl<'c> Locations<'c> {
         words + "  = help: " + &help
     }
 
-    /// This host and all others, with their roles, for people.
+    /// Describes this host and all others, with their roles, for people.
     pub(crate) fn page(&self) -> String {
         let here = self.here();
         let roles = if here.is_empty() { "nothing".to_owned() } else { roles_in_words(&here) };
@@ -117,7 +117,7 @@ impl<'c> Locations<'c> {
         page + "\nHosts of the configuration\n" + &self.table("  ")
     }
 
-    /// The same for machines.
+    /// Describes the same for machines.
     pub(crate) fn json(&self) -> Value {
         let hosts: Vec<Value> = self
             .hosts()
@@ -141,7 +141,7 @@ impl<'c> Locations<'c> {
         })
     }
 
-    /// Hosts in the order of their first roles.
+    /// Returns the hosts in the order of their first roles.
     fn hosts(&self) -> Vec<(&'c str, OneHost<'_>)> {
         let mut hosts: Vec<(&str, OneHost<'_>)> = Vec::new();
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();

@@ -4,21 +4,22 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use evb_net::host::{Fact, address, link};
 
-/// What this host calls itself, and where it is reached.
+/// The name and the addresses of this host.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OwnHost {
     pub(super) name: String,
-    /// Each with the name of its device; those beyond this host first.
+    /// Addresses with the names of their devices, beginning with those that other hosts can reach.
     pub(super) addresses: Fact<Vec<(IpAddr, String)>>,
 }
 
 impl OwnHost {
-    /// Asks the kernel.
+    /// Reads them from the kernel.
     pub(super) fn read() -> Self {
         Self { name: host_name(), addresses: addresses() }
     }
 
-    /// Whether the name is this host's own; in full, or one without a domain like the first part of the other.
+    /// Returns true if the name is this host's: equal in full, or equal up to the first dot if one
+    /// of them has no domain.
     pub(super) fn is_called(&self, name: &str) -> bool {
         let (own, name) = (self.name.trim_end_matches('.'), name.trim_end_matches('.'));
         let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
@@ -27,7 +28,7 @@ impl OwnHost {
             || ((is_short(own) || is_short(name)) && !own.is_empty() && first(own) == first(name))
     }
 
-    /// The addresses in a line: `10.0.0.7 (eth0), 127.0.0.1 (lo)`.
+    /// Returns the addresses as a line: `10.0.0.7 (eth0), 127.0.0.1 (lo)`.
     pub(super) fn addresses_in_words(&self) -> String {
         match &self.addresses {
             Ok(addresses) => {
@@ -40,7 +41,7 @@ impl OwnHost {
     }
 }
 
-/// The name of this host, as the kernel has it.
+/// Returns the name of this host as the kernel has it.
 pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -1,38 +1,38 @@
-//! Where the configuration puts each role.
+//! The places of roles by the configuration.
 
 use evb_core::id::Peer;
 
 use crate::config::{Config, Input, SourceEntry, is_loopback, is_unspecified};
 
-/// Where the configuration puts a role.
+/// The place of a role by the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place<'c> {
-    /// Who.
+    /// Role that is placed.
     pub(super) role: Peer,
-    /// The key that says so, or that could.
+    /// Key that gives the host, or could give it.
     pub(super) key: &'static str,
-    /// A name or an address; `None`: nothing says where.
+    /// Name or address; `None` if the configuration gives neither.
     pub(super) host: Option<&'c str>,
 }
 
-/// The key of sources that name a host and no address of it.
+/// Key of a source that names a host without an address.
 pub(super) const SOURCE_HOST: &str = "source.host";
-/// The key of sources that say where they take fragments, and nothing else.
+/// Key of a source whose only hint is the address at which it takes fragments.
 const SOURCE_INPUT: &str = "source.input";
 
 impl Place<'_> {
-    /// Whether it names a host and no address at which something is reached.
+    /// Returns true if the place is a host without an address at which something is reached.
     pub(super) fn is_host_alone(&self) -> bool {
         self.key == SOURCE_HOST
     }
 
-    /// Whether it is the address at which a source takes fragments.
+    /// Returns true if the place is the address at which a source takes fragments.
     pub(super) fn is_input(&self) -> bool {
         self.key == SOURCE_INPUT
     }
 }
 
-/// Every role: the supervisor, the builders, the sources.
+/// Returns the place of every role: the supervisor, the builders, the sources.
 pub(super) fn places(config: &Config) -> Vec<Place<'_>> {
     let listener = |role, key, host| Place { role, key, host: Some(host) };
     let supervisor = listener(Peer::Supervisor, "supervisor.listen", config.supervisor.listen.host.as_str());
@@ -44,8 +44,8 @@ pub(super) fn places(config: &Config) -> Vec<Place<'_>> {
     std::iter::once(supervisor).chain(builders).chain(sources).collect()
 }
 
-/// The address that it sends from, the host that it names, or the address at which it takes fragments, if that tells one host from
-/// others.
+/// Returns the place of a source: the address that it sends from, the host that it names, or the
+/// address at which it takes fragments, if that is an address of one host alone.
 fn source(entry: &SourceEntry) -> Place<'_> {
     let role = Peer::Source(entry.id);
     if let Some(bind) = entry.bind.as_deref().filter(|bind| !is_unspecified(bind)) {

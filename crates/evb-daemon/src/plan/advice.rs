@@ -1,4 +1,4 @@
-//! Mode, budget and slots, each with its reason.
+//! Advice on mode, budget and slots, each with its reason.
 
 use std::time::Duration;
 
@@ -15,23 +15,24 @@ use crate::{
     config::{ShapingMode, nine_tenths},
 };
 
-/// What is suggested.
+/// The advice, with a reason for each part.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Advice {
     pub(super) mode: ShapingMode,
     pub(super) mode_reason: String,
-    /// `None`: what follows from the port's buffer.
+    /// Budget to write into the configuration; `None`: the default, which follows from the port's
+    /// buffer.
     pub(super) budget: Option<Bytes>,
     pub(super) budget_shown: String,
     pub(super) budget_reason: String,
-    /// What each lane may send and catch up, for paces.
+    /// Rate and burst of each lane, if the mode has paces.
     pub(super) pace: Option<(Rate, Bytes)>,
     pub(super) slots: u32,
     pub(super) slots_reason: String,
 }
 
 impl Advice {
-    /// Key, value, reason.
+    /// Returns key, value and reason of each part.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&'static str, String, &str)> {
         [
             ("mode", self.mode.word().to_owned(), self.mode_reason.as_str()),
@@ -42,29 +43,30 @@ impl Advice {
     }
 }
 
-/// A program asks for its next grants when data comes; what it holds back is a packet or two, so a budget a little above C·R
-/// does.
+/// Budget in units of C·R if the port's buffer is unknown. A program asks for its next grants when
+/// data comes and holds back only a packet or two, so that little more than C·R is needed.
 const UNSTATED_MARGIN: u64 = 4;
-/// The most slots that are suggested: beyond, memory is better spent on larger events.
+/// The most slots that are suggested; beyond, memory is better spent on larger events.
 const MOST_SLOTS: f64 = 1024.0;
 
-/// The part of triggers that may find no free slot.
+/// Part of the triggers that may find no free slot.
 const DEAD_TIME: f64 = 0.001;
-/// A load beyond this wants all of the link; the usual paces give 95 % of it, and trains are not always full.
+/// Load above which paces are not advised. The usual paces give 95 % of the link, and trains are
+/// not always full.
 const PACED_LOAD: f64 = 0.92;
 
-/// The measures that all advice rests on.
+/// The quantities that all advice rests on.
 struct Measures {
     cost: PacketCost,
-    /// The link, in buffer bytes.
+    /// Rate of the link, in buffer bytes.
     frames: Rate,
-    /// From a grant to its data.
+    /// Time from a grant to its data.
     path: Duration,
-    /// A mean event in a port, in buffer bytes.
+    /// Mean event in a port, in buffer bytes.
     event: Bytes,
 }
 
-/// `path`: the time from a grant to its data that decides.
+/// Returns the advice for these numbers; `path` is the time from a grant to its data that decides.
 pub(super) fn advise(arguments: &Numbers, path: Duration) -> Advice {
     let cost = PacketCost::tcp(arguments.mtu, CELL);
     let frames = cost.rate_in(arguments.link_rate, ByteMeasure::Line, ByteMeasure::Buffer);
@@ -100,7 +102,8 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
         part * 100.0,
         short(measures.path)
     );
-    // Of an event a builder's port carries all, for one of them in so many; a source's link a part, for each.
+    // A builder's port carries all of an event, for one event in `builders`. A source's link
+    // carries one fragment of every event.
     let busiest = f64::from(arguments.builders.min(arguments.sources));
     let asked = arguments.trigger_rate.map_or(0.0, |rate| rate.hertz() / busiest);
     let load = asked * measures.event.count() as f64 / measures.frames.bytes_per_second();
@@ -144,7 +147,8 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
             (None, budget.to_string(), reason)
         }
         None => {
-            // At least two grants of the usual size, and something to rotate over.
+            // The budget has room for at least two grants of the usual size, so that sources can
+            // take turns.
             let budget = (least * UNSTATED_MARGIN).max(Bytes::kib(64));
             let reason = format!(
                 "{UNSTATED_MARGIN} times C·R = {least}: full links, and no more in the switch than that; set port_buffer instead when it is known"
@@ -154,8 +158,10 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
     }
 }
 
-/// A part of the link that neither a port, where the lanes of all sources meet, nor a source, which has a lane to each builder,
-/// finds too much; and a millisecond of it as burst, where all lanes' bursts fit into the port: they may come together.
+/// Returns rate and burst of a lane. The rate is a part of the link that overloads neither a port,
+/// where the lanes of all sources meet, nor a source, which has a lane to each builder. The burst
+/// is a millisecond of it, but at most the lane's part of the port, because the bursts of all lanes
+/// may come together.
 fn pace(arguments: &Numbers, measures: &Measures) -> Option<(Rate, Bytes)> {
     let lanes = u64::from(arguments.sources.max(arguments.builders));
     let rate = Rate::from_bits_per_second(arguments.link_rate.bits_per_second() / 100 * 95 / lanes);
@@ -164,7 +170,7 @@ fn pace(arguments: &Numbers, measures: &Measures) -> Option<(Rate, Bytes)> {
     Some((rate, burst))
 }
 
-/// So many that chance seldom finds all of them taken; and enough for a budget's worth of bytes.
+/// Returns enough slots that triggers seldom find all taken, and that a whole budget can be filled.
 fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32, String) {
     let event = measures.event.count().max(1) as f64;
     let carried = measures.frames.bytes_per_second() / event;
@@ -187,7 +193,8 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
             );
             (f64::from(queue) + under_way, reason)
         }
-        // The link is always busy: what is under way beside it is to be hidden, twice for chance.
+        // The link is always busy. There are enough slots to hide what is under way elsewhere,
+        // doubled for chance.
         _ => {
             let reason = format!(
                 "{rate:.0} events/s for each builder, each under way for {} (Little's law: {:.1}), twice for chance",
@@ -204,8 +211,9 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
     }
 }
 
-/// The least K with (1−ρ)ρᴷ/(1−ρᴷ⁺¹) ≤ [`DEAD_TIME`]: the part of Poisson arrivals that find a queue of K places full (M/M/1/K:
-/// Kleinrock, "Queueing Systems" I, 1975, 3.6). Events of like sizes are served more evenly, so this is on the safe side.
+/// Returns the least K with (1−ρ)ρᴷ/(1−ρᴷ⁺¹) ≤ [`DEAD_TIME`]: the part of Poisson arrivals that
+/// find a queue of K places full (M/M/1/K: Kleinrock, "Queueing Systems" I, 1975, 3.6). Events of
+/// similar sizes are served more evenly, so that this is on the safe side.
 fn queue_for(load: f64) -> u32 {
     let blocked = |places: i32| (1.0 - load) * load.powi(places) / (1.0 - load.powi(places + 1));
     (1..MOST_SLOTS as i32).find(|places| blocked(*places) <= DEAD_TIME).unwrap_or(MOST_SLOTS as i32) as u32

@@ -1,4 +1,4 @@
-//! A complete configuration for hosts that are known, such as those of a Slurm job.
+//! A complete configuration for known hosts, such as those of a Slurm job.
 
 #[cfg(test)]
 mod tests;
@@ -19,39 +19,39 @@ use super::{
 };
 use crate::config::{Endpoint, is_host, is_unspecified};
 
-/// Of each source, where nothing is said.
+/// Default payload of each source's fragments.
 const FRAGMENT: Bytes = Bytes::new(1000);
-/// The most sources, and the most builders, of a run.
+/// The most sources and the most builders of a run.
 const MOST: usize = 256;
-/// How long the hosts of a job may take to start one after the other.
+/// Start timeout: the hosts of a job may start one after the other.
 const START_TIMEOUT: &str = "2 min";
-/// Builder N listens at the supervisor's port + so many + N.
+/// Offset of builders' ports: builder N listens at the supervisor's port + this + N.
 const BUILDERS_FROM: u16 = 100;
-/// No list of hosts is longer, in bytes.
+/// The most bytes of a list of hosts that are read.
 const LONGEST: u64 = 1024 * 1024;
 
-/// Why there is no configuration for those hosts.
+/// The reason why there is no configuration for the hosts.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AllocationError {
-    /// A text that is no host.
+    /// A text is no host.
     #[error("--hosts: `{0}` is neither the name nor an address of a host")]
     NoHost(String),
-    /// A list as Slurm abbreviates it.
+    /// A list is abbreviated, as Slurm does it.
     #[error("--hosts: `{0}` is a list in short; give its hosts: $(scontrol show hostnames '{0}')")]
     Short(String),
-    /// Nothing.
+    /// The list is empty.
     #[error("--hosts: the list is empty; give for example $(scontrol show hostnames)")]
     Empty,
-    /// Standard input.
+    /// Standard input cannot be read.
     #[error("--hosts: cannot read standard input: {0}")]
     Input(#[from] io::Error),
 }
 
-/// Hosts, and what each of them hosts.
+/// The hosts and their roles.
 #[derive(Debug)]
 pub(super) struct Allocation<'a> {
     arguments: &'a PlanArguments,
-    /// The time from a grant to its data that decides.
+    /// Time from a grant to its data that decides.
     path: Duration,
     hosts: Vec<String>,
     sources: u16,
@@ -80,19 +80,20 @@ impl<'a> Allocation<'a> {
         })
     }
 
-    /// The host of a source: the second, the third, and so on, and around again.
+    /// Returns the host of a source: the second, the third, and so on, and around again.
     fn source_host(&self, index: u16) -> &str {
         let others = (self.hosts.len() - 1).max(1);
         &self.hosts[(1 + usize::from(index) % others) % self.hosts.len()]
     }
 
-    /// The host of a builder: the last, the last but one, and so on, so that few of both have hosts of their own.
+    /// Returns the host of a builder: the last, the last but one, and so on, so that a few of each
+    /// kind have hosts of their own.
     fn builder_host(&self, index: u16) -> &str {
         let others = (self.hosts.len() - 1).max(1);
         &self.hosts[self.hosts.len() - 1 - usize::from(index) % others]
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub(super) fn text(&self) -> String {
         let given = &self.arguments.allocation;
         let event = self.fragment * u64::from(self.sources);
@@ -149,7 +150,7 @@ impl<'a> Allocation<'a> {
     }
 }
 
-/// Each host once, in the order in which they are named.
+/// Returns each host once, in the order given.
 fn hosts(given: &[String]) -> Result<Vec<String>, AllocationError> {
     let mut hosts: Vec<String> = Vec::new();
     for argument in given {
@@ -175,7 +176,7 @@ fn read_input() -> io::Result<String> {
     Ok(text)
 }
 
-/// A path as TOML quotes it.
+/// Returns a path as TOML quotes it.
 fn quoted(path: &Path) -> String {
     toml::Value::String(path.to_string_lossy().into_owned()).to_string()
 }

@@ -1,4 +1,4 @@
-//! A configuration to begin with: it is admitted as it stands, and names what must be filled in.
+//! A configuration to begin with. It is admitted as it stands, and names what users must fill in.
 
 use evb_core::units::{Bytes, Frequency, Rate};
 
@@ -8,7 +8,7 @@ use crate::config::ShapingMode;
 pub(super) fn skeleton(arguments: &Numbers, advice: &Advice) -> String {
     let (sources, builders) = (arguments.sources, arguments.builders);
     let fragment = arguments.event_size.count().div_ceil(u64::from(sources));
-    // Fragments vary; memory is set aside for the largest.
+    // Fragments vary in size, and memory is reserved for the largest.
     let largest = Bytes::new((fragment * 2).max(1024));
     format!(
         "# {sources} sources, {builders} builders, events of {}. Fill in the hosts.\n\n\
@@ -27,7 +27,7 @@ pub(super) fn skeleton(arguments: &Numbers, advice: &Advice) -> String {
     )
 }
 
-/// What makes the events.
+/// Returns the trigger's entry.
 pub(super) fn trigger(rate: Option<Frequency>) -> String {
     match rate {
         Some(rate) => format!("{{ kind = \"poisson\", rate = \"{}\" }}", frequency(rate)),
@@ -35,7 +35,7 @@ pub(super) fn trigger(rate: Option<Frequency>) -> String {
     }
 }
 
-/// The sections on the network and on shaping.
+/// Returns the sections on the network and on shaping.
 pub(super) fn network(arguments: &Numbers, advice: &Advice) -> String {
     let buffer = match arguments.port_buffer {
         Some(buffer) => format!("port_buffer = {}\n", quoted(buffer)),
@@ -60,7 +60,7 @@ fn ids(count: u16) -> String {
     if count == 1 { "1".to_owned() } else { format!("1-{count}") }
 }
 
-/// As people write it, unless that would round it.
+/// Formats a size for people, unless that would round it.
 fn quoted(bytes: Bytes) -> String {
     let shown = bytes.to_string();
     if shown.parse() == Ok(bytes) { format!("\"{shown}\"") } else { format!("\"{} B\"", bytes.count()) }

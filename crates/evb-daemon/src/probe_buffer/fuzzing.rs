@@ -1,12 +1,12 @@
-//! What the fuzz targets reach of the measurement's wire, with the feature `fuzzing` alone.
+//! Entry points of fuzz targets to the measurement's wire format, only with the feature `fuzzing`.
 
 use super::{
     sender::is_moderate,
     wire::{HEADER, Message, Numbered, RECORD},
 };
 
-/// A record of the control connection, written again as it was understood; `None`: it is none. Of an order that a sender
-/// would obey, all times are looked at.
+/// Decodes a record of the control connection and encodes it again; `None` if it is invalid.
+/// Computes all times of an order that a sender would obey.
 pub fn record(bytes: &[u8; RECORD]) -> Option<[u8; RECORD]> {
     let message = Message::decode(bytes)?;
     if let Message::Order(order) = &message
@@ -17,7 +17,7 @@ pub fn record(bytes: &[u8; RECORD]) -> Option<[u8; RECORD]> {
     Some(message.encode())
 }
 
-/// The head of a datagram, written again as it was understood; `None`: it is too short, or none.
+/// Decodes the head of a datagram and encodes it again; `None` if it is too short or invalid.
 pub fn datagram(bytes: &[u8]) -> Option<[u8; HEADER]> {
     Numbered::decode(bytes).map(|numbered| numbered.encode())
 }

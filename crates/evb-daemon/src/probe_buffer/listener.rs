@@ -1,4 +1,5 @@
-//! `evbd probe-buffer listen`: gathers the senders, gives the orders, and notes when what comes.
+//! `evbd probe-buffer listen`: gathers the senders, gives the orders, and notes when each datagram
+//! arrives.
 
 use std::{
     collections::hash_map::RandomState,
@@ -20,70 +21,71 @@ use super::{
     wire::{MOST, Message, Numbered, Order, RECORD},
 };
 
-/// A stranger who says nothing holds the others up no longer.
+/// Time limit of a hello, so that a silent stranger does not delay the others.
 const HELLO: Duration = Duration::from_secs(2);
-/// A sender answers that fast, beyond the length of its burst.
+/// Time limit of a sender's answer, beyond the length of its burst.
 const ANSWER: Duration = Duration::from_secs(10);
-/// From the order to the first datagram.
+/// Time from the order to the first datagram.
 const LEAD: Duration = Duration::from_millis(15);
-/// What has not come by then does not come any more.
+/// Time without datagrams after which missing ones count as lost.
 const SILENCE: Duration = Duration::from_millis(120);
-/// Datagrams ahead of a burst: the quickest of them counts.
+/// Number of datagrams ahead of a burst; the quickest of them counts.
 const AHEAD: u32 = 12;
-/// Pings, of which the quickest counts.
+/// Number of pings to compare clocks; the quickest of them counts.
 const PINGS: u64 = 8;
-/// Asked of the system for the socket, so that the host does not lose what the port carried.
+/// Receive buffer that is asked for, so that the host does not lose what the port carried.
 const RECEIVE_BUFFER: Bytes = Bytes::mib(32);
-/// A datagram occupies up to so many times its length in a socket (`skb->truesize`), and half of the room is kept free.
+/// The most memory of a datagram in a socket, as a multiple of its length (`skb->truesize`). Half
+/// of the buffer is kept free.
 const IN_SOCKET: u64 = 6;
-/// UDP's header behind IPv4's, and behind IPv6's.
+/// Bytes of UDP's header with IPv4's, and with IPv6's.
 const V4: u64 = 28;
 const V6: u64 = 48;
 const ETHERNET: u64 = 14;
 
-/// Why the listener gave up.
+/// The reason why the listener gave up.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListenError {
-    /// Not our address, or taken.
+    /// The address is not this host's, or is taken.
     #[error("cannot listen on {address}: {reason}; give an address of this host and a free port")]
     Bind { address: SocketAddr, reason: io::Error },
-    /// Too few senders.
+    /// Too few senders came.
     #[error(
         "only {came} of {wanted} senders came within {patience:?}; on each: evbd probe-buffer send {address} --bind ITS_ADDRESS"
     )]
     Alone { came: usize, wanted: usize, patience: Duration, address: SocketAddr },
-    /// A sender went away.
+    /// A sender left.
     #[error("sender {sender}, {address}: {reason}; look at what it says")]
     Gone { sender: usize, address: SocketAddr, reason: io::Error },
-    /// A sender that does not keep to the protocol.
+    /// A sender violated the protocol.
     #[error("sender {sender}, {address}, answers what was not asked; is it of this version?")]
     Confused { sender: usize, address: SocketAddr },
-    /// The path is closed.
+    /// No datagram of a sender arrives, as if a firewall dropped them.
     #[error(
         "no datagram of sender {sender}, {address}, comes: is UDP port {port} open on this host and on the way?"
     )]
     Closed { sender: usize, address: SocketAddr, port: u16 },
-    /// Loss without a queue.
+    /// Datagrams are lost although no queue can form.
     #[error(
         "the path of sender {sender}, {address}, loses {lost} of {sent} datagrams that have the network for themselves: \
          this is no buffer; look for errors on links and in hosts"
     )]
     Lossy { sender: usize, address: SocketAddr, lost: u64, sent: u64 },
-    /// The socket broke.
+    /// The socket failed.
     #[error("the UDP socket: {0}")]
     Socket(io::Error),
 }
 
-/// One sender.
+/// A sender and its connection.
 #[derive(Debug)]
 struct Sender {
     control: TcpStream,
     address: SocketAddr,
-    /// What to add to our clock to have its.
+    /// Difference to add to the listener's clock to get the sender's.
     offset: i64,
 }
 
-/// The senders and the socket.
+/// The listening end: the senders, and the socket for their datagrams.
 pub(super) struct Listener<'p> {
     senders: Vec<Sender>,
     receiver: GapReceiver,
@@ -93,19 +95,19 @@ pub(super) struct Listener<'p> {
     burst: u32,
     until: Wall,
     progress: Option<&'p mut dyn FnMut(&str)>,
-    /// How many of all the datagrams ahead got lost.
+    /// For each sender, the number of lost datagrams ahead of bursts, and the number of all.
     ahead: Vec<(u64, u64)>,
 }
 
-/// What the operator wants.
+/// The operator's settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gathering {
     pub(super) address: SocketAddr,
     pub(super) senders: usize,
     pub(super) mtu: u16,
-    /// How long the senders are waited for.
+    /// Time to wait for the senders.
     pub(super) patience: Duration,
-    /// How long the measurement may last.
+    /// Time after which no further burst is begun.
     pub(super) time: Duration,
 }
 
@@ -141,7 +143,7 @@ impl<'p> Listener<'p> {
             }
             match door.accept() {
                 Ok((control, address)) => {
-                    // Who does not speak our language is not waited for.
+                    // A peer that does not speak the protocol is ignored.
                     if listener.greet(control, address).is_ok()
                         && let Some(progress) = &mut progress
                     {
@@ -173,8 +175,8 @@ impl<'p> Listener<'p> {
         Ok(())
     }
 
-    /// The offset of a sender's clock, by the quickest of some pings. Good enough to start together: what is measured uses
-    /// delays of datagrams only.
+    /// Measures the offset of a sender's clock by the quickest of some pings. That is precise
+    /// enough to start together; the results only use delays of datagrams.
     fn compare_clocks(&mut self, sender: usize) -> Result<(), ListenError> {
         let mut best = u64::MAX;
         for nonce in 0..PINGS {
@@ -217,22 +219,22 @@ impl<'p> Listener<'p> {
         ListenError::Confused { sender: sender + 1, address: self.senders[sender].address }
     }
 
-    /// Ends it for the senders, with what was found.
+    /// Tells the senders that the measurement is over, and the result.
     pub(super) fn end(mut self, found: Option<Bytes>) {
         let bytes = found.map_or(0, Bytes::count);
         for sender in 0..self.senders.len() {
-            // One that has gone already need not be told.
+            // An error means that the sender has left already.
             let _ = self.tell(sender, Message::End { bytes });
         }
     }
 
-    /// Notes what comes until all has, or nothing more does.
+    /// Notes arrivals until all datagrams have come, or no more do.
     fn collect(&mut self, trace: &mut Trace, over: u64) -> Result<(), ListenError> {
         let mut missing: usize = trace.trains.iter().map(|train| train.received.len()).sum();
         let room = SockRef::from(&self.receiver).recv_buffer_size().unwrap_or(0) as u64;
         if missing as u64 * IN_SOCKET * trace.frame / 2 < room {
-            // The kernel notes when they come; where all fit into the socket, this process takes no core from senders that
-            // may be on the same machine.
+            // The kernel notes the times of arrival. If all datagrams fit into the socket, this
+            // process sleeps, and takes no core from senders on the same machine.
             thread::sleep(Duration::from_nanos(over.saturating_sub(clock::now().as_nanos())));
         }
         let mut last = clock::now();
@@ -255,14 +257,14 @@ impl<'p> Listener<'p> {
                 *place = Some(receipt.at.as_nanos() as i64);
                 (missing, last) = (missing - 1, now);
             } else if now.as_nanos() > over && now.since(last) > SILENCE {
-                // Strangers' datagrams do not keep it going.
+                // Datagrams of strangers do not prolong the wait.
                 break;
             }
         }
         Ok(())
     }
 
-    /// The times at which a sender says it has sent: as many as were ordered, in order.
+    /// Reads the times at which a sender has sent, as many as were ordered, and in order.
     fn times(&mut self, sender: usize, order: &Order, train: &mut Train) -> Result<(), ListenError> {
         let said = self.hear(sender)?;
         let Message::Sent { burst, count, errors } = said else { return Err(self.confused(sender)) };
@@ -280,7 +282,7 @@ impl<'p> Listener<'p> {
         if !train.sent.is_sorted() { Err(self.confused(sender)) } else { Ok(()) }
     }
 
-    /// What got lost ahead of the bursts tells a path that loses.
+    /// Fails if a path loses datagrams ahead of the bursts, where no queue can form.
     fn judge_path(&mut self, trace: &Trace) -> Result<(), ListenError> {
         for (sender, train) in trace.trains.iter().enumerate().filter(|(_, train)| train.ahead > 0) {
             let address = self.senders[sender].address;
@@ -330,7 +332,8 @@ impl Rig for Listener<'_> {
                 spacing: share.spacing,
             };
             if share.count > 0 {
-                // Those ahead of the burst must not meet; the burst itself is everybody's at once.
+                // Datagrams ahead of the burst must not meet. The burst itself comes from all
+                // senders at once.
                 order.phase = ahead_spacing / parts * part;
                 part += 1;
                 (order.ahead, order.count) = (AHEAD, share.count.min(MOST - AHEAD));
@@ -370,7 +373,7 @@ fn read(control: &mut TcpStream, patience: Duration) -> io::Result<Option<Messag
     Ok(Message::decode(&record))
 }
 
-/// Reads so many bytes in that time: who lets them drip gains none.
+/// Fills `room` within `patience`. A peer that sends byte by byte gains no time.
 fn fill(control: &mut TcpStream, room: &mut [u8], patience: Duration) -> io::Result<()> {
     let until = Wall::now() + patience;
     let mut filled = 0;
@@ -390,7 +393,8 @@ fn fill(control: &mut TcpStream, room: &mut [u8], patience: Duration) -> io::Res
     Ok(())
 }
 
-/// Datagrams that the kernel had no room for in the socket of that port: the last column of /proc/net/udp.
+/// Returns the number of datagrams that found no room in the socket of this port: the last column
+/// of /proc/net/udp.
 fn socket_drops(local: SocketAddr) -> u64 {
     let file = if local.is_ipv4() { "/proc/net/udp" } else { "/proc/net/udp6" };
     drops_of_port(&fs::read_to_string(file).unwrap_or_default(), local.port())

@@ -1,4 +1,4 @@
-//! What `evbd probe-buffer listen` prints: for people, and as JSON.
+//! The output of `evbd probe-buffer listen`: for people, and as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::search::Finding;
 
-/// The measured buffer in whole KiB, as it goes into the configuration.
+/// Returns the measured buffer in whole KiB, as the configuration takes it.
 pub(super) fn whole_kib(buffer: Bytes) -> u64 {
     buffer.count() / 1024
 }
 
-/// For people.
+/// Formats the finding for people.
 pub(super) fn text(finding: &Finding) -> String {
     let mut text = String::new();
     for (sender, link) in finding.links.iter().enumerate() {
@@ -76,7 +76,7 @@ fn not_reached(text: &mut String, finding: &Finding) {
     );
 }
 
-/// What the senders' own queues may have done to the result.
+/// Describes the effect that the senders' own queues may have had on the result.
 fn blur(finding: &Finding) -> Option<String> {
     let [_, own, _] = finding.spread(|estimate| estimate.own_queue)?;
     let [_, counted, _] = finding.spread(|estimate| estimate.counted)?;
@@ -88,7 +88,7 @@ fn blur(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Two ways to measure one thing.
+/// Describes a disagreement between the two ways to measure the buffer.
 fn discord(finding: &Finding) -> Option<String> {
     let [_, counted, _] = finding.spread(|estimate| estimate.counted)?;
     let [_, delayed, _] = finding.by_delay()?;
@@ -98,7 +98,7 @@ fn discord(finding: &Finding) -> Option<String> {
     })
 }
 
-/// For machines.
+/// Formats the finding for machines.
 pub(super) fn json(finding: &Finding) -> Value {
     let bits = |rate: &Rate| rate.bits_per_second();
     let spread = |spread: Option<[f64; 3]>| {

@@ -1,87 +1,87 @@
-//! The order of the measurement: what each sender's link gives, what the port carries, the smallest burst that loses,
-//! and then the same overload again and again.
+//! The order of the measurement: the rate of each sender's link, the rate of the port, the smallest
+//! burst that loses datagrams, and then repetitions of such an overload.
 
 use evb_core::units::{Bytes, Rate};
 
 use super::trace::{Estimate, Trace};
 
-/// What one sender is to send in a burst.
+/// The part of one sender in a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Share {
-    /// Datagrams; none: it does not take part.
+    /// Number of datagrams; with 0 the sender does not take part.
     pub(super) count: u32,
-    /// Nanoseconds between them; 0: as fast as it can.
+    /// Nanoseconds between datagrams; 0: as fast as possible.
     pub(super) spacing: u64,
 }
 
-/// Who sends and receives: the network, or a model of it in tests.
+/// The senders and the receiver: the network, or a model of it in tests.
 pub(super) trait Rig {
     type Error;
 
-    /// Bytes of every frame.
+    /// Returns the bytes of every frame.
     fn frame(&self) -> Bytes;
 
-    /// How many senders there are.
+    /// Returns the number of senders.
     fn senders(&self) -> usize;
 
-    /// Lets every sender send its share, all at the same time, behind `ahead_spacing` nanoseconds apart ones that find
-    /// the network empty.
+    /// Lets every sender send its share, all at the same time. Before it, each sends some datagrams
+    /// `ahead_spacing` nanoseconds apart, which find the network empty.
     fn burst(&mut self, shares: &[Share], ahead_spacing: u64) -> Result<Trace, Self::Error>;
 
-    /// Whether there is time for another burst.
+    /// Returns true if there is time for another burst.
     fn may_go_on(&self) -> bool;
 
-    /// Tells people how far it is.
+    /// Shows the progress to people.
     fn say(&mut self, progress: &str);
 }
 
-/// How far to go.
+/// The limits of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// The largest burst of all senders.
+    /// Size of the largest burst of all senders.
     pub(super) burst: Bytes,
-    /// Bursts beyond the smallest that loses.
+    /// Number of bursts beyond the smallest that loses.
     pub(super) repeats: u32,
 }
 
-/// What came out.
+/// The result of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
-    /// What each sender alone brought through.
+    /// Rate that each sender reached alone.
     pub(super) links: Vec<Rate>,
-    /// What the port carries, in L2 frames.
+    /// Rate of the port, in L2 frames.
     pub(super) port: Rate,
-    /// What the senders together put out in the overload.
+    /// Rate that the senders together offered in the overload.
     pub(super) offered: Rate,
-    /// The largest burst without loss and the smallest with one.
+    /// The largest burst without loss, below the smallest with one.
     pub(super) largest_clean: Bytes,
-    /// The smallest burst that lost.
+    /// The smallest burst with a loss.
     pub(super) smallest_lossy: Option<Bytes>,
-    /// The most that was seen waiting, by delay and rate.
+    /// The most bytes that were seen waiting, by delay and rate.
     pub(super) most_waiting: Bytes,
-    /// One estimate of every burst that lost.
+    /// Estimates, one for every burst with a loss.
     pub(super) estimates: Vec<Estimate>,
-    /// Bursts that do not count, because a host lost datagrams.
+    /// Number of bursts that do not count, because a host lost datagrams.
     pub(super) spoilt: u32,
-    /// Why no buffer was found.
+    /// Reason why no buffer was found.
     pub(super) not_reached: Option<&'static str>,
 }
 
-/// Datagrams of the first bursts, which find the rates.
+/// Number of datagrams of the first bursts, which measure the rates.
 const TRAIN: u32 = 200;
-/// A busy host may spoil a burst: so many, of which the best counts.
+/// Number of attempts to measure a rate, of which the best counts: a busy host may spoil some.
 const TRIES: u32 = 3;
-/// Of a sender's own rate: below, its own queue stays empty.
+/// Part of a sender's own rate at which its own queue stays empty.
 const BELOW: f64 = 0.95;
-/// The first spacing of those ahead, before any rate is known: 5 ms.
+/// First spacing of datagrams ahead of a burst, before any rate is known: 5 ms.
 const FIRST_SPACING: u64 = 5_000_000;
-/// Beyond the port's rate, so that its queue grows at all.
+/// Ratio of the offered rate to the port's rate from which its queue grows.
 const OVERLOAD: f64 = 1.05;
-/// Each burst is that much larger than the one before, until one loses.
+/// Ratio of the sizes of successive bursts, until one loses.
 const GROWTH: f64 = 1.6;
-/// The search ends when the two bounds are that close.
+/// Ratio of the two bounds at which the search ends.
 const CLOSE: f64 = 1.06;
-/// The repeats are that much larger than the smallest burst that lost.
+/// Ratio of the repeated bursts to the smallest one that lost.
 const BEYOND: f64 = 1.3;
 
 struct Search<'r, R: Rig> {
@@ -92,10 +92,10 @@ struct Search<'r, R: Rig> {
     finding: Finding,
 }
 
-/// Measures.
+/// Measures the buffer.
 ///
 /// # Errors
-/// The rig's.
+/// The errors of the rig.
 pub(super) fn search<R: Rig>(rig: &mut R, limits: Limits) -> Result<Finding, R::Error> {
     let nothing = Rate::from_bits_per_second(0);
     let finding = Finding {
@@ -130,7 +130,8 @@ impl<R: Rig> Search<'_, R> {
         self.rig.frame().count() as f64
     }
 
-    /// Each sender alone, as fast as it can: the slower of its own link and the port.
+    /// Measures the rate of each sender alone, as fast as it can send: that of its own link or of
+    /// the port, whichever is slower.
     fn links(&mut self) -> Result<(), R::Error> {
         let senders = self.rig.senders();
         for sender in 0..senders {
@@ -145,7 +146,8 @@ impl<R: Rig> Search<'_, R> {
             self.finding.links.push(bits(rate));
             self.rig.say(&format!("sender {} alone: {}", sender + 1, bits(rate)));
         }
-        // The ones ahead of a burst must not meet each other: all senders' together take a quarter of the slowest rate.
+        // Datagrams ahead of a burst must not meet each other. Together they take a quarter of the
+        // slowest rate.
         let slowest = self.links.iter().copied().fold(f64::INFINITY, f64::min).max(1.0);
         let spaced = 4.0 * senders as f64 * self.frame() / slowest * 1e9;
         self.ahead_spacing = (spaced as u64).clamp(500_000, 20_000_000);
@@ -155,7 +157,7 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
-    /// All together, each below its own rate: what comes is what the port carries.
+    /// Measures the rate of the port: all send together, each below its own rate.
     fn overload(&mut self) -> Result<(), R::Error> {
         if self.finding.not_reached.is_some() {
             return Ok(());
@@ -176,7 +178,7 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
-    /// Larger and larger bursts until one loses.
+    /// Sends larger and larger bursts until one loses.
     fn grow(&mut self, limits: Limits) -> Result<(), R::Error> {
         let most = limits.burst.count();
         let mut size = (8.0 * self.links.len() as f64 * self.frame()) as u64;
@@ -195,7 +197,7 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
-    /// Between the largest burst without loss and the smallest with one.
+    /// Searches between the largest burst without loss and the smallest with one.
     fn narrow(&mut self) -> Result<(), R::Error> {
         while let Some(lossy) = self.finding.smallest_lossy {
             let clean = self.finding.largest_clean;
@@ -220,14 +222,15 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
-    /// One burst of that many bytes, and what it says.
+    /// Sends one burst of this size, and evaluates it.
     fn try_burst(&mut self, size: u64) -> Result<(), R::Error> {
         let trace = self.send(size)?;
         let sent = Bytes::new(trace.bytes());
         if trace.host_drops > 0 || trace.errors() > 0 {
             self.finding.spoilt += 1;
             self.rig.say(&format!("burst of {sent}: a host lost datagrams, not the port"));
-            // A clean host is not to be had at this size: then larger ones say nothing either.
+            // No burst of this size stays free of losses in hosts, and larger ones would not
+            // either.
             if self.finding.spoilt > 5 && self.finding.smallest_lossy.is_none() {
                 self.finding.not_reached = Some("a host loses datagrams before the port does");
                 self.finding.smallest_lossy = None;
@@ -243,7 +246,7 @@ impl<R: Rig> Search<'_, R> {
         }
         let smallest = self.finding.smallest_lossy.map_or(sent, |lossy| lossy.min(sent));
         self.finding.smallest_lossy = Some(smallest);
-        // A clean burst above it was luck, or this one's loss was not the port's.
+        // A larger clean burst was luck, or this burst's loss was not the port's.
         self.finding.largest_clean = self.finding.largest_clean.min(smallest);
         let estimate = trace.estimate(&self.links);
         if let Some(estimate) = estimate {
@@ -259,7 +262,7 @@ impl<R: Rig> Search<'_, R> {
         self.finding.most_waiting = self.finding.most_waiting.max(waiting);
     }
 
-    /// A burst of that many bytes: every sender below its own rate, and all end at the same time.
+    /// Sends a burst of this size: every sender below its own rate, and all until the same time.
     fn send(&mut self, size: u64) -> Result<Trace, R::Error> {
         let all: f64 = self.links.iter().sum();
         let frame = self.frame();
@@ -277,32 +280,34 @@ fn bits(bytes_per_second: f64) -> Rate {
 }
 
 impl Finding {
-    /// The estimates that count: those in whose bursts the senders' own links did not queue, if they are three or more.
+    /// Returns the estimates that count: those of bursts during which the senders' own links did
+    /// not queue, if there are at least three.
     pub(super) fn counting(&self) -> Vec<Estimate> {
         let sharp = |estimate: &&Estimate| estimate.own_queue <= estimate.counted * 0.05 + 3_028.0;
         let sharp: Vec<Estimate> = self.estimates.iter().filter(sharp).copied().collect();
         if sharp.len() >= 3 { sharp } else { self.estimates.clone() }
     }
 
-    /// Median and range of one number of the estimates that count.
+    /// Returns minimum, median and maximum of one number of the estimates that count.
     pub(super) fn spread(&self, of: impl Fn(&Estimate) -> f64) -> Option<[f64; 3]> {
         let mut numbers: Vec<f64> = self.counting().iter().map(of).collect();
         numbers.sort_by(f64::total_cmp);
         Some([*numbers.first()?, *numbers.get(numbers.len() / 2)?, *numbers.last()?])
     }
 
-    /// What the port put out while it was full: the median, in bytes per second.
+    /// Returns the median of the rate of the full port, in bytes per second.
     fn rate_when_full(&self) -> Option<f64> {
         self.spread(|estimate| estimate.rate).map(|[_, median, _]| median)
     }
 
-    /// Range and median of the buffer by the delay.
+    /// Returns minimum, median and maximum of the buffer by the delay.
     pub(super) fn by_delay(&self) -> Option<[f64; 3]> {
         let rate = self.rate_when_full()?;
         self.spread(|estimate| estimate.wait * rate)
     }
 
-    /// The usable buffer: the smaller of what was counted and what the delay says, by their medians.
+    /// Returns the usable buffer: the smaller of the counted one and the one by the delay, by their
+    /// medians.
     pub(super) fn buffer(&self) -> Option<Bytes> {
         let [_, counted, _] = self.spread(|estimate| estimate.counted)?;
         let [_, delayed, _] = self.by_delay()?;

@@ -1,4 +1,4 @@
-//! `evbd probe-buffer send`: does what the listener says, within limits of its own.
+//! `evbd probe-buffer send`: obeys the listener's orders, within limits of its own.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -13,43 +13,43 @@ use socket2::{Domain, Socket, Type};
 
 use super::wire::{HEADER, MOST, Message, Numbered, Order, RECORD};
 
-/// How long the listener is waited for.
+/// Time for which the listener is tried.
 const CONNECT: Duration = Duration::from_secs(30);
-/// How long it may be silent: others may still be missing.
+/// Time for which the listener may be silent, because other senders may still be missing.
 const SILENCE: Duration = Duration::from_secs(120);
-/// A whole measurement.
+/// Time limit of a whole measurement.
 const LONGEST: Duration = Duration::from_secs(300);
-/// All that one sender ever sends, whatever it is told.
+/// The most bytes that a sender sends, whatever the orders.
 const MOST_BYTES: u64 = 1 << 30;
-/// An order starts soon and is over soon.
+/// Time within which an order must start, and within which it must end.
 const SOON: Duration = Duration::from_secs(10);
-/// The largest payload in a jumbo frame.
+/// Bytes of the largest payload in a jumbo frame.
 const LARGEST: u16 = 8972;
-/// Datagrams by which one that is late is made up for.
+/// The most datagrams that are sent early to make up for a late one.
 const CATCH_UP: u64 = 2;
-/// The kernel's timers are that late at most, mostly; the rest is waited for awake.
+/// Usual lateness of the kernel's timers. The last part of each wait is spent awake.
 const TIMER: Duration = Duration::from_micros(150);
 
-/// Why a sender ended early.
+/// The reason why a sender ended early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
-    /// Nobody there.
+    /// The listener cannot be reached.
     #[error(
         "cannot reach {address}: {reason}; is `evbd probe-buffer listen` running there, and its port open?"
     )]
     Unreachable { address: SocketAddr, reason: io::Error },
-    /// An address that is not ours.
+    /// The address is not this host's.
     #[error("cannot send from {address}: {reason}; --bind takes an address of this host")]
     Bind { address: IpAddr, reason: io::Error },
-    /// The connection broke.
+    /// The connection failed.
     #[error("the listener is gone: {0}; look at what it says")]
     Gone(#[from] io::Error),
-    /// Not a listener of ours.
+    /// The peer is no listener, or of another version.
     #[error("{0} is no `evbd probe-buffer listen` of this version: {1}")]
     Stranger(SocketAddr, &'static str),
 }
 
-/// Sends until the listener has enough. What it found: 0 for nothing.
+/// Sends until the listener has enough. Returns the listener's result, 0 for none.
 pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, SendError> {
     let mut control = connect(listener, bind)?;
     control.set_nodelay(true)?;
@@ -64,7 +64,8 @@ pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, 
         return Err(stranger("it wants impossible datagrams"));
     }
     let local = SocketAddr::new(control.local_addr()?.ip(), 0);
-    // To the listener's own address and nobody else's, so that nobody can be made to flood a third.
+    // Datagrams go only to the listener's own address, so that a listener cannot make senders flood
+    // a third host.
     let socket = UdpSocket::bind(local)?;
     socket.connect(SocketAddr::new(listener.ip(), port))?;
     let mut datagram = vec![0; usize::from(payload)];
@@ -119,7 +120,7 @@ fn read(control: &mut TcpStream) -> io::Result<Option<Message>> {
     Ok(Message::decode(&record))
 }
 
-/// Whether an order is one that a measurement needs.
+/// Returns true if a measurement could need the order.
 pub(super) fn is_moderate(order: &Order) -> bool {
     let soon = SOON.as_nanos() as u64;
     let start = Instant::from_nanos(order.start).since(clock::now());
@@ -130,8 +131,9 @@ pub(super) fn is_moderate(order: &Order) -> bool {
         && order.spacing.checked_mul(u64::from(order.count)).is_some_and(|time| time <= soon)
 }
 
-/// Sends every datagram at its time. Those behind a late one catch up [`CATCH_UP`] at most: more would queue in this host's
-/// own link. Gives when each was sent, after the start, and how many the system refused.
+/// Sends every datagram at its time. Datagrams behind a late one make up for at most [`CATCH_UP`]
+/// spacings, because more would queue in this host's own link. Returns the time of each after the
+/// start, and the number that the system refused.
 fn obey(socket: &UdpSocket, order: &Order, head: Numbered, datagram: &mut [u8]) -> (Vec<u32>, u32) {
     let mut times = Vec::with_capacity(order.total() as usize);
     let (mut errors, mut next) = (0, 0);
@@ -140,7 +142,8 @@ fn obey(socket: &UdpSocket, order: &Order, head: Numbered, datagram: &mut [u8]) 
         let encoded = Numbered { index, ..head }.encode();
         datagram.iter_mut().zip(encoded).for_each(|(place, byte)| *place = byte);
         let now = wait_until(Instant::from_nanos(due));
-        // Refused by a full queue of our own, or by an error that an earlier datagram brought back.
+        // A datagram is refused if the socket's own queue is full, or if an earlier datagram caused
+        // an error.
         if socket.send(datagram).is_err() {
             errors += 1;
         }
@@ -151,7 +154,7 @@ fn obey(socket: &UdpSocket, order: &Order, head: Numbered, datagram: &mut [u8]) 
     (times, errors)
 }
 
-/// Sleeps almost until then, stays awake for the rest, and gives the time.
+/// Sleeps until shortly before `due`, stays awake for the rest, and returns the time.
 fn wait_until(due: Instant) -> Instant {
     loop {
         let now = clock::now();

@@ -17,18 +17,19 @@ use super::{
     *,
 };
 
-/// A switch port as the lab's: a token bucket with a queue of a few packets; behind links of the senders' own.
+/// A model of a switch port as the lab has it, behind the senders' own links: a token bucket with a
+/// queue of a few packets.
 struct Model {
     senders: usize,
-    /// Bytes per second of every sender's link, and of the port.
+    /// Rate of every sender's link and of the port, in bytes per second.
     link: f64,
     port: f64,
-    /// Bytes that the port lets through at once after idle.
+    /// Bytes that an idle port lets through at once.
     tokens: f64,
     limit: f64,
-    /// How late receipts are noted at most, in nanoseconds.
+    /// Longest delay of a receipt's time, in nanoseconds.
     late: u64,
-    /// Datagrams that a sender sends back to back where it should pace.
+    /// Number of datagrams that a sender sends back to back where it should pace.
     clumps: u64,
     host_drops: u64,
     rng: Rng,
@@ -54,7 +55,8 @@ impl Model {
         }
     }
 
-    /// When each datagram leaves its sender, and its index; in the model's time.
+    /// Returns the time at which each datagram leaves its sender, in the model's time, and its
+    /// index.
     fn departures(&mut self, share: &Share, ahead_spacing: u64, phase: u64) -> Vec<i64> {
         let order = Order {
             burst: 1,
@@ -73,7 +75,7 @@ impl Model {
         (0..order.total()).map(due).collect()
     }
 
-    /// Every datagram through its sender's link and the port.
+    /// Passes every datagram through its sender's link and the port.
     fn carry(&mut self, trains: &mut [Train]) {
         let mut entries: Vec<(i64, usize, usize)> = Vec::new();
         for (sender, train) in trains.iter_mut().enumerate() {
@@ -85,7 +87,8 @@ impl Model {
             train.received = vec![None; train.sent.len()];
         }
         entries.sort_unstable();
-        // The port as a fluid with a token bucket: `free` is when the last accepted one has left.
+        // The port is a fluid with a token bucket. `free` is the time at which the last accepted
+        // datagram has left.
         let (mut free, mut tokens, mut before) = (0.0_f64, self.tokens, 0.0_f64);
         let mut left: std::collections::VecDeque<f64> = std::collections::VecDeque::new();
         for (at, sender, index) in entries {
@@ -132,7 +135,7 @@ impl Rig for Model {
         }
         self.carry(&mut trains);
         for (sender, train) in trains.iter_mut().enumerate() {
-            // Clocks of hosts have nothing to do with each other.
+            // Clocks of different hosts are independent.
             let offset = 1_000_000_007 * (sender as i64 + 1);
             train.sent.iter_mut().for_each(|sent| *sent += offset);
         }
@@ -286,7 +289,7 @@ proptest! {
     }
 }
 
-/// A port that is free now.
+/// Returns a free port.
 fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -296,7 +299,7 @@ fn gathering(address: SocketAddr, senders: usize) -> Gathering {
     Gathering { address, senders, mtu: 1500, patience, time }
 }
 
-/// Both ends for real, over loopback, with strangers about: nothing can be overflowed there.
+/// Runs both ends over loopback, where nothing overflows, while strangers connect.
 #[test]
 fn loopback_is_not_reached() {
     let address = free_port();
@@ -331,7 +334,7 @@ fn a_sender_that_lies_ends_it_with_its_name() {
         };
         control.write_all(&Message::Hello.encode()).unwrap();
         for _ in 0..20 {
-            // Whatever it is asked, it says that it has sent four billion datagrams.
+            // The stranger claims, in answer to anything, to have sent four billion datagrams.
             let lie = Message::Sent { burst: 1, count: u32::MAX, errors: 0 };
             let _ = control.write_all(&lie.encode());
         }

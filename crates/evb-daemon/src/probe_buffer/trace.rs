@@ -1,24 +1,27 @@
-//! What one burst tells: pure arithmetic over the times at which datagrams left their senders and came to the listener.
+//! The evaluation of one burst: pure arithmetic on the times at which datagrams left their senders
+//! and reached the listener.
 //!
-//! A sender's datagrams ahead of the burst find the port empty. The least time from its clock to the listener's, over
-//! those, is what every later datagram would have needed without a queue: no offset of clocks and no delay of the path
-//! need be known apart. It turns a send time into the time of *entry*.
+//! A sender's datagrams ahead of the burst find the port empty. The least time from its clock to
+//! the listener's, over those, is what every later datagram would need without a queue; the offset
+//! of the clocks and the delay of the path need not be known separately. Added to the time of
+//! sending, it gives the time of *entry*.
 //!
-//! At the entry of the first datagram that is lost the port is full, and it holds what has entered and has not left:
-//! `buffer = entered − left`. What a port with a token bucket lets through at once at first has left, so it does not
-//! count. The port serves at a constant rate while it has a queue, and a receipt is only ever noted late, so what has
-//! left is read from the straight line of that rate under all receipts, not from single ones.
+//! When the first lost datagram enters, the port is full, and holds what has entered and has not
+//! left: `buffer = entered − left`. Bytes that a token bucket lets through at once at the start
+//! have left, so that they do not count. The port serves at a constant rate while it has a queue,
+//! and the time of a receipt can only be late. So the bytes that have left are read from the
+//! straight line of that rate below all receipts, not from single ones.
 
-/// One sender's part.
+/// One sender's datagrams in a burst.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Train {
-    /// How many of them were ahead of the burst.
+    /// Number of datagrams ahead of the burst.
     pub(super) ahead: usize,
-    /// When each left, on the sender's clock, in nanoseconds.
+    /// Times of sending by the sender's clock, in nanoseconds.
     pub(super) sent: Vec<i64>,
-    /// When each came, on the listener's.
+    /// Times of arrival by the listener's clock, in nanoseconds.
     pub(super) received: Vec<Option<i64>>,
-    /// Datagrams that the sender's own system refused.
+    /// Number of datagrams that the sender's system refused.
     pub(super) errors: u32,
 }
 
@@ -27,24 +30,24 @@ pub(super) struct Train {
 pub(super) struct Trace {
     /// Bytes of every frame.
     pub(super) frame: u64,
-    /// By sender; one that did not take part is empty.
+    /// Datagrams by sender; empty if a sender did not take part.
     pub(super) trains: Vec<Train>,
-    /// Datagrams that the listener's own socket had no room for.
+    /// Number of datagrams that found no room in the listener's socket.
     pub(super) host_drops: u64,
 }
 
-/// What the first loss of a burst tells about the port.
+/// An estimate of the port from the first loss of a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Estimate {
-    /// Bytes entered and not left.
+    /// Bytes that had entered and not left.
     pub(super) counted: f64,
-    /// How long those waited that came through the full port, in seconds.
+    /// Time that datagrams waited in the full port, in seconds.
     pub(super) wait: f64,
-    /// What the port put out per second while it was full, in bytes.
+    /// Rate of the full port, in bytes per second.
     pub(super) rate: f64,
     /// Bytes that waited in the senders' own links at that time.
     pub(super) own_queue: f64,
-    /// The size of the burst.
+    /// Bytes of the burst.
     pub(super) burst: u64,
 }
 
@@ -56,30 +59,32 @@ struct Passage {
 }
 
 impl Trace {
-    /// Bytes of the burst, without those ahead of it.
+    /// Returns the bytes of the burst, without the datagrams ahead of it.
     pub(super) fn bytes(&self) -> u64 {
         self.trains.iter().map(|train| train.sent.len().saturating_sub(train.ahead) as u64).sum::<u64>()
             * self.frame
     }
 
-    /// Datagrams of the burst that did not come.
+    /// Returns the number of datagrams of the burst that did not arrive.
     pub(super) fn lost(&self) -> u64 {
         self.trains.iter().map(|train| missing(train.received.get(train.ahead..))).sum()
     }
 
-    /// Datagrams that senders' systems refused.
+    /// Returns the number of datagrams that senders' systems refused.
     pub(super) fn errors(&self) -> u64 {
         self.trains.iter().map(|train| u64::from(train.errors)).sum()
     }
 
-    /// The least time from every sender's clock to the listener's, where one came.
+    /// Returns the least time from a sender's clock to the listener's, over the datagrams ahead of
+    /// the burst.
     pub(super) fn least_delay(&self, sender: usize) -> Option<i64> {
         let train = self.trains.get(sender)?;
         let delays = train.sent.iter().zip(&train.received).take(train.ahead.max(1));
         delays.filter_map(|(sent, received)| Some((*received)? - sent)).min()
     }
 
-    /// What came per second in the later half of the burst, in bytes; a port's first tokens are then gone.
+    /// Returns the rate of arrival in the later half of the burst, in bytes per second. A port's
+    /// first tokens are spent by then.
     pub(super) fn rate(&self) -> Option<f64> {
         let mut came: Vec<i64> = Vec::new();
         for train in &self.trains {
@@ -92,8 +97,8 @@ impl Trace {
         (seconds > 0.0).then(|| (later.len() - 1) as f64 * self.frame as f64 / seconds)
     }
 
-    /// What all senders together put out per second during the burst, in bytes; by the times of entry, so that senders that
-    /// did not send at the same time do not add up.
+    /// Returns the rate that all senders together offered during the burst, in bytes per second. It
+    /// uses the times of entry, so that senders that did not send at the same time do not add up.
     pub(super) fn offered(&self) -> f64 {
         let passages = self.passages();
         let entries = passages.iter().map(|passage| passage.entered);
@@ -106,14 +111,14 @@ impl Trace {
         }
     }
 
-    /// The longest that a datagram of the burst has waited, in seconds.
+    /// Returns the longest wait of a datagram of the burst, in seconds.
     pub(super) fn longest_wait(&self) -> f64 {
         let waits = self.passages().into_iter().filter_map(|passage| Some(passage.left? - passage.entered));
         waits.max().unwrap_or(0).max(0) as f64 / 1e9
     }
 
-    /// What the first loss tells, where each sender's link carries `links` bytes a second. `None`: no loss, or not enough
-    /// came to say anything.
+    /// Evaluates the first loss, if each sender's link carries `links` bytes a second. `None` if
+    /// nothing was lost, or too little arrived.
     pub(super) fn estimate(&self, links: &[f64]) -> Option<Estimate> {
         let passages = self.passages();
         let full =
@@ -145,7 +150,8 @@ impl Trace {
         passages
     }
 
-    /// Bytes in the senders' links at that time, if each link serves what its sender gives it at the link's rate.
+    /// Returns the bytes that wait in the senders' links at this time, if each link carries
+    /// datagrams away at its rate.
     fn own_queue(&self, at: i64, links: &[f64]) -> f64 {
         let mut sum = 0.0;
         for (sender, train) in self.trains.iter().enumerate() {
@@ -157,7 +163,7 @@ impl Trace {
                 before = *sent;
             }
             let drained = at.saturating_sub(before.saturating_add(delay)) as f64 / 1e9 * link;
-            // The one that is just being sent is no queue.
+            // The datagram that is just being sent does not wait.
             sum += (queue - drained.max(0.0) - self.frame as f64).max(0.0);
         }
         sum
@@ -168,7 +174,8 @@ fn missing(received: Option<&[Option<i64>]>) -> u64 {
     received.unwrap_or_default().iter().filter(|came| came.is_none()).count() as u64
 }
 
-/// What was in the full port leaves it without a gap: the rate of what comes in the time that this takes.
+/// Returns the rate of the full port. Its content leaves it without a gap, so the arrivals during
+/// one waiting time show the rate.
 fn rate_when_full(passages: &[Passage], full: i64, wait: i64, frame: f64) -> Option<f64> {
     let mut left: Vec<i64> = passages.iter().filter_map(|passage| passage.left).collect();
     left.retain(|time| (full..full.saturating_add(wait)).contains(time));
@@ -178,21 +185,24 @@ fn rate_when_full(passages: &[Passage], full: i64, wait: i64, frame: f64) -> Opt
     (left.len() >= 8 && seconds > 0.0).then(|| (left.len() - 1) as f64 * frame / seconds)
 }
 
-/// Bytes that have left by that time: the line of the port's rate that no receipt lies before.
+/// Returns the bytes that have left by this time, from the line of the port's rate that no receipt
+/// lies before.
 fn left_by(passages: &[Passage], at: i64, rate: f64, frame: f64) -> Option<f64> {
     let mut left: Vec<i64> = passages.iter().filter_map(|passage| passage.left).collect();
     left.sort_unstable();
-    // Far from it, an error of the rate would tilt the line.
+    // An error of the rate would tilt the line far from this time.
     let reach = waits_when_full(passages, at).last().copied()?.max(1_000_000);
     let near = left.iter().enumerate().filter(|(_, time)| (**time - at).abs() <= reach);
     let behind = near.map(|(before, time)| (before + 1) as f64 * frame - (*time - at) as f64 / 1e9 * rate);
     let most = behind.fold(f64::NEG_INFINITY, f64::max);
-    // The line runs through the instants at which a packet has just left; in between, half of one has on average not.
+    // The line passes through the instants at which a packet has just left. In between, on average
+    // half a packet has not.
     most.is_finite().then(|| (most - frame / 2.0).max(0.0))
 }
 
-/// How long those waited that came through at about the time of the first loss, in order: an eighth of the longest wait
-/// around it, for later the senders may have paused and the port be less than full.
+/// Returns in order the waits of datagrams that entered at about the time of the first loss. Those
+/// within an eighth of the longest wait count: later, senders may have paused and the port may be
+/// less than full.
 fn waits_when_full(passages: &[Passage], full: i64) -> Vec<i64> {
     let waited = |passage: &Passage| Some((passage.entered, passage.left? - passage.entered));
     let mut through: Vec<(i64, i64)> = passages.iter().filter_map(waited).collect();
@@ -205,5 +215,5 @@ fn waits_when_full(passages: &[Passage], full: i64) -> Vec<i64> {
     waits
 }
 
-/// Datagrams around the first loss that are looked at in any case.
+/// Number of datagrams around the first loss that count in any case.
 const NEAREST: usize = 4;

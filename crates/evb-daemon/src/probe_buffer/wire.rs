@@ -1,13 +1,14 @@
-//! What the listener and the senders say to each other: fixed records over TCP, and numbered datagrams over UDP.
+//! The messages between the listener and the senders: fixed records over TCP, and numbered
+//! datagrams over UDP.
 //!
-//! Every record has the same length, so nothing is allocated for what a stranger claims; the times that follow a
-//! [`Message::Sent`] are as many as the listener itself has ordered, or the sender is dropped.
+//! Every record has the same length, so that nothing is allocated on a stranger's word. As many
+//! times follow a [`Message::Sent`] as the listener itself has ordered, or the sender is dropped.
 
 /// Bytes of every record.
 pub(super) const RECORD: usize = 48;
-/// In the hello: a stranger does not know it.
+/// Constant in the hello, by which strangers are recognised.
 const MAGIC: u64 = u64::from_le_bytes(*b"EVBPROB1");
-/// Bytes of a datagram that mean something; the rest fills it up.
+/// Bytes of a datagram's head; the rest is padding.
 pub(super) const HEADER: usize = 24;
 /// The most datagrams of one train.
 pub(super) const MOST: u32 = 65_536;
@@ -15,49 +16,53 @@ pub(super) const MOST: u32 = 65_536;
 /// A record of the control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// Sender to listener: the first one.
+    /// Sender to listener: the first message.
     Hello,
-    /// Listener to sender: its number, where datagrams go, how long they are, and what they must carry.
+    /// Listener to sender: its number, the port for datagrams, their payload's length, and the
+    /// token that they must carry.
     Welcome { sender: u16, port: u16, payload: u16, token: u64 },
-    /// Listener to sender: what time is it?
+    /// Listener to sender: a request for the time.
     Ping { nonce: u64 },
-    /// Sender to listener: its monotonic clock.
+    /// Sender to listener: the time by its monotonic clock.
     Pong { nonce: u64, nanos: u64 },
-    /// Listener to sender: send this.
+    /// Listener to sender: datagrams to send.
     Order(Order),
-    /// Sender to listener: sent, with so many errors of its own system. As many times follow as the order has datagrams:
-    /// nanoseconds after its start, 32 bits each.
+    /// Sender to listener: the order is carried out, with `errors` refusals by the sender's system.
+    /// One time for each ordered datagram follows: nanoseconds after the start, 32 bits each.
     Sent { burst: u32, count: u32, errors: u32 },
-    /// Listener to sender: it is over; what was found, 0 for nothing.
+    /// Listener to sender: the end, with the measured buffer, or 0 for none.
     End { bytes: u64 },
 }
 
-/// What one sender sends: a few datagrams far apart, which find the port empty, a pause, then the burst.
+/// The datagrams that one sender sends: a few far apart, which find the port empty, a pause, then
+/// the burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
-    /// Its number.
+    /// Number of the burst.
     pub(super) burst: u32,
-    /// Datagrams ahead of the burst.
+    /// Number of datagrams ahead of the burst.
     pub(super) ahead: u32,
-    /// Datagrams of the burst.
+    /// Number of datagrams of the burst.
     pub(super) count: u32,
-    /// On the sender's monotonic clock, in nanoseconds.
+    /// Start by the sender's monotonic clock, in nanoseconds.
     pub(super) start: u64,
-    /// Between the ones ahead, in nanoseconds; a pause of four times that follows them.
+    /// Time between datagrams ahead of the burst, in nanoseconds. A pause of four times that
+    /// follows them.
     pub(super) ahead_spacing: u64,
-    /// When the first one ahead is due after the start, so that those of several senders do not meet.
+    /// Time from the start to the first datagram ahead, so that those of several senders do not
+    /// meet.
     pub(super) phase: u64,
-    /// Between those of the burst, in nanoseconds.
+    /// Time between datagrams of the burst, in nanoseconds.
     pub(super) spacing: u64,
 }
 
 impl Order {
-    /// How many datagrams there are in all.
+    /// Returns the number of all datagrams.
     pub(super) fn total(&self) -> u32 {
         self.ahead.saturating_add(self.count)
     }
 
-    /// When that one is due after the start, in nanoseconds.
+    /// Returns the time of a datagram after the start, in nanoseconds.
     pub(super) fn due(&self, index: u32) -> u64 {
         match index.checked_sub(self.ahead) {
             None => self.phase + u64::from(index) * self.ahead_spacing,
@@ -91,7 +96,7 @@ impl Message {
         record
     }
 
-    /// `None`: not one of ours.
+    /// Decodes a record; `None` if it is invalid.
     pub(super) fn decode(record: &[u8; RECORD]) -> Option<Self> {
         let small = |at: usize| word(record, at * 4);
         let large = |at: usize| long(record, 16 + at * 8);

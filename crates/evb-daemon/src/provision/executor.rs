@@ -1,15 +1,15 @@
-//! Doing it: runs `tc`, and leaves either all of a plan or the kernel's default.
+//! The execution of a plan: runs `tc`, and leaves either the whole plan or the kernel's default.
 
 use std::{io, process::Command};
 
 use super::plan::{Plan, ROOT, quoted};
 
-/// Who runs `tc`; tests have their own.
+/// A way to run `tc`; tests have a recorded one.
 pub(crate) trait TrafficControl {
-    /// Runs `tc` with these arguments and gives what it printed.
+    /// Runs `tc` with these arguments and returns its output.
     ///
     /// # Errors
-    /// It does not run, or it says no.
+    /// `tc` cannot be run, or it fails.
     fn run(&mut self, arguments: &[String]) -> Result<String, TcError>;
 }
 
@@ -17,29 +17,29 @@ pub(crate) trait TrafficControl {
 #[derive(Debug, Default)]
 pub(crate) struct Iproute;
 
-/// Why a `tc` command has not been done.
+/// The reason why a `tc` command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TcError {
-    /// No such program.
+    /// The program cannot be run.
     #[error("tc does not run: {0}; install iproute2")]
     Missing(io::Error),
-    /// The kernel or tc refuses.
+    /// The kernel or tc refused.
     #[error("tc {command}: {said}{}", hint(.said))]
     Refused {
-        /// What was asked.
+        /// Arguments of the command.
         command: String,
-        /// Its words.
+        /// Message of tc.
         said: String,
     },
-    /// tc's answer has no form that we know.
+    /// The output of tc has an unknown form.
     #[error("tc {command}: its answer is not understood; iproute2 4.17 or later is needed")]
     Garbled {
-        /// What was asked.
+        /// Arguments of the command.
         command: String,
     },
 }
 
-/// What helps, where the words are known.
+/// Returns advice for known messages.
 fn hint(said: &str) -> &'static str {
     let hints = [
         ("Operation not permitted", "; run it as root, or with CAP_NET_ADMIN"),
@@ -64,82 +64,84 @@ impl TrafficControl for Iproute {
     }
 }
 
-/// What stands at a device's root.
+/// The root qdisc of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Root {
-    /// What the kernel put there itself.
+    /// The kernel's own, by kind.
     Default(String),
-    /// Ours.
+    /// The one that evbd has set up.
     Ours,
-    /// Somebody's: kind and handle.
+    /// Another program's or user's, by kind and handle.
     Foreign(String),
 }
 
-/// Why it was not done.
+/// The reason why provisioning failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProvisionError {
-    /// `tc` failed with nothing changed.
+    /// `tc` failed, and nothing has changed.
     #[error(transparent)]
     Tc(#[from] TcError),
-    /// Not ours to replace.
+    /// Another root qdisc was set up on purpose.
     #[error(
         "{device} has a {root} that somebody has put there; evbd cannot restore it. With --replace it is deleted; \
          `tc qdisc show dev {device}` shows it"
     )]
     Foreign {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// What stands there.
+        /// Kind and handle of the root qdisc.
         root: String,
     },
-    /// Failed half way, and taken back.
+    /// A step failed, and all steps were undone.
     #[error("{cause}; nothing of it is left: {device} has the kernel's default")]
     RolledBack {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// What failed.
+        /// Error of the step.
         cause: TcError,
     },
-    /// Failed half way, and not taken back.
+    /// A step failed, and the steps before it could not be undone.
     #[error(
         "{cause}; and what was done could not be taken back: {second}; try `tc qdisc del dev {device} root`"
     )]
     LeftOver {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// What failed.
+        /// Error of the step.
         cause: TcError,
-        /// What failed then.
+        /// Error of undoing.
         second: TcError,
     },
 }
 
-/// Reads what stands at the root of a device.
+/// Reads the root qdisc of a device.
 ///
 /// # Errors
-/// `tc` does not run or does not know the device.
+/// `tc` cannot be run, or does not know the device.
 pub(crate) fn root(tc: &mut dyn TrafficControl, device: &str) -> Result<Root, TcError> {
     let arguments = words(&format!("-j qdisc show dev {device}"));
     let garbled = || TcError::Garbled { command: spelled(&arguments) };
     let answer: serde_json::Value = serde_json::from_str(&tc.run(&arguments)?).map_err(|_| garbled())?;
     let entries = answer.as_array().ok_or_else(garbled)?;
-    // A kernel without a default for the device shows nothing at all.
+    // A kernel without a default for the device shows no qdisc.
     let Some(root) = entries.iter().find(|entry| entry["root"] == true) else {
         return Ok(Root::Default("none".into()));
     };
     let (kind, handle) = (root["kind"].as_str().unwrap_or("?"), root["handle"].as_str().unwrap_or("?"));
     Ok(match (kind, handle) {
         ("htb", ROOT) => Root::Ours,
-        // The kernel gives its own the handle 0; whoever adds one has another.
+        // The kernel's own qdisc has the handle 0; one that was added has another.
         (_, "0:") => Root::Default(kind.into()),
         _ => Root::Foreign(format!("{kind} {handle}")),
     })
 }
 
-/// Carries a plan out. What was ours before is replaced; what is somebody's only with `replace`.
+/// Carries out a plan. Replaces an earlier plan's qdisc, but one of another program only with
+/// `replace`.
 ///
 /// # Errors
-/// [`ProvisionError`]; then either nothing has changed, or the device has the kernel's default, as the error says.
+/// [`ProvisionError`]: either nothing has changed, or the device has the kernel's default, as the
+/// error says.
 pub(crate) fn apply(tc: &mut dyn TrafficControl, plan: &Plan, replace: bool) -> Result<Root, ProvisionError> {
     let before = root(tc, &plan.device)?;
     refuse_foreign(&before, &plan.device, replace)?;
@@ -149,7 +151,7 @@ pub(crate) fn apply(tc: &mut dyn TrafficControl, plan: &Plan, replace: bool) -> 
     for (done, step) in plan.steps.iter().enumerate() {
         let Err(cause) = tc.run(step) else { continue };
         let device = plan.device.clone();
-        // The first step makes the root; if that failed there may be nothing to take back.
+        // The first step makes the root. If that step failed, there may be no qdisc to delete.
         return match tc.run(&delete(&plan.device)) {
             Err(second) if done > 0 => Err(ProvisionError::LeftOver { device, cause, second }),
             _ => Err(ProvisionError::RolledBack { device, cause }),
@@ -158,10 +160,10 @@ pub(crate) fn apply(tc: &mut dyn TrafficControl, plan: &Plan, replace: bool) -> 
     Ok(before)
 }
 
-/// Takes away what is ours, which makes the kernel put its default back. Gives what stood there.
+/// Deletes evbd's root qdisc, whereupon the kernel restores its default. Returns the root before.
 ///
 /// # Errors
-/// [`ProvisionError`]; nothing has changed.
+/// [`ProvisionError`]: nothing has changed.
 pub(crate) fn remove(
     tc: &mut dyn TrafficControl,
     device: &str,
@@ -188,12 +190,12 @@ fn delete(device: &str) -> Vec<String> {
     words(&format!("qdisc del dev {device} root"))
 }
 
-/// Arguments without spaces in them, as `tc` gets them.
+/// Splits arguments without spaces in them, as `tc` gets them.
 pub(super) fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// Arguments as one would type them.
+/// Joins arguments as one would type them in a shell.
 pub(crate) fn spelled(arguments: &[String]) -> String {
     arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }

@@ -1,49 +1,50 @@
-//! Which packets belong to which class: matches of the `u32` classifier, which every kernel with traffic control has,
-//! as tc's words and as the (value, mask, offset) that tc reads back.
+//! The filters that assign packets to classes: matches of the `u32` classifier, which every kernel
+//! with traffic control has, as tc's words and as the (value, mask, offset) that tc reads back.
 //!
-//! Offsets count from the IP header and take it to be without options or extension headers, as evb's packets are.
+//! Offsets count from the IP header, which is assumed to have no options or extension headers, as
+//! in evb's packets.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// One filter of the root qdisc.
+/// A filter of the root qdisc.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Filter {
-    /// The order in which filters are asked; each number has one protocol.
+    /// Position in the order of filters; each number has one protocol.
     pub(crate) preference: u16,
-    /// What must be so.
+    /// Condition for packets.
     pub(crate) matches: Match,
-    /// Where the packet then goes: a class's minor number.
+    /// Minor number of the class that matching packets go to.
     pub(crate) class: u16,
 }
 
-/// What a filter looks at.
+/// The condition of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Match {
-    /// Packets to that address and port.
+    /// Packets to this address and port.
     To(SocketAddr),
-    /// Packets from that address and port.
+    /// Packets from this address and port.
     From(SocketAddr),
-    /// IPv4 packets of that differentiated services code point.
+    /// IPv4 packets with this differentiated services code point.
     Dscp4(u8),
-    /// IPv6 packets of that differentiated services code point.
+    /// IPv6 packets with this differentiated services code point.
     Dscp6(u8),
-    /// Packets of sockets with that `SO_PRIORITY`; needs the kernel's `cls_basic` and `em_meta`.
+    /// Packets of sockets with this `SO_PRIORITY`; needs the kernel's `cls_basic` and `em_meta`.
     SocketPriority(u32),
 }
 
-/// A key of the `u32` classifier: these bits at that offset from the IP header.
+/// A key of the `u32` classifier: 32 bits at an offset from the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// Network order, read as one number.
+    /// Required value, in network order, as one number.
     pub(crate) value: u32,
-    /// Which bits count.
+    /// Bits that are compared.
     pub(crate) mask: u32,
-    /// In bytes.
+    /// Offset in bytes.
     pub(crate) offset: u16,
 }
 
 impl Match {
-    /// tc's name of the protocol.
+    /// Returns tc's name of the protocol.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
             Self::To(SocketAddr::V4(_)) | Self::From(SocketAddr::V4(_)) | Self::Dscp4(_) => "ip",
@@ -52,7 +53,7 @@ impl Match {
         }
     }
 
-    /// The classifier and its matches, as tc's words.
+    /// Returns the classifier and its matches as tc's words.
     pub(crate) fn words(&self) -> Vec<String> {
         let ends = |address: &SocketAddr, ip: &str, port: &str| {
             let (family, bits) = if address.is_ipv4() { ("ip", 32) } else { ("ip6", 128) };
@@ -77,7 +78,8 @@ impl Match {
         }
     }
 
-    /// What tc will read back, in the order of offsets; nothing where it is not the `u32` classifier.
+    /// Returns the keys that tc will read back, in the order of offsets; none if the classifier is
+    /// not `u32`.
     pub(crate) fn keys(&self) -> Vec<Key> {
         match self {
             Self::To(address) => {
@@ -87,16 +89,18 @@ impl Match {
                 let port = u32::from(address.port()) << 16;
                 ends(address, 12, 8, Key { offset: 0, mask: 0xffff_0000, value: port })
             }
-            // The second byte of an IPv4 header, above the two bits of ECN (RFC 2474).
+            // The code point is in the second byte of an IPv4 header, above the two bits of ECN
+            // (RFC 2474).
             Self::Dscp4(point) => vec![Key { value: u32::from(*point) << 18, mask: 0xfc << 16, offset: 0 }],
-            // Bits 4 to 9 of an IPv6 header (RFC 8200).
+            // The code point is in bits 4 to 9 of an IPv6 header (RFC 8200).
             Self::Dscp6(point) => vec![Key { value: u32::from(*point) << 22, mask: 0xfc << 20, offset: 0 }],
             Self::SocketPriority(_) => Vec::new(),
         }
     }
 }
 
-/// An address's keys at its offset in either header, and its port's behind that header.
+/// Returns the keys of an address at its offset in either header, and of its port behind that
+/// header.
 fn ends(address: &SocketAddr, in_v4: u16, in_v6: u16, port: Key) -> Vec<Key> {
     let word = |bytes: &[u8], offset| {
         let value = bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte));

@@ -1,25 +1,25 @@
-//! What the network card can do by itself, and honestly what it cannot: a rate limit per transmit queue
-//! (`tx_maxrate`), and HTB in hardware.
+//! The capabilities of the network card: a rate limit per transmit queue (`tx_maxrate`), and HTB in
+//! hardware.
 
 use std::{fs, io::Write as _, path::PathBuf, process::Command};
 
 use evb_core::units::Rate;
 
-/// What was found.
+/// The availability of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Means {
-    /// The device takes it.
+    /// The device has it.
     There,
-    /// The device does not.
+    /// The device does not have it.
     NotOnThisDevice,
-    /// Only root may find out.
+    /// Only root can find out.
     NeedsRoot,
-    /// This system does not tell.
+    /// The system does not tell.
     Unknown,
 }
 
 impl Means {
-    /// For people.
+    /// Returns the availability in words for people.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::There => "on this device",
@@ -30,18 +30,18 @@ impl Means {
     }
 }
 
-/// A device's own means.
+/// The capabilities of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Nic {
-    /// Every transmit queue's file, and its present limit in Mbit/s (0: none).
+    /// Files of all transmit queues, with their present limits in Mbit/s (0: none).
     pub(crate) queues: Vec<(PathBuf, Option<u64>)>,
-    /// Whether those limits can be set.
+    /// Availability of limits for transmit queues.
     pub(crate) queue_rate: Means,
-    /// HTB offload.
+    /// Availability of HTB offload.
     pub(crate) htb_offload: Means,
 }
 
-/// Looks at a device; changes nothing.
+/// Reads a device's capabilities; changes nothing.
 pub(crate) fn look(device: &str) -> Nic {
     let folder = PathBuf::from(format!("/sys/class/net/{device}/queues"));
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -56,8 +56,9 @@ pub(crate) fn look(device: &str) -> Nic {
     Nic { queues, queue_rate, htb_offload: htb_offload(device) }
 }
 
-/// The kernel asks the driver before it looks at the number (`tx_maxrate_store`, net/core/net-sysfs.c), so something that
-/// is no number tells whether there is a driver for it, and sets nothing.
+/// Tests whether the driver takes limits. The kernel asks the driver before it parses the number
+/// (`tx_maxrate_store`, net/core/net-sysfs.c), so that writing a text that is no number gives the
+/// answer and sets nothing.
 fn takes_rates(file: &PathBuf) -> Means {
     let tried = fs::OpenOptions::new().write(true).open(file).and_then(|mut file| file.write_all(b"?"));
     match tried.map_err(|error| error.raw_os_error()) {
@@ -68,7 +69,7 @@ fn takes_rates(file: &PathBuf) -> Means {
     }
 }
 
-// Linux, asm-generic/errno.h.
+// These are Linux's numbers, from asm-generic/errno.h.
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 const EINVAL: i32 = 22;
@@ -79,7 +80,8 @@ fn htb_offload(device: &str) -> Means {
     tc_offload(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// HTB offload is behind the feature `hw-tc-offload`; where that is fixed off there is none.
+/// Reads the availability of HTB offload from the feature `hw-tc-offload`. If that is fixed off
+/// there is none.
 pub(super) fn tc_offload(features: &str) -> Means {
     let line = features.lines().find_map(|line| line.trim().strip_prefix("hw-tc-offload:"));
     match line.map(str::trim) {
@@ -89,15 +91,15 @@ pub(super) fn tc_offload(features: &str) -> Means {
     }
 }
 
-/// The limit of a queue in the kernel's Mbit/s, no less than the rate.
+/// Returns the limit of a queue in the kernel's Mbit/s, rounded up.
 pub(crate) fn megabits(rate: Rate) -> u64 {
     rate.bits_per_second().div_ceil(1_000_000)
 }
 
-/// Limits a transmit queue, in Mbit/s; 0 takes the limit away.
+/// Limits a transmit queue to a rate in Mbit/s; 0 removes the limit.
 ///
 /// # Errors
-/// The system's.
+/// The operating system refuses.
 pub(crate) fn limit_queue(file: &PathBuf, megabits: u64) -> std::io::Result<()> {
     fs::write(file, megabits.to_string())
 }

@@ -1,6 +1,7 @@
-//! From what is wanted to the commands: pure, so that what would be done can be printed, tested and compared.
+//! Turns a request into commands without side effects, so that the commands can be printed, tested
+//! and compared.
 //!
-//! The tree is that of Yasu et al. (token buckets within CBQ) in today's kernel:
+//! The tree is that of Yasu et al. (token buckets within CBQ) in the terms of today's kernel:
 //!
 //! ```text
 //! e7b:1 link ─┬─ e7b:2 data ─┬─ e7b:100 first builder   rate = its share, ceil = its bucket's rate
@@ -22,149 +23,153 @@ use super::{
     traffic::{Kind, Share, TrafficClass},
 };
 
-/// The root qdisc's handle: what has it is ours.
+/// Handle of the root qdisc, by which evbd recognises its own.
 pub(crate) const ROOT: &str = "e7b:";
-/// The whole link's class.
+/// Minor number of the class of the whole link.
 pub(crate) const LINK: u16 = 1;
-/// The class of all event data.
+/// Minor number of the class of all event data.
 pub(crate) const DATA: u16 = 2;
-/// The class of the first destination; the others follow.
+/// Minor number of the first destination's class; the others follow.
 pub(crate) const FIRST_DESTINATION: u16 = 0x100;
-/// What a bucket must hold because the kernel's timers are late: measured 50 to 100 µs, twice that for a busy host.
+/// Lateness of the kernel's timers that a bucket makes up for: measured 50 to 100 µs, doubled for a
+/// busy host.
 const LATENESS: Duration = Duration::from_micros(200);
-/// What classes with classes in them make up for: deep enough never to cost the rate of those within, whose own buckets bound
-/// what reaches a port.
+/// Lateness that classes with classes in them make up for. It is large enough never to reduce the
+/// rate of the inner classes, whose own buckets bound the bytes that reach a port.
 const INNER: Duration = Duration::from_millis(2);
-/// The same where no destination has a rate, and what leaves at once is the queue in which control waits: with 2 ms a control
-/// message waited 4.3 ms at the 99th percentile.
+/// The same lateness if no destination has a rate. The bytes that leave at once are then the queue
+/// in which control waits: with 2 ms, a control message waited 4.3 ms at the 99th percentile.
 const SHARED: Duration = Duration::from_micros(500);
-/// Packets that a class queues.
+/// Number of packets that a class can queue.
 const QUEUE_PACKETS: u64 = 1_000;
-/// How long a token bucket's own queue may be.
+/// Length of a token bucket's own queue, as a time.
 const QUEUE_TIME: Duration = Duration::from_millis(200);
 
-/// Who keeps the rate of a destination.
+/// The mechanism that keeps the rate of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Bucket {
-    /// The HTB class itself, by its ceiling: cheapest, exact up to the link's rate; a segmentation train is one packet to it.
+    /// The HTB class itself, by its ceiling: cheapest, exact up to the link's rate; a segmentation
+    /// train is one packet to it.
     Htb,
-    /// A tbf within the class: it splits segmentation trains, so that no burst is longer than the bucket, at more cost.
+    /// A tbf within the class: it splits segmentation trains, so that no burst is longer than the
+    /// bucket, at more cost.
     Tbf,
 }
 
-/// One builder, as its sources' host sees it.
+/// A builder, as a destination of this host's sources.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Destination {
-    /// Which builder.
+    /// Id of the builder.
     pub(crate) builder: BuilderId,
-    /// Where it listens.
+    /// Addresses at which it listens.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// What this host may send there, in the bytes that tc counts; `None`: what the link gives.
+    /// Rate that this host may send to it, in the bytes that tc counts; `None`: all that the link
+    /// gives.
     pub(crate) rate: Option<Rate>,
-    /// The most that leaves back to back; `None`: what the kernel's timers need.
+    /// The most bytes that leave back to back; `None`: as many as the kernel's timers need.
     pub(crate) burst: Option<Bytes>,
 }
 
-/// What is wanted of a device. All rates are in the bytes that tc counts: L2 frames.
+/// The requirements for a device. All rates are in the bytes that tc counts: L2 frames.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
-    /// The device.
+    /// Name of the device.
     pub(crate) device: String,
-    /// What its link carries.
+    /// Rate of the link.
     pub(crate) link: Rate,
-    /// The largest L2 frame.
+    /// Size of the largest L2 frame.
     pub(crate) frame: Bytes,
-    /// Who keeps the rates.
+    /// Mechanism that keeps the rates.
     pub(crate) bucket: Bucket,
-    /// Whether the device is to do it itself (HTB offload).
+    /// True if the device shall do it itself (HTB offload).
     pub(crate) offload: bool,
     /// All builders.
     pub(crate) destinations: Vec<Destination>,
-    /// What all event data together has.
+    /// Share of all event data together.
     pub(crate) data: Share,
-    /// The traffic beside the data.
+    /// Traffic besides the data.
     pub(crate) classes: Vec<TrafficClass>,
-    /// What is control traffic, by address.
+    /// Control traffic, by address.
     pub(crate) control: Vec<Match>,
 }
 
-/// One class, as it is asked for.
+/// One class of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Class {
-    /// What it is, for people.
+    /// Name of the class for people.
     pub(crate) name: String,
-    /// Its minor number, and its parent's (0: the qdisc).
+    /// Minor number of the class.
     pub(crate) minor: u16,
-    /// Its parent's minor number; 0 for the qdisc itself.
+    /// Minor number of its parent; 0 for the qdisc itself.
     pub(crate) parent: u16,
-    /// Its guaranteed rate.
+    /// Guaranteed rate.
     pub(crate) rate: Rate,
-    /// Its ceiling.
+    /// Largest rate.
     pub(crate) ceiling: Rate,
-    /// The tokens that it may save up, of either rate.
+    /// Tokens that the class may save up, of either rate.
     pub(crate) burst: Bytes,
-    /// Who borrows first; `None` for a class with classes in it.
+    /// Order in which classes borrow, smaller numbers first; `None` for a class with classes in it.
     pub(crate) priority: Option<u8>,
-    /// A bucket of its own within it: rate and depth.
+    /// Rate and depth of a bucket within the class.
     pub(crate) bucket: Option<(Rate, Bytes)>,
 }
 
-/// What is to be done, and what will then be there.
+/// The commands for a device, and the state that they lead to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
-    /// The device.
+    /// Name of the device.
     pub(crate) device: String,
-    /// The classes, parents first.
+    /// Classes, parents first.
     pub(crate) classes: Vec<Class>,
-    /// The filters, in the order in which they are asked.
+    /// Filters, in the order in which the kernel tries them.
     pub(crate) filters: Vec<Filter>,
-    /// The arguments of every `tc`, in order.
+    /// Arguments of every `tc` command, in order.
     pub(crate) steps: Vec<Vec<String>>,
-    /// What one should know.
+    /// Remarks for the operator.
     pub(crate) notes: Vec<String>,
 }
 
-/// Why there can be no plan.
+/// The reason why there is no plan.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PlanError {
-    /// No name of a device.
+    /// The name cannot be that of a device.
     #[error("`{0}` is no name of a network device; `ip link` lists them")]
     Device(String),
-    /// Too little is left.
+    /// The other classes leave no rate to the data.
     #[error(
         "control, monitoring and other are guaranteed {taken}, and the link has {link}: nothing is left for the data; lower them with --class NAME,rate=…"
     )]
     NothingLeft {
-        /// What the classes beside the data take.
+        /// Rate that is guaranteed to the classes besides the data.
         taken: Rate,
-        /// The link.
+        /// Rate of the link.
         link: Rate,
     },
-    /// More builders than class numbers.
+    /// There are more builders than class numbers.
     #[error("{0} builders are more than the {most} that one qdisc is given here", most = MOST_DESTINATIONS)]
     TooMany(usize),
-    /// Less than a packet.
+    /// The burst is smaller than a packet.
     #[error("a burst of {burst} is less than one full packet of {frame}; give at least that")]
     Burst {
-        /// As asked.
+        /// Burst as requested.
         burst: Bytes,
-        /// The largest frame.
+        /// Size of the largest frame.
         frame: Bytes,
     },
 }
 
 const MOST_DESTINATIONS: usize = 0x1000;
 
-/// What the bucket of that rate must hold so that the kernel's timers do not cost rate: their lateness, and the packet
-/// that is on its way.
+/// Returns the depth of a bucket at which late timers do not reduce its rate: their lateness, and
+/// the packet that is being sent.
 pub(crate) fn least_burst(rate: Rate, frame: Bytes) -> Bytes {
     frame + (rate * LATENESS).max(frame)
 }
 
-/// The plan for a request.
+/// Returns the plan for a request.
 ///
 /// # Errors
-/// [`PlanError`]: the request asks for what cannot be.
+/// [`PlanError`]: the request cannot be fulfilled.
 pub(crate) fn plan(request: &Request) -> Result<Plan, PlanError> {
     check(request)?;
     let (classes, mut notes) = classes(request)?;
@@ -182,7 +187,8 @@ pub(crate) fn plan(request: &Request) -> Result<Plan, PlanError> {
 
 fn check(request: &Request) -> Result<(), PlanError> {
     let device = &request.device;
-    // As the kernel's dev_valid_name, and no dash in front that tc would take for an option.
+    // The rules are those of the kernel's dev_valid_name. A leading dash is refused too, because tc
+    // would take it for an option.
     let bad = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':');
     let named = (1..16).contains(&device.len()) && !device.starts_with(['-', '.']) && !device.contains(bad);
     if !named {
@@ -219,7 +225,7 @@ fn classes(request: &Request) -> Result<(Vec<Class>, Vec<String>), PlanError> {
     Ok((classes, notes))
 }
 
-/// A class that makes up for lateness only.
+/// Returns a class whose burst only makes up for lateness.
 fn inner(request: &Request, name: &str, minor: u16, parent: u16, rate: Rate, ceiling: Rate) -> Class {
     let frame = request.frame;
     let has_rates = request.destinations.iter().any(|destination| destination.rate.is_some());
@@ -228,7 +234,8 @@ fn inner(request: &Request, name: &str, minor: u16, parent: u16, rate: Rate, cei
     Class { name: name.into(), minor, parent, rate, ceiling, burst, priority: None, bucket: None }
 }
 
-/// The destinations share what is `left` to the data in proportion to their rates, and borrow up to these.
+/// Adds the destinations' classes. They share what is `left` to the data in proportion to their
+/// rates, and borrow up to these.
 fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, all_data: Rate) -> Vec<String> {
     let frame = request.frame;
     let mut notes = Vec::new();
@@ -253,12 +260,13 @@ fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, al
         let (most, limited) = (ceiling(destination), destination.rate.is_some());
         let depth = destination.burst.unwrap_or_else(|| least_burst(most, frame));
         let in_tbf = limited && request.bucket == Bucket::Tbf;
-        // The tbf's queue must never wait for the class around it.
+        // The class around a tbf may borrow all of the data's rate, so that the tbf's queue never
+        // waits for it.
         let name = format!("builder {}", destination.builder);
         let around = if in_tbf { all_data } else { most };
         let own = inner(request, &name, minor, DATA, share(most), around);
         let burst = match limited && !in_tbf {
-            // HTB sends while tokens are not negative: one packet beyond what it saves up.
+            // HTB sends while tokens are not negative: one packet more than it saves up.
             true => depth.saturating_sub(frame).max(Bytes::new(1)),
             false => own.burst,
         };
@@ -268,7 +276,8 @@ fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, al
     notes
 }
 
-/// Addresses before code points: a builder's data is data, whatever its mark.
+/// Returns the filters. Addresses come before code points, because a builder's data is data,
+/// whatever its mark.
 fn filters(request: &Request) -> Vec<Filter> {
     let to = |destination: &Destination, minor| {
         destination.addresses.iter().map(move |address| (Match::To(*address), minor)).collect::<Vec<_>>()
@@ -277,7 +286,7 @@ fn filters(request: &Request) -> Vec<Filter> {
     let control = request.control.iter().map(|matches| (matches.clone(), Kind::Control.minor()));
     let marked = request.classes.iter().flat_map(|class| {
         let minor = class.kind.minor();
-        // What is not marked has the code point 0: that is no mark.
+        // The code point 0 is that of unmarked packets, so that it identifies no class.
         let points = class
             .dscp
             .iter()
@@ -302,7 +311,7 @@ fn preference(matches: &Match) -> u16 {
         Match::Dscp4(_) | Match::Dscp6(_) => 30,
         Match::SocketPriority(_) => 40,
     };
-    // A preference has one protocol.
+    // Filters of one preference must have the same protocol.
     kind + u16::from(matches.protocol() == "ipv6")
 }
 
@@ -356,12 +365,12 @@ fn steps(request: &Request, classes: &[Class], filters: &[Filter]) -> Vec<Vec<St
     steps
 }
 
-/// The handle of the queue in a leaf class.
+/// Returns the handle of the queue in a leaf class.
 pub(crate) fn leaf_handle(minor: u16) -> String {
     format!("{:x}:", 0xe800_u16.saturating_add(minor))
 }
 
-/// A word as a POSIX shell takes it.
+/// Quotes a word for a POSIX shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:/=+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

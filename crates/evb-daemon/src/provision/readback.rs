@@ -1,5 +1,5 @@
-//! What is there, against what should be: reads `tc class show` and `tc filter show`, whose text has been stable for
-//! twenty years (their JSON lacks HTB classes and repeats keys).
+//! Compares the state of a device with a plan. Reads `tc class show` and `tc filter show`, whose
+//! text has been stable for twenty years (their JSON lacks HTB classes and repeats keys).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,28 +18,28 @@ pub(crate) struct Shown {
     burst: f64,
     priority: Option<u8>,
     leaf: Option<String>,
-    /// L2 bytes that it has sent.
+    /// L2 bytes that the class has sent.
     pub(crate) sent: u64,
-    /// Packets that it has dropped.
+    /// Number of packets that the class has dropped.
     pub(crate) dropped: u64,
 }
 
-/// What a device has, against a plan.
+/// The state of a device, compared with a plan.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    /// The classes that are there.
+    /// Classes of the device by minor number.
     pub(crate) classes: BTreeMap<u16, Shown>,
-    /// In what it differs from the plan; nothing: it is equal.
+    /// Differences from the plan; empty if it is in place.
     pub(crate) differences: Vec<String>,
 }
 
-/// tc prints rates and sizes with four digits.
+/// Relative error of rates and sizes, which tc prints with four digits.
 const DIGITS: f64 = 2e-3;
 
-/// Reads what is there and compares it.
+/// Reads the state of a device and compares it with a plan.
 ///
 /// # Errors
-/// `tc` does not run.
+/// `tc` cannot be run.
 pub(crate) fn compare(tc: &mut dyn TrafficControl, plan: &Plan) -> Result<Comparison, TcError> {
     let device = &plan.device;
     let classes = classes(&tc.run(&words(&format!("-s class show dev {device}")))?);
@@ -77,7 +77,7 @@ fn unlike<'c>(
     };
     number("the guaranteed rate in bit/s", shown.rate, bits(class.rate), 1_000.0);
     number("the ceiling in bit/s", shown.ceiling, bits(class.ceiling), 1_000.0);
-    // tc gives the kernel a burst as a time in whole microseconds, and takes it back likewise.
+    // tc converts a burst to a time in whole microseconds for the kernel, and back.
     let step = bits(class.ceiling).max(bits(class.rate)) * 2.5e-6 / 8.0;
     number("the burst in bytes", shown.burst, class.burst.count() as f64, step + 16.0);
     if let Some((rate, depth)) = class.bucket {
@@ -122,7 +122,7 @@ fn unlike_filters(plan: &Plan, shown: &BTreeMap<(String, u16), Vec<Vec<Key>>>) -
     differences
 }
 
-/// The classes in the text of `tc -s class show`.
+/// Parses the text of `tc -s class show`.
 pub(super) fn classes(text: &str) -> BTreeMap<u16, Shown> {
     let mut classes = BTreeMap::new();
     let mut current = None;
@@ -144,7 +144,8 @@ pub(super) fn classes(text: &str) -> BTreeMap<u16, Shown> {
     classes
 }
 
-/// `class htb e7b:10 parent e7b:1 leaf e7c: prio 1 rate 97653Kbit ceil 97653Kbit burst 3027b cburst 3027b`
+/// Parses a line such as
+/// `class htb e7b:10 parent e7b:1 leaf e7c: prio 1 rate 97653Kbit ceil 97653Kbit burst 3027b`.
 fn class(words: &[&str]) -> Option<(u16, Shown)> {
     let ["class", "htb", handle, rest @ ..] = words else { return None };
     let minor = minor(handle)?;
@@ -169,7 +170,7 @@ fn minor(handle: &str) -> Option<u16> {
     u16::from_str_radix(handle.strip_prefix(ROOT)?, 16).ok()
 }
 
-/// tc's rates are decimal (`print_rate`), its sizes binary (`print_size`).
+/// Parses a rate. tc's rates are decimal (`print_rate`), its sizes binary (`print_size`).
 fn bits(text: &str) -> Option<f64> {
     scaled(text.strip_suffix("bit")?, 1e3)
 }
@@ -189,7 +190,7 @@ fn scaled(text: &str, step: f64) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * step.powi(power))
 }
 
-/// Rate in bit/s and depth of every tbf, by handle.
+/// Returns rate in bit/s and depth of every tbf, by handle.
 fn buckets(json: &str) -> BTreeMap<String, (f64, f64)> {
     let entries: Vec<serde_json::Value> = serde_json::from_str(json).unwrap_or_default();
     let tbf = entries.iter().filter(|entry| entry["kind"] == "tbf");
@@ -201,7 +202,7 @@ fn buckets(json: &str) -> BTreeMap<String, (f64, f64)> {
     .collect()
 }
 
-/// The filters in the text of `tc filter show`: by protocol, preference and class, each with its keys.
+/// Parses the text of `tc filter show`: by protocol, preference and class, the keys of each filter.
 pub(super) fn filters(text: &str) -> BTreeMap<(String, u16), Vec<Vec<Key>>> {
     let mut filters: BTreeMap<(String, u16), Vec<Vec<Key>>> = BTreeMap::new();
     let mut place = None;
@@ -226,7 +227,7 @@ pub(super) fn filters(text: &str) -> BTreeMap<(String, u16), Vec<Vec<Key>>> {
     filters
 }
 
-/// `0a630002/ffffffff at 16`
+/// Parses a key such as `0a630002/ffffffff at 16`.
 fn key(key: &str, offset: &str) -> Option<Key> {
     let (value, mask) = key.split_once('/')?;
     let hexadecimal = |text| u32::from_str_radix(text, 16).ok();

@@ -1,4 +1,4 @@
-//! From the configuration and the command line to what is wanted of one device.
+//! Turns the configuration and the command line into a request for one device.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use crate::{
     here::Locations,
 };
 
-/// Reads which bytes the rates of the command line count.
+/// Returns the parser of the byte measure that the command line's rates use.
 pub(crate) fn measure() -> impl TypedValueParser<Value = ByteMeasure> {
     let value = |measure: ByteMeasure| {
         PossibleValue::new(measure.word()).help(match measure {
@@ -42,13 +42,13 @@ pub(crate) struct BuilderRate {
     rate: Rate,
 }
 
-/// Why a text is no `BUILDER=RATE`.
+/// The reason why a text is no `BUILDER=RATE`.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuilderRateError {
-    /// No builder.
+    /// The text has no builder.
     #[error("write BUILDER=RATE, for example 1=100Mbit/s")]
     Form,
-    /// No rate.
+    /// The text has no valid rate.
     #[error(transparent)]
     Rate(#[from] UnitError),
 }
@@ -63,81 +63,81 @@ impl FromStr for BuilderRate {
     }
 }
 
-/// What the command line says beside the configuration.
+/// The settings of the command line besides the configuration.
 #[derive(Debug)]
 pub(crate) struct Wishes<'a> {
-    /// The device.
+    /// Name of the device.
     pub(crate) device: &'a str,
-    /// The sources of this host; none: those whose `bind` or `host` is this one.
+    /// Sources of this host; if empty, those whose `bind` or `host` is this host.
     pub(crate) sources: &'a [u16],
-    /// What the link carries.
+    /// Rate of the link.
     pub(crate) link_rate: Option<Rate>,
-    /// The rates of single builders.
+    /// Rates of single builders.
     pub(crate) rates: &'a [BuilderRate],
-    /// The depth of every bucket.
+    /// Depth of every bucket.
     pub(crate) burst: Option<Bytes>,
-    /// Changes of the classes.
+    /// Changes to the classes.
     pub(crate) classes: &'a [ClassOption],
-    /// Which bytes the rates of the command line count.
+    /// Byte measure of the command line's rates.
     pub(crate) counted: ByteMeasure,
-    /// Who keeps the rates.
+    /// Mechanism that keeps the rates.
     pub(crate) bucket: Bucket,
-    /// Whether the device is to do it.
+    /// True if the device shall do it itself.
     pub(crate) offload: bool,
 }
 
-/// A request, and what led to it.
+/// A request with its background.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// What to plan.
+    /// Request to plan.
     pub(crate) request: Request,
-    /// The sources that it is for.
+    /// Sources that the request is for.
     pub(crate) sources: Vec<SourceId>,
-    /// What one should know.
+    /// Remarks for the operator.
     pub(crate) notes: Vec<String>,
 }
 
-/// Why nothing can be asked.
+/// The reason why no request can be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// Nobody says how fast the link is.
+    /// The rate of the link is unknown.
     #[error("the rate of {0}'s link is not known: give --link-rate, or [network] link_rate")]
     NoLinkRate(String),
-    /// No source of this host.
+    /// No source belongs to this host.
     #[error(
         "no [[source]] has an address of this host as `bind` or `host`: say which run here with --source N"
     )]
     NoSource,
-    /// No such source.
+    /// The configuration has no such source.
     #[error("the configuration has no source {0}")]
     UnknownSource(u16),
-    /// No such builder.
+    /// The configuration has no such builder.
     #[error("--rate names builder {0}, which the configuration has not")]
     UnknownBuilder(BuilderId),
-    /// Nobody knows the name.
+    /// A name cannot be resolved.
     #[error("the address of {peer}, {endpoint}, is not known here: {reason}; check DNS or /etc/hosts")]
     Unresolved {
-        /// Who.
+        /// Role at the address.
         peer: String,
-        /// Where.
+        /// Address as configured.
         endpoint: Endpoint,
-        /// The resolver's words.
+        /// Error of the resolver.
         reason: std::io::Error,
     },
 }
 
-/// Puts together what is wanted.
+/// Composes the request.
 ///
 /// # Errors
-/// [`RequestError`]: something is not known.
+/// [`RequestError`]: something is unknown.
 pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, RequestError> {
     let cost = config.cost();
-    // In the bytes that tc counts: frames without preamble, check sequence and gap.
+    // tc counts frames without preamble, check sequence and gap.
     let in_frames = |rate: Rate, measure| cost.rate_in(rate, measure, ByteMeasure::Buffer);
     let convert = |rate: Rate| in_frames(rate, wishes.counted);
     let mut notes = Vec::new();
     let (given, origin) = link_rate(config, wishes)?;
-    // The configuration's, and the driver's, is that of the line.
+    // Rates of the configuration and of the driver are line rates.
     let link = wishes.link_rate.map_or_else(|| in_frames(given, ByteMeasure::Line), convert);
     notes.push(format!(
         "tc counts L2 frames, evb's rates count the line unless they say otherwise: these are given to tc less the \
@@ -152,7 +152,8 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
     }
     let rate = |builder: &BuilderEntry| {
         let own = wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
-        // The configuration has the pace of a lane, and every source here has one to that builder.
+        // The configuration has the pace of a lane, and each source of this host has a lane to the
+        // builder.
         let lanes = |pace: Pace| in_frames(pace.rate, pace.measure) * sources.len() as u64;
         own.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
     };
@@ -182,9 +183,9 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
     Ok(Wanted { request, sources, notes })
 }
 
-/// Every builder, with its rate in the bytes that tc counts. A depth that somebody has chosen is kept, even where a deeper
-/// one would keep the rate better; else the bucket makes up for as much lateness as evb's own pace does, within the lanes'
-/// part of the port.
+/// Returns every builder, with its rate in the bytes that tc counts. A configured depth is kept,
+/// even if a deeper one would keep the rate better. Otherwise the bucket makes up for as much
+/// lateness as evb's own pace, within the lanes' part of the port.
 fn destinations(
     config: &Config,
     wishes: &Wishes<'_>,
@@ -221,7 +222,7 @@ fn link_rate(config: &Config, wishes: &Wishes<'_>) -> Result<(Rate, &'static str
     let device = wishes.device;
     let driver = || {
         let speed = fs::read_to_string(format!("/sys/class/net/{device}/speed")).ok()?;
-        // The driver says -1 where there is no link.
+        // The driver reports -1 if there is no link.
         let megabits: u64 = speed.trim().parse().ok().filter(|speed| *speed > 0)?;
         Some((Rate::from_bits_per_second(megabits.saturating_mul(1_000_000)), "as its driver says"))
     };

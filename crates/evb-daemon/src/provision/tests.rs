@@ -49,7 +49,7 @@ fn a_plan_in_tcs_words() {
     let lines = lines(&plan);
     assert_eq!(lines[0], "qdisc add dev eth0 root handle e7b: htb default 5");
     let has = |line: &str| assert!(lines.iter().any(|l| l == line), "no `{line}` in\n{}", lines.join("\n"));
-    // One packet goes beyond what is saved up: 6056 − 1514.
+    // One packet may exceed what is saved up, so that 6056 − 1514 bytes remain.
     has(
         "class add dev eth0 parent e7b:2 classid e7b:100 htb rate 100000000bit ceil 100000000bit burst 4542b cburst 4542b \
          quantum 3028 prio 1",
@@ -63,11 +63,11 @@ fn a_plan_in_tcs_words() {
         "filter add dev eth0 parent e7b: protocol ipv6 prio 11 u32 match ip6 dst fd00::1/128 match ip6 dport 7101 0xffff \
          flowid e7b:101",
     );
-    // CS6, 48, in the upper six bits of the second byte.
+    // The code point CS6 (48) is in the upper six bits of the second byte.
     has(
         "filter add dev eth0 parent e7b: protocol ip prio 30 u32 match u32 0x00c00000 0x00fc0000 at 0 flowid e7b:3",
     );
-    // Parents stand before their children.
+    // Parents must be added before their children.
     for (at, class) in plan.classes.iter().enumerate() {
         assert!(class.parent == 0 || plan.classes[..at].iter().any(|parent| parent.minor == class.parent));
     }
@@ -151,12 +151,12 @@ fn addresses_as_the_kernel_holds_them() {
     let mut expected: Vec<Key> = words.map(|(value, offset)| key(value, u32::MAX, offset)).to_vec();
     expected.push(key(7000 << 16, 0xffff_0000, 40));
     assert_eq!(from.keys(), expected);
-    // EF, 46: the byte 0xb8.
+    // The code point EF (46) is the byte 0xb8.
     assert_eq!(Match::Dscp4(46).keys(), [key(0x00b8_0000, 0x00fc_0000, 0)]);
     assert_eq!(Match::Dscp6(46).keys(), [key(0x0b80_0000, 0x0fc0_0000, 0)]);
 }
 
-/// A line rate as that of the frames: 1514 of 1538 bytes of a full packet.
+/// Converts a line rate to that of the frames: 1514 of 1538 bytes of a full packet.
 fn in_frames(rate: Rate) -> Rate {
     PacketCost::tcp(1500, CELL).rate_in(rate, ByteMeasure::Line, ByteMeasure::Buffer)
 }
@@ -181,7 +181,7 @@ fn classes_on_the_command_line() {
     }
 }
 
-/// A `tc` that remembers what it was asked, and says no at one step.
+/// A `tc` that records its commands, and fails at one step.
 #[derive(Default)]
 struct Recorded {
     roots: VecDeque<&'static str>,
@@ -241,7 +241,7 @@ fn what_is_somebody_elses_stays() {
     assert!(matches!(root(&mut tc, "eth0"), Err(TcError::Garbled { .. })));
 }
 
-/// As iproute2 6.1 prints them.
+/// Classes as iproute2 6.1 prints them.
 const CLASSES: &str = "class htb e7b:1 root rate 984395Kbit ceil 984395Kbit burst 24363b cburst 24363b
  Sent 4096 bytes 4 pkt (dropped 2, overlimits 0 requeues 0)
  backlog 0b 0p requeues 0
@@ -302,7 +302,8 @@ fn the_configurations_classes_are_the_kernels() {
     assert_eq!(sharing.classes[2].share.priority, 3);
 }
 
-/// A source of this host, two builders: one with a rate of its own.
+/// Returns a configuration with a source of this host and two builders, one of which has a rate of
+/// its own.
 fn configured(shaping: &str) -> config::Config {
     let text = format!(
         "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"periodic\", rate = \"10 Hz\" }}\n\
@@ -339,7 +340,7 @@ fn rates_of_lanes_become_those_of_destinations() {
         wanted.request.destinations.iter().map(|d| d.rate.unwrap().bits_per_second()).collect()
     };
     let buffer = configured("rate = \"10 Mbit/s\"\nrate_counts = \"buffer\"");
-    // Two sources here, each with a lane to either builder.
+    // Each of two sources here has a lane to either builder.
     assert_eq!(rates(&buffer, &wishes()), [20 * MBIT, 40 * MBIT]);
     let line = configured("rate = \"15380 kbit/s\"");
     assert_eq!(rates(&line, &wishes())[0], 30_280_000);
@@ -353,7 +354,7 @@ fn rates_of_lanes_become_those_of_destinations() {
             wanted.notes.iter().any(|note| note.contains("may not hold the rate")),
         )
     };
-    // Ten milliseconds of either lane's 15.14 Mbit/s.
+    // The depth is ten milliseconds of either lane's 15.14 Mbit/s.
     assert_eq!(depths(&line, &wishes()), (Some(Bytes::new(2 * 18_925)), false));
     let mut shallow = line.clone();
     shallow.network.port_buffer = Some(Bytes::new(20_000));

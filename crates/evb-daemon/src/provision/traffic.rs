@@ -1,5 +1,6 @@
-//! The kinds of traffic that share a host's link, and how they share it: the classes of CBQ (Floyd, Jacobson 1995) as
-//! Linux's HTB has them: a guaranteed rate, a ceiling up to which a class borrows what others leave, and a priority.
+//! The kinds of traffic that share a host's link, and their shares. They are the classes of CBQ
+//! (Floyd, Jacobson 1995) as Linux's HTB has them: a guaranteed rate, a ceiling up to which a class
+//! borrows what others leave, and a priority.
 
 use std::str::FromStr;
 
@@ -10,20 +11,20 @@ use crate::config::{ClassEntry, ClassesConfig};
 /// A class's share of the link, in the bytes that tc counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Share {
-    /// What it gets however busy the link is.
+    /// Rate that the class always gets.
     pub(crate) guaranteed: Rate,
-    /// What it gets at most.
+    /// Rate that the class gets at most.
     pub(crate) ceiling: Rate,
-    /// Who borrows first: 0 before 1 before 2.
+    /// Order in which classes borrow; smaller numbers come first.
     pub(crate) priority: u8,
 }
 
 /// A kind of traffic that shares the link with the event data.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TrafficClass {
-    /// Which kind.
+    /// Kind of the traffic.
     pub(crate) kind: Kind,
-    /// What it has of the link.
+    /// Share of the link.
     pub(crate) share: Share,
     /// Differentiated services code points that belong to it.
     pub(crate) dscp: Vec<u8>,
@@ -31,19 +32,19 @@ pub(crate) struct TrafficClass {
     pub(crate) socket_priority: Option<u32>,
 }
 
-/// The kinds of traffic, and the minor numbers of their classes.
+/// The kinds of traffic besides the event data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Supervisor and peers, grants and acknowledgements of a builder: small and urgent.
+    /// Traffic of supervisor and peers, grants and acknowledgements of a builder: small and urgent.
     Control,
-    /// Metrics and logs: small and patient.
+    /// Metrics and logs: small, and may wait.
     Monitoring,
-    /// All that nobody has named.
+    /// All other traffic.
     Other,
 }
 
 impl Kind {
-    /// The word on the command line.
+    /// Returns the word on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Control => "control",
@@ -52,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// The minor number of its class.
+    /// Returns the minor number of the kind's class.
     pub(crate) fn minor(self) -> u16 {
         match self {
             Self::Control => 3,
@@ -62,7 +63,7 @@ impl Kind {
     }
 }
 
-/// What the command line says of a class; the rest stays as by default.
+/// The changes that the command line makes to a class; the rest keeps its defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClassOption {
     kind: Kind,
@@ -73,19 +74,19 @@ pub(crate) struct ClassOption {
     socket_priority: Option<u32>,
 }
 
-/// Why a text describes no class.
+/// The reason why a text describes no class.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClassOptionError {
-    /// No such class.
+    /// There is no such class.
     #[error("`{0}` is no class: write control, monitoring or other")]
     Kind(String),
-    /// No such key, or no `=`.
+    /// There is no such key, or no `=`.
     #[error("`{0}` is not one of rate=…, ceiling=…, prio=…, dscp=…, priority=…")]
     Key(String),
-    /// A rate without unit or number.
+    /// A rate has no unit or no number.
     #[error("{0}")]
     Rate(#[from] UnitError),
-    /// A number out of its range.
+    /// A number is out of its range.
     #[error("`{0}`: prio is 0 to 7, dscp is 0 to 63 (several: 46+48), priority is a number below 2^32")]
     Number(String),
 }
@@ -93,7 +94,8 @@ pub(crate) enum ClassOptionError {
 impl FromStr for ClassOption {
     type Err = ClassOptionError;
 
-    /// `control,rate=10 Mbit/s,ceiling=50 Mbit/s,prio=0,dscp=46+48,priority=6`, all but the first optional.
+    /// Parses `control,rate=10 Mbit/s,ceiling=50 Mbit/s,prio=0,dscp=46+48,priority=6`, where all
+    /// but the first part are optional.
     fn from_str(text: &str) -> Result<Self, ClassOptionError> {
         let mut parts = text.split(',').map(str::trim);
         let name = parts.next().unwrap_or_default();
@@ -130,19 +132,19 @@ impl FromStr for ClassOption {
     }
 }
 
-/// What data and the classes beside it have of a link.
+/// The shares of the data and of the other classes in a link.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sharing {
-    /// All event data together.
+    /// Share of all event data together.
     pub(crate) data: Share,
-    /// The others: one of each kind.
+    /// Other classes, one of each kind.
     pub(crate) classes: Vec<TrafficClass>,
 }
 
 impl Sharing {
-    /// Where nothing is configured: control is guaranteed a twentieth of the link and is served first; monitoring and
-    /// others have a hundredth each and come after the data, which has the rest. Network control has the code point CS6,
-    /// monitoring CS2 (RFC 4594).
+    /// Returns the default shares. Control is guaranteed a twentieth of the link and is served
+    /// first. Monitoring and other traffic have a hundredth each and come after the data, which has
+    /// the rest. Network control has the code point CS6, monitoring CS2 (RFC 4594).
     pub(crate) fn of_link(link: Rate) -> Self {
         let percent =
             |share: u64| Rate::from_bits_per_second((link.bits_per_second() / 100 * share).max(1_000));
@@ -162,7 +164,8 @@ impl Sharing {
         }
     }
 
-    /// As `[shaping.classes]` has it, whose rates are line bytes; `in_frames` gives those that tc counts.
+    /// Returns the shares in `[shaping.classes]`, whose rates are line bytes; `in_frames` converts
+    /// them to those that tc counts.
     pub(crate) fn of_config(classes: &ClassesConfig, in_frames: impl Fn(Rate) -> Rate) -> Self {
         let share = |class: &ClassEntry| Share {
             guaranteed: in_frames(class.guaranteed),
@@ -172,7 +175,7 @@ impl Sharing {
         let class = |kind, class: &ClassEntry| TrafficClass {
             kind,
             share: share(class),
-            // What bears no mark at all is everybody's: it cannot tell a class.
+            // Unmarked packets may be of any class, so that they identify none.
             dscp: class.dscp.filter(|dscp| *dscp > 0).into_iter().collect(),
             socket_priority: class.socket_priority.filter(|priority| *priority > 0),
         };
@@ -186,8 +189,8 @@ impl Sharing {
         }
     }
 
-    /// Changed by what the command line says, whose rates are `converted` to the bytes that tc counts. A class that is
-    /// guaranteed more takes it from the data.
+    /// Applies the command line's changes, whose rates are `converted` to the bytes that tc counts.
+    /// A class that is guaranteed more takes it from the data.
     pub(crate) fn change(&mut self, options: &[ClassOption], converted: impl Fn(Rate) -> Rate) {
         for option in options {
             for class in self.classes.iter_mut().filter(|class| class.kind == option.kind) {

@@ -1,4 +1,5 @@
-//! A configuration on loopback belongs to one host, and there to one process.
+//! The claim of one process on a configuration whose addresses are all on loopback: its system
+//! belongs to one host, and there to one process.
 
 #[cfg(test)]
 mod tests;
@@ -10,24 +11,26 @@ use std::{
 
 use super::RunError;
 
-/// The right of one process to the system of a configuration that is on loopback. It ends with the process.
+/// The claim of one process on the system of a configuration that is on loopback. It ends with the
+/// process.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// Locked, unless the file system knows no locks.
+    /// Configuration file, locked unless its file system has no locks.
     _file: Option<File>,
 }
 
-/// Takes the system of that configuration for this process. Another process that shares the file is told, on this host or on another
-/// one: a loopback address alone would let each host run a system of its own.
+/// Claims the system of this configuration for this process. A second process that shares the file
+/// gets an error, on this host or on another one: with loopback addresses alone, each host could
+/// run a system of its own.
 ///
 /// # Errors
-/// Another process has it.
+/// [`RunError::Taken`]: another process has claimed it.
 pub(super) fn claim(path: &Path) -> Result<Claim, RunError> {
-    // A pipe has been read to its end, and would be waited for.
+    // A pipe has been read to its end, and opening it again would block.
     if !path.is_file() {
         return Ok(Claim { _file: None });
     }
-    // NFS locks what is open for writing.
+    // NFS grants an exclusive lock only on a file that is open for writing.
     let Ok(file) = File::options().read(true).write(true).open(path).or_else(|_| File::open(path)) else {
         return Ok(Claim { _file: None });
     };

@@ -1,4 +1,4 @@
-//! From configuration entries to running roles.
+//! Starts roles from the entries of the configuration.
 
 mod pacing;
 mod sink;
@@ -32,19 +32,19 @@ use crate::{
     inputs,
 };
 
-/// What the roles of a process share, run after run.
+/// State that the roles of a process share, run after run.
 #[derive(Clone, Default)]
 pub(super) struct Shared {
-    /// Who keeps paces; `None` where nothing is paced.
+    /// Executor that keeps paces; `None` if nothing is paced.
     pub(super) executor: Option<Arc<Choice>>,
     /// Time for which sources and builders poll before they sleep; `None`: they sleep at once.
     pub(super) busy_poll: Option<Duration>,
-    /// The turns of their loops.
+    /// Counters of the turns of their loops, for the watchdog.
     pub(super) beats: Beats,
 }
 
 impl Shared {
-    /// Proves what the configuration asks of this host for the hosted roles.
+    /// Tests that this host can do what the configuration asks of the hosted roles.
     pub(super) fn prove(config: &Config, hosted: &[Peer], beats: Beats) -> Result<Self, RunError> {
         let executor = pacing::executor(config, hosted)?.map(Arc::new);
         let threads = hosted.iter().filter(|peer| **peer != Peer::Supervisor).count();
@@ -77,8 +77,8 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
     }
 }
 
-/// Joins a builder. The files that it has under the run's number may be of this very run, in which it goes on: only the
-/// supervisor knows.
+/// Joins a builder. Files that it has under the run's number may be of this very run, which it then
+/// continues; only the supervisor can tell.
 async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) -> Result<Builder, RunError> {
     let security = security(config)?;
     let connect = async |life| {
@@ -93,7 +93,7 @@ async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) ->
     };
     let earlier = sink::earlier_files(config, entry)?;
     let joined = match (connect(earlier.as_ref().map(|files| files.life)).await, earlier) {
-        // The run under way has another number, and its files have other names.
+        // The run under way has another number, so that its files have other names.
         (Err(error), Some(_)) if refusal_of(&error) == Some(Reason::Run) => connect(None).await,
         (Err(error), Some(files)) if refusal_of(&error) == Some(Reason::Epoch) => {
             return Err(files.in_the_way());
@@ -110,12 +110,12 @@ fn refusal_of(error: &RoleError) -> Option<Reason> {
     }
 }
 
-/// `host:port` as connections want it.
+/// Returns the supervisor's address as `host:port`.
 fn supervisor_address(config: &Config) -> String {
     config.supervisor.listen.to_string()
 }
 
-/// Who may take part; reads the key.
+/// Returns the rule by which peers are admitted; reads the key.
 pub(super) fn security(config: &Config) -> Result<Security, RunError> {
     config.security.load().map_err(|error| RunError::Operator(error.to_string()))
 }
@@ -152,7 +152,7 @@ fn source_config(
 
 fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
     let position = config.builders.iter().position(|other| other.id == entry.id).unwrap_or(0);
-    // Builders begin their rotations spread over the sources.
+    // Builders begin their rotations at different sources, to spread the load.
     let rotation = position * config.sources.len() / config.builders.len().max(1);
     BuilderConfig {
         listen: entry.listen.to_string(),
@@ -174,7 +174,8 @@ fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
     }
 }
 
-/// How long data may wait on its way to that builder. Of a path that holds more than a port, the budget tells.
+/// Returns the longest time that data may queue on its way to this builder. Without a stated port
+/// buffer, the budget bounds what the path holds.
 fn queue(config: &Config, entry: &BuilderEntry) -> Duration {
     let Some(link) = config.network.link_rate else { return Duration::ZERO };
     let held = config.network.port_buffer.unwrap_or(entry.budget);
@@ -194,7 +195,7 @@ fn lane_options(config: &Config) -> LaneOptions {
     }
 }
 
-/// How the supervisor's connections are marked.
+/// Returns the marking of the supervisor's connections.
 fn control_class(config: &Config) -> TrafficClass {
     let class = config.shaping.classes.as_ref().map(|classes| classes.control);
     class.map_or_else(TrafficClass::default, |class| TrafficClass {
@@ -207,7 +208,8 @@ fn mtu(config: &Config) -> u32 {
     u32::try_from(config.network.mtu.count()).unwrap_or(u32::MAX)
 }
 
-/// What looks at events before the sink: the content check of generated fragments, then what is configured.
+/// Returns the filters in front of the sink: the content check of generated fragments, then the
+/// configured one.
 fn filters(config: &Config, entry: &BuilderEntry) -> Vec<Box<dyn Filter>> {
     let mut filters: Vec<Box<dyn Filter>> = Vec::new();
     let generated = inputs::generated(&config.sources);
@@ -222,5 +224,5 @@ fn filters(config: &Config, entry: &BuilderEntry) -> Vec<Box<dyn Filter>> {
     filters
 }
 
-/// A run number where nothing says which.
+/// Run number where none is configured or found.
 pub(super) const FIRST_RUN: RunNumber = RunNumber::new(1);

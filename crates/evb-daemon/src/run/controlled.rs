@@ -19,7 +19,7 @@ use crate::{
     service::Service,
 };
 
-/// Leads until a signal comes. The exit code is that of a run which the signal ended, or 0.
+/// Leads runs until a signal comes. Returns the exit code of the run that the signal ended, or 0.
 pub(super) async fn run(
     arguments: &RunArguments,
     first: (Arc<Config>, Origin),
@@ -33,13 +33,13 @@ pub(super) async fn run(
     let lead = RunControl::new(system, control.autostart);
     let server = Server::start(lead.clone(), control).map_err(|error| match error {
         ServerError::Token(error) => RunError::Operator(error.to_string()),
-        // It may be free when somebody tries again.
+        // The address may be free at the next attempt.
         ServerError::Listen { .. } => RunError::Supervisor(error.to_string()),
     })?;
     if !arguments.quiet {
         eprintln!("{}", invitation(&server.address().to_string(), &arguments.config));
     }
-    // Shown before any command can be given.
+    // Starts to show states before any command can be given.
     let shown = (!arguments.quiet).then(|| tokio::spawn(show(lead.clone())));
     lead.configure().await.map_err(not_configured)?;
     let code = tokio::select! {
@@ -52,7 +52,8 @@ pub(super) async fn run(
     Ok(code)
 }
 
-/// Tells where the run is to be seen, and how to ask there: the usual address needs no word.
+/// Returns a line with the address of the page, and with the command to ask there; the usual
+/// address needs no option.
 fn invitation(address: &str, config: &Path) -> String {
     let reach = if address == ControlConfig::USUAL {
         String::new()
@@ -62,8 +63,8 @@ fn invitation(address: &str, config: &Path) -> String {
     format!("run control at http://{address}: open it in a browser, or try `evbd ctl{reach} status`")
 }
 
-/// A file that is wrong does not get better by trying again, as whoever starts this program may do; an address or a journal that another
-/// process has not let go of yet may.
+/// Turns a refusal into the error that tells a service manager whether to try again. A wrong file
+/// stays wrong; an address or a journal that another process still holds may become free.
 fn not_configured(refusal: Refusal) -> RunError {
     match refusal.refused_by == THE_CONFIGURATION {
         true => RunError::Operator(refusal.to_string()),
@@ -71,7 +72,7 @@ fn not_configured(refusal: Refusal) -> RunError {
     }
 }
 
-/// Waits for a signal, and then for the end of what is under way.
+/// Waits for a signal, and then for the end of the run under way.
 async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Service) -> u8 {
     let mut watch = lead.watch();
     let mut hosting = lead.watch();
@@ -79,7 +80,7 @@ async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Servic
         () = signals.next() => {}
         _ = watch.wait_for(|_| false) => {}
         () = async {
-            // An error is the end of the leading, which the other branch sees.
+            // An error means that leading has ended, which the other branch sees.
             if hosting.wait_for(|shown| shown.is_hosting).await.is_ok() {
                 service.ready();
             }
@@ -89,18 +90,18 @@ async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Servic
     service.stopping();
     let was_running =
         !matches!(watch.borrow().state, State::Unconfigured | State::Configured | State::Failed);
-    // Over already is as good.
+    // An error means that leading is over already.
     let _ = lead.close("interrupted by a signal").await;
     tokio::select! {
         () = async { while watch.changed().await.is_ok() {} } => {}
-        // Leaves from within.
+        // The second signal ends the process in there.
         () = signals.next() => {}
     }
     let code = watch.borrow().last_run.as_ref().map_or(0, |report| report.exit_code);
     if was_running { code } else { 0 }
 }
 
-/// The state in a line, for the service manager.
+/// Returns the state as a line for the service manager.
 async fn line(lead: RunControl) -> String {
     let Ok(status) = lead.status().await else { return "ending".to_owned() };
     let run = status.run.map_or(String::new(), |run| format!(", run {run}"));
@@ -118,7 +119,7 @@ async fn line(lead: RunControl) -> String {
     line
 }
 
-/// A line for each change of state.
+/// Prints a line for each change of state.
 async fn show(lead: RunControl) {
     let mut shown = lead.watch();
     let mut before = (State::Unconfigured, None);

@@ -1,11 +1,12 @@
-//! What lets in whoever reaches it, key or none: said before a run.
+//! Warnings about listeners that accept peers without a key.
 
 #[cfg(test)]
 mod tests;
 
 use crate::config::{Config, Endpoint, Input, SecurityMode, TriggerConfig, is_loopback};
 
-/// What lets in whoever reaches it from beyond this machine, in sentences for the log.
+/// Returns sentences for the log about each listener that accepts peers from beyond this machine
+/// without a key.
 pub(super) fn open_doors(config: &Config) -> Vec<String> {
     let mut doors = Vec::new();
     let is_open = |listen: &Endpoint| !is_loopback(&listen.host);

@@ -45,7 +45,7 @@ pub(crate) fn here(config: Config) -> Result<RunReport, RunError> {
     }
 }
 
-/// Lets this thread, which is the supervisor's, go before others of its core.
+/// Raises the priority of this thread, which is the supervisor's.
 fn take_precedence() {
     match host::take_precedence() {
         Ok(how) => tracing::debug!(?how, "the supervisor goes before other programs"),
@@ -55,11 +55,11 @@ fn take_precedence() {
     }
 }
 
-/// What this process knows when its run is over.
+/// The results that a process has at the end of its run.
 pub(super) enum Ended {
-    /// It hosted the supervisor: the closed ledger.
+    /// The closed ledger, in the process that hosted the supervisor.
     Closed(Box<RunReport>),
-    /// It hosted others: the counters of its roles.
+    /// The counters of the process's roles, if it hosted only others.
     Part(Vec<(Peer, RunOutcome)>),
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Host {
     supervisor: Option<(SupervisorHandle, tokio::task::JoinHandle<Result<RunReport, RunError>>)>,
     peers: JoinSet<Result<Role, RunError>>,
     joined: Vec<Role>,
-    /// How many events the run is to have, if that is said.
+    /// Number of events of the run, if it is configured.
     events: Option<u64>,
 }
 
@@ -98,7 +98,8 @@ impl Host {
             })
             .await
             .map_err(|error| fault(&error))?;
-            // Whoever shares the process would inherit it, and does not decide for anyone.
+            // Other roles of the process would inherit the priority, so that only a supervisor
+            // alone takes it.
             if *hosted == [Peer::Supervisor] && build::is_urgent(&config) {
                 take_precedence();
             }
@@ -115,7 +116,7 @@ impl Host {
         Ok(Self { supervisor, peers, joined: Vec::new(), events: config.run.events })
     }
 
-    /// Waits for the end of the run, through signals.
+    /// Waits for the end of the run; a signal asks for the end.
     pub(super) async fn finish(&mut self, quiet: bool, service: &Service) -> Result<Ended, RunError> {
         let mut signals = Signals::new()?;
         let display = self.supervisor.as_ref().filter(|_| !quiet).map(|(handle, _)| handle.clone());
@@ -138,13 +139,13 @@ impl Host {
         };
         if let Some(display) = display {
             display.abort();
-            // Aborted on purpose.
+            // The error only says that the task was aborted.
             let _ = display.await;
         }
         ended
     }
 
-    /// A line about the run, whenever it is asked for.
+    /// Returns a function that describes the run in a line.
     pub(super) fn look(&self) -> impl Fn() -> String + use<> {
         let progress = self.supervisor.as_ref().map(|(handle, _)| handle.progress());
         move || match &progress {
@@ -161,7 +162,7 @@ impl Host {
         Ok(())
     }
 
-    /// Waits for the end of the run. A role that fails in the middle of it does not end it here: others go on.
+    /// Waits for the end of the run. If a role fails in the middle of the run, the others go on.
     pub(super) async fn outcome(&mut self) -> Result<Ended, RunError> {
         let Some((handle, run)) = &mut self.supervisor else {
             let (parts, failures) = finished(&self.joined).await;
@@ -181,20 +182,20 @@ impl Host {
         Ok(Ended::Closed(Box::new(report)))
     }
 
-    /// Asks for the end of the run. False: nothing here has joined one.
+    /// Asks for the end of the run. Returns false if no role of this process has joined one.
     pub(super) async fn stop(&self, cause: &str) -> bool {
         match &self.supervisor {
-            // Over already is as good.
+            // An error means that the run is over already.
             Some((handle, _)) => drop(handle.stop(cause).await),
             None if self.joined.is_empty() => return false,
-            // One would do, but before a run begins each asks for itself.
+            // One request would do during a run, but before it begins each role asks for itself.
             None => self.joined.iter().for_each(|role| role.stop(cause)),
         }
         true
     }
 }
 
-/// When all have finished: what became of each, or why it failed.
+/// Waits until all roles have finished, and returns their outcomes and their errors.
 async fn finished(roles: &[Role]) -> (Vec<(Peer, RunOutcome)>, Vec<RunError>) {
     let (mut parts, mut failures) = (Vec::new(), Vec::new());
     for role in roles {
@@ -207,7 +208,8 @@ async fn finished(roles: &[Role]) -> (Vec<(Peer, RunOutcome)>, Vec<RunError>) {
     (parts, failures)
 }
 
-/// When one of the roles fails before the run `has_begun`: the others would wait for it in vain.
+/// Waits until a role fails before the run `has_begun`: the others would wait for that role
+/// forever.
 async fn fails_before(has_begun: impl Fn() -> bool, roles: &[Role]) -> RunError {
     let mut ends: Vec<_> = roles.iter().map(|role| (role.peer(), Box::pin(role.finished()))).collect();
     poll_fn(|cx| {

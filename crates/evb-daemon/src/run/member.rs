@@ -1,4 +1,4 @@
-//! A process of sources and builders that join run after run; another one leads.
+//! A process of sources and builders that join run after run, led by another process.
 
 use std::{future::ready, sync::Arc, time::Duration};
 
@@ -21,13 +21,13 @@ use crate::{
     service::Service,
 };
 
-/// A supervisor may be away for as long as it likes.
+/// Time for which a supervisor may be away: practically without limit.
 const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
-/// After a run that failed: so that a cause that stays does not keep a core and the log busy.
+/// Pause after a failed run, so that a lasting cause does not keep a core and the log busy.
 const RESPITE: Duration = Duration::from_secs(1);
 
-/// What a process takes part with, by the configuration as it was last.
+/// The hosted roles, by the last valid configuration.
 struct Part {
     config: Arc<Config>,
     hosted: Vec<Peer>,
@@ -47,7 +47,7 @@ impl Part {
         Ok(Self { config, hosted, shared })
     }
 
-    /// The file may have changed since; one that makes no sense leaves all as it was.
+    /// Reads the file again, which may have changed. An invalid one leaves everything as it was.
     fn renew(&mut self, arguments: &RunArguments) {
         let renewed = match check::admit(&arguments.config, machine_memory()) {
             Ok(admitted) => {
@@ -65,7 +65,8 @@ impl Part {
     }
 }
 
-/// Joins run after run until a signal comes. The exit code is that of a run which the signal ended, or 0.
+/// Joins run after run until a signal comes. Returns the exit code of the run that the signal
+/// ended, or 0.
 pub(super) async fn run(
     arguments: &RunArguments,
     first: (Arc<Config>, Origin),
@@ -117,14 +118,15 @@ async fn take_part(
             Err(error) => Err(error),
         };
         let code = match &ended {
-            // All hosts are told to end at once: the supervisor closes a run that had not begun.
+            // When all hosts are told to end at once, the supervisor closes a run that had not
+            // begun.
             Ok(ended) if stopping && ended.never_began() => 0,
             Ok(ended @ Ended::Part(_)) => publisher.publish_end(ended).unwrap_or_else(|error| {
                 tracing::warn!(%error, "no summary");
                 1
             }),
             Ok(Ended::Closed(report)) => report.exit_code,
-            // Before the run began, leaving is what ends the connection.
+            // Before the run began, leaving ends the connection, which is no failure.
             Err(_) if stopping => 0,
             Err(error) => {
                 tracing::warn!(%error, "joining the next run");

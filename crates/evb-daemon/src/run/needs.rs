@@ -1,4 +1,5 @@
-//! Whether the files are there that the roles of this process need: said before anything starts, each with its line.
+//! A check, before anything starts, that the files exist that the roles of this process need. Each
+//! missing one is reported with its line in the configuration.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +15,8 @@ use rustix::fs::Access;
 
 use crate::config::{Config, Input, Origin, Problem, Problems, ReplayFormat, Severity, SinkEntry};
 
-/// Files and directories that these roles need and do not have. Nothing is made: who makes a sink's directory sees to it that it
-/// survives a power cut.
+/// Returns the files and directories that these roles need and do not have. Creates nothing,
+/// because a sink must make its directory itself, so that it survives a power cut.
 pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Problems {
     let mut look = Look { origin, list: Vec::new() };
     if let Err(error) = config.security.load() {
@@ -50,7 +51,7 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn at_replay(&mut self, path: &Path, format: ReplayFormat, id: u16) {
-        // A pipe is left alone: who writes to it would see its reader go.
+        // A pipe is not opened, because its writer would see its reader leave.
         let readable = fs::metadata(path).and_then(|what| match format {
             ReplayFormat::Km3net { .. } if what.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             _ if what.is_file() || what.is_dir() => File::open(path).map(drop),
@@ -76,7 +77,7 @@ impl Look<'_> {
 
     fn at_journal(&mut self, path: Option<&Path>) {
         let Some(path) = path else { return };
-        // A link's file is made where it leads.
+        // A link is followed: the journal is made where it leads.
         let led = fs::read_link(path).ok().and_then(|to| Some(path.parent()?.join(to)));
         let path = led.as_deref().unwrap_or(path);
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -103,7 +104,8 @@ impl Look<'_> {
     }
 }
 
-/// Whether files can be made there, as the kernel sees it: permissions, their exceptions, and whether it is mounted read-only.
+/// Succeeds if the kernel lets this user make files there. The kernel knows permissions, exceptions
+/// from them, and read-only mounts.
 fn writable(directory: &Path) -> io::Result<()> {
     if !fs::metadata(directory)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());

@@ -6,10 +6,10 @@ use evb::supervisor::SupervisorHandle;
 use evb_core::supervisor::{Progress, RunState};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How often the line is drawn.
+/// Time between redraws of the line.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Shows the run's progress until it is aborted. Draws nothing where there is no terminal.
+/// Shows the run's progress until it is aborted. Draws nothing without a terminal.
 pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
     let bar = ProgressBar::with_draw_target(events, ProgressDrawTarget::stderr());
     let template = match events {
@@ -19,7 +19,7 @@ pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    // Dropped when the task is aborted: the line goes away, for the table to stand alone.
+    // Clears the line when the task is aborted, so that the table stands alone.
     let _clear = Clear(bar.clone());
     let mut ticks = tokio::time::interval(INTERVAL);
     let mut before = 0;
@@ -35,7 +35,7 @@ pub(super) async fn show(handle: SupervisorHandle, events: Option<u64>) {
     }
 }
 
-/// The run in a line, for those who look now and then.
+/// Returns the run as a line, for readers that look now and then.
 pub(super) fn line(now: &Progress) -> String {
     let events = &now.events;
     format!(

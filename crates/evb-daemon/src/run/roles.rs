@@ -1,4 +1,4 @@
-//! `--role` and `--here`: what a process hosts.
+//! `--role` and `--here`: the roles that a process hosts.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use crate::{
     here::{Locations, roles_in_words},
 };
 
-/// A role as the command line names it.
+/// A role as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleArgument(Peer);
 
@@ -29,21 +29,22 @@ impl FromStr for RoleArgument {
     }
 }
 
-/// Which roles a process hosts.
+/// The choice of the roles that a process hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Hosting {
-    /// All of them.
+    /// All roles.
     All,
-    /// Those that are named.
+    /// Roles given by name.
     Named(Vec<RoleArgument>),
-    /// Those whose addresses are this host's.
+    /// Roles whose addresses are this host's.
     Here,
 }
 
-/// The roles that this process hosts.
+/// Returns the roles that this process hosts.
 ///
 /// # Errors
-/// The operator's: a role that is named does not exist; or no role is this host's, or it cannot be told which are.
+/// [`RunError::Operator`]: a named role does not exist, or no role is this host's.
+/// [`RunError::Refused`]: the configuration does not tell where roles are.
 pub(super) fn hosted(hosting: &Hosting, config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     match hosting {
         Hosting::All => Ok(all(config)),
@@ -52,7 +53,7 @@ pub(super) fn hosted(hosting: &Hosting, config: &Config, origin: &Origin) -> Res
     }
 }
 
-/// Every role of the configuration.
+/// Returns every role of the configuration.
 pub(super) fn all(config: &Config) -> Vec<Peer> {
     std::iter::once(Peer::Supervisor)
         .chain(config.builders.iter().map(|builder| Peer::Builder(builder.id)))

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: once to drain, twice to leave.
+//! SIGINT and SIGTERM: the first one drains the run, the second one ends the process.
 
 use std::io;
 
@@ -19,7 +19,7 @@ impl Signals {
         Ok(Self { interrupt, terminate, seen: 0 })
     }
 
-    /// The first signal; the second one ends the process here.
+    /// Waits for the first signal; a second one ends the process at once.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -1,4 +1,4 @@
-//! What a run leaves to read: a table for people, JSON for machines.
+//! The results of a run: a table for people, JSON for machines.
 
 mod part;
 #[cfg(test)]
@@ -18,12 +18,12 @@ use evb_core::{
 use super::{RunError, host::Ended};
 use crate::here::host_name;
 
-/// What stands for the run number in a path.
+/// Placeholder of the run number in a path.
 const RUN: &str = "{run}";
-/// What stands for the name of this host: where hosts share a directory, each has a file of its own.
+/// Placeholder of this host's name: hosts that share a directory have a file each.
 const HOST: &str = "{host}";
 
-/// Where summaries go.
+/// The destinations of summaries: standard output and a file.
 #[derive(Clone, Debug)]
 pub(super) struct Publisher {
     path: Option<PathBuf>,
@@ -31,10 +31,11 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// `{run}` in the path stands for the run number, `{host}` for the name of this host.
+    /// Creates a publisher. `{run}` in the path stands for the run number, `{host}` for the name of
+    /// this host.
     ///
     /// # Errors
-    /// The operator's: the file would be in a directory that is not there.
+    /// [`RunError::Operator`]: the file's directory does not exist.
     pub(super) fn new(path: Option<PathBuf>, quiet: bool) -> Result<Self, RunError> {
         let path = path.map(with_host);
         let folder =
@@ -48,7 +49,8 @@ impl Publisher {
         }
     }
 
-    /// Prints and writes what this process knows of its run; returns the exit code of the run.
+    /// Prints and writes the results that this process has of its run; returns the exit code of the
+    /// run.
     pub(super) fn publish_end(&self, ended: &Ended) -> Result<u8, RunError> {
         match ended {
             Ended::Closed(report) => self.publish(report),
@@ -61,7 +63,7 @@ impl Publisher {
         }
     }
 
-    /// The same of a closed ledger.
+    /// Prints and writes a closed ledger; returns the exit code of the run.
     pub(super) fn publish(&self, report: &RunReport) -> Result<u8, RunError> {
         self.say(&table(report));
         self.keep(report.run, || serde_json::to_string_pretty(report))?;
@@ -70,7 +72,7 @@ impl Publisher {
 
     fn say(&self, words: &str) {
         if !self.quiet {
-            // Nobody may be there to read it any more.
+            // A closed output must not fail the run.
             let _ = std::io::stdout().lock().write_all(words.as_bytes());
         }
     }
@@ -102,7 +104,7 @@ fn line(report: &RunReport) -> String {
     format!("run {}: {}\n", report.run, report.verdict)
 }
 
-/// The closed ledger as a table.
+/// Formats the closed ledger as a table.
 fn table(report: &RunReport) -> String {
     let events = &report.events;
     let latency = &report.build_latency_us;
@@ -175,7 +177,7 @@ fn table(report: &RunReport) -> String {
     format!("run {} (epoch {}): {}\n{text}", report.run, report.epoch, report.verdict)
 }
 
-/// Where the time goes from a grant to its data, as far as that was measured.
+/// Describes the stages of the time from a grant to its data, as far as they were measured.
 fn grant_path(report: &RunReport) -> Option<String> {
     let path = &report.grant_path_us;
     let stages = [
@@ -194,7 +196,7 @@ fn grant_path(report: &RunReport) -> Option<String> {
     (max > 0).then(|| format!("p50 {p50}, p99 {p99} (grant to first byte){of_these}"))
 }
 
-/// How well rates were kept, if any were.
+/// Describes how precisely rates were kept, if any were.
 fn pacing(report: &RunReport) -> Option<String> {
     let late = report.sources.iter().map(|source| source.pacing).reduce(PacingSummary::worse)?;
     let [p50, p99, max] = [late.late_p50_us, late.late_p99_us, late.late_max_us].map(micros);
@@ -205,7 +207,7 @@ fn pacing(report: &RunReport) -> Option<String> {
     (late.late_max_us > 0.0).then_some(told)
 }
 
-/// Who completed most events.
+/// Describes the source that most often completed an event.
 fn last_source(report: &RunReport) -> Option<String> {
     let last = report.sources.iter().max_by_key(|source| source.last).filter(|source| source.last > 0)?;
     let share = 100.0 * last.last as f64 / report.events.complete.max(1) as f64;

@@ -1,4 +1,4 @@
-//! A system by its configuration file, for run control.
+//! A system described by a configuration file, for run control.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -23,13 +23,13 @@ use evb_core::{
     ledger::RunReport,
 };
 
-/// What the file says, read anew at every `configure`.
+/// The system that the file describes. It is read again at every `configure`.
 pub(super) struct FromFile {
     path: PathBuf,
     hosting: Hosting,
-    /// In force; the first one was read before anything started.
+    /// Configuration in force; the first one was read before anything started.
     config: Arc<Config>,
-    /// Of the first one, until it is in force.
+    /// Origin of the first configuration, until that is in force.
     fresh: Option<Origin>,
     hosted: Vec<Peer>,
     shared: Shared,
@@ -61,7 +61,7 @@ impl FromFile {
         Ok((Arc::new(admitted.config), admitted.origin))
     }
 
-    /// A source or builder of this process on its way into a run.
+    /// Returns a source or builder of this process on its way into a run.
     fn joining(&self, peer: Peer) -> Joining {
         let (config, shared) = (Arc::clone(&self.config), self.shared.clone());
         Box::pin(async move {
@@ -73,7 +73,7 @@ impl FromFile {
     }
 }
 
-/// Who refuses what the file says.
+/// The name of the configuration, as the refusing party, in refusals.
 pub(super) const THE_CONFIGURATION: &str = "the configuration";
 
 fn refused(error: &dyn std::fmt::Display, remedy: &str) -> SystemError {

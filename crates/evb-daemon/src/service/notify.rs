@@ -1,4 +1,4 @@
-//! The service manager's socket.
+//! Notifications to the service manager's socket.
 
 use std::{
     env, io,
@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// Sends to the service manager.
+/// A sender of notifications to the service manager.
 #[derive(Debug)]
 pub(crate) struct Notifier {
     socket: UnixDatagram,
@@ -15,7 +15,8 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// As `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` say; `None` where nobody wants to hear.
+    /// Creates a notifier from `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`; `None` without
+    /// a service manager.
     pub(crate) fn from_environment() -> Option<Self> {
         let address = env::var("NOTIFY_SOCKET").ok()?;
         let number = |name: &str| env::var(name).ok()?.parse::<u64>().ok();
@@ -30,7 +31,7 @@ impl Notifier {
         }
     }
 
-    /// `@name` is an abstract socket of Linux.
+    /// Opens the manager's socket; `@name` is an abstract socket of Linux.
     pub(super) fn open(address: &str, watchdog: Option<Duration>) -> io::Result<Self> {
         let manager = match address.strip_prefix('@') {
             #[cfg(target_os = "linux")]
@@ -43,17 +44,17 @@ impl Notifier {
             None => SocketAddr::from_pathname(address)?,
         };
         let socket = UnixDatagram::unbound()?;
-        // A manager that does not read must not hold us up.
+        // A manager that does not read must not block this process.
         socket.set_nonblocking(true)?;
         Ok(Self { socket, manager, watchdog })
     }
 
-    /// The manager ends us when it hears nothing for so long.
+    /// Returns the time without notifications after which the manager kills this process.
     pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
-    /// Best effort: whether it was heard, the manager decides.
+    /// Sends a message. An error is not the sender's concern: the manager acts on missing messages.
     pub(crate) fn send(&self, message: &str) {
         if let Err(error) = self.socket.send_to_addr(message.as_bytes(), &self.manager) {
             tracing::debug!(%error, message, "the service manager was not told");

@@ -28,7 +28,7 @@ fn the_manager_hears_by_path_and_by_abstract_name() {
     let manager = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
     Notifier::open(&format!("@{name}"), None).unwrap().send("STATUS=well");
     assert_eq!(heard(&manager), "STATUS=well");
-    // One that has gone does no harm.
+    // Sending to a manager that has gone is harmless.
     drop(manager);
     notifier.send("READY=1");
 }
@@ -43,7 +43,7 @@ fn who_has_no_turn_for_too_long_hangs_and_may_come_back() {
     assert_eq!(watch.look(turns(2, 1), at(90)), Ok(()));
     assert_eq!(watch.look(turns(3, 1), at(120)), Err(vec!["b".to_owned()]));
     assert_eq!(watch.look(turns(4, 2), at(200)), Ok(()));
-    // Who is no longer there does not hang, and who comes anew begins anew.
+    // A loop that has ended does not hang, and one of the same name starts from the beginning.
     assert_eq!(watch.look(vec![("a".to_owned(), 5)], at(500)), Ok(()));
     assert_eq!(watch.look(turns(6, 2), at(600)), Ok(()));
 }

@@ -1,11 +1,11 @@
-//! Who turns, and who hangs.
+//! Detection of loops that hang.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// When each loop was seen to have turned.
+/// The last known turn of each loop.
 #[derive(Debug)]
 pub(super) struct Watch {
     patience: Duration,
@@ -13,15 +13,15 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// A loop hangs if it has no turn for longer than that.
+    /// Creates a watch. A loop hangs if it makes no turn for longer than `patience`.
     pub(super) fn new(patience: Duration) -> Self {
         Self { patience, seen: BTreeMap::new() }
     }
 
-    /// The loops that run and their turns.
+    /// Notes the turns of all loops that run.
     ///
     /// # Errors
-    /// The names of those that hang.
+    /// The names of the loops that hang.
     pub(super) fn look(&mut self, turns: Vec<(String, u64)>, now: Instant) -> Result<(), Vec<String>> {
         let before = std::mem::take(&mut self.seen);
         let mut hanging = Vec::new();

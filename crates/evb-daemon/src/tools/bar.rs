@@ -5,10 +5,10 @@ use std::{fs, path::PathBuf};
 use evb_core::units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Less is read before a bar has been seen.
+/// Size below which files are read before a user has noticed a bar.
 const SHORT: Bytes = Bytes::mib(256);
 
-/// Shows how much of the files at these paths is done with; nothing if they are short or there is no terminal.
+/// Returns a bar for the progress through the files at these paths; a hidden one if they are short.
 pub(super) fn over(paths: &[PathBuf]) -> ProgressBar {
     let files = paths.iter().filter_map(|path| evb_file::files_at(path).ok()).flatten();
     let total: u64 = files.filter_map(|file| fs::metadata(file).ok()).map(|metadata| metadata.len()).sum();

@@ -1,4 +1,4 @@
-//! `evbd dump`.
+//! `evbd dump`: lists event files, or shows one event.
 
 use std::{
     io::{self, Write},
@@ -15,7 +15,7 @@ use evb_file::{
 
 use super::{nothing_done, print};
 
-/// What the command line says.
+/// Arguments of `evbd dump`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DumpArguments {
     /// Event files, or directories of them.
@@ -32,7 +32,8 @@ pub(crate) struct DumpArguments {
     hex: bool,
 }
 
-/// Runs the command: 0 if all was shown, 1 if the event is nowhere or a file cannot be read, 2 if there are no files.
+/// Runs the command. Returns 0 if all was shown, 1 if the event was not found or a file cannot be
+/// read, 2 if there are no files.
 pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
     let files = match files(&arguments.paths) {
         Ok(files) => files,
@@ -86,7 +87,7 @@ fn one(files: &[PathBuf], event: EventId, payloads: bool, out: &mut dyn Write) -
     Ok(ExitCode::FAILURE)
 }
 
-/// Says what is wrong with a file, among what is right.
+/// Reports a damaged file among the output of intact ones.
 fn told(error: &ReadError, out: &mut dyn Write) -> io::Result<ExitCode> {
     writeln!(out, "! {error}")?;
     Ok(ExitCode::FAILURE)

@@ -1,4 +1,4 @@
-//! `evbd merge`.
+//! `evbd merge`: merges a run's files, of all builders, into files in event order.
 
 use std::{
     io::{self, Write},
@@ -11,7 +11,7 @@ use evb_file::{MergeError, MergeReport, WriterOptions, merge_watched};
 
 use super::{bar, nothing_done, print};
 
-/// What the command line says.
+/// Arguments of `evbd merge`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct MergeArguments {
     /// The event files of one run, or directories of them.
@@ -25,8 +25,8 @@ pub(crate) struct MergeArguments {
     rotate: Option<Bytes>,
 }
 
-/// Runs the command: 0 if every event of the files is in the merged ones, 1 if something was damaged or double or could not
-/// be written, 2 if there is nothing to merge.
+/// Runs the command. Returns 0 if every event of the files is in the merged ones, 1 if something
+/// was damaged, double or could not be written, 2 if there is nothing to merge.
 pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
     let mut options = WriterOptions::default();
     options.rotate_at = arguments.rotate.unwrap_or(options.rotate_at);

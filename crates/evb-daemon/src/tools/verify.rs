@@ -1,4 +1,4 @@
-//! `evbd verify`.
+//! `evbd verify`: reads event files and accounts for every event.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::{bar, nothing_done, print};
 
-/// What the command line says.
+/// Arguments of `evbd verify`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct VerifyArguments {
     /// Event files, or directories of them.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Each run must have so many events. Without it, missing event ids are told but no defect: inhibited triggers leave
-    /// such gaps too.
+    /// Number of events that each run must have. Without it, missing event ids are reported but are
+    /// no defect: inhibited triggers leave such gaps too.
     #[arg(long, value_name = "N")]
     events: Option<u64>,
     /// All files must be of this run.
@@ -26,7 +26,8 @@ pub(crate) struct VerifyArguments {
     json: bool,
 }
 
-/// Runs the command: 0 if every event is complete, there once and undamaged, 1 if not, 2 if there is nothing to verify.
+/// Runs the command. Returns 0 if every event is complete, there once and undamaged, 1 if not, 2 if
+/// there is nothing to verify.
 pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
     let options = VerifyOptions { run: arguments.run, expected: arguments.events };
     let bar = bar::over(&arguments.paths);
@@ -43,11 +44,11 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
         }
         Ok(ExitCode::SUCCESS)
     });
-    // Also for a reader that has gone.
+    // A reader that has closed the pipe still gets the verdict as exit code.
     if report.is_clean() { printed } else { ExitCode::FAILURE }
 }
 
-/// The report, and whether all of it and each run is clean.
+/// Returns the report as JSON, with the verdict on each run and on all.
 pub(super) fn json(report: &VerifyReport) -> Value {
     let mut value = serde_json::to_value(report).unwrap_or_default();
     value["clean"] = report.is_clean().into();

@@ -103,7 +103,7 @@ fn without_a_file_paths_are_stated_or_assumed() {
 }
 
 proptest::proptest! {
-    /// Whatever a file has, it is a path with times that make sense, or refused.
+    /// A garbled file gives a path with plausible times, or is refused.
     #[test]
     fn garbled_summaries_are_paths_or_refused(at in 0usize..400, byte in 32u8..127) {
         let mut text = whole().to_string().into_bytes();

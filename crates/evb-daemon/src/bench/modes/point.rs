@@ -1,4 +1,5 @@
-//! What a comparison of modes measured, as table, JSON and figure: the same for every world that it is measured in.
+//! The results of a comparison of modes, as table, JSON and figure. Their form is the same for the
+//! simulated switch and for real ones.
 
 use evb_core::units::{Bytes, Rate};
 use serde::Serialize;
@@ -8,54 +9,55 @@ use crate::{
     figure::{Axis, Bars, Chart, Curve, Figure},
 };
 
-/// One mode with one number of sources.
+/// The results of one mode with one number of sources.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModePoint {
-    /// `shaping.mode`.
+    /// Value of `shaping.mode`.
     pub mode: String,
-    /// How many sources.
+    /// Number of sources.
     pub sources: u16,
-    /// How many builders.
+    /// Number of builders.
     pub builders: u16,
-    /// Payload that reached sinks, with events as fast as possible.
+    /// Rate of payload that reached sinks, with events as fast as possible.
     pub goodput_bits_per_s: u64,
-    /// Payload that the builders' links can carry.
+    /// Rate of payload that the builders' links can carry.
     pub capacity_bits_per_s: u64,
-    /// Frames that did not fit into a port of the switch.
+    /// Number of frames that did not fit into a port of the switch.
     pub drops: u64,
-    /// TCP segments that were sent again.
+    /// Number of TCP segments that were sent again.
     pub retransmits: u64,
-    /// Complete events.
+    /// Number of complete events.
     pub complete: u64,
-    /// Incomplete and lost events.
+    /// Number of incomplete and lost events.
     pub not_complete: u64,
-    /// Build latency, with events as fast as possible: it includes the wait for slots.
+    /// 99th percentile of the build latency with events as fast as possible, which includes the
+    /// wait for slots.
     pub latency_us_p99: f64,
-    /// The most that a builder's port queued, where the world can tell.
+    /// Most bytes that a builder's port queued, if the network can tell.
     pub queue_peak_bytes: Option<u64>,
-    /// The same at a part of the load.
+    /// Dropped frames at a part of the load.
     pub at_load_drops: u64,
-    /// Build latency at that load: half of the events were faster.
+    /// Median of the build latency at that load.
     pub at_load_latency_us_p50: f64,
-    /// 99 % of them were faster.
+    /// 99th percentile of the build latency at that load.
     pub at_load_latency_us_p99: f64,
 }
 
-/// A comparison.
+/// The results of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModeTable {
-    /// Where it was measured: "simulated switch", or a real one.
+    /// Place of the measurement: "simulated switch", or a real one.
     pub world: String,
-    /// What all points share, in words.
+    /// Settings that all points share, in words.
     pub setting: String,
-    /// The part of the links' capacity at which the `at_load` figures were taken.
+    /// Part of the links' capacity at which the `at_load` figures were taken.
     pub load: f64,
-    /// The points.
+    /// Results, one for each mode and number of sources.
     pub points: Vec<ModePoint>,
 }
 
 impl ModeTable {
-    /// For people.
+    /// Formats the table for people.
     pub fn text(&self) -> String {
         let load = format!("p99 at {:.0} %", self.load * 100.0);
         let head = [
@@ -90,7 +92,7 @@ impl ModeTable {
         format!("Shaping modes on a {}: {}\n\n{}", self.world, self.setting, columns(&head, &rows))
     }
 
-    /// Goodput, drops and latency over the number of sources.
+    /// Draws goodput, drops and latency over the number of sources.
     pub fn figure(&self) -> Figure {
         let mut groups: Vec<u16> = self.points.iter().map(|point| point.sources).collect();
         groups.sort_unstable();
@@ -137,7 +139,7 @@ impl ModeTable {
             .note(format!("{}.", self.setting))
     }
 
-    /// In the order of their first point.
+    /// Returns the modes in the order of their first points.
     fn modes(&self) -> Vec<&str> {
         let mut modes: Vec<&str> = Vec::new();
         for point in &self.points {
@@ -150,7 +152,7 @@ impl ModeTable {
 }
 
 impl ModePoint {
-    /// Goodput / capacity.
+    /// Returns goodput / capacity.
     pub fn part_of_wire(&self) -> f64 {
         self.goodput_bits_per_s as f64 / self.capacity_bits_per_s.max(1) as f64
     }

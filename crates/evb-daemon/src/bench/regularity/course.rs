@@ -1,4 +1,4 @@
-//! The course of the study: run after run, to the same receiver.
+//! The course of the study: one run after the other, to the same receiver.
 
 use std::{
     net::SocketAddr,
@@ -22,13 +22,13 @@ use super::{
 };
 use crate::bench::{cpu, output::BenchError};
 
-/// Who keeps departure times, under a name.
+/// An executor that keeps departure times, with its name.
 struct Candidate {
     name: String,
     executor: Box<dyn Executor>,
 }
 
-/// Open ends, ready for runs.
+/// A study under way, with a connection to the receiver.
 pub(super) struct Course<'a> {
     arguments: &'a RegularityArguments,
     connection: Connection,
@@ -48,7 +48,7 @@ impl<'a> Course<'a> {
         Ok(Self { arguments, connection, size, runs: Vec::new(), remarks: Vec::new(), bar })
     }
 
-    /// Unshaped, overload, underload.
+    /// Runs the whole study: unshaped, overload, underload.
     pub(super) fn study(mut self) -> Result<Study, BenchError> {
         let candidates = self.candidates()?;
         let (poisson, gaussian) = self.kinds();
@@ -80,7 +80,7 @@ impl<'a> Course<'a> {
         Ok(Study { bench: "regularity", setting, tick_us: tick_us(), runs, overload, underload, remarks })
     }
 
-    /// Until a round agrees with theory.
+    /// Repeats runs below the assigned rate until one agrees with theory.
     fn underload(&mut self, candidate: &Candidate, load: f64, kind: TriggerKind) -> Result<(), BenchError> {
         let rate = Rate::from_bits_per_second((self.offered() / load).round() as u64);
         for round in 1..=self.arguments.rounds {
@@ -130,7 +130,7 @@ impl<'a> Course<'a> {
         (TriggerKind::Poisson { rate }, TriggerKind::Gaussian { rate, sigma: self.arguments.sigma })
     }
 
-    /// In buffer bytes, bit/s.
+    /// Returns the offered rate in buffer bytes, as bit/s.
     fn offered(&self) -> f64 {
         self.arguments.trigger_rate.hertz() * self.size.buffer().count() as f64 * 8.0
     }
@@ -144,7 +144,7 @@ impl<'a> Course<'a> {
     ) -> Result<(), BenchError> {
         let underload = load.is_some_and(|load| load < 1.0);
         let messages = if underload { self.arguments.underload_messages } else { self.arguments.messages };
-        // Other rounds have other triggers; all executors of a round have the same.
+        // All executors of a round get the same triggers; other rounds get other triggers.
         let seed = self.arguments.seed.wrapping_add(u64::from(round) - 1);
         let run = self.runs.len() as u64 + 1;
         let stream = Stream { run, way, size: self.size, messages, seed };
@@ -156,7 +156,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Sends in a thread of its own, in real time where that is wanted and permitted.
+    /// Sends in a thread of its own, in real time if that is wanted and permitted.
     fn transfer(
         &mut self,
         candidate: &Candidate,
@@ -215,7 +215,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// The time between two ticks, from the kernel's configuration.
+/// Returns the time between two ticks, by the kernel's configuration.
 fn tick_us() -> Option<f64> {
     let built = |hz: &u32| kernel::has("no module", &format!("CONFIG_HZ_{hz}")) == Ok(true);
     [100, 250, 300, 1000].iter().find(|hz| built(hz)).map(|hz| 1e6 / f64::from(*hz))

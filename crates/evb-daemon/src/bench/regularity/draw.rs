@@ -1,4 +1,4 @@
-//! The study as a figure.
+//! The figure of the study.
 
 use super::{
     judged::{Study, departure_variation},
@@ -72,7 +72,7 @@ fn histogram(study: &Study, executor: &str, trigger: &str) -> Chart {
     .vertical(nominal, format!("nominal {nominal:.3} ms"))
 }
 
-/// Of the overload.
+/// Returns the nominal gap of the overload, in milliseconds.
 fn nominal_ms(study: &Study) -> f64 {
     let mut overload = study.runs.iter().filter(|run| run.load.is_some_and(|load| load > 1.0));
     overload.find_map(|run| run.nominal_us).unwrap_or(1000.0) / 1e3

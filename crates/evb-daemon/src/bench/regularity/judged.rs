@@ -1,87 +1,91 @@
-//! The whole study: all runs, and what they say.
+//! The whole study: all runs, and the verdicts on them.
 
 use serde::Serialize;
 
 use super::outcome::RunOutcome;
 
-/// Overload: so many of the gaps must be regular.
+/// Overload: part of the gaps that must be regular.
 pub(super) const REGULAR: f64 = 0.98;
-/// Shaped may be so much below the bare loop, round by round in the median: twice the scatter of a difference of two shares of
-/// 99 % of 3000 gaps.
+/// Overload: largest difference by which shaped runs may be less regular than the bare loop, in the
+/// median over rounds. It is twice the standard deviation of a difference of two shares of 99 % of
+/// 3000 gaps.
 const NO_WORSE: f64 = 0.005;
-/// Underload: the coefficient of variation may be so far from the theory's.
+/// Underload: largest relative difference of the coefficient of variation from theory.
 pub(super) const AGREEMENT: f64 = 0.10;
 
-/// All of it.
+/// The study with its verdicts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
-    /// `regularity`.
+    /// The word `regularity`.
     pub bench: &'static str,
-    /// What all runs share, in words.
+    /// Settings that all runs share, in words.
     pub setting: String,
-    /// The time between two ticks of this kernel, if it says what it was built with.
+    /// Time between two ticks of this kernel, if it tells its configuration.
     pub tick_us: Option<f64>,
-    /// Every run.
+    /// Results of every run.
     pub runs: Vec<RunOutcome>,
-    /// Overload, by executor and trigger.
+    /// Verdicts on the overload, by executor and trigger.
     pub overload: Vec<OverloadVerdict>,
-    /// Underload, by executor and load.
+    /// Verdicts on the underload, by executor and load.
     pub underload: Vec<UnderloadVerdict>,
-    /// What else must be known: executors that could not be measured, and why.
+    /// Remarks, such as on executors that could not be measured.
     pub remarks: Vec<String>,
 }
 
-/// Whether shaping makes random triggers regular.
+/// The verdict on how regular shaping makes random triggers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OverloadVerdict {
-    /// Who waited.
+    /// Name of the executor.
     pub executor: String,
-    /// What made the messages.
+    /// Word for the trigger.
     pub trigger: &'static str,
-    /// The regular part of the gaps, round by round.
+    /// Regular part of the gaps, for each round.
     pub shaped: Vec<f64>,
-    /// The same of the bare loop with the same timer; with timerfd's, where the kernel keeps the time.
+    /// The same for the bare loop with the same timer; with timerfd's, if the kernel keeps the
+    /// time.
     pub bare: Vec<f64>,
-    /// The best round has 98 % or more.
+    /// True if the best round has 98 % or more.
     pub regular: bool,
-    /// Shaped − bare of the same round, between which the machine's other work changes little: the median of all rounds. `None`:
-    /// there was no bare loop.
+    /// Median over rounds of shaped − bare, as other load on the machine changes little within a
+    /// round. `None` without a bare loop.
     pub difference: Option<f64>,
-    /// That is not below zero by more than its scatter.
+    /// True if the difference is not below zero by more than its scatter.
     pub no_worse: Option<bool>,
 }
 
-/// Whether a line that is not always busy behaves as theory says.
+/// The verdict on whether a line that is not always busy agrees with theory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnderloadVerdict {
-    /// Who waited.
+    /// Name of the executor.
     pub executor: String,
-    /// Offered / assigned.
+    /// Offered rate / assigned rate.
     pub load: f64,
-    /// √(1−ρ²).
+    /// The theory's coefficient of variation, √(1−ρ²).
     pub theory: f64,
-    /// The coefficient of variation, round by round.
+    /// Measured coefficient of variation, for each round.
     pub variation: Vec<f64>,
-    /// That of an ideal line behind the same triggers.
+    /// Coefficient of variation of an ideal line behind the same triggers, for each round.
     pub ideal: Vec<f64>,
-    /// The best round agrees with theory within 10 %.
+    /// True if the best round agrees with theory within 10 %.
     pub agrees: bool,
 }
 
-/// The departures of a queue with Poisson arrivals and one constant service time (M/D/1). A gap is the service time alone with
-/// probability ρ, and with a wait for the next arrival otherwise (exponential, as arrivals have no memory): in units of the
-/// mean arrival gap its mean is 1, its variance (1−ρ)(2−(1−ρ)) = 1−ρ². (Marshall, "Some inequalities in queuing", Operations
-/// Research 16 (1968), has the departures of any such queue; Kleinrock, "Queueing Systems" I, 1975.)
+/// Returns the coefficient of variation of the departures of a queue with Poisson arrivals and one
+/// constant service time (M/D/1). A gap is the service time alone with probability ρ, and with a
+/// wait for the next arrival otherwise (exponential, because arrivals have no memory): in units of
+/// the mean arrival gap its mean is 1, its variance (1−ρ)(2−(1−ρ)) = 1−ρ². (Marshall, "Some
+/// inequalities in queuing", Operations Research 16 (1968), has the departures of any such queue;
+/// Kleinrock, "Queueing Systems" I, 1975.)
 pub(super) fn departure_variation(load: f64) -> f64 {
     (1.0 - load * load).max(0.0).sqrt()
 }
 
-/// Whether a coefficient of variation is near enough to theory.
+/// Returns true if a coefficient of variation is near enough to theory.
 pub(super) fn agree(variation: f64, load: f64) -> bool {
     (variation / departure_variation(load) - 1.0).abs() <= AGREEMENT
 }
 
-/// What the runs say, in their order.
+/// Returns the verdicts on the runs, in their order.
 pub(super) fn judge(runs: &[RunOutcome]) -> (Vec<OverloadVerdict>, Vec<UnderloadVerdict>) {
     let (mut overload, mut underload) = (Vec::new(), Vec::new());
     for run in runs.iter().filter(|run| run.way == "shaped") {
@@ -152,7 +156,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 impl Study {
-    /// Whether everything that was measured came out as it must.
+    /// Returns true if there are runs and all verdicts are good.
     pub fn holds(&self) -> bool {
         self.overload.iter().all(|verdict| verdict.regular && verdict.no_worse != Some(false))
             && self.underload.iter().all(|verdict| verdict.agrees)

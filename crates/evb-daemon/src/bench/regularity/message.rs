@@ -1,14 +1,14 @@
-//! One message is one datagram is one packet.
+//! Messages of the study. One message is one datagram in one packet.
 
 use evb_core::units::Bytes;
 use evb_shaper::cost::LINE_OVERHEAD;
 
-/// Ethernet, IPv4 and UDP headers in front of a payload (RFC 894, 791, 768).
+/// Bytes of Ethernet, IPv4 and UDP headers in front of a payload (RFC 894, 791, 768).
 const HEADERS_V4: u64 = 14 + 20 + 8;
-/// The same with IPv6 (RFC 8200).
+/// Bytes of the same headers with IPv6 (RFC 8200).
 const HEADERS_V6: u64 = 14 + 40 + 8;
 
-/// The least that a message must hold: what finds it again.
+/// Bytes of the label that identifies a message, and so of the smallest message.
 pub(super) const LEAST: usize = 20;
 const MAGIC: u32 = u32::from_be_bytes(*b"evbr");
 
@@ -24,24 +24,24 @@ impl MessageSize {
         Self { payload, headers: if ipv6 { HEADERS_V6 } else { HEADERS_V4 } }
     }
 
-    /// The L2 frame: what a port's buffer holds, and what tc's token bucket counts.
+    /// Returns the bytes of the L2 frame, as a port's buffer and tc's token bucket count it.
     pub(super) fn buffer(self) -> Bytes {
         self.payload + Bytes::new(self.headers)
     }
 
-    /// With what only the wire sees.
+    /// Returns the bytes on the wire, with those that only the wire sees.
     pub(super) fn line(self) -> Bytes {
         self.buffer() + Bytes::new(LINE_OVERHEAD)
     }
 }
 
-/// Writes which message of which run this is.
+/// Writes the run and the number of a message into it.
 pub(super) fn label(room: &mut [u8], run: u64, number: u32) {
     let fields = MAGIC.to_le_bytes().into_iter().chain(run.to_le_bytes()).chain(number.to_le_bytes());
     room.iter_mut().zip(fields).for_each(|(place, byte)| *place = byte);
 }
 
-/// Run and number of a message; `None` if it is none of ours.
+/// Returns run and number of a message; `None` if it is not one of the study's.
 pub(super) fn read(bytes: &[u8]) -> Option<(u64, u32)> {
     let (magic, rest) = bytes.split_first_chunk::<4>()?;
     let (run, rest) = rest.split_first_chunk::<8>()?;

@@ -1,4 +1,4 @@
-//! What a run showed.
+//! The results of a run.
 
 use std::time::Duration;
 
@@ -11,59 +11,59 @@ use super::{
     sender::{Sent, Stream, Way},
 };
 
-/// A gap this near to the nominal one is regular.
+/// Relative difference up to which a gap counts as equal to the nominal one.
 pub(super) const TOLERANCE: f64 = 0.05;
 
-/// One run's figures. Times in microseconds.
+/// The results of one run. Times are in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunOutcome {
     /// `shaped`, `bare` (a timer loop without bucket or queue) or `unshaped`.
     pub way: &'static str,
-    /// Who waited for the departure times.
+    /// Name of the executor, which kept the departure times.
     pub executor: String,
-    /// What made the messages.
+    /// Word for the trigger.
     pub trigger: &'static str,
-    /// From 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// Offered rate / assigned rate, in the mean.
+    /// Mean offered rate / assigned rate.
     pub load: Option<f64>,
-    /// The same of the triggers that really came.
+    /// The same ratio for the triggers that were really drawn.
     pub load_drawn: Option<f64>,
-    /// Messages that the kernel took.
+    /// Number of messages that the kernel took.
     pub sent: u64,
-    /// Different messages that arrived.
+    /// Number of different messages that arrived.
     pub received: u64,
-    /// Sent and not arrived.
+    /// Number of messages that were sent and did not arrive.
     pub lost: u64,
-    /// Arrived again.
+    /// Number of messages that arrived again.
     pub duplicates: u64,
-    /// Arrived after one that was sent later.
+    /// Number of messages that arrived after one that was sent later.
     pub reordered: u64,
-    /// Datagrams that were none of this run's.
+    /// Number of datagrams of other origin.
     pub foreign: u64,
-    /// Arrivals without a time stamp of the kernel's.
+    /// Number of arrivals without a time stamp of the kernel.
     pub unstamped: u64,
-    /// Dropped or refused by the sender's kernel, as it says.
+    /// Number of messages that the sender's kernel dropped or refused, as it reports.
     pub refused: u64,
-    /// The most messages that waited for their departure at once.
+    /// Most messages that waited for their departure at the same time.
     pub queue_peak: u64,
-    /// Messages that found an idle line: the trigger set the gap before them.
+    /// Number of messages that found an idle line, so that the trigger set the gap before them.
     pub idle_starts: u64,
-    /// What the assigned rate makes of every gap.
+    /// Gap between messages at the assigned rate.
     pub nominal_us: Option<f64>,
-    /// Buffer bytes from the first arrival to the last.
+    /// Rate from the first arrival to the last, in buffer bytes.
     pub got_bits_per_s: f64,
-    /// The gaps at the receiver.
+    /// Gaps at the receiver.
     pub gap_us: Spread,
-    /// The part of them within 5 % of the nominal one.
+    /// Part of the gaps that are within 5 % of the nominal one.
     pub within_5_percent: Option<f64>,
-    /// Their standard deviation over their mean.
+    /// Standard deviation of the gaps over their mean.
     pub variation: Option<f64>,
-    /// The same of an ideal line behind the same triggers.
+    /// The same ratio for an ideal line behind the same triggers.
     pub variation_ideal: Option<f64>,
-    /// The same of the triggers.
+    /// The same ratio for the triggers.
     pub variation_triggers: Option<f64>,
-    /// How late messages left the program, against their departure times.
+    /// Delay with which messages left the program after their departure times.
     pub late_us: Spread,
     /// Processor time of the sending thread over the run's time.
     pub cpu: Option<f64>,
@@ -72,16 +72,16 @@ pub struct RunOutcome {
     pub gaps: Vec<f64>,
 }
 
-/// Where values lie.
+/// Percentiles of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// One in a hundred is smaller.
+    /// First percentile.
     pub p01: f64,
-    /// Half of them are.
+    /// Median.
     pub p50: f64,
-    /// 99 in a hundred are.
+    /// 99th percentile.
     pub p99: f64,
-    /// The largest.
+    /// Largest value.
     pub max: f64,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Durations as the gaps between the times that they add up to.
+/// Returns durations as the gaps between the times that they add up to.
 pub(super) fn gaps_of(durations: &[Duration]) -> Gaps {
     let mut at = Instant::ZERO;
     let rest = durations.iter().map(|gap| {
@@ -106,7 +106,7 @@ pub(super) fn gaps_of(durations: &[Duration]) -> Gaps {
     Gaps::between(&[Instant::ZERO].into_iter().chain(rest).collect::<Vec<_>>())
 }
 
-/// What else belongs to a run.
+/// The circumstances of a run besides its stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances<'a> {
     pub(super) executor: &'a str,
@@ -177,7 +177,8 @@ fn word(kind: TriggerKind) -> &'static str {
     }
 }
 
-/// How many came twice, and how many after one with a higher number.
+/// Returns the number of messages that came again, and of those that came after one with a higher
+/// number.
 fn disorder(numbers: &[u32]) -> (u64, u64) {
     let different: std::collections::BTreeSet<u32> = numbers.iter().copied().collect();
     let reordered = numbers.windows(2).filter(|pair| pair[1] < pair[0]).count();

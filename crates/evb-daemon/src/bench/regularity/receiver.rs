@@ -1,5 +1,6 @@
-//! The receiving end: notes when the kernel had each message. It serves one sender at a time over a TCP connection, in lines
-//! of JSON, so that it may be a thread of this process or a program on another host.
+//! The receiving end, which notes when the kernel received each message. It serves one sender at a
+//! time over a TCP connection, in lines of JSON, so that it can be a thread of this process or a
+//! program on another host.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -13,39 +14,40 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::message;
 
-/// A run has no more messages: they are kept in memory.
+/// The most messages of a run, because they are kept in memory.
 pub(super) const MOST_MESSAGES: u32 = 4_000_000;
-/// The longest wait for a message that any sender may ask for.
+/// The longest wait for a message that a sender may ask for.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
-/// No line is longer: 32 bytes for each message.
+/// Length of the longest line, in bytes: 32 for each message.
 const LONGEST_LINE: u64 = 32 * MOST_MESSAGES as u64;
-/// Room for the datagrams that come while this thread does not run.
+/// Receive buffer, for the datagrams that come while this thread does not run.
 const SOCKET_BUFFER: Bytes = Bytes::mib(4);
 
-/// What the sender is about to send.
+/// The announcement of a run by the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Announcement {
     pub(super) run: u64,
     pub(super) messages: u32,
-    /// The run is over when no message comes for so long.
+    /// Time without messages after which the run is over.
     pub(super) patience_ms: u64,
 }
 
-/// Where to send it.
+/// The receiver's answer: it is ready for messages at this port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ready {
     pub(super) port: u16,
 }
 
-/// What came, in the order of arrival.
+/// The arrivals of a run, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Arrivals {
     pub(super) numbers: Vec<u32>,
-    /// Times of the receiver's clock; only differences mean something.
+    /// Times by the receiver's clock; only differences have a meaning.
     pub(super) nanos: Vec<u64>,
-    /// Without a time stamp of the kernel's: timed when this program had them.
+    /// Number of messages without a time stamp of the kernel, which have the time at which this
+    /// program read them.
     pub(super) unstamped: u64,
-    /// Datagrams of other runs, or of nobody we know.
+    /// Number of datagrams of other runs or of strangers.
     pub(super) foreign: u64,
 }
 
@@ -64,7 +66,7 @@ impl Receiver {
         self.listener.local_addr()
     }
 
-    /// Serves the next sender until it goes.
+    /// Serves the next sender until it leaves.
     pub(super) fn serve(&self) -> io::Result<SocketAddr> {
         let (stream, peer) = self.listener.accept()?;
         stream.set_nodelay(true)?;
@@ -80,7 +82,7 @@ impl Receiver {
     }
 }
 
-/// Until all are there, or none comes any more.
+/// Receives until all messages are there, or none comes any more.
 fn collect(socket: &mut GapReceiver, run: Announcement) -> io::Result<Arrivals> {
     let expected = run.messages.min(MOST_MESSAGES);
     let patience = Duration::from_millis(run.patience_ms).min(MOST_PATIENCE);
@@ -95,7 +97,7 @@ fn collect(socket: &mut GapReceiver, run: Announcement) -> io::Result<Arrivals> 
                 arrivals.unstamped += u64::from(!receipt.stamped);
             }
         }
-        // Strangers must not keep us here.
+        // Datagrams of strangers must not prolong the run without end.
         if arrivals.foreign > u64::from(MOST_MESSAGES) {
             break;
         }
@@ -119,14 +121,14 @@ impl Connection {
         Ok(Self { reader: BufReader::new(writer.try_clone()?), writer, peer })
     }
 
-    /// The receiver's address for messages of that run.
+    /// Announces a run; returns the receiver's address for its messages.
     pub(super) fn announce(&mut self, run: Announcement) -> io::Result<SocketAddr> {
         write_line(&mut self.writer, &run)?;
         let ready: Ready = read_line(&mut self.reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok(SocketAddr::new(self.peer.ip(), ready.port))
     }
 
-    /// What came of it; waits for the end of the run.
+    /// Returns the arrivals; waits for the end of the run.
     pub(super) fn arrivals(&mut self) -> io::Result<Arrivals> {
         let arrivals: Arrivals = read_line(&mut self.reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         if arrivals.numbers.len() == arrivals.nanos.len() {
@@ -136,12 +138,12 @@ impl Connection {
         }
     }
 
-    /// Where the receiver is.
+    /// Returns the receiver's address.
     pub(super) fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Where we reach the receiver from.
+    /// Returns the local address of the connection.
     pub(super) fn local(&self) -> io::Result<SocketAddr> {
         self.writer.local_addr()
     }
@@ -153,7 +155,7 @@ fn write_line(writer: &mut TcpStream, value: &impl Serialize) -> io::Result<()> 
     writer.write_all(line.as_bytes())
 }
 
-/// `None` at the end of the connection.
+/// Reads a line; `None` at the end of the connection.
 fn read_line<T: DeserializeOwned>(reader: &mut BufReader<TcpStream>) -> io::Result<Option<T>> {
     let mut line = String::new();
     reader.take(LONGEST_LINE).read_line(&mut line)?;

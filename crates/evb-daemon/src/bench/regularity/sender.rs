@@ -1,4 +1,5 @@
-//! The sending end: triggers make messages, a bucket says when they may depart, an executor makes it so.
+//! The sending end: triggers make messages, a bucket computes their departure times, and an
+//! executor keeps these.
 
 use std::{
     collections::VecDeque,
@@ -22,14 +23,14 @@ use evb_shaper::EdtBucket;
 
 use super::message::{self, MessageSize};
 
-/// How messages get onto the wire.
+/// The way in which messages get onto the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Way {
     /// At once when triggered.
     Unshaped(TriggerKind),
-    /// Held back by a bucket of that rate, in buffer bytes.
+    /// Held back by a bucket of this rate, in buffer bytes.
     Shaped(TriggerKind, Rate),
-    /// No queue, no bucket: one message at each tick of a timer. What shaping is measured against.
+    /// One message at each tick of a timer, without queue or bucket: the standard for shaping.
     Bare(Rate),
 }
 
@@ -43,7 +44,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// One run.
+/// The parameters of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stream {
     pub(super) run: u64,
@@ -53,32 +54,34 @@ pub(super) struct Stream {
     pub(super) seed: u64,
 }
 
-/// What the sender knows of a run.
+/// The sender's results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sent {
-    /// Datagrams that the kernel took.
+    /// Number of datagrams that the kernel took.
     pub(super) messages: u64,
-    /// The most messages that waited at once.
+    /// Most messages that waited at the same time.
     pub(super) queue_peak: u64,
-    /// Messages that departed from an empty queue: the trigger set their time, not the shaper.
+    /// Number of messages that departed from an empty queue, so that the trigger set their time,
+    /// not the shaper.
     pub(super) idle_starts: u64,
-    /// How late each message was handed over, against its departure time (or, for the kernel's executors, its lead).
+    /// Delay of each message's hand-over after its departure time (for the kernel's executors,
+    /// after that time less their lead).
     pub(super) lateness: Vec<Duration>,
     /// Times between triggers.
     pub(super) triggers: Vec<Duration>,
-    /// Gaps of an ideal line of that rate behind the same triggers.
+    /// Gaps of an ideal line of this rate behind the same triggers.
     pub(super) ideal: Vec<Duration>,
-    /// Dropped or refused by the kernel, as its error queue tells.
+    /// Number of messages that the kernel dropped or refused, by its error queue.
     pub(super) refused: u64,
 }
 
-/// So much waits for a departure when the socket is full.
+/// Time after which a message is tried again when the socket is full.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Room for bursts of an unshaped trigger.
+/// Send buffer, for bursts of an unshaped trigger.
 const SOCKET_BUFFER: Bytes = Bytes::mib(1);
 
-/// Sends the whole stream; blocks. Runs its own runtime: not for use inside one.
+/// Sends the whole stream. Blocks, and starts a runtime, so that it must not be called inside one.
 pub(super) fn run(
     stream: &Stream,
     executor: &dyn Executor,
@@ -111,13 +114,13 @@ pub(super) fn run(
     })
 }
 
-/// What two messages' time may be late is caught up.
+/// Returns a bucket that makes up for lateness of up to two messages' time.
 fn bucket(rate: Rate, size: MessageSize) -> EdtBucket {
     EdtBucket::new(rate, size.buffer() * 2)
 }
 
-/// The departures of a line that takes `service` for each message and serves them in order (Lindley's recursion, 1952), as
-/// gaps. The first trigger starts it.
+/// Returns the gaps of a line that takes `service` for each message and serves them in order
+/// (Lindley's recursion, 1952). The first trigger starts it.
 pub(super) fn ideal(triggers: &[Duration], service: Duration) -> Vec<Duration> {
     let (mut arrival, mut departure) = (Duration::ZERO, Duration::ZERO);
     let mut gaps = Vec::with_capacity(triggers.len());
@@ -161,7 +164,7 @@ impl Line {
     async fn shaped(&mut self, kind: TriggerKind, mut bucket: Option<EdtBucket>) -> io::Result<()> {
         let cost = self.stream.size.buffer();
         let mut trigger = Trigger::new(kind, self.stream.seed, clock::now());
-        // When each waiting message came, and when the last one did.
+        // Arrival times of waiting messages, and of the last message.
         let (mut queue, mut last) = (VecDeque::new(), None::<Instant>);
         let (mut made, mut idle) = (0, true);
         while self.number < self.stream.messages {
@@ -209,7 +212,8 @@ impl Line {
         Ok(())
     }
 
-    /// The kernel keeps it until its time: it wants the message a little ahead.
+    /// Hands a message over to the kernel, which keeps it until its time and needs it a little
+    /// ahead.
     async fn handed_over(&mut self, bucket: &mut EdtBucket, cost: Bytes, now: Instant) -> io::Result<()> {
         let at = bucket.depart(cost, now);
         let hand_over = Instant::from_nanos(at.as_nanos().saturating_sub(self.lead.as_nanos() as u64));

@@ -48,7 +48,7 @@ fn a_message_is_one_packet_in_both_measures() {
 #[test]
 fn an_ideal_line_serves_in_order_and_one_after_the_other() {
     let ms = Duration::from_millis;
-    // Triggers at 0, 1, 2, 10 with a service of 3: departures begin at 0, 3, 6, 10.
+    // Triggers are at 0, 1, 2, 10; with a service time of 3, departures begin at 0, 3, 6, 10.
     assert_eq!(ideal(&[ms(1), ms(1), ms(8)], ms(3)), [ms(3), ms(3), ms(4)]);
 }
 
@@ -133,7 +133,7 @@ fn the_best_round_counts_and_is_held_against_the_bare_loop() {
     assert!(good.regular && good.no_worse == Some(true), "{good:?}");
     assert_eq!((good.shaped, good.bare), (vec![0.90, 0.985, 0.979], vec![0.99, 0.97, 0.98]));
     assert!(good.difference.is_some_and(|difference| (difference + 0.001).abs() < 1e-12));
-    // One lucky round does not hide that most were worse.
+    // One good round does not hide that most were worse.
     let worse = verdict(vec![bare(1.0), over(0.985), bare(1.0), over(1.0), bare(0.99), over(0.98)]);
     assert!(worse.regular && worse.no_worse == Some(false), "{worse:?}");
     let irregular = verdict(vec![bare(0.97), over(0.979)]);
@@ -194,7 +194,8 @@ fn a_run_over_loopback_keeps_to_the_rate_and_accounts_for_every_message() {
         assert_eq!((run.sent, run.received, run.lost, run.duplicates), (messages, messages, 0, 0), "{run:?}");
         assert_eq!((run.unstamped, run.gaps.len() as u64), (0, messages - 1), "{run:?}");
         if run.way == "shaped" {
-            // However late the machine is: never faster than the rate, but for the two messages that may be caught up.
+            // On a machine that is late, messages are still not faster than the rate, except for
+            // the two that may catch up.
             let nominal = run.nominal_us.expect("shaped") * (messages - 1) as f64;
             let took: f64 = run.gaps.iter().sum();
             assert!(took >= nominal - 3.0 * run.nominal_us.expect("shaped"), "{took} for {nominal}");

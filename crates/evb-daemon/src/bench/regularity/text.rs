@@ -1,4 +1,4 @@
-//! The study as tables.
+//! The tables of the study.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::bench::output::columns;
 
-/// The whole page.
+/// Formats the whole page.
 pub(super) fn text(study: &Study) -> String {
     let mut page = format!("Random triggers made regular: {}\n", study.setting);
     let over = |run: &&RunOutcome| run.load.is_none_or(|load| load > 1.0);
@@ -124,7 +124,7 @@ fn underload(verdicts: &[UnderloadVerdict]) -> String {
     text
 }
 
-/// Nothing is left out of the gaps; what did not come, or came otherwise, is said.
+/// Reports lost, repeated, reordered and foreign messages; every gap between arrivals is counted.
 fn counts(study: &Study) -> String {
     let sum = |of: &dyn Fn(&RunOutcome) -> u64| study.runs.iter().map(of).sum::<u64>();
     format!(
@@ -144,7 +144,7 @@ fn cpu(run: &RunOutcome) -> String {
     run.cpu.map_or_else(|| "?".into(), |cpu| format!("{:.0} %", cpu * 100.0))
 }
 
-/// Microseconds with the digits that they deserve.
+/// Formats microseconds with as many digits as are useful.
 fn micros(value: f64) -> String {
     match value {
         value if value.is_nan() => "-".to_owned(),

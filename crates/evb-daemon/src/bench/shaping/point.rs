@@ -1,4 +1,4 @@
-//! Asked and got, as table, JSON and figure.
+//! Requested and measured rates, as table, JSON and figure.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ use crate::{
     figure::{Axis, Chart, Curve, Figure},
 };
 
-/// One rate, asked of every lane of a system, by one executor.
+/// The results for one rate, requested of every lane of a system, with one executor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShapingPoint {
-    /// Sources × builders.
+    /// The system, as sources × builders.
     pub system: String,
-    /// Who kept the rate.
+    /// Executor that kept the rate.
     pub executor: String,
-    /// Asked of each lane, buffer bytes.
+    /// Requested rate of each lane, in buffer bytes.
     pub asked_bits_per_s: u64,
-    /// Got, by destination; by source where there is one destination.
+    /// Measured rates by destination, or by source if there is one destination.
     pub got_bits_per_s: Vec<f64>,
-    /// The largest deviation of any lane, as a part of what was asked.
+    /// Largest deviation of any lane, as a part of the requested rate.
     pub off: f64,
-    /// Processor seconds over seconds, all roles together: how many cores it took.
+    /// Processor time of all roles over real time: the number of cores used.
     pub cores: Option<f64>,
-    /// The same with the same events, unshaped.
+    /// The same for the same events without shaping.
     pub cores_unshaped: Option<f64>,
-    /// Complete events.
+    /// Number of complete events.
     pub complete: u64,
-    /// Of the shaped run.
+    /// Exit code of the shaped run.
     pub exit_code: u8,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn point(shape: Shape, keeper: Keeper, rate: Rate, shaped: &Ran, unsh
 }
 
 impl ShapingPoint {
-    /// The one in the middle by its deviation; the worst exit code of all.
+    /// Returns the run with the median deviation, with the worst exit code of all.
     pub(super) fn median(mut runs: Vec<Self>) -> Option<Self> {
         let exit_code = runs.iter().map(|run| run.exit_code).max()?;
         runs.sort_by(|a, b| a.off.total_cmp(&b.off));
@@ -70,20 +70,20 @@ impl ShapingPoint {
     }
 }
 
-/// The whole measurement.
+/// The results of the whole measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShapingTable {
-    /// `shaping`.
+    /// The word `shaping`.
     pub bench: &'static str,
-    /// How long each point was measured.
+    /// Time for which each point was measured, in seconds.
     pub duration_s: f64,
-    /// How often; the points are medians.
+    /// Number of runs of each point, which is their median.
     pub runs: usize,
-    /// What this host carries unshaped, by system: buffer bytes, bit/s.
+    /// Rates that this host carries unshaped, by system: buffer bytes, as bit/s.
     pub unshaped_bits_per_s: Vec<(String, f64)>,
-    /// The points.
+    /// Results, one for each system, executor and rate.
     pub points: Vec<ShapingPoint>,
-    /// What could not be measured, and why.
+    /// Remarks, such as on executors that could not be measured.
     pub remarks: Vec<String>,
 }
 
@@ -103,14 +103,14 @@ impl ShapingTable {
         self.unshaped_bits_per_s.push((shape.to_string(), bits_per_s));
     }
 
-    /// Once.
+    /// Adds a remark once.
     pub(super) fn remark(&mut self, remark: String) {
         if !self.remarks.contains(&remark) {
             self.remarks.push(remark);
         }
     }
 
-    /// For people.
+    /// Formats the table for people.
     pub fn text(&self) -> String {
         let head =
             ["system", "kept by", "asked of each", "got (worst lane)", "off", "cores", "unshaped", "ratio"];
@@ -153,7 +153,7 @@ impl ShapingTable {
         )
     }
 
-    /// How far each rate is off, by system, and what it costs.
+    /// Draws the deviation of each rate, by system, and its cost.
     pub fn figure(&self) -> Figure {
         let mut figure = Figure::new("Rates of destinations, asked and got, over loopback").columns(2);
         let systems: Vec<String> = unique(self.points.iter().map(|point| point.system.clone()));
@@ -201,7 +201,7 @@ impl ShapingTable {
     }
 }
 
-/// In the order of their first.
+/// Returns each word once, in the order of first occurrence.
 fn unique(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut found = Vec::new();
     for word in words {

@@ -1,4 +1,4 @@
-//! The systems to measure, as a user would write them.
+//! Configurations of the systems to measure, as a user would write them.
 
 use std::{fmt, fmt::Write as _, str::FromStr, time::Duration};
 
@@ -19,18 +19,18 @@ use crate::{
     run::{self, RunError},
 };
 
-/// An event of one lane takes so long at its rate.
+/// Time that an event of one lane takes at its rate.
 const EVENT: Duration = Duration::from_millis(5);
 const SMALLEST: Bytes = Bytes::new(1000);
 /// The largest fragment.
 pub(super) const LARGEST: Bytes = Bytes::new(1_000_000);
-/// Events outstanding per builder: the next one waits when one ends.
+/// Events outstanding per builder: the next one waits until one ends.
 const SLOTS: u32 = 4;
 const MTU: u32 = 1500;
-/// Of one send with segmentation offload, headers aside.
+/// The longest train that one send makes with segmentation offload, without headers.
 const LONGEST_TRAIN: Bytes = Bytes::new(64_000);
 
-/// Sources × builders.
+/// The size of a system: sources × builders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) sources: u16,
@@ -38,7 +38,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Each source has a lane to each builder; one of both numbers is 1.
+    /// Returns the number of lanes, one from each source to each builder; one of both numbers is 1.
     pub(super) fn lanes(self) -> u16 {
         self.sources.max(self.builders)
     }
@@ -63,16 +63,16 @@ impl FromStr for Shape {
     }
 }
 
-/// Who keeps a rate.
+/// The mechanism that keeps a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper {
-    /// evb, by timerfd.
+    /// evb, with timerfd.
     Timer,
-    /// evb, spinning.
+    /// evb, with spinning.
     Spin,
     /// The kernel, socket by socket.
     PacingRate,
-    /// The kernel, by token buckets that `evbd provision` has put there.
+    /// The kernel, with token buckets that `evbd provision` has set up.
     Tbf,
 }
 
@@ -105,12 +105,12 @@ impl FromStr for Keeper {
     }
 }
 
-/// What flows.
+/// The traffic of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Load {
     /// Each lane as fast as its rate permits.
     Shaped { fragment: Bytes, keeper: Keeper, rate: Rate },
-    /// As fast as it goes, or so many events per second.
+    /// Events at a given rate, or as fast as possible without one.
     Unshaped { fragment: Bytes, events_per_s: Option<f64> },
 }
 
@@ -122,12 +122,12 @@ impl Load {
     }
 }
 
-/// The fragment for a lane of that rate.
+/// Returns the size of fragments for a lane of this rate.
 pub(super) fn fragment(rate: Rate) -> Bytes {
     (rate * EVENT).clamp(SMALLEST, LARGEST)
 }
 
-/// What a run left.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
     pub(super) load: Load,
@@ -179,9 +179,10 @@ pub(super) fn configuration(shape: Shape, load: Load, duration: Duration) -> Res
     Ok(text)
 }
 
-/// Payload that came in fragments of that size, as the bits of L2 frames that the shaper reckons it in: lane and record headers,
-/// packets of an MTU of 1500, and the announcement, which leaves in a packet of its own when a lane waits for its time. Loopback
-/// itself cuts no such packets.
+/// Converts payload, received in fragments of this size, to the bits of L2 frames as the shaper
+/// counts them: with lane and record headers, packets of an MTU of 1500, and the announcement,
+/// which leaves in a packet of its own when a lane waits for its time. Loopback itself makes no
+/// such packets.
 pub(super) fn buffer_bits(payload: f64, fragment: Bytes, kept: Option<(Rate, Keeper)>) -> f64 {
     let cost = PacketCost::tcp(MTU, CELL);
     let train = kept.map_or(LONGEST_TRAIN, |(rate, keeper)| train(rate, keeper, &cost)).count() as f64;
@@ -192,7 +193,7 @@ pub(super) fn buffer_bits(payload: f64, fragment: Bytes, kept: Option<(Rate, Kee
     payload / fragment.count() as f64 * (frames + announcement) * 8.0
 }
 
-/// The lane bytes that leave together at that rate.
+/// Returns the lane bytes that leave together at this rate.
 fn train(rate: Rate, keeper: Keeper, cost: &PacketCost) -> Bytes {
     let pace = Pace::usual(rate, ByteMeasure::Buffer, cost, None);
     let spacing = match keeper {

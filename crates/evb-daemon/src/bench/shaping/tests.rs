@@ -44,15 +44,17 @@ fn a_fragment_takes_five_milliseconds_and_its_frames_are_reckoned() {
     let rate = Rate::from_bits_per_second(100_000_000);
     assert_eq!(fragment(rate), Bytes::new(62_500));
     assert_eq!(fragment(Rate::from_bits_per_second(1_000)), Bytes::new(1000));
-    // 62 500 B in packets of 1448 are 43.16 packets of 1514: 522 800 bits and a few headers of ours more.
+    // 62 500 B in packets of 1448 are 43.16 packets of 1514: 522 800 bits, and a few bits of evb's
+    // headers more.
     let bits = buffer_bits(62_500.0, Bytes::new(62_500), Some((rate, Keeper::Timer)));
     let bare = 62_500.0 * 1514.0 / 1448.0 * 8.0;
     assert!(bits > bare && bits < bare * 1.015, "{bits} for {bare}");
-    // More fragments, more bits, in proportion.
+    // The bits are in proportion to the number of fragments.
     assert!(
         (buffer_bits(625_000.0, Bytes::new(62_500), Some((rate, Keeper::Timer))) / bits - 10.0).abs() < 1e-9
     );
-    // A spinning executor sends packets alone, each with its record header; a timer nine at a time.
+    // A spinning executor sends single packets, each with its record header. A timer sends nine at
+    // a time.
     let alone = buffer_bits(62_500.0, Bytes::new(62_500), Some((rate, Keeper::Spin)));
     let headers = 62_500.0 / 1448.0 * 16.0 * 8.0;
     assert!((alone / bits - 1.0 - headers * 8.0 / 9.0 / bare).abs() < 1e-3, "{alone} for {bits}");
@@ -63,7 +65,8 @@ fn a_rate_is_kept_by_real_roles() {
     let line = ["--shapes", "1x1", "--rates", "20 Mbit/s", "--executors", "timerfd", "--duration", "400 ms"];
     let table = measure(&arguments(&line)).expect("measured");
     let [point] = table.points.as_slice() else { panic!("{table:?}") };
-    // Never faster than asked, but for the end of a burst; how much slower depends on the machine's other work.
+    // The rate is not above the requested one, except for the end of a burst. It may be lower on a
+    // busy machine.
     assert!(point.off < 0.05 && point.off > -0.5, "{point:?}");
     assert_eq!((point.got_bits_per_s.len(), point.exit_code), (1, 0));
     assert!(table.unshaped_bits_per_s[0].1 > 40e6, "{table:?}");

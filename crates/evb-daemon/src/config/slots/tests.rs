@@ -38,11 +38,12 @@ fn triggers_of_a_rate_get_what_is_under_way_at_it() {
 fn a_port_that_is_kept_full_is_hidden_behind_many() {
     let port = "link_rate = \"25 Mbit/s\"\nport_buffer = \"160 KiB\"\nadmission = \"warn\"";
     let slots = config(FAST, port, "1-22", &generator("1455 B"), "").slots();
-    // Eight passes of 147 kB; with a header of 16 B each, 22 fragments are two packets each and take 35 to 39 kB of a port.
+    // Eight passes of 147 kB. With a header of 16 B each, 22 fragments are two packets each and
+    // take 35 to 39 kB of a port.
     assert!((30..=36).contains(&slots), "{slots}");
     let fast = "link_rate = \"1 Gbit/s\"\nport_buffer = \"128 KiB\"\nadmission = \"warn\"";
     let slots = config(FAST, fast, "1-32", &generator("1455 B"), "").slots();
-    // 50 ms of 125 MB/s.
+    // This is 50 ms of 125 MB/s.
     assert!((110..=140).contains(&slots), "{slots}");
 }
 

@@ -1,4 +1,4 @@
-//! The documentation and the examples hold what they say.
+//! The configurations in the documentation and in the examples are valid and complete.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -32,7 +32,8 @@ fn every_block_of_the_documentation_parses() {
     }
 }
 
-/// Keys that the reader asks for, by reading every block: each must be in the documentation, and in one of its blocks.
+/// Reads every block to learn all keys: each must be in the documentation, and in one of its
+/// blocks.
 #[test]
 fn every_key_is_documented_and_shown() {
     let manual = manual();

@@ -1,4 +1,4 @@
-//! Configurations that something has happened to: none panics, each refusal names a line that exists.
+//! Garbled configurations: none panics, and each refusal names a line that exists.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::{admission, check};
 const QUICKSTART: &str = include_str!("../../../../../examples/quickstart.toml");
 const MANUAL: &str = include_str!("../../../../../docs/reference/configuration.md");
 
-/// Pieces that are likely to hurt.
+/// Pieces of text that are likely to break the reader.
 const PIECES: [&str; 24] = [
     "[",
     "]",
@@ -63,7 +63,7 @@ fn holds(text: &str) {
     }
 }
 
-/// Every block of the manual in turn, or the quick start.
+/// Returns every block of the manual in turn, or the quick start.
 fn seeds() -> Vec<String> {
     let blocks = MANUAL.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.map(super::around).chain([QUICKSTART.to_owned()]).collect()

@@ -2,14 +2,14 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use super::*;
 
-/// What a browser loads at most, bytes.
+/// The most bytes that a browser loads.
 const LIMIT: usize = 150_000;
 
 fn text(asset: Asset) -> &'static str {
     std::str::from_utf8(asset.bytes).expect("text")
 }
 
-/// All that stands behind one of these words, up to the next quotation mark.
+/// Returns all texts that follow one of these words, up to the next quotation mark.
 fn quoted<'t>(text: &'t str, before: &'t [&str]) -> impl Iterator<Item = &'t str> {
     before.iter().flat_map(move |word| text.split(*word).skip(1).filter_map(|rest| rest.split('"').next()))
 }
@@ -42,7 +42,7 @@ fn every_file_of_the_folder_is_served() {
     assert_eq!(files, served);
 }
 
-/// The policy forbids both; without this, a mistake would be seen in a browser only.
+/// The policy forbids both. Without this test, a mistake would only show in a browser.
 #[test]
 fn no_script_and_no_style_stands_in_the_text() {
     let index = text(asset("/").expect("the page"));

@@ -1,4 +1,4 @@
-//! The ways to peers, by asking the kernel and by ping.
+//! Facts about the paths to peers, from the kernel and by ping.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -15,15 +15,16 @@ use super::super::{
     peers::Peer,
 };
 
-/// How many small pings a peer gets.
+/// Number of small pings that a peer gets.
 const PINGS: usize = 20;
-/// After so many without answer it gets no more.
+/// Number of pings without an answer after which a peer gets no more.
 const SILENT_PINGS: usize = 3;
-/// Far more than a round trip of any local network takes.
+/// Time to wait for an answer: far more than a round trip in any local network.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Small: as a grant is.
+/// Size of a small ping: that of a grant.
 const SMALL: usize = 84;
-/// After so many silent peers no more are asked: each costs most of a second.
+/// Number of silent peers after which the others are not asked, because each costs most of a
+/// second.
 const MOST_SILENT: usize = 8;
 
 pub(super) fn paths(peers: &[Peer], links: &[Link]) -> Vec<PathFacts> {
@@ -79,7 +80,8 @@ fn echoes(to: IpAddr) -> Fact<Echoes> {
     Ok(Echoes { sent, times: Lateness::of(times) })
 }
 
-/// A packet that fills the path. One may be lost by chance; two are not.
+/// Pings with a packet that fills the path, twice if it gets no answer: one packet may be lost by
+/// chance.
 fn full_size(to: IpAddr, mtu: u32) -> Fact<Echo> {
     let mut pinger = Pinger::new(to)?;
     let mut ask = || {

@@ -1,4 +1,4 @@
-//! R·C/L: whether what may be under way fills the line for the round trip of a grant.
+//! R·C/L: a check that the bytes under way fill the line during the round trip of a grant.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::{
     brief, paths,
 };
 
-/// Where the round trip comes from.
+/// The round trip and its origin.
 struct RoundTrip {
     time: Duration,
-    /// In words.
+    /// Description of the measurement.
     how: String,
-    /// Whether it leaves out the network.
+    /// True if the network's part is missing.
     is_partial: bool,
 }
 
-/// The lane's own work comes on top of what ping sees; half is left for it.
+/// Largest ratio that is good: half is left for the lane's own work, which ping does not see.
 const COMFORTABLE: f64 = 0.5;
 
 pub(super) fn finding(facts: &Facts) -> Finding {
@@ -60,7 +60,8 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     if ratio <= COMFORTABLE { finding.good() } else { finding.better(None) }
 }
 
-/// To the farthest peer that answers, plus one turn between threads of this host, for at both ends a program must wake up.
+/// Returns the round trip to the farthest peer that answers, plus one turn between threads of this
+/// host, because a program must wake up at both ends.
 fn round_trip(facts: &Facts) -> Option<RoundTrip> {
     let turn = facts.turn.as_ref().ok().map(|turn| turn.whole.p50);
     let is_remote = facts.paths.iter().any(|path| !path.is_here);

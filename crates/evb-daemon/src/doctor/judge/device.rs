@@ -1,4 +1,4 @@
-//! A network device: its line and its driver.
+//! Findings about a network device: its line and its driver.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) fn subject(device: &DeviceFacts) -> Subject {
     Subject::Device(device.link.name.clone())
 }
 
-/// The fact, or for the loopback the reason why there is none.
+/// Returns the fact, or the reason why the loopback has none.
 fn of_hardware<'f, T>(device: &DeviceFacts, fact: &'f Fact<T>) -> Result<&'f T, Unavailable> {
     match fact {
         Err(_) if device.link.loopback => Err(Unavailable::new("the loopback is no hardware")),
@@ -63,7 +63,7 @@ fn link(device: &DeviceFacts) -> Finding {
     }
 }
 
-/// Devices whose drivers name a speed that nothing keeps.
+/// Kinds of devices whose drivers name a speed that nothing enforces.
 const NOMINAL: [&str; 2] = ["veth", "tun"];
 
 fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
@@ -119,7 +119,8 @@ fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
     let why = format!("the configuration says {asked}: write mtu = {mtu} in [network], or set the device");
     let command = Some(format!("ip link set {} mtu {asked}", device.link.name));
     let finding = Finding { why, ..finding };
-    // TCP cuts as the device wants, and spends some of the budget's margin; datagrams of that size do not leave.
+    // TCP sends smaller packets, and spends some of the budget's margin. Datagrams larger than the
+    // MTU do not leave.
     if demand.by_datagrams { finding.bad(command) } else { finding.better(command) }
 }
 
@@ -146,7 +147,8 @@ fn offloads(device: &DeviceFacts) -> Finding {
         "tso": data(tso), "gso": data(gso), "gro": data(gro), "udp": udp.as_ref().map(data),
         "gso_max_size": device.link.gso_max_size, "gso_max_packets": device.link.gso_max_packets,
     }));
-    // Without TSO or the device's own UDP segmentation the kernel cuts, which is nearly as good; GSO and GRO count.
+    // Only GSO and GRO count. Without TSO or the device's UDP segmentation the kernel segments,
+    // which is nearly as good.
     let switch = [("gso", gso), ("gro", gro)];
     let off: Vec<&str> =
         switch.iter().filter(|(_, feature)| !feature.on && !feature.fixed).map(|(word, _)| *word).collect();
@@ -160,7 +162,7 @@ fn offloads(device: &DeviceFacts) -> Finding {
     }
 }
 
-/// Without a configuration: about a packet's trip through a quick host.
+/// Longest good wait without a configuration: about a packet's way through a quick host.
 const LONG_WAIT: Duration = Duration::from_micros(20);
 
 fn coalescing(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
@@ -184,10 +186,11 @@ fn coalescing(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
         "send_us": coalescing.send_micros, "send_packets": coalescing.send_packets,
         "adaptive_receive": coalescing.adaptive_receive, "adaptive_send": coalescing.adaptive_send,
     }));
-    // The first packet is enough: the time does not matter.
+    // If the first packet already causes an interrupt, the time does not matter.
     let waits = coalescing.receive_packets != 1 || coalescing.adaptive_receive;
     let wait = Duration::from_micros(coalescing.receive_micros.into());
-    // A grant and its data both wait. A quarter of the time that the budget takes on the line is left for that.
+    // A grant and its data both wait. Together they may take a quarter of the time that the budget
+    // takes on the line.
     let room =
         demand.and_then(|demand| Some(demand.under_way? / demand.link_rate?)).map(|drain| drain / 4 / 2);
     let allowed = room.unwrap_or(LONG_WAIT);

@@ -1,4 +1,4 @@
-//! The way from a grant to its data by stage, as far as this host can tell without a run.
+//! The path from a grant to its data by stage, as far as this host can measure it without a run.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use super::{
     brief, paths,
 };
 
-/// The finding's name.
+/// Name of the finding.
 pub(super) const NAME: &str = "grant path";
 
-/// Writes and wake-ups of two threads of this host, and a ping for the network: the other host is taken to be like this one.
+/// Returns the finding: writes and wake-ups of two threads of this host, plus a ping for the
+/// network. The other host is assumed to be like this one.
 pub(super) fn finding(facts: &Facts) -> Finding {
     let why = "at least that passes from a grant to its first byte on idle hosts; a run's summary has it under load";
     let missing = |reason: &Unavailable| Finding::missing(Subject::Configuration, NAME, reason, why);
@@ -30,7 +31,7 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     };
     let remote = facts.paths.iter().any(|path| !path.is_here) || !facts.unresolved.is_empty();
     let ping = paths::farthest(&facts.paths).filter(|(path, _)| !path.is_here);
-    // Pings are too few for a p99 of their own.
+    // The slowest ping stands for a p99, for which there are too few pings.
     let echoes = ping.and_then(|(path, _)| path.echoes.as_ref().ok()?.times);
     let network = echoes.map_or((Duration::ZERO, Duration::ZERO), |times| (times.p50, times.max));
     let with_network = ping.is_some() || (facts.demand.is_some() && !remote);
@@ -73,7 +74,7 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     }
 }
 
-/// R·C/L, where the configuration states C and L.
+/// Returns R·C/L, if the configuration states C and L.
 fn of_budget(facts: &Facts, path: Duration) -> Option<f64> {
     let demand = facts.demand.as_ref()?;
     let in_path = demand.link_rate? * path;

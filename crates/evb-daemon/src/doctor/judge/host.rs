@@ -1,4 +1,4 @@
-//! Clock, timers, cores.
+//! Findings about clock, timers and cores.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,9 +12,10 @@ use super::{
     brief,
 };
 
-/// Below that, a look at the clock costs less than a tenth of a small packet's handling, and no system call.
+/// Largest good cost of reading the clock: below a tenth of a small packet's handling, and without
+/// a system call.
 const CHEAP_CLOCK: Duration = Duration::from_nanos(200);
-/// What evb's timers reach on a quiet host, with room.
+/// Lateness that evb's timers reach on a quiet host, with a margin.
 const PUNCTUAL: Duration = Duration::from_micros(100);
 
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
@@ -66,7 +67,7 @@ fn timers(facts: &Facts) -> Finding {
         brief(late.max),
         late.count
     );
-    // What a pace leaves to catch up with pays for lateness; what is later is lost of the rate.
+    // The burst of a pace makes up for lateness. Anything later is lost from the rate.
     let pace = facts.demand.as_ref().and_then(|demand| demand.pace);
     let why = match pace {
         Some(pace) => format!("a lane of {} may catch up {}, and loses what is later", pace.rate, pace.burst),
@@ -76,7 +77,8 @@ fn timers(facts: &Facts) -> Finding {
         "p50_us": micros(late.p50), "p99_us": micros(late.p99), "max_us": micros(late.max), "count": late.count,
     }));
     let loses = |lateness| pace.is_some_and(|pace| pace.rate * lateness > pace.burst);
-    // Cores that fall asleep, or clock down, wake late: the governor is what can be commanded.
+    // Cores that sleep deeply or clock down wake late. Of these causes, the governor can be changed
+    // by a command.
     let command = governor_command(&facts.cores);
     if loses(late.p50) {
         finding.bad(command)
@@ -141,7 +143,8 @@ fn governor(facts: &CoreFacts) -> Finding {
     }
 }
 
-/// `None` where all cores are at their best, or not ours to set.
+/// Returns the command that sets governors; `None` if all cores are at their best, or their
+/// governors are unknown.
 fn governor_command(facts: &CoreFacts) -> Option<String> {
     let governors = facts.governors.as_ref().ok()?;
     governors
@@ -150,7 +153,7 @@ fn governor_command(facts: &CoreFacts) -> Option<String> {
         .then(|| "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor".to_owned())
 }
 
-/// `0-3,8`, as taskset takes it.
+/// Formats cores as taskset takes them: `0-3,8`.
 fn list(cores: &BTreeSet<usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &core in cores {

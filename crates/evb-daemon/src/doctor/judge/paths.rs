@@ -1,4 +1,4 @@
-//! The ways to peers: names, MTU, round trip.
+//! Findings about the paths to peers: names, MTU, round trip.
 
 use evb_core::units::Bytes;
 use evb_net::host::{Fact, Unavailable, echo::Echo};
@@ -28,7 +28,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
 
 const MTU_MATTERS: &str = "headers count in budgets, and a packet larger than the path takes is lost";
 
-/// What every Ethernet switch passes.
+/// MTU that every Ethernet switch passes.
 const USUAL_MTU: u32 = 1500;
 
 fn subject(path: &PathFacts) -> Subject {
@@ -66,7 +66,8 @@ fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Finding {
         .data(json!({ "mtu": mtu, "device": path.device.as_ref().ok(), "full_size": word }));
     if matches!(path.full_size, Some(Ok(Echo::Silence | Echo::TooLarge))) {
         let why = "small packets come through and full ones do not: lanes would hang".to_owned();
-        // On the device, all its peers are helped; a route of its own would have to know the gateway.
+        // Setting the device helps all peers behind it. A route for this peer alone would need the
+        // gateway.
         let device = path.device.as_ref().ok().filter(|_| mtu > USUAL_MTU);
         return Finding {
             why,
@@ -115,7 +116,7 @@ fn round_trip(path: &PathFacts) -> Finding {
     }
 }
 
-/// The median round trip to the farthest peer that answers.
+/// Returns the farthest peer that answers, with its median round trip.
 pub(super) fn farthest(paths: &[PathFacts]) -> Option<(&PathFacts, std::time::Duration)> {
     let answered = |path: &'_ PathFacts| -> Option<std::time::Duration> {
         let echoes: &Fact<_> = &path.echoes;

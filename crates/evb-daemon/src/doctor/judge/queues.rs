@@ -1,4 +1,5 @@
-//! A device's queueing disciplines, its queue's length, and which departure times come true on it.
+//! Findings about a device: its queueing disciplines, the length of its queue, and the mechanisms
+//! for departure times that work on it.
 
 use evb_core::units::Rate;
 use evb_net::host::{
@@ -21,22 +22,22 @@ pub(super) fn findings(device: &DeviceFacts, demand: Option<&Demand>) -> Vec<Fin
     vec![qdisc(device, demand), queue_length(device), proof(device, demand)]
 }
 
-/// What a root, or the leaves of one with several queues, means for departure times.
+/// The effect of a root, or of the leaves of one with several queues, on departure times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// Holds packets until their departure times.
+    /// It holds packets until their departure times.
     Fq,
-    /// Nothing waits.
+    /// It has no queue.
     NoQueue,
-    /// Drops all that carries no departure time.
+    /// It drops every packet without a departure time.
     DropsUntimed,
-    /// Passes so much.
+    /// It limits the rate.
     Limited(Rate),
-    /// Delays, loses or reorders on purpose.
+    /// It delays, loses or reorders packets on purpose.
     Emulates,
-    /// Its classes decide, which are not looked at.
+    /// It has classes, which are not examined.
     Classes,
-    /// Sends at once.
+    /// It sends at once.
     Plain,
 }
 
@@ -110,7 +111,7 @@ fn limited(finding: Finding, rate: Rate, demand: Option<&Demand>, dev: &str) -> 
     }
 }
 
-/// The root in full, and by kind what hangs below.
+/// Describes the root in full, and counts the disciplines below it by kind.
 fn in_words(qdiscs: &[Qdisc]) -> String {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for qdisc in qdiscs.iter().filter(|qdisc| matches!(qdisc.place, Place::Below { .. })) {
@@ -160,7 +161,7 @@ fn data(qdisc: &Qdisc) -> Value {
     json!({ "kind": qdisc.kind, "handle": format!("{:x}:", qdisc.handle), "place": place, "options": options, "drops": qdisc.drops })
 }
 
-/// The kernel's usual `txqueuelen`.
+/// The kernel's default `txqueuelen`.
 const USUAL_QUEUE: u32 = 1000;
 
 fn queue_length(device: &DeviceFacts) -> Finding {
@@ -225,7 +226,7 @@ fn proof(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
     }
 }
 
-/// What makes an offload work that was asked for.
+/// Returns the command that makes the requested offload work.
 fn command_for(offload: Offload, device: &DeviceFacts) -> Option<String> {
     match offload {
         Offload::Software => None,
@@ -243,7 +244,7 @@ fn in_a_word(Proved { transport, proof }: &Proved) -> String {
     }
 }
 
-/// Why departure times do not matter on a device; `None` where they do.
+/// Returns the reason why departure times do not matter on a device; `None` if they do.
 fn remark(device: &DeviceFacts, demand: Option<&Demand>) -> Option<&'static str> {
     if device.link.loopback {
         Some("the loopback has no line to pace for")
@@ -254,8 +255,8 @@ fn remark(device: &DeviceFacts, demand: Option<&Demand>) -> Option<&'static str>
     }
 }
 
-/// What gives a device departure times; `None` where it has them, where this kernel cannot, or where something stands that
-/// somebody wanted.
+/// Returns the command that gives a device departure times. `None` if it has them, if this kernel
+/// cannot, or if another discipline was set up on purpose.
 fn fq_command(device: &DeviceFacts) -> Option<String> {
     let qdiscs = device.qdiscs.as_deref().unwrap_or_default();
     let is_free = matches!(kind_of(qdiscs), None | Some(Kind::NoQueue | Kind::Plain));
@@ -263,7 +264,7 @@ fn fq_command(device: &DeviceFacts) -> Option<String> {
         return None;
     }
     let dev = &device.link.name;
-    // Below `mq` each of the device's queues has its own.
+    // Below `mq`, each of the device's queues has a discipline of its own.
     let has_queues = qdiscs.iter().any(|qdisc| qdisc.place == Place::Root && qdisc.kind == "mq");
     Some(if has_queues {
         format!("sysctl -w net.core.default_qdisc=fq && tc qdisc replace dev {dev} root mq")

@@ -1,4 +1,4 @@
-//! Every verdict both ways, from made-up facts.
+//! Tests that give every verdict, from made-up facts.
 
 mod made_up;
 mod host;
@@ -18,7 +18,7 @@ use super::{
     brief, judge,
 };
 
-/// The one finding of that name.
+/// Returns the only finding of this name.
 fn finding(facts: &Facts, name: &str) -> Finding {
     let mut found = judge(facts).into_iter().filter(|finding| finding.name == name);
     let first = found.next().unwrap_or_else(|| panic!("no finding is called {name}"));
@@ -26,7 +26,7 @@ fn finding(facts: &Facts, name: &str) -> Finding {
     first
 }
 
-/// Verdict and command of the finding of that name.
+/// Returns verdict and command of the finding of this name.
 fn verdict(facts: &Facts, name: &str) -> (Verdict, Option<String>) {
     let finding = finding(facts, name);
     (finding.verdict, finding.command)

@@ -20,7 +20,7 @@ fn planned(line: &str) -> Config {
     loaded.config
 }
 
-/// The hosts of supervisor, sources and builders.
+/// Returns the hosts of the supervisor, of sources and of builders.
 fn hosts(config: &Config) -> (&str, Vec<&str>, Vec<&str>) {
     let sources = config.sources.iter().map(|source| source.host.as_deref().expect("a host"));
     let builders = config.builders.iter().map(|builder| builder.listen.host.as_str());

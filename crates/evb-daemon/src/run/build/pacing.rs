@@ -1,4 +1,4 @@
-//! From `[shaping]` to paces, classes and the executor that was proved here.
+//! Paces, classes and the executor that `[shaping]` asks for, tested on this host.
 
 use std::{
     net::{IpAddr, ToSocketAddrs as _},
@@ -19,7 +19,8 @@ use evb_shaper::{ByteMeasure, Class, LinkPlan, Pace};
 use super::super::RunError;
 use crate::config::{BuilderEntry, Config, OffloadChoice, SourceEntry, Spin};
 
-/// Who keeps the paces of the hosted sources; `None` where nothing is paced. Sends and times, below a second.
+/// Chooses the executor that keeps the paces of the hosted sources; `None` if nothing is paced. The
+/// test sends packets, for less than a second.
 pub(super) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice>, RunError> {
     let is_hosted = |source: &&SourceEntry| hosted.contains(&Peer::Source(source.id));
     let sources: Vec<&SourceEntry> = config.sources.iter().filter(is_hosted).collect();
@@ -31,7 +32,7 @@ pub(super) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice
         OffloadChoice::Auto => None,
         OffloadChoice::Only(offload) => Some(offload),
     };
-    // The whole link's classes cannot be kept by the rates of single sockets.
+    // The rates of single sockets cannot keep the classes of the whole link.
     let requested = requested.or_else(|| config.shaping.classes.is_some().then_some(Offload::Software));
     choose(requested, software, &trials(config, &sources))
         .map(Some)
@@ -47,7 +48,8 @@ fn software(spin: Spin) -> Result<Software, RunError> {
         .map_err(|error| RunError::Operator(format!("shaping.spin: {error}")))
 }
 
-/// Returns the time for which so many roles of this process poll before they sleep, if that is asked for and proved here.
+/// Returns the time for which `threads` roles of this process poll before they sleep, if polling is
+/// asked for and, unless forced, passes its test here.
 pub(super) fn busy_poll(asked: Spin, threads: usize) -> Result<Option<Duration>, RunError> {
     if asked == Spin::Off || threads == 0 {
         return Ok(None);
@@ -59,8 +61,8 @@ pub(super) fn busy_poll(asked: Spin, threads: usize) -> Result<Option<Duration>,
     Ok(Some(POLL_TIME))
 }
 
-/// The paths from the sources to all builders, as far as names and routes give them; each once, although sources share
-/// addresses.
+/// Returns the paths from the sources to all builders as far as names and routes determine them,
+/// each once, although sources may share addresses.
 fn trials(config: &Config, sources: &[&SourceEntry]) -> Vec<Trial> {
     let ends: Vec<Ends<'_>> =
         config.builders.iter().filter_map(|builder| Ends::of(config, builder)).collect();
@@ -75,11 +77,11 @@ fn trials(config: &Config, sources: &[&SourceEntry]) -> Vec<Trial> {
     trials
 }
 
-/// Where the lanes to a builder lead, and from where they would.
+/// The destination of the lanes to a builder, and their usual origin.
 struct Ends<'a> {
     builder: &'a BuilderEntry,
     to: IpAddr,
-    /// The address that the kernel would send from.
+    /// Address that the kernel would send from.
     usual: Option<IpAddr>,
     rate: Option<Rate>,
 }
@@ -91,7 +93,8 @@ impl<'a> Ends<'a> {
         Some(Self { builder, to, usual, rate: lane_frames(config, builder) })
     }
 
-    /// The path of a source that sends from `bound`, if that can be, or from where the kernel would.
+    /// Returns the path of a source that sends from `bound`, if that address fits, or else from the
+    /// kernel's choice.
     fn trial(&self, transport: Transport, bound: Option<IpAddr>) -> Option<Trial> {
         let from = bound.filter(|from| from.is_ipv4() == self.to.is_ipv4()).or(self.usual)?;
         let port = Some(self.builder.listen.port);
@@ -99,13 +102,13 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// The pace of the lanes to a builder, in L2 frames, which the kernel counts.
+/// Returns the pace of the lanes to a builder in L2 frames, which are what the kernel counts.
 pub(crate) fn lane_frames(config: &Config, builder: &BuilderEntry) -> Option<Rate> {
     let pace = config.lane_pace(builder)?;
     Some(config.cost().rate_in(pace.rate, pace.measure, ByteMeasure::Buffer))
 }
 
-/// The paces of one source's lanes, its classes, and who keeps them.
+/// Returns the paces of one source's lanes, its classes, and the executor that keeps them.
 pub(super) fn pacing(config: &Config, source: &SourceEntry, executor: Option<&Choice>) -> PacingConfig {
     let own = |builder: &BuilderEntry| Some((builder.id, config.pace(builder.rate?)));
     let usual = PacingConfig::default();
@@ -117,7 +120,8 @@ pub(super) fn pacing(config: &Config, source: &SourceEntry, executor: Option<&Ch
     }
 }
 
-/// The classes of a source's link. Sources that send from one address have equal parts of it.
+/// Returns the classes of a source's link. Sources that send from one address have equal parts of
+/// it.
 fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
     let (Some(classes), Some(rate)) = (&config.shaping.classes, config.network.link_rate) else {
         return LinkPlan::unlimited();
@@ -132,7 +136,7 @@ fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
         priority: entry.priority,
     };
     let link = Pace::usual(part(rate), ByteMeasure::Line, &config.cost(), None);
-    // Admission has checked the guarantees; what is left to go wrong is rounding.
+    // Admission has checked the guarantees, so that only rounding can still make this fail.
     LinkPlan::new(link, classes.all().map(class).into()).unwrap_or_else(|_| LinkPlan::unlimited())
 }
 

@@ -1,4 +1,4 @@
-//! Sinks by configuration, and the run number that keeps their files apart.
+//! Sinks as configured, and the run number that keeps their files apart.
 
 use std::path::{Path, PathBuf};
 
@@ -74,9 +74,11 @@ impl Sink for FromConfig {
     }
 }
 
-/// The run's number, for the process that hosts the supervisor: as configured, or the next that no file here bears.
-/// Files of a configured run that exist are refused before anything starts; but not in a process without the supervisor, where
-/// they may be of a run that goes on: see [`earlier_files`].
+/// Returns the run's number for the process that hosts the supervisor: the configured one, or the
+/// next for which no files exist here.
+///
+/// Existing files of a configured run are refused before anything starts. They are not refused in a
+/// process without the supervisor, where they may be of a run that goes on: see [`earlier_files`].
 pub(in crate::run) fn run_number(config: &Config, hosted: &[Peer]) -> Result<Option<RunNumber>, RunError> {
     if hosted.contains(&Peer::Supervisor)
         && let Some(number) = unfinished(config)?
@@ -101,7 +103,8 @@ pub(in crate::run) fn run_number(config: &Config, hosted: &[Peer]) -> Result<Opt
     next_free(config, FIRST_RUN).map(Some)
 }
 
-/// The number of one run of many: from that of the configuration on, the next that is above `last` and that no file here bears.
+/// Returns the number of the next of many runs: at least the configured one, above `last`, and
+/// without files here.
 pub(in crate::run) fn next_number(config: &Config, last: Option<RunNumber>) -> Result<RunNumber, RunError> {
     if let Some(number) = unfinished(config)? {
         return Ok(number);
@@ -110,7 +113,7 @@ pub(in crate::run) fn next_number(config: &Config, last: Option<RunNumber>) -> R
     next_free(config, config.run.number.unwrap_or(FIRST_RUN).max(after.unwrap_or(FIRST_RUN)))
 }
 
-/// The run that the journal tells of, if it is not over: the supervisor goes on with it.
+/// Returns the journal's run, if it is not over: the supervisor continues it.
 fn unfinished(config: &Config) -> Result<Option<RunNumber>, RunError> {
     let Some(path) = &config.supervisor.journal else { return Ok(None) };
     unfinished_run(path).map_err(|error| RunError::Operator(error.to_string()))
@@ -129,22 +132,24 @@ fn next_free(config: &Config, from: RunNumber) -> Result<RunNumber, RunError> {
     Ok(number)
 }
 
-/// Files that a builder has under the number of the run, from a life of it that may be over.
+/// The files that a builder has under the number of the run, from an earlier process of the
+/// builder.
 pub(super) struct EarlierFiles {
-    /// Of which life they are.
+    /// Run and epoch that the files are of.
     pub(super) life: (RunNumber, Epoch),
     first: PathBuf,
 }
 
 impl EarlierFiles {
-    /// Refuses to begin: they are of another life of the run.
+    /// Returns the error for files that belong to another epoch of the run.
     pub(super) fn in_the_way(&self) -> RunError {
         taken(self.life.0, &self.first)
     }
 }
 
-/// The files that are in a builder's way unless the run that it joins is theirs. Under run control a configured number is only
-/// that of the first run. What cannot be read belongs to nobody, as for the writer.
+/// Returns a builder's earlier files, which are in its way unless they are of the run that it
+/// joins. Under run control, a configured number is only that of the first run. Unreadable files
+/// belong to no run, as for the writer.
 pub(super) fn earlier_files(config: &Config, entry: &BuilderEntry) -> Result<Option<EarlierFiles>, RunError> {
     let (None, Some(run), SinkEntry::File { path, .. }) = (&config.control, config.run.number, &entry.sink)
     else {
@@ -157,7 +162,7 @@ pub(super) fn earlier_files(config: &Config, entry: &BuilderEntry) -> Result<Opt
         .map(|file| EarlierFiles { life: (run, file.header().epoch), first: file.path().to_owned() }))
 }
 
-/// The files of one builder and run, by name.
+/// Returns the files of one builder and run, by their names.
 fn own_files(path: &Path, number: RunNumber, builder: BuilderId) -> Result<Vec<PathBuf>, RunError> {
     let mut files = existing_files(path, number).map_err(|error| RunError::Operator(error.to_string()))?;
     let name = |file: &PathBuf| file.file_name().and_then(|name| name.to_str()).and_then(parse_file_name);

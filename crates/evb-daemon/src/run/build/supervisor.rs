@@ -1,4 +1,4 @@
-//! The supervisor's plan by configuration.
+//! The supervisor's plan as configured.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use evb_core::{
 use super::{FIRST_RUN, RunError, builder_config, control_class, security, supervisor_address};
 use crate::config::{self, Config, SinkEntry, TriggerConfig, TriggerProtocol};
 
-/// What the supervisor is to do, and where it listens.
+/// Returns the supervisor's plan and the address at which it listens.
 pub(in crate::run) fn supervisor(
     config: &Config,
     number: Option<RunNumber>,
@@ -25,7 +25,7 @@ pub(in crate::run) fn supervisor(
     let (trigger, trigger_input) = trigger(&config.supervisor.trigger);
     let epoch = SupervisorConfig::fresh_epoch();
     let usual = RunPlan::new(number.unwrap_or(FIRST_RUN), epoch, sources, builders);
-    // What a sink in trouble holds may be written until its builder gives up.
+    // Events that a failing sink holds may still be written until its builder gives up.
     let may_fail = config.builders.iter().filter(|builder| builder.sink != SinkEntry::Null);
     let give_up = may_fail.map(|builder| builder.give_up).max().unwrap_or_default();
     let plan = RunPlan {
@@ -61,12 +61,12 @@ pub(in crate::run) fn supervisor(
     })
 }
 
-/// How often peers report so far: as configured, but no more often than reports take a hundredth of the control class, or of
-/// the link where there are no classes.
+/// Returns the time between peers' reports: as configured, but long enough that reports take at
+/// most a hundredth of the control class, or of the link where there are no classes.
 fn report_period(config: &Config) -> Duration {
-    /// What a report takes on the wire, about.
+    /// Approximate bytes of a report on the wire.
     const REPORT: u64 = 400;
-    /// What a builder's report takes more for each lane.
+    /// Additional bytes of a builder's report for each lane.
     const LANE: u64 = 60;
     let (sources, builders) = (config.sources.len() as u64, config.builders.len() as u64);
     let bytes = Bytes::new(sources * REPORT + builders * (REPORT + sources * LANE));
@@ -79,7 +79,7 @@ fn report_period(config: &Config) -> Duration {
     }
 }
 
-/// Whether the decisions of this run are for builders that go before others: late ones would keep their ports waiting.
+/// Returns true if any builder of the run has precedence: late decisions would leave its port idle.
 pub(in crate::run) fn is_urgent(config: &Config) -> bool {
     config.builders.iter().any(|entry| builder_config(config, entry).is_urgent())
 }

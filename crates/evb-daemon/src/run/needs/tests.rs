@@ -28,7 +28,7 @@ fn only_what_is_hosted_is_looked_for_and_nothing_is_left_behind() {
     assert!(sources.iter().all(|problem| sources.line_of(problem) == 7), "{sources}");
 }
 
-/// What is missing for a supervisor, source 1 and builder 1 with these files.
+/// Returns what is missing for a supervisor, source 1 and builder 1 with these files.
 fn missing_of(journal: &Path, replayed: &Path, sink: &Path) -> Problems {
     let (journal, replayed, sink) = (journal.display(), replayed.display(), sink.display());
     let text = format!(
@@ -51,7 +51,7 @@ fn links_are_followed_to_where_files_will_be() {
     symlink("there", at("out")).unwrap();
     symlink("there/journal", at("journal")).unwrap();
     assert!(missing_of(&at("journal"), &slices, &at("out/of/it")).is_empty());
-    // A disk that is not mounted.
+    // The target stands for a disk that is not mounted.
     symlink("absent/deeper", at("nowhere")).unwrap();
     let keys = |problems: &Problems| problems.iter().map(|problem| problem.key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(&missing_of(&at("journal"), &slices, &at("nowhere"))), ["builder.sink.path"]);
@@ -70,6 +70,6 @@ fn timeslices_are_a_file_and_a_pipe_is_not_opened() {
     assert_eq!(problems.iter().count(), 1, "{problems}");
     let made = Command::new("mkfifo").arg(at("pipe")).status().unwrap();
     assert!(made.success());
-    // Would wait for whoever writes.
+    // Opening the pipe would wait for a writer.
     assert!(missing_of(&at("journal"), &at("pipe"), &at("out")).is_empty());
 }

@@ -1,4 +1,5 @@
-//! The summary of a process that does not host the supervisor: what its roles counted. The ledger is the supervisor's.
+//! The summary of a process that does not host the supervisor: the counters of its roles, without
+//! the ledger, which only the supervisor has.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use evb_core::{
     wire::control::{BuilderReport, SourceReport, report},
 };
 
-/// What the roles of this process know, in the summary's form.
+/// Returns the counters of this process's roles in the summary's form.
 pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
     let mut report = RunReport::default();
     let mut latency = Percentiles::default();
@@ -44,7 +45,7 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
     report
 }
 
-/// How long the roles took part, and how fast it went in that time.
+/// Fills in the time for which the roles took part, and their rates in that time.
 fn pace(report: &mut RunReport, took_part: Duration) {
     report.duration_s = took_part.as_secs_f64();
     if !took_part.is_zero() {
@@ -56,14 +57,15 @@ fn pace(report: &mut RunReport, took_part: Duration) {
     }
 }
 
-/// The same as JSON. What is not known here has no key: a 0 would be taken for a finding.
+/// Returns the report as JSON. Unknown values have no key, because a 0 would be taken for a
+/// finding.
 pub(super) fn json(report: &RunReport) -> serde_json::Result<String> {
     let mut json = serde_json::to_value(report)?;
     if let Some(keys) = json.as_object_mut() {
         let has_time = report.duration_s > 0.0;
         for (key, is_known) in [
             ("duration_s", has_time),
-            // Only builders know what became of events.
+            // Only builders know how many events were built.
             ("rates", has_time && !report.builders.is_empty()),
             ("dead_time_fraction", false),
             ("busy_fraction", false),

@@ -79,7 +79,7 @@ fn offloads_can_be_switched_on_unless_they_are_fixed() {
 #[test]
 fn interrupts_must_not_take_the_round_trip() {
     let mut facts = facts();
-    // 117964 B take 943 µs at 1 Gbit/s; an eighth of that is left to each wait.
+    // 117964 B take 943 µs at 1 Gbit/s, and each wait may take an eighth of that.
     let set = |facts: &mut super::Facts, micros, packets, adaptive| {
         let coalescing = facts.devices[0].coalescing.as_mut().unwrap();
         (coalescing.receive_micros, coalescing.receive_packets) = (micros, packets);

@@ -28,7 +28,7 @@ fn late_timers_are_bad_where_a_pace_cannot_catch_up() {
     assert_eq!(verdict(&facts, "timer lateness"), good());
     facts.clock.lateness = Ok(late(30, 101));
     assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE));
-    // The burst of 12500 B is what 100 Mbit/s brings in a millisecond.
+    // The burst of 12500 B is what 100 Mbit/s carries in a millisecond.
     facts.clock.lateness = Ok(late(1000, 2000));
     assert_eq!(verdict(&facts, "timer lateness"), better(PERFORMANCE));
     facts.clock.lateness = Ok(late(1001, 2000));

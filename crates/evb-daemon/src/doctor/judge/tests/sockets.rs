@@ -31,7 +31,7 @@ fn a_send_buffer_likewise() {
 #[test]
 fn tcp_must_be_able_to_have_a_lanes_share_under_way() {
     let mut facts = facts();
-    // The share is 32 KiB.
+    // The lane's share is 32 KiB.
     facts.sockets.tcp_receive = Ok([4096, 131_072, 65_536]);
     facts.sockets.tcp_send = Ok([4096, 16_384, 65_535]);
     assert_eq!(verdict(&facts, "TCP receive limit"), good());

@@ -46,6 +46,6 @@ fn polling_is_refused_where_roles_have_no_cores_to_spare() {
     );
     assert_eq!(busy_poll(Spin::Force, threads).unwrap(), Some(POLL_TIME));
     assert_eq!(busy_poll(Spin::Off, threads).unwrap(), None);
-    // A supervisor alone has nothing to poll for.
+    // A supervisor alone has no sockets to poll.
     assert_eq!(busy_poll(Spin::On, 0).unwrap(), None);
 }
