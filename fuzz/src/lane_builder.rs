@@ -15,7 +15,7 @@ use evb_core::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Accounted, Assignments, BuilderReport, Heartbeat, LaneState, control::Message, report},
+        control::{Accounted, Assignments, BuilderReport, Heartbeat, LaneState, Message, RoleReport},
         record::{
             ANNOUNCEMENT, Announcement, COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_range,
             encode_fragment_header,
@@ -397,7 +397,7 @@ impl Bench {
         assert_eq!(self.core.slots_used(), 0, "a slot is never given back");
         let report = self.core.report().message;
         let Some(Message::Report(report)) = report else { panic!("no report: {report:?}") };
-        let Some(report::Report::Builder(report)) = report.report else { panic!("no builder's report") };
+        let Some(RoleReport::Builder(report)) = report.report else { panic!("no builder's report") };
         let BuilderReport { written, complete, incomplete, memory_peak_bytes, .. } = report;
         assert_eq!(written, complete + incomplete);
         assert!(memory_peak_bytes <= self.bound.count(), "{memory_peak_bytes} B of {}", self.bound);

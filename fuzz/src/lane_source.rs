@@ -12,7 +12,7 @@ use evb_core::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Decisions, Heartbeat, SourceReport, control::Message, report},
+        control::{Decisions, Heartbeat, Message, RoleReport, SourceReport},
         record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader, encode_fragment_header},
     },
 };
@@ -276,7 +276,7 @@ impl Bench {
         }
         let report = self.core.report(0, None).message;
         let Some(Message::Report(report)) = report else { panic!("no report: {report:?}") };
-        let Some(report::Report::Source(report)) = report.report else { panic!("no source's report") };
+        let Some(RoleReport::Source(report)) = report.report else { panic!("no source's report") };
         let SourceReport { pushed, committed, inhibited, closed, unexpected, duplicate, uncommitted, .. } =
             report;
         assert_eq!(

@@ -11,6 +11,7 @@ mod clippy_files;
 mod size;
 mod impls;
 mod drivers;
+mod protobuf;
 mod invariants;
 mod names;
 mod unsafety;
@@ -27,7 +28,7 @@ use crate::repo::{self, Repo};
 /// A rule: its name, and the check.
 type Check = (&'static str, fn(&Repo) -> Vec<Finding>);
 
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 15] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
@@ -35,6 +36,7 @@ const CHECKS: [Check; 14] = [
     ("file and function sizes", size::check),
     ("functions by type", impls::check),
     ("drivers decide nothing", drivers::check),
+    ("Protobuf on the wire only", protobuf::check),
     ("machines state invariants", invariants::check),
     ("names", names::check),
     ("unsafe only in evb-net", unsafety::check),

@@ -52,8 +52,8 @@ use crate::{
     undo::{self, Fix},
     units::Bytes,
     wire::control::{
-        Accepted, BuilderReport, Control, DatagramReport, Heartbeat, Live, Load, Report, control,
-        exception::Outcome, report,
+        Accepted, BuilderReport, Control, DatagramReport, Heartbeat, Live, Load, Message, Outcome, Report,
+        RoleReport,
     },
 };
 
@@ -302,8 +302,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
             ..self.counters_so_far()
         };
         self.slots.latency().report(&mut counters);
-        let report = Report { report: Some(report::Report::Builder(counters)), live: None };
-        Control { message: Some(control::Message::Report(report)) }
+        let report = Report { report: Some(RoleReport::Builder(counters)), live: None };
+        Control { message: Some(Message::Report(report)) }
     }
 
     /// What costs little to say again and again; without that of the lanes.
@@ -327,7 +327,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             latency: self.slots.latency().coarse().pairs(),
             ..Live::default()
         };
-        Report { report: Some(report::Report::Builder(counters)), live: Some(live) }
+        Report { report: Some(RoleReport::Builder(counters)), live: Some(live) }
     }
 
     /// What the slots are taken by.
@@ -336,20 +336,20 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// What the supervisor is to hear next.
-    fn next_message(&mut self, now: Instant) -> Option<control::Message> {
+    fn next_message(&mut self, now: Instant) -> Option<Message> {
         if let Some(answer) = self.accepted.take() {
-            return Some(control::Message::Accepted(Accepted { answer }));
+            return Some(Message::Accepted(Accepted { answer }));
         }
         if let Some(completions) = self.unaccounted.next_message() {
-            return Some(control::Message::Completions(completions));
+            return Some(Message::Completions(completions));
         }
         if self.next_heartbeat > now {
-            return self.reports.ring(now).then(|| control::Message::Report(self.report_so_far(now)));
+            return self.reports.ring(now).then(|| Message::Report(self.report_so_far(now)));
         }
         self.last_heartbeat = now;
         self.next_heartbeat = now + self.config.heartbeat;
         let heartbeat = Heartbeat { load: Some(self.load()), ..self.clock.heartbeat(now) };
-        Some(control::Message::Heartbeat(heartbeat))
+        Some(Message::Heartbeat(heartbeat))
     }
 
     /// Where the last slot was taken just now, the supervisor soon hears by what.

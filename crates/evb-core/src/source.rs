@@ -37,8 +37,8 @@ use crate::{
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
-        Control, Decisions, Heartbeat, Live, MalformedMessage, Report, SourceReport, TrainReport, Verdict,
-        control, report,
+        Control, Decisions, Heartbeat, Live, MalformedMessage, Message, Report, RoleReport, SourceReport,
+        TrainReport, Verdict,
     },
 };
 
@@ -257,7 +257,7 @@ impl SourceCore {
         let (echo_ns, since) = self.last_heard.unwrap_or_default();
         let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
         let heartbeat = Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None };
-        Some(Output::Supervisor(Control { message: Some(control::Message::Heartbeat(heartbeat)) }))
+        Some(Output::Supervisor(Control { message: Some(Message::Heartbeat(heartbeat)) }))
     }
 
     /// Notes that the run is ending (docs/reference/protocol.md RUN-17): every event is settled, and only
@@ -333,8 +333,8 @@ impl SourceCore {
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let counters =
             SourceReport { tcp_retransmits, trains, stages: self.stages.report(), ..self.counters() };
-        let report = Report { report: Some(report::Report::Source(counters)), live: None };
-        Control { message: Some(control::Message::Report(report)) }
+        let report = Report { report: Some(RoleReport::Source(counters)), live: None };
+        Control { message: Some(Message::Report(report)) }
     }
 
     /// The counters so far, without histograms.
@@ -345,8 +345,8 @@ impl SourceCore {
             backlog_fragments: self.backlog.held() as u64,
             ..Live::default()
         };
-        let report = Report { report: Some(report::Report::Source(counters)), live: Some(live) };
-        Control { message: Some(control::Message::Report(report)) }
+        let report = Report { report: Some(RoleReport::Source(counters)), live: Some(live) };
+        Control { message: Some(Message::Report(report)) }
     }
 
     /// Returns what was counted so far, that of the lanes included.

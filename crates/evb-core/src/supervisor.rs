@@ -56,7 +56,7 @@ use crate::{
     time::{Instant, earlier},
     units::Frequency,
     wire::{
-        control::{Control, control::Message},
+        control::{Control, Message},
         journal::Entry,
     },
 };

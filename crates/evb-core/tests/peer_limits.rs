@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes as Payload;
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
     builder::{BuilderConfig, BuilderCore, Output},
     event::Event,
@@ -18,10 +19,9 @@ use evb_core::{
     units::Bytes,
     wire::control::{
         Assignments, Decisions, LaneState, MAX_BATCH, MAX_BUILDERS, MAX_CAUSE, MAX_EXCEPTIONS, MAX_MESSAGE,
-        MAX_SLOTS, RunParameters, Welcome, control::Message,
+        MAX_SLOTS, Message, RunParameters, Welcome,
     },
 };
-use prost::Message as _;
 
 #[test]
 fn a_welcome_is_checked_before_anything_is_set_up() {

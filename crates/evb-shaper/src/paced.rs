@@ -10,7 +10,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, MalformedMessage, Report, TrainReport, control::Message, report},
+        control::{Control, MalformedMessage, Message, Report, RoleReport, TrainReport},
         datagram::DATAGRAM_HEADER,
     },
 };
@@ -167,7 +167,7 @@ impl PacedSource {
     /// The final counters, for the supervisor: the machine's, and how well paces were kept.
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let mut control = self.core.report(tcp_retransmits, trains);
-        if let Some(Message::Report(Report { report: Some(report::Report::Source(own)), .. })) =
+        if let Some(Message::Report(Report { report: Some(RoleReport::Source(own)), .. })) =
             &mut control.message
         {
             let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::RunIdentity;
 use crate::{
     id::{BuilderId, Incarnation, Peer, SourceId},
-    wire::control::{Hello, Refusal, refusal::Reason},
+    wire::control::{Hello, Reason, Refusal},
 };
 
 /// Handshakes that may be under way at once at a listener; more wait in the kernel's queue

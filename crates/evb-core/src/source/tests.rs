@@ -12,7 +12,7 @@ use crate::{
     lane::Taken,
     time::Instant,
     units::Bytes,
-    wire::control::{Decisions, Heartbeat, SourceReport, Verdict, control, report},
+    wire::control::{Decisions, Heartbeat, Message, RoleReport, SourceReport, Verdict},
 };
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,8 +49,8 @@ fn decisions(first: u64, verdicts: &[Verdict]) -> Decisions {
 
 fn report(source: &SourceCore) -> SourceReport {
     match source.report(0, None).message {
-        Some(control::Message::Report(report)) => match report.report {
-            Some(report::Report::Source(report)) => report,
+        Some(Message::Report(report)) => match report.report {
+            Some(RoleReport::Source(report)) => report,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
@@ -197,7 +197,7 @@ fn heartbeats_echo_the_supervisors() {
     let mut source = source(false);
     let beat = |source: &mut SourceCore, now| match source.poll(now) {
         Some(Output::Supervisor(control)) => match control.message {
-            Some(control::Message::Heartbeat(heartbeat)) => Some(heartbeat),
+            Some(Message::Heartbeat(heartbeat)) => Some(heartbeat),
             other => panic!("{other:?}"),
         },
         None => None,

@@ -21,7 +21,7 @@ use crate::{
     set::SourceSet,
     time::Instant,
     wire::{
-        control::{Assignments, Holding, Holdings, control::Message},
+        control::{Assignments, Holding, Holdings, Message},
         journal::Held,
     },
 };

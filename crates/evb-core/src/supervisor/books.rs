@@ -18,7 +18,7 @@ use crate::{
     ledger::EventCounts,
     time::Instant,
     wire::{
-        control::{Completions, Exception, exception::Outcome},
+        control::{Completions, Exception, Outcome},
         journal::{BuilderTotals, Finding},
     },
 };
@@ -262,7 +262,7 @@ impl Books {
         source: impl Fn(SourceId) -> Option<SourceIndex>,
     ) {
         let tally = &mut self.builders[builder].present;
-        match exception.outcome() {
+        match exception.outcome {
             Outcome::Incomplete => {
                 tally.incomplete += 1;
                 self.tally.incomplete += 1;

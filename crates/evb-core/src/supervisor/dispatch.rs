@@ -18,7 +18,7 @@ use crate::{
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{self, Completions, MAX_EXCEPTIONS, control::Message},
+        control::{self, Completions, MAX_EXCEPTIONS, Message},
         journal::{Accounted, Lost, Reassigned},
     },
 };

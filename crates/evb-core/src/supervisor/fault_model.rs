@@ -19,8 +19,8 @@ use crate::{
     time::Instant,
     trigger::TriggerKind,
     wire::{
-        control::{Control, Hello, control::Message},
-        journal::{Entry, entry::What},
+        control::{Control, Hello, Message},
+        journal::{Entry, What},
     },
 };
 use peers::{BuilderModel, Line, SourceModel};

@@ -17,7 +17,7 @@ use crate::{
     set::SourceSet,
     time::Instant,
     wire::{
-        control::{Assignments, Control, Decisions, MAX_BATCH, Verdict, control::Message},
+        control::{Assignments, Control, Decisions, MAX_BATCH, Message, Verdict},
         journal::{Decided, Entry},
     },
 };

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     id::{BuilderId, Peer},
     time::Instant,
-    wire::control::{Hello, Refusal, Report, RunEnd, Welcome, control::Message},
+    wire::control::{Hello, Message, Refusal, Report, RunEnd, Welcome},
 };
 
 impl SupervisorCore {

@@ -20,7 +20,7 @@ use crate::{
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{Hello, Report, Role, report},
+        control::{Hello, Report, Role, RoleReport},
         journal::Registered,
     },
 };
@@ -327,19 +327,19 @@ impl Roster {
         now: Instant,
     ) -> Result<(), &'static str> {
         match (seat, report.report, report.live) {
-            (Seat::Source(index), Some(report::Report::Source(own)), live) => {
+            (Seat::Source(index), Some(RoleReport::Source(own)), live) => {
                 let seat = &mut self.sources[index];
                 match live {
                     Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
                     None => seat.report = Some(own),
                 }
             }
-            (Seat::Builder(_), Some(report::Report::Builder(own)), Some(_))
+            (Seat::Builder(_), Some(RoleReport::Builder(own)), Some(_))
                 if own.lanes.len() > self.sources.len() =>
             {
                 return Err("it reports more lanes than there are sources");
             }
-            (Seat::Builder(index), Some(report::Report::Builder(own)), live) => {
+            (Seat::Builder(index), Some(RoleReport::Builder(own)), live) => {
                 let seat = &mut self.builders[index];
                 match live {
                     Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
@@ -371,13 +371,13 @@ impl Roster {
         match seat {
             Seat::Source(index) => {
                 let seat = &self.sources[index];
-                what.set_role(Role::Source);
+                what.role = Role::Source;
                 (what.id, what.incarnation) = (seat.id.number().into(), seat.incarnation);
                 what.max_fragment = seat.max_fragment;
             }
             Seat::Builder(index) => {
                 let seat = &self.builders[index];
-                what.set_role(Role::Builder);
+                what.role = Role::Builder;
                 (what.id, what.incarnation) = (seat.id.number().into(), seat.incarnation);
                 what.listen.clone_from(&seat.listen);
             }

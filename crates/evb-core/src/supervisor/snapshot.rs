@@ -17,8 +17,7 @@ use crate::{
     set::SourceSet,
     time::Instant,
     wire::journal::{
-        Begun, BuilderTotals, CauseOfLoss, Entry, Expectation, Finding, SourceTotals, Totals,
-        membership::Change,
+        Begun, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Finding, SourceTotals, Totals,
     },
 };
 
@@ -122,7 +121,7 @@ fn builder(index: BuilderIndex, roster: &Roster, books: &Books) -> BuilderTotals
         incarnation: seat.incarnation,
         listen: seat.listen.clone(),
         over: seat.over,
-        membership: membership.into(),
+        membership,
         past_payload_bytes: seat.past_payload_bytes,
         ..books.builder_totals(index)
     }

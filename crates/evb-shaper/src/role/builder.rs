@@ -17,7 +17,7 @@ use evb_core::{
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
-    wire::control::{Control, Roster, control},
+    wire::control::{Control, Message, Roster},
 };
 
 use super::BuilderPlan;
@@ -253,7 +253,7 @@ impl BuilderRole {
                 Output::Lane(lane) => self.withhold(lane),
                 Output::Supervisor(message) => {
                     return Some(match message.message {
-                        Some(control::Message::Report(_)) => BuilderOutput::Report(message),
+                        Some(Message::Report(_)) => BuilderOutput::Report(message),
                         _ => BuilderOutput::Send(message),
                     });
                 }
@@ -276,23 +276,23 @@ impl BuilderRole {
     fn handle_message(&mut self, message: Control, now: Instant) -> Result<(), RoleFault> {
         let fault = |error: RosterError| RoleFault::Roster(error.to_string());
         match message.message {
-            Some(control::Message::Assignments(assignments)) => {
+            Some(Message::Assignments(assignments)) => {
                 self.core.handle_assignments(&assignments, now).map_err(fault)?;
                 if !assignments.events.is_empty() {
                     self.attendance.go_on(now);
                 }
             }
-            Some(control::Message::Accounted(accounted)) => {
+            Some(Message::Accounted(accounted)) => {
                 self.core.handle_accounted(&accounted).map_err(fault)?;
             }
-            Some(control::Message::Roster(roster)) => self.handle_roster(&roster, now)?,
-            Some(control::Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
-            Some(control::Message::Stop(_)) => self.expects_end = true,
-            Some(control::Message::Finish(_)) => {
+            Some(Message::Roster(roster)) => self.handle_roster(&roster, now)?,
+            Some(Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
+            Some(Message::Stop(_)) => self.expects_end = true,
+            Some(Message::Finish(_)) => {
                 self.finish = Some(now + LAST_WRITES);
                 self.attendance.finish(now);
             }
-            Some(control::Message::RunEnd(end)) => self.attendance.end(&end, now),
+            Some(Message::RunEnd(end)) => self.attendance.end(&end, now),
             // The rest is not for builders.
             _ => {}
         }

@@ -20,7 +20,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, Ready, Welcome, control},
+        control::{Control, Message, Ready, Welcome},
         datagram::Association,
     },
 };
@@ -302,20 +302,20 @@ impl SourceRole {
     fn handle_message(&mut self, message: Control, now: Instant) -> Result<(), RoleFault> {
         let core = self.paced.core_mut();
         match message.message {
-            Some(control::Message::Decisions(decisions)) => {
+            Some(Message::Decisions(decisions)) => {
                 core.check_wanted(self.wanted.len())?;
                 core.handle_decisions(&decisions)?;
                 self.attendance.go_on(now);
             }
-            Some(control::Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),
-            Some(control::Message::Finish(_)) => {
+            Some(Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),
+            Some(Message::Finish(_)) => {
                 core.handle_finish(now);
                 self.attendance.finish(now);
                 self.is_ending = true;
             }
-            Some(control::Message::RunEnd(end)) => self.attendance.end(&end, now),
-            Some(control::Message::Roster(roster)) => self.handle_roster(&roster, now)?,
-            Some(control::Message::Holdings(holdings)) => {
+            Some(Message::RunEnd(end)) => self.attendance.end(&end, now),
+            Some(Message::Roster(roster)) => self.handle_roster(&roster, now)?,
+            Some(Message::Holdings(holdings)) => {
                 core.handle_holdings(&holdings)?;
                 core.check_wanted(self.wanted.len())?;
             }
@@ -357,7 +357,7 @@ impl SourceRole {
         if !self.is_ready && core.is_connected() {
             self.is_ready = true;
             if self.attendance.is_up() {
-                return Some(said(Control { message: Some(control::Message::Ready(Ready {})) }));
+                return Some(said(Control { message: Some(Message::Ready(Ready {})) }));
             }
         }
         let is_asked = core.next_finish().is_some() && self.attendance.is_up();
@@ -373,7 +373,7 @@ impl SourceRole {
 
 fn said(message: Control) -> SourceOutput {
     match message.message {
-        Some(control::Message::Report(_)) => SourceOutput::Report(message),
+        Some(Message::Report(_)) => SourceOutput::Report(message),
         _ => SourceOutput::Send(message),
     }
 }

@@ -20,7 +20,9 @@ use evb_core::{
     time::Instant,
     units::Bytes as Amount,
     wire::{
-        control::{Accounted, Assignments, BuilderReport, Decisions, SourceReport, Verdict, control, report},
+        control::{
+            Accounted, Assignments, BuilderReport, Decisions, Message, RoleReport, SourceReport, Verdict,
+        },
         record::RecordHeader,
     },
 };
@@ -189,8 +191,8 @@ impl World {
 
     pub(crate) fn builder_report(&self) -> BuilderReport {
         match self.builder.report().message {
-            Some(control::Message::Report(report)) => match report.report {
-                Some(report::Report::Builder(report)) => report,
+            Some(Message::Report(report)) => match report.report {
+                Some(RoleReport::Builder(report)) => report,
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
@@ -199,8 +201,8 @@ impl World {
 
     pub(crate) fn source_report(&self, source: usize) -> SourceReport {
         match self.sources[source].report(0, None).message {
-            Some(control::Message::Report(report)) => match report.report {
-                Some(report::Report::Source(report)) => report,
+            Some(Message::Report(report)) => match report.report {
+                Some(RoleReport::Source(report)) => report,
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
@@ -366,7 +368,7 @@ impl World {
                     if let Some(accounted) = Accounted::of(&message) {
                         self.builder.handle_accounted(&accounted).unwrap();
                     }
-                    if let Some(control::Message::Completions(completions)) = message.message {
+                    if let Some(Message::Completions(completions)) = message.message {
                         let complete = completions.events().map(EventId::number);
                         for event in complete.chain(completions.exceptions.iter().map(|e| e.event)) {
                             assert!(self.outstanding.remove(&event), "completed twice");

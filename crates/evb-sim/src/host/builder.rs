@@ -14,7 +14,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::control::Message,
+        control::Message,
         record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
     },
 };

@@ -12,7 +12,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Ready, control::Message},
+        control::{Message, Ready},
         record::{COMMIT_RANGE, RecordHeader, decode_range},
     },
 };

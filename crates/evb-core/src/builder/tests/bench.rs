@@ -15,7 +15,7 @@ use crate::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Accounted, Assignments, BuilderReport, Completions, Load, control, report},
+        control::{Accounted, Assignments, BuilderReport, Completions, Load, Message, RoleReport},
         record::{Announcement, encode_fragment_header},
     },
 };
@@ -146,11 +146,11 @@ impl Bench {
                         self.core.handle_accounted(&accounted).unwrap();
                     }
                     match message.message {
-                        Some(control::Message::Completions(completions)) => {
+                        Some(Message::Completions(completions)) => {
                             self.told.complete.extend(completions.complete);
                             self.told.exceptions.extend(completions.exceptions);
                         }
-                        Some(control::Message::Heartbeat(heartbeat)) => {
+                        Some(Message::Heartbeat(heartbeat)) => {
                             self.loads.extend(heartbeat.load.map(|load| (now, load)));
                         }
                         _ => {}
@@ -171,8 +171,8 @@ impl Bench {
 
     pub(super) fn report(&self) -> BuilderReport {
         match self.core.report().message {
-            Some(control::Message::Report(report)) => match report.report {
-                Some(report::Report::Builder(report)) => report,
+            Some(Message::Report(report)) => match report.report {
+                Some(RoleReport::Builder(report)) => report,
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),

@@ -7,7 +7,7 @@ use crate::{
     builder::{Output, RosterError},
     id::{Epoch, EventId, Incarnation, SourceId},
     set::SourceSet,
-    wire::control::{Accounted, Assignments, Completions, Control, Heartbeat, Load, control::Message},
+    wire::control::{Accounted, Assignments, Completions, Control, Heartbeat, Load, Message},
 };
 
 fn set(indices: &[usize]) -> SourceSet {

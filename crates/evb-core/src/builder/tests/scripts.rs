@@ -6,7 +6,7 @@ use crate::{
     id::{EventId, SourceId},
     lane::LaneError,
     set::SourceSet,
-    wire::control::{Assignments, exception::Outcome},
+    wire::control::{Assignments, Outcome},
 };
 
 #[test]
@@ -57,7 +57,7 @@ fn a_silent_source_is_named_at_the_deadline_and_late_afterwards() {
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
     bench.send(1, 1, b"too late", at(2001));
     bench.write_all(at(2002));
-    assert_eq!(bench.told.exceptions[0].outcome(), Outcome::Incomplete);
+    assert_eq!(bench.told.exceptions[0].outcome, Outcome::Incomplete);
     assert_eq!(bench.told.exceptions[0].missing, [2]);
     let report = bench.report();
     assert_eq!((report.incomplete, report.lanes[1].missing, report.lanes[1].late), (1, 1, 1));
@@ -235,7 +235,7 @@ fn more_assignments_than_slots_are_lost_with_a_cause() {
     bench.assign(&[1], at(0));
     bench.assign(&[2], at(0));
     bench.assign(&[2], at(0));
-    assert_eq!(bench.told.exceptions[0].outcome(), Outcome::Lost);
+    assert_eq!(bench.told.exceptions[0].outcome, Outcome::Lost);
     assert_eq!(bench.told.exceptions[0].event, 2);
     // Its fragment finds no slot even when one is free.
     bench.send(0, 1, b"1", at(1));

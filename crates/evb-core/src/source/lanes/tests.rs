@@ -8,7 +8,7 @@ use crate::{
     source::{Output, SourceConfig},
     units::Bytes,
     wire::{
-        control::{Decisions, SourceReport, Verdict, control, report},
+        control::{Decisions, Message, RoleReport, SourceReport, Verdict},
         datagram::DatagramKind,
         record::{
             COMMIT_RANGE, MAX_RESEND_RANGES, RecordError, RecordHeader, encode_commit, encode_resend,
@@ -88,8 +88,8 @@ fn resend(source: &mut SourceCore, request: u16, ranges: &[Range<u64>]) -> Resul
 
 fn report(source: &SourceCore) -> SourceReport {
     match source.report(0, None).message {
-        Some(control::Message::Report(report)) => match report.report {
-            Some(report::Report::Source(report)) => report,
+        Some(Message::Report(report)) => match report.report {
+            Some(RoleReport::Source(report)) => report,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),

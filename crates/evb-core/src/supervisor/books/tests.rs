@@ -27,8 +27,7 @@ fn books() -> Books {
 
 /// Enters these events of builder 1 as complete, and that one as `outcome`; the builder has all but those above 100.
 fn account(books: &mut Books, complete: &[u64], event: u64, outcome: Outcome, now: Instant) {
-    let exception =
-        Exception { event, outcome: outcome.into(), missing: vec![5, 9], cause: "full disk\n".to_owned() };
+    let exception = Exception { event, outcome, missing: vec![5, 9], cause: "full disk\n".to_owned() };
     let mut completions = Completions { exceptions: vec![exception], ..Completions::default() };
     let mut last = EventId::default();
     complete.iter().for_each(|event| completions.add(&mut last, EventId::new(*event)));

@@ -10,8 +10,8 @@ use super::super::{
 use crate::{
     trigger::TriggerKind,
     wire::{
-        control::exception::Outcome,
-        journal::{Blame, BuilderTotals, CauseOfLoss, Entry, Expectation, Totals, entry::What},
+        control::Outcome,
+        journal::{Blame, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Totals, What},
     },
 };
 
@@ -162,13 +162,13 @@ fn impossible_peers_are_refused() {
         ("has no totals", |totals| totals.builders.truncate(1)),
         ("no such builder", |totals| first(totals).id = 65_537),
         ("more builders", |totals| {
-            let more = |id| BuilderTotals { id, membership: 1, ..BuilderTotals::default() };
+            let more = |id| BuilderTotals { id, membership: Change::Added, ..BuilderTotals::default() };
             totals.builders.extend((3..=257).map(more));
         }),
         ("beyond all counts", |totals| first(totals).incarnation = u32::MAX),
         ("without end", |totals| first(totals).listen = "x".repeat(301)),
         ("beyond all counts", |totals| first(totals).accounted = HUGE),
-        ("no such change", |totals| first(totals).membership = 77),
+        ("no such change", |totals| first(totals).membership = Change::Unspecified),
         ("than were built", |totals| first(totals).past_written = HUGE),
     ]);
 }

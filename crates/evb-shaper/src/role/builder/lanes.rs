@@ -7,7 +7,7 @@ use evb_core::{
     set::SourceSet,
     time::Instant,
     wire::{
-        control::{Hello, Refusal, Welcome, refusal::Reason},
+        control::{Hello, Reason, Refusal, Welcome},
         datagram::Association,
     },
 };

@@ -4,8 +4,8 @@ use evb_core::{
     id::{EventId, Peer, SourceId},
     wire::{
         control::{
-            Assignments, BuilderReport, DatagramReport, Finish, Heartbeat, Hello, RefusalReport, Stop,
-            control::Message, refusal::Reason, report,
+            Assignments, BuilderReport, DatagramReport, Finish, Heartbeat, Hello, Message, Reason,
+            RefusalReport, RoleReport, Stop,
         },
         record::{Announcement, encode_fragment_header},
     },
@@ -101,7 +101,7 @@ fn admit(role: &mut BuilderRole, hello: &Hello, now: Instant) -> Admitted {
 }
 
 fn reason(role: &mut BuilderRole, hello: &Hello, now: Instant) -> Reason {
-    role.handle_hello(hello, Greeting::default(), now).unwrap_err().reason()
+    role.handle_hello(hello, Greeting::default(), now).unwrap_err().reason
 }
 
 /// A role whose two lanes are open.
@@ -240,7 +240,7 @@ fn the_last_report_waits_for_the_sink_and_not_for_ever() {
         other => panic!("{other:?}"),
     };
     assert_eq!((ended.exit_code, ended.took_part), (1, Some(Duration::from_millis(10))));
-    let Some(report::Report::Builder(own)) = ended.report.unwrap().report else { panic!("not a builder's") };
+    let Some(RoleReport::Builder(own)) = ended.report.unwrap().report else { panic!("not a builder's") };
     let BuilderReport { datagrams, refusals, .. } = own;
     assert_eq!((datagrams.unwrap().stale, refusals.unwrap().silent), (4, 3));
 }

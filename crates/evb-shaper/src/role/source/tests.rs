@@ -1,7 +1,7 @@
 use evb_core::{
     fragment::Timestamp,
     wire::control::{
-        Decisions, Finish, LaneState, Roster, SourceReport, TrainReport, Verdict, control::Message, report,
+        Decisions, Finish, LaneState, Message, RoleReport, Roster, SourceReport, TrainReport, Verdict,
     },
 };
 
@@ -267,7 +267,7 @@ fn the_last_report_waits_for_commits_and_not_for_ever() {
     };
     assert_eq!((ended.exit_code, ended.run.number()), (1, 7));
     assert_eq!(ended.took_part, Some(Duration::from_millis(7)), "from the first decision to Finish");
-    let Some(report::Report::Source(own)) = ended.report.unwrap().report else { panic!("not a source's") };
+    let Some(RoleReport::Source(own)) = ended.report.unwrap().report else { panic!("not a source's") };
     let SourceReport { tcp_retransmits, uncommitted, trains, .. } = own;
     assert_eq!((tcp_retransmits, uncommitted, trains.unwrap().uncut), (5, 1, 6));
 }
