@@ -12,6 +12,7 @@ mod size;
 mod impls;
 mod drivers;
 mod protobuf;
+mod indices;
 mod invariants;
 mod names;
 mod unsafety;
@@ -28,7 +29,7 @@ use crate::repo::{self, Repo};
 /// A rule: its name, and the check.
 type Check = (&'static str, fn(&Repo) -> Vec<Finding>);
 
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 16] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
@@ -38,6 +39,7 @@ const CHECKS: [Check; 15] = [
     ("drivers decide nothing", drivers::check),
     ("Protobuf on the wire only", protobuf::check),
     ("machines state invariants", invariants::check),
+    ("indices have types", indices::check),
     ("names", names::check),
     ("unsafe only in evb-net", unsafety::check),
     ("tests in sibling files", apart::check),

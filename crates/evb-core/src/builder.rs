@@ -39,13 +39,13 @@ use clock::PeerClock;
 use lanes::Lanes;
 use lease::Lease;
 use slots::Slots;
-use table::SlotIndex;
 use unaccounted::Unaccounted;
 
 use crate::{
     event::Event,
     grant::GrantPolicy,
     id::{BuilderId, Epoch, RunNumber, SourceId},
+    index::{LaneIndex, SlotIndex},
     lane::StageTimes,
     live::ReportTimer,
     time::{Instant, earlier},
@@ -97,7 +97,7 @@ pub enum Output {
     Event(Event),
     /// The lane of that source index has records to be sent: call [`BuilderCore::write_records`], or over datagrams
     /// [`BuilderCore::write_datagram`].
-    Lane(usize),
+    Lane(LaneIndex),
     /// To the supervisor.
     Supervisor(Control),
 }
@@ -366,10 +366,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         if undo::is_undone(Fix::Ac5e2f5) {
             return;
         }
-        for lane in 0..self.config.sources.len() {
+        for lane in LaneIndex::all(self.config.sources.len()) {
             let is_broken = self.lanes.lane(lane).is_broken(self.config.deadline, now);
-            if is_broken && !self.slots.rosters().awaited().contains(lane) {
-                self.slots.give_up(lane, now, |ended| self.lanes.note_end(ended));
+            if is_broken && !self.slots.rosters().awaited().contains(lane.get()) {
+                self.slots.give_up(lane.get(), now, |ended| self.lanes.note_end(ended));
             }
         }
     }

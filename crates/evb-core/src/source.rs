@@ -31,6 +31,7 @@ use seats::Seats;
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
+    index::LaneIndex,
     lane::StageTimes,
     live::ReportTimer,
     set::LaneSet,
@@ -80,7 +81,7 @@ pub struct SourceConfig {
 pub enum Output {
     /// The lane of that builder index has announcements: call [`SourceCore::announce`], or over datagrams
     /// [`SourceCore::write_datagram`].
-    Announce(usize),
+    Announce(LaneIndex),
     /// An event is assigned and its fragment is not here: make it and push it. Only with `on_demand`.
     Wanted(EventId),
     /// To the supervisor.
@@ -223,7 +224,7 @@ impl SourceCore {
         }
         for (index, lane) in self.lanes.iter_mut().enumerate() {
             if lane.handle_timeout(now) {
-                self.announce.insert(index);
+                self.announce.insert(LaneIndex::new(index));
             }
         }
     }
@@ -296,7 +297,7 @@ impl SourceCore {
     pub fn invariants(&self) {
         self.lanes.iter().for_each(SourceLane::invariants);
         assert_eq!(self.lanes.len(), self.seats.len(), "each builder has a lane");
-        assert!(self.announce.iter().all(|lane| lane < self.lanes.len()), "{:?}", self.announce);
+        assert!(self.announce.iter().all(|lane| lane.get() < self.lanes.len()), "{:?}", self.announce);
     }
 
     /// How many lanes there are.
@@ -320,7 +321,7 @@ impl SourceCore {
     }
 
     /// The lane of a builder that is or was in a roster.
-    pub fn lane_index(&self, builder: BuilderId) -> Option<usize> {
+    pub fn lane_index(&self, builder: BuilderId) -> Option<LaneIndex> {
         self.seats.lane(builder)
     }
 
@@ -374,7 +375,7 @@ impl SourceCore {
         }
     }
 
-    fn lane_of(&self, builder: BuilderId) -> Result<usize, MalformedMessage> {
+    fn lane_of(&self, builder: BuilderId) -> Result<LaneIndex, MalformedMessage> {
         let fault = MalformedMessage {
             message: "Decisions",
             problem: "assigned to a builder that is not in the roster",

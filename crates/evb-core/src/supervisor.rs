@@ -13,7 +13,6 @@ mod plan;
 mod output;
 mod change;
 mod words;
-mod index;
 mod journal;
 mod nonsense;
 mod phase;

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Recipients, RunPlan,
-    index::{BuilderIndex, Position},
     journal::{differences, sums},
     nonsense::{Nonsense, nonsense},
     outbox::Outbox,
@@ -18,6 +17,7 @@ use super::{
 };
 use crate::{
     id::EventId,
+    index::BuilderIndex,
     set::SourceSet,
     time::Instant,
     wire::{

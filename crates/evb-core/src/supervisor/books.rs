@@ -7,7 +7,6 @@ mod tests;
 use super::{
     dead_time::{Blames, Cause, DeadTime},
     findings::Findings,
-    index::{BuilderIndex, Per, SourceIndex},
     journal::What,
     outbox::Outbox,
     tally::BuilderTally,
@@ -15,6 +14,7 @@ use super::{
 };
 use crate::{
     id::{BuilderId, SourceId},
+    index::{BuilderIndex, Per, SourceIndex},
     ledger::EventCounts,
     time::Instant,
     wire::{

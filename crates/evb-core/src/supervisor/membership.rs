@@ -6,7 +6,6 @@ use super::{
     ChangeError, Output, Recipients, RunPlan,
     assigner::Assigner,
     books::Books,
-    index::{BuilderIndex, SourceIndex},
     journal::What,
     outbox::Outbox,
     phase::Phase,
@@ -18,6 +17,7 @@ use super::{
 };
 use crate::{
     id::{BuilderId, Peer},
+    index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     time::Instant,
     undo::{self, Fix},

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 
 use super::{
     AssignmentPolicy, Output, Phase, Recipients, RunPlan, RunState, SupervisorCore,
-    index::{BuilderIndex, Position},
     journal::What,
     tests::{EVERYBODY, control, hello, plan, recovered},
 };
 use crate::{
     id::{EventId, Peer},
+    index::BuilderIndex,
     ledger::RunReport,
     time::Instant,
     trigger::TriggerKind,
@@ -171,10 +171,10 @@ fn apply(core: &mut SupervisorCore, world: &mut World, step: Step, now: &mut Ins
         Step::Trigger(count) => (0, Message::Triggers(Triggers { count })),
         Step::Settle { builder, count, outcome } => (
             builder + 2,
-            settle(world, core.books.accounted(BuilderIndex::at(builder)), builder, count, outcome),
+            settle(world, core.books.accounted(BuilderIndex::new(builder)), builder, count, outcome),
         ),
         Step::Invent { builder, event } if !world.held[builder].contains(&event) => {
-            let before = core.books.accounted(BuilderIndex::at(builder));
+            let before = core.books.accounted(BuilderIndex::new(builder));
             let mut completions = Completions { before, ..Completions::default() };
             completions.add(&mut EventId::default(), EventId::new(event));
             (builder + 2, Message::Completions(completions))

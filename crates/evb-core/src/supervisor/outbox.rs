@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use super::{
     Output, Recipients, RunPlan,
     dead_time::Blames,
-    index::{BuilderIndex, Per},
     journal::{What, differences},
 };
 use crate::{
     id::{BuilderId, Epoch, EventId},
+    index::{BuilderIndex, Per},
     set::SourceSet,
     time::Instant,
     wire::{

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use super::{
     Recipients, RunPlan,
     dead_time::Cause,
-    index::{BuilderIndex, Per, Position, SourceIndex},
     live::Latest,
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
 };
 use crate::{
     id::{BuilderId, Peer, SourceId},
+    index::{BuilderIndex, Per, SourceIndex},
     set::SourceSet,
     time::Instant,
     undo::{self, Fix},
@@ -91,11 +91,11 @@ impl Roster {
     }
 
     pub(super) fn source_index(&self, id: SourceId) -> Option<SourceIndex> {
-        self.sources.as_slice().binary_search_by_key(&id, |seat| seat.id).ok().map(SourceIndex::at)
+        self.sources.as_slice().binary_search_by_key(&id, |seat| seat.id).ok().map(SourceIndex::new)
     }
 
     pub(super) fn builder_index(&self, id: BuilderId) -> Option<BuilderIndex> {
-        self.builders.iter().position(|seat| seat.id == id).map(BuilderIndex::at)
+        self.builders.iter().position(|seat| seat.id == id).map(BuilderIndex::new)
     }
 
     pub(super) fn seat(&self, peer: Peer) -> Option<Seat> {
@@ -144,7 +144,7 @@ impl Roster {
 
     /// Returns the positions in a set, which are those of sources here.
     pub(super) fn positions(set: &SourceSet) -> impl Iterator<Item = SourceIndex> {
-        set.iter().map(SourceIndex::at)
+        set.iter().map(SourceIndex::new)
     }
 
     /// Returns the set of one source.

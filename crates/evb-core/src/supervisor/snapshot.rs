@@ -5,15 +5,9 @@ mod tests;
 
 use core::time::Duration;
 
-use super::{
-    RunPlan, SupervisorCore,
-    books::Books,
-    index::{BuilderIndex, SourceIndex},
-    journal::What,
-    roster::Roster,
-    seats::Leaving,
-};
+use super::{RunPlan, SupervisorCore, books::Books, journal::What, roster::Roster, seats::Leaving};
 use crate::{
+    index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     time::Instant,
     wire::journal::{

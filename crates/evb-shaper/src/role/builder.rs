@@ -10,11 +10,12 @@ use core::time::Duration;
 use evb_core::{
     builder::{Output, RosterError},
     event::Event,
+    index::LaneIndex,
     session::{
         Admission, Attendance, AttendanceOutput, Dial, Heard, Lines, News, Registered, ReportFacts,
         RoleFault, RunOutcome, Start, Target,
     },
-    set::SourceSet,
+    set::{LaneSet, SourceSet},
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{Control, Message, Roster},
@@ -49,7 +50,7 @@ pub enum BuilderOutput {
     /// [`BuilderRole::handle_rejected`] or [`BuilderRole::handle_failed`].
     Event(Event),
     /// That lane has records to be sent: have [`BuilderRole::records`] write them.
-    Lane(usize),
+    Lane(LaneIndex),
     /// The run is ending: a sink in trouble is not to be waited for without limit any more.
     ExpectEnd,
     /// The builder's part is over; nothing more comes.
@@ -68,11 +69,11 @@ pub struct BuilderRole {
     /// By lane.
     lanes: Vec<LaneState>,
     /// Lanes whose connections are to be dropped.
-    closing: SourceSet,
+    closing: LaneSet,
     /// Lanes with records to be sent once their sources have been told.
-    withheld: SourceSet,
+    withheld: LaneSet,
     /// The same of lanes that have opened since.
-    opened: SourceSet,
+    opened: LaneSet,
     /// How far out of order lanes over datagrams keep bytes.
     window: Bytes,
     /// A source that breaks its lane again and again must not fill the log.
@@ -105,9 +106,9 @@ impl BuilderRole {
             core,
             admission,
             lanes: vec![LaneState::Closed; count],
-            closing: SourceSet::default(),
-            withheld: SourceSet::default(),
-            opened: SourceSet::default(),
+            closing: LaneSet::default(),
+            withheld: LaneSet::default(),
+            opened: LaneSet::default(),
             lines: Lines::default(),
             sink: AtSink::default(),
             expects_end: false,
@@ -199,7 +200,7 @@ impl BuilderRole {
     pub fn invariants(&self) {
         self.core.invariants();
         for (lane, state) in self.lanes.iter().enumerate() {
-            let is_connected = self.core.is_lane_connected(lane);
+            let is_connected = self.core.is_lane_connected(LaneIndex::new(lane));
             assert_eq!(is_connected, *state != LaneState::Closed, "lane {lane} is {state:?}");
         }
         assert!(self.core.slots_used() + self.sink.stale() >= self.sink.count(), "{:?}", self.sink);
@@ -231,7 +232,7 @@ impl BuilderRole {
         let dropped = self.core.slots_used() + self.core.unaccounted();
         let incarnation = registered.incarnation;
         tracing::warn!(dropped, %incarnation, "too late: this builder's events were assigned anew; beginning empty");
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             self.close(lane);
         }
         self.attendance.renumber(incarnation);
@@ -317,7 +318,7 @@ impl BuilderRole {
     }
 }
 
-fn take_first(lanes: &mut SourceSet) -> Option<usize> {
+fn take_first(lanes: &mut LaneSet) -> Option<LaneIndex> {
     let lane = lanes.iter().next()?;
     lanes.remove(lane);
     Some(lane)

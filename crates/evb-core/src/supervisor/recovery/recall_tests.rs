@@ -2,12 +2,12 @@
 
 use super::super::{
     RecoverError, RunPlan,
-    index::{BuilderIndex, Position},
     journal::What,
     nonsense::{BEYOND_ALL_RUNS, text},
     tests::{Stage, builder, plan, recovered},
 };
 use crate::{
+    index::BuilderIndex,
     time::Instant,
     trigger::TriggerKind,
     wire::{
@@ -253,7 +253,7 @@ fn completions_of_what_a_builder_does_not_have_count_against_it_alone() {
     let accounted = Accounted { builder: 1, completions: Some(completions) };
     journal.push(Entry { at_ns: 2_000_000, what: Some(What::Accounted(accounted)) });
     let core = recovered(&plan(TriggerKind::External), &journal, NOW).unwrap();
-    let first = BuilderIndex::at(0);
+    let first = BuilderIndex::new(0);
     assert_eq!((core.books.present(first).faults, core.books.accounted(first)), (3, 5));
     assert_eq!((core.progress().events.complete, core.progress().outstanding), (2, 2));
 }

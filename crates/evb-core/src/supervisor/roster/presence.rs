@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{Roster, Seat};
 use crate::{
+    index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     supervisor::{
         Recipients,
-        index::{BuilderIndex, Position, SourceIndex},
         journal::What,
         outbox::Outbox,
         seats::{BuilderSeat, Down},

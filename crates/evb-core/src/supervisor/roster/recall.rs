@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use super::{Roster, Seat};
 use crate::{
     id::SourceId,
+    index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     supervisor::{
-        index::{BuilderIndex, SourceIndex},
         nonsense::{EARLIEST, Nonsense, builder_id, count, listen, nonsense, ordinal},
         seats::{Down, Leaving},
     },

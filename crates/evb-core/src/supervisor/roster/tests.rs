@@ -11,11 +11,11 @@ use crate::{
 const NOW: Instant = Instant::from_nanos(3_000_000);
 
 fn source(index: usize) -> SourceIndex {
-    SourceIndex::at(index)
+    SourceIndex::new(index)
 }
 
 fn builder(index: usize) -> BuilderIndex {
-    BuilderIndex::at(index)
+    BuilderIndex::new(index)
 }
 
 fn connection(now: Instant) -> Connection {

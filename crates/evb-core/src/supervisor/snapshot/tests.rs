@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use super::super::{
     RecoverError, RunPlan, RunState, SupervisorCore,
-    index::{Position, SourceIndex},
     tests::{Stage, builder, complete, hello, plan, recovered, source},
 };
 use crate::{
+    index::SourceIndex,
     trigger::TriggerKind,
     wire::{
         control::Outcome,
@@ -70,7 +70,7 @@ fn a_source_that_was_down_all_the_time_was_down_all_the_time() {
     let mut next = stage.followed_by(&journaled(), stage.core.snapshot(stage.now));
     next.now += Duration::from_millis(100);
     let mut stage = next.with_everybody();
-    let seat = stage.core.roster.source(SourceIndex::at(0));
+    let seat = stage.core.roster.source(SourceIndex::new(0));
     assert_eq!((seat.down_time, seat.events_without), (Duration::from_millis(2100), 1));
     stage.trigger(1);
     assert_eq!(stage.core.progress().sources_up, 2);
