@@ -57,6 +57,9 @@ use crate::{
     },
 };
 
+/// How often a sink that takes no events is tried.
+pub const SINK_RETRY: Duration = Duration::from_millis(200);
+
 /// What a builder has to know before the first event.
 #[derive(Clone, Debug)]
 pub struct BuilderConfig {

@@ -10,7 +10,7 @@ use core::{
 };
 
 /// A position in a list of peers.
-pub trait Position: Copy {
+pub(crate) trait Position: Copy {
     /// Returns the position of that number, from 0.
     fn at(number: usize) -> Self;
 
@@ -107,41 +107,41 @@ position! {
 
 /// One value for each peer of a kind, in the order of the roster.
 #[derive(Clone, Debug)]
-pub struct Per<K, T>(Vec<T>, PhantomData<K>);
+pub(crate) struct Per<K, T>(Vec<T>, PhantomData<K>);
 
 impl<K: Position, T> Per<K, T> {
     /// Adds the value of the next position.
-    pub fn push(&mut self, value: T) {
+    pub(crate) fn push(&mut self, value: T) {
         self.0.push(value);
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// The value at a position, if there is one.
-    pub fn get(&self, position: K) -> Option<&T> {
+    pub(crate) fn get(&self, position: K) -> Option<&T> {
         self.0.get(position.get())
     }
 
     /// All values.
-    pub fn iter(&self) -> core::slice::Iter<'_, T> {
+    pub(crate) fn iter(&self) -> core::slice::Iter<'_, T> {
         self.0.iter()
     }
 
     /// All values, to be changed.
-    pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
+    pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
         self.0.iter_mut()
     }
 
     /// All values.
-    pub fn as_slice(&self) -> &[T] {
+    pub(crate) fn as_slice(&self) -> &[T] {
         &self.0
     }
 
     /// Returns all positions; the list may change while they are gone through.
-    pub fn positions(&self) -> impl DoubleEndedIterator<Item = K> + use<K, T> {
+    pub(crate) fn positions(&self) -> impl DoubleEndedIterator<Item = K> + use<K, T> {
         (0..self.0.len()).map(K::at)
     }
 }

@@ -351,7 +351,7 @@ where
         return Err(HandshakeError::TooLong { length });
     };
     stream.read_exact(bytes).await?;
-    M::decode(&bytes).map_err(|error| HandshakeError::Malformed(error.to_string()))
+    M::decode(bytes).map_err(|error| HandshakeError::Malformed(error.to_string()))
 }
 
 /// Reads one sealed message, with its length in front of it as everywhere.

@@ -62,9 +62,7 @@ impl<'ast> Visit<'ast> for Bare {
 
     fn visit_fn_arg(&mut self, argument: &'ast FnArg) {
         if let FnArg::Typed(argument) = argument {
-            if let Pat::Ident(name) = &*argument.pat {
-                self.look(&name.ident, &argument.ty);
-            }
+            self.visit_pat_type(argument);
         }
     }
 

@@ -20,7 +20,7 @@ pub trait Encoding: Sized {
     /// The bytes are no such message.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
 
-    /// Appends it behind its length, as messages go over the wire (docs/protocol.md CTRL-1).
+    /// Appends it behind its length, as messages go over the wire (docs/reference/protocol.md CTRL-1).
     fn encode_framed(&self, into: &mut impl BufMut) {
         into.put_u32_le(self.encoded_len() as u32);
         self.encode(into);

@@ -12,6 +12,9 @@ use evb_core::{
     wire::journal::Entry,
 };
 
+/// How long a write to the journal takes on a disk that is well.
+pub(crate) const WRITE: Duration = Duration::from_micros(100);
+
 /// How a disk is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskState {
@@ -72,7 +75,7 @@ impl JournalFile {
     /// All entries that are whole; what is torn is cut off.
     pub(crate) fn read(&mut self) -> Result<Vec<Entry>, Damaged> {
         self.torn.clear();
-        self.entries.iter().map(|bytes| Entry::decode(&bytes).map_err(|_| Damaged)).collect()
+        self.entries.iter().map(|bytes| Entry::decode(bytes).map_err(|_| Damaged)).collect()
     }
 
     pub(crate) fn clear(&mut self) {
