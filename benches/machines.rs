@@ -13,6 +13,7 @@ use evb_core::{
     event::Event,
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    index::LaneIndex,
     lane::Taken,
     set::SourceSet,
     source::{self, SourceConfig, SourceCore},
@@ -149,8 +150,8 @@ impl Lanes {
             built: 0,
         };
         for (lane, source) in lanes.sources.iter_mut().enumerate() {
-            let state = lanes.builder.handle_lane_connected(lane, NOW);
-            source.handle_lane_connected(0, state.received, state.announced).unwrap();
+            let state = lanes.builder.handle_lane_connected(LaneIndex::new(lane), NOW);
+            source.handle_lane_connected(LaneIndex::new(0), state.received, state.announced).unwrap();
         }
         lanes
     }
@@ -176,17 +177,17 @@ impl Lanes {
         self.next += BATCH;
         let target = self.built + BATCH;
         while self.built < target {
-            (0..self.sources.len()).for_each(|lane| self.pump_source(lane));
+            (0..self.sources.len()).for_each(|lane| self.pump_source(LaneIndex::new(lane)));
             self.pump_builder();
         }
     }
 
-    fn pump_source(&mut self, lane: usize) {
+    fn pump_source(&mut self, lane: LaneIndex) {
         let source = &mut self.sources[lane];
         while let Some(output) = source.poll(NOW) {
             if let source::Output::Announce(_) = output {
                 self.records.clear();
-                source.announce(0, NOW, &mut self.records);
+                source.announce(LaneIndex::new(0), NOW, &mut self.records);
                 let Some(RecordHeader::Announce { offset, .. }) =
                     self.records.first_chunk().and_then(|header| RecordHeader::decode(*header).ok())
                 else {
@@ -197,11 +198,11 @@ impl Lanes {
                 self.builder.handle_announcements(lane, offset, items, NOW).unwrap();
             }
         }
-        while let Some(Taken { mut range, .. }) = source.take(0, 1 << 20) {
+        while let Some(Taken { mut range, .. }) = source.take(LaneIndex::new(0), 1 << 20) {
             self.builder.check_data(lane, range.start, (range.end - range.start) as u32).unwrap();
             while !range.is_empty() {
                 let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(64);
-                range.start += source.gather(0, range.clone(), &mut slices);
+                range.start += source.gather(LaneIndex::new(0), range.clone(), &mut slices);
                 for slice in &slices {
                     self.builder.handle_data(lane, slice, NOW).unwrap();
                 }
@@ -231,17 +232,19 @@ impl Lanes {
         }
     }
 
-    fn hand_to_source(&mut self, lane: usize) {
+    fn hand_to_source(&mut self, lane: LaneIndex) {
         let mut records = &self.records[..];
         while let Some(header) = records.first_chunk::<RECORD_HEADER>() {
             let header = RecordHeader::decode(*header).unwrap();
             let (body, rest) = records[RECORD_HEADER..].split_at(header.body());
             match header {
-                RecordHeader::Grant { end } => self.sources[lane].handle_grant(0, end).unwrap(),
+                RecordHeader::Grant { end } => {
+                    self.sources[lane].handle_grant(LaneIndex::new(0), end).unwrap()
+                }
                 RecordHeader::Commit { offset, .. } => {
                     let ranges = body.as_chunks::<COMMIT_RANGE>().0;
                     let ranges: Vec<_> = ranges.iter().map(|r| decode_range(r).unwrap()).collect();
-                    self.sources[lane].handle_commit(0, offset, &ranges).unwrap();
+                    self.sources[lane].handle_commit(LaneIndex::new(0), offset, &ranges).unwrap();
                 }
                 _ => panic!("not a builder's"),
             }
@@ -273,7 +276,7 @@ fn assembly(criterion: &mut Criterion) {
         group.bench_function(name, |bench| {
             let mut core = builder_core(SOURCES);
             (0..SOURCES).for_each(|lane| {
-                core.handle_lane_connected(lane, NOW);
+                core.handle_lane_connected(LaneIndex::new(lane), NOW);
             });
             let payload = Bytes::from(vec![7; length]);
             let checksum = Checksum::of(&payload);
@@ -291,13 +294,14 @@ fn assembly(criterion: &mut Criterion) {
                         timestamp: Timestamp::default(),
                         length: length as u32,
                     });
-                    core.handle_announcements(lane, offset, items, NOW).unwrap();
+                    core.handle_announcements(LaneIndex::new(lane), offset, items, NOW).unwrap();
                 }
                 drain(&mut core, &mut records, &mut events);
                 for lane in 0..SOURCES {
                     for event in ids() {
-                        core.handle_data(lane, &encode_fragment_header(event, checksum), NOW).unwrap();
-                        core.handle_data(lane, &payload, NOW).unwrap();
+                        core.handle_data(LaneIndex::new(lane), &encode_fragment_header(event, checksum), NOW)
+                            .unwrap();
+                        core.handle_data(LaneIndex::new(lane), &payload, NOW).unwrap();
                     }
                     drain(&mut core, &mut records, &mut events);
                 }

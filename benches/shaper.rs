@@ -13,6 +13,7 @@ use std::{hint::black_box, net::IpAddr};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use evb_core::{
+    index::ClassIndex,
     time::Instant,
     units::{Bytes, Rate},
 };
@@ -96,7 +97,7 @@ fn tree(criterion: &mut Criterion) {
         {
             group.bench_function(format!("{lanes} {name}"), |bench| {
                 bench.iter(|| {
-                    let of_lane = (0, Some(pace(gigabits(9))));
+                    let of_lane = (ClassIndex::new(0), Some(pace(gigabits(9))));
                     let mut tree = ClassTree::new(&plan, vec![of_lane; lanes]);
                     let (mut now, mut departed) = (START, 0);
                     while departed < DECISIONS {

@@ -19,7 +19,7 @@ use evb::{
 use evb_core::{
     id::Peer,
     wire::{
-        control::{Hello, refusal::Reason},
+        control::{Hello, Reason},
         preamble::ConnectionKind,
     },
 };
@@ -89,7 +89,7 @@ async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
         let mut stream = TcpStream::connect(system.builders[0].address()).await.expect("it listens");
         match connect_handshake(&mut stream, ConnectionKind::Lane, &hello).await {
             Err(HandshakeError::Refused(refusal)) => {
-                assert_eq!(refusal.reason(), Reason::Configuration);
+                assert_eq!(refusal.reason, Reason::Configuration);
                 assert!(refusal.detail.contains("transport must be the same"), "{}", refusal.detail);
             }
             other => panic!("{other:?}"),

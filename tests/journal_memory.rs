@@ -9,16 +9,16 @@ use evb::{
         JournalConfig, JournalFsync, RunPlan, Supervisor, SupervisorConfig, TriggerKind, unfinished_run,
     },
 };
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
     supervisor::{Output, Recipients, SupervisorCore},
     time::Instant,
     wire::{
-        control::{Completions, Control, Hello, Ready, control::Message},
+        control::{Completions, Control, Hello, Message, Ready},
         journal::Entry,
     },
 };
 use evb_net::clock;
-use prost::Message as _;
 
 /// What a journal has before it is made shorter.
 const LENGTH: u64 = 8 << 20;

@@ -9,6 +9,7 @@ use std::{
 use bytes::BytesMut;
 use evb_core::{
     builder::BuilderCore,
+    index::LaneIndex,
     lane::Taken,
     source::SourceCore,
     units::Bytes,
@@ -72,9 +73,11 @@ impl Sending {
     pub(super) fn run(&mut self) {
         let _guard = self.runtime.enter();
         let mut cx = Context::from_waker(Waker::noop());
-        while let Some(Taken { range, request }) = self.core.take(0, (TRAIN * self.segment) as u64) {
+        while let Some(Taken { range, request }) =
+            self.core.take(LaneIndex::new(0), (TRAIN * self.segment) as u64)
+        {
             self.end.send(range, request, clock::now());
-            assert!(self.end.poll_flush(&mut cx, &mut self.core, 0).is_ready());
+            assert!(self.end.poll_flush(&mut cx, &mut self.core, LaneIndex::new(0)).is_ready());
         }
     }
 }
@@ -110,7 +113,7 @@ impl Receiving {
         let peer = Some(socket.local_addr().unwrap());
         let source = open("127.0.0.1:0".parse().unwrap(), peer, &UdpOptions::default()).unwrap();
         let mut end = BuilderDatagrams::new(socket, vec![ASSOCIATION.source]);
-        end.open(0, channel);
+        end.open(LaneIndex::new(0), channel);
         drop(_guard);
         let lane = lane_bytes(length);
         let length_of_each = segment;
@@ -135,7 +138,7 @@ impl Receiving {
             let now = clock::now();
             self.end.recv(&mut self.core, now, |_, end| panic!("{end}")).unwrap();
             let end = &mut self.end;
-            built += settle(&mut self.core, now, |core, lane| end.send(core, lane, now));
+            built += settle(&mut self.core, now, |core, lane| end.send(core, LaneIndex::new(lane), now));
         }
         assert_eq!(built, self.count);
     }

@@ -7,6 +7,7 @@ use evb_core::{
     builder::{self, BuilderConfig, BuilderCore},
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    index::LaneIndex,
     set::SourceSet,
     source::{self, SourceConfig, SourceCore},
     time::Instant,
@@ -64,7 +65,7 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
     };
     let now = clock::now();
     let mut core = SourceCore::new(config, now);
-    core.handle_lane_connected(0, 0, 0).unwrap();
+    core.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
     let (payload, count) = payload(length);
     let mut decisions = Decisions::starting(EventId::FIRST);
     decisions.extend(count as u32, Verdict::Assigned(ASSOCIATION.builder));
@@ -83,9 +84,9 @@ pub(super) fn source_core(length: usize, datagrams: bool) -> SourceCore {
         }
     }
     if datagrams {
-        core.associate(0, ASSOCIATION, None, DATAGRAM + DATAGRAM_HEADER);
+        core.associate(LaneIndex::new(0), ASSOCIATION, None, DATAGRAM + DATAGRAM_HEADER);
     }
-    core.handle_grant(0, lane_length(length)).unwrap();
+    core.handle_grant(LaneIndex::new(0), lane_length(length)).unwrap();
     core
 }
 
@@ -115,11 +116,11 @@ pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy
     let cost = if datagrams { PacketCost::udp(1500, CELL) } else { PacketCost::tcp(1500, CELL) };
     let mut core = BuilderCore::new(config, Shaping::LOOPBACK.policy(1, cost, 0), now);
     core.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
-    core.handle_lane_connected(0, now);
+    core.handle_lane_connected(LaneIndex::new(0), now);
     if datagrams {
-        core.associate(0, ASSOCIATION, None, Bytes::mib(4), now);
+        core.associate(LaneIndex::new(0), ASSOCIATION, None, Bytes::mib(4), now);
         // The builder has heard from the source.
-        core.handle_datagram(0, &header(DatagramKind::Records, 1, 0), &[], now).unwrap();
+        core.handle_datagram(LaneIndex::new(0), &header(DatagramKind::Records, 1, 0), &[], now).unwrap();
     }
     let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
     let mut last = (EventId::default(), 0);
@@ -128,9 +129,9 @@ pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy
     core.handle_assignments(&assignments, now).unwrap();
     let length = payload.len() as u32;
     let announcements = events().map(|event| Announcement { event, timestamp: Timestamp::default(), length });
-    core.handle_announcements(0, 0, announcements, now).unwrap();
+    core.handle_announcements(LaneIndex::new(0), 0, announcements, now).unwrap();
     settle(&mut core, now, |core, lane| {
-        core.write_records(lane, &mut BytesMut::new());
+        core.write_records(LaneIndex::new(lane), &mut BytesMut::new());
     });
     core
 }
@@ -155,7 +156,7 @@ pub(super) fn settle(
                 assert!(event.is_complete());
                 core.handle_written(event, now);
             }
-            builder::Output::Lane(lane) => write(core, lane),
+            builder::Output::Lane(lane) => write(core, lane.get()),
             builder::Output::Supervisor(control) => {
                 if let Some(accounted) = Accounted::of(&control) {
                     core.handle_accounted(&accounted).unwrap();

@@ -11,6 +11,7 @@ use bytes::BytesMut;
 use evb_core::{
     builder::BuilderCore,
     id::Peer,
+    index::LaneIndex,
     lane::Taken,
     source::SourceCore,
     wire::{
@@ -100,13 +101,15 @@ impl Sending {
         let Self { core, end, builder, drained, runtime } = self;
         runtime.block_on(poll_fn(|cx| {
             loop {
-                match end.poll_flush(cx, core, 0) {
+                match end.poll_flush(cx, core, LaneIndex::new(0)) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(outcome) => outcome.unwrap(),
                 }
                 // The builder's end is drained so that there is always room.
                 while builder.read(drained).is_ok_and(|read| read == drained.len()) {}
-                let Some(Taken { range, .. }) = core.take(0, STEP as u64) else { return Poll::Ready(()) };
+                let Some(Taken { range, .. }) = core.take(LaneIndex::new(0), STEP as u64) else {
+                    return Poll::Ready(());
+                };
                 end.send(range);
             }
         }));
@@ -162,8 +165,9 @@ impl Receiving {
         }
         runtime.block_on(poll_fn(|cx: &mut Context<'_>| {
             let now = clock::now();
-            let _ = end.poll_read(cx, core, 0, now).unwrap();
-            built += settle(core, now, |core, lane| core.write_records(lane, &mut end.outgoing));
+            let _ = end.poll_read(cx, core, LaneIndex::new(0), now).unwrap();
+            built +=
+                settle(core, now, |core, lane| core.write_records(LaneIndex::new(lane), &mut end.outgoing));
             assert!(end.poll_flush(&mut Context::from_waker(Waker::noop())).is_ready());
             if built == *count { Poll::Ready(()) } else { Poll::Pending }
         }));

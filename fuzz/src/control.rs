@@ -2,20 +2,20 @@
 //! connection.
 
 use bytes::BytesMut;
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
     wire::control::{
         Assignments, BuilderAddress, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat,
-        Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Ready, Refusal, Report,
-        Roster, RunEnd, RunParameters, SourceReport, Stop, Triggers, Verdict, Welcome, control::Message,
-        hello_reply, refusal, report,
+        Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, Ready,
+        Reason, Refusal, Reply, Report, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop,
+        Triggers, Verdict, Welcome,
     },
 };
 use evb_net::{
     control::{decode_from, encode_into},
     handshake::{refused, welcomed, words},
 };
-use prost::Message as _;
 
 /// Reads the bytes as each message and as a stream of them. A message that was decoded must mean
 /// the same when it is encoded again.
@@ -84,7 +84,7 @@ fn look_at_decisions(decisions: &Decisions) {
 }
 
 fn look_at_hello(hello: &Hello) {
-    assert_eq!(Hello::decode(&*hello.encode_to_vec()).as_ref(), Ok(hello));
+    assert_eq!(Hello::decode(&hello.encode_to_vec()).as_ref(), Ok(hello));
     if let (Some(from), Some(to)) = (hello.from_peer(), hello.to_peer()) {
         let again = Hello::new(from, to);
         assert_eq!((again.from_peer(), again.to_peer()), (Some(from), Some(to)));
@@ -94,16 +94,16 @@ fn look_at_hello(hello: &Hello) {
 }
 
 fn look_at_reply(reply: &HelloReply) {
-    assert_eq!(HelloReply::decode(&*reply.encode_to_vec()).as_ref(), Ok(reply));
+    assert_eq!(HelloReply::decode(&reply.encode_to_vec()).as_ref(), Ok(reply));
     match &reply.reply {
-        Some(hello_reply::Reply::Welcome(welcome)) => {
+        Some(Reply::Welcome(welcome)) => {
             if let Ok(parameters) = welcome.checked_parameters() {
                 assert!(parameters.slots > 0 && parameters.heartbeat_ns > 0 && welcome.epoch > 0);
             }
             let (run, epoch) = (RunNumber::new(welcome.run), Epoch::new(welcome.epoch));
             assert_eq!(welcome.checked_lane(run, epoch).ok(), welcome.lane);
         }
-        Some(hello_reply::Reply::Refusal(refusal)) => {
+        Some(Reply::Refusal(refusal)) => {
             let words = words(refusal);
             assert!(!words.is_empty() && words.chars().count() <= 400 && !words.contains(char::is_control));
         }
@@ -149,8 +149,12 @@ pub fn messages() -> Vec<Control> {
         assignments.add(&mut last, EventId::new(event), event * 1_000_000);
         completions.add(&mut last_complete, EventId::new(event));
     }
-    completions.exceptions =
-        vec![Exception { event: 5, outcome: 1, missing: vec![3], cause: "late".to_owned() }];
+    completions.exceptions = vec![Exception {
+        event: 5,
+        outcome: Outcome::Incomplete,
+        missing: vec![3],
+        cause: "late".to_owned(),
+    }];
     let roster = Roster {
         version: 1,
         sources: vec![3, 5],
@@ -166,7 +170,7 @@ pub fn messages() -> Vec<Control> {
         ..BuilderReport::default()
     };
     let live = Live { building: 1, latency: vec![4, 3], disk_bytes: 9, ..Live::default() };
-    let of_source = report::Report::Source(SourceReport { pushed: 3, ..SourceReport::default() });
+    let of_source = RoleReport::Source(SourceReport { pushed: 3, ..SourceReport::default() });
     let messages = [
         Message::Roster(roster),
         Message::Decisions(decisions),
@@ -175,7 +179,7 @@ pub fn messages() -> Vec<Control> {
         Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1, echo_delay_ns: 2, load: None }),
         Message::Stop(Stop { cause: "a person".to_owned() }),
         Message::Finish(Default::default()),
-        Message::Report(Report { report: Some(report::Report::Builder(builder)), live: Some(live) }),
+        Message::Report(Report { report: Some(RoleReport::Builder(builder)), live: Some(live) }),
         Message::Report(Report { report: Some(of_source), live: None }),
         Message::RunEnd(RunEnd { verdict: "complete".to_owned(), ..RunEnd::default() }),
         Message::Triggers(Triggers { count: 3 }),
@@ -199,5 +203,5 @@ pub fn welcome() -> Welcome {
 
 /// Returns a refusal.
 pub fn refusal() -> HelloReply {
-    refused(Refusal::because(refusal::Reason::Epoch, "restart it"))
+    refused(Refusal::because(Reason::Epoch, "restart it"))
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use evb::supervisor::fuzzing::{JournalContent, journal_sum, read_journal, write_journal};
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
     supervisor::{Output, RecoverError, Recovery, RunPlan, SupervisorCore, unfinished},
     time::Instant,
@@ -11,10 +12,9 @@ use evb_core::{
     units::Frequency,
     wire::{
         control::{Control, Hello},
-        journal::{Entry, Finding, Lost, Membership, Reassigned, Resumed, RosterChange, entry::What},
+        journal::{Change, Entry, Finding, Lost, Membership, Reassigned, Resumed, RosterChange, What},
     },
 };
-use prost::Message as _;
 
 use crate::{
     script::{Piece, join, pieces},
@@ -127,9 +127,9 @@ fn written(trigger: TriggerKind, steps: usize) -> [Vec<Entry>; 2] {
     let (peers, mut entries) = (core.peers(), Vec::new());
     for (kind, bytes) in run().into_iter().take(steps) {
         match kind & 3 {
-            REGISTER => drop(core.register(&Hello::decode(&bytes[..]).expect("our own"), now)),
+            REGISTER => drop(core.register(&Hello::decode(&bytes).expect("our own"), now)),
             SAY => {
-                let message = Control::decode(&bytes[..]).expect("our own");
+                let message = Control::decode(&bytes).expect("our own");
                 core.handle_message(peers[usize::from(kind >> 4)], message, now);
             }
             _ => {}
@@ -153,8 +153,8 @@ fn eventful() -> impl Iterator<Item = Entry> {
         What::Over(2),
         What::Epoch(200),
         What::Reassigned(Reassigned { builder: 1, events: vec![2] }),
-        What::Membership(Membership { builder: 9, change: 1 }),
-        What::Membership(Membership { builder: 9, change: 3 }),
+        What::Membership(Membership { builder: 9, change: Change::Added }),
+        What::Membership(Membership { builder: 9, change: Change::Gone }),
         What::Roster(RosterChange { version: 9, up: vec![1], awaited: vec![0] }),
         What::Rate(2000.0),
         What::Paused(true),
@@ -193,7 +193,7 @@ fn script(journal: &[Entry], clock: u8) -> Vec<u8> {
     for (kind, bytes) in run() {
         // All peers were there before.
         let known = |hello| Hello { incarnation: 1, ..hello }.encode_to_vec();
-        let hello = Hello::decode(&bytes[..]).ok().filter(|_| kind & 3 == REGISTER);
+        let hello = Hello::decode(&bytes).ok().filter(|_| kind & 3 == REGISTER);
         script.push((kind, hello.map_or(bytes, known)));
     }
     join(&script.iter().map(|(kind, bytes)| (*kind, &bytes[..])).collect::<Vec<_>>())

@@ -11,12 +11,13 @@ use evb_core::{
     fragment::{Checksum, Timestamp},
     grant::GrantPolicy as _,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    index::LaneIndex,
     lane::LaneError,
     set::SourceSet,
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Accounted, Assignments, BuilderReport, Heartbeat, LaneState, control::Message, report},
+        control::{Accounted, Assignments, BuilderReport, Heartbeat, LaneState, Message, RoleReport},
         record::{
             ANNOUNCEMENT, Announcement, COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_range,
             encode_fragment_header,
@@ -132,29 +133,29 @@ impl Bench {
         core.handle_roster(1, SourceSet::first(LANES), SourceSet::default(), now);
         let lanes = (0..LANES).map(|_| Lane::default()).collect();
         let mut bench = Self { core, bound, lanes, events: VecDeque::new(), now };
-        (0..LANES).for_each(|lane| bench.connect(lane));
+        (0..LANES).for_each(|lane| bench.connect(LaneIndex::new(lane)));
         bench
     }
 
     fn step(&mut self, step: &Step) {
         let lane_of = |lane: &u8| usize::from(*lane) % LANES;
         match step {
-            Step::Connect(lane) => self.connect(lane_of(lane)),
-            Step::Disconnect(lane) => self.disconnect(lane_of(lane)),
+            Step::Connect(lane) => self.connect(LaneIndex::new(lane_of(lane))),
+            Step::Disconnect(lane) => self.disconnect(LaneIndex::new(lane_of(lane))),
             Step::Announce(lane, shift, fragments) => {
                 let ready = self.lanes[lane_of(lane)].content.len() as u64;
                 let announced =
                     fragments.iter().take(32).map(|(event, length)| announcement(*event, *length));
                 self.announce(
-                    lane_of(lane),
+                    LaneIndex::new(lane_of(lane)),
                     ready.saturating_add_signed((*shift).into()),
                     announced.collect(),
                 );
             }
             Step::Data { lane, shift, length, damage, own_memory } => {
-                self.data(lane_of(lane), *shift, *length, *damage, *own_memory);
+                self.data(LaneIndex::new(lane_of(lane)), *shift, *length, *damage, *own_memory);
             }
-            Step::Bytes(lane, bytes) => self.bytes(lane_of(lane), bytes),
+            Step::Bytes(lane, bytes) => self.bytes(LaneIndex::new(lane_of(lane)), bytes),
             Step::Assign(roster, events) => {
                 let mut assignments =
                     Assignments { roster_version: u32::from(roster % 4), ..Assignments::default() };
@@ -198,7 +199,7 @@ impl Bench {
         }
     }
 
-    fn connect(&mut self, lane: usize) {
+    fn connect(&mut self, lane: LaneIndex) {
         if self.lanes[lane].connected {
             self.disconnect(lane);
         }
@@ -217,21 +218,21 @@ impl Bench {
         lane.connected = true;
     }
 
-    fn disconnect(&mut self, lane: usize) {
+    fn disconnect(&mut self, lane: LaneIndex) {
         self.core.handle_lane_disconnected(lane, self.now);
         self.lanes[lane].connected = false;
         assert!(!self.core.is_lane_connected(lane));
     }
 
     /// Does what a driver does with a lane whose record was refused.
-    fn refuse(&mut self, lane: usize, result: Result<(), LaneError>) {
+    fn refuse(&mut self, lane: LaneIndex, result: Result<(), LaneError>) {
         if let Err(error) = result {
             assert!(!error.to_string().is_empty());
             self.disconnect(lane);
         }
     }
 
-    fn announce(&mut self, lane: usize, offset: u64, announced: Vec<Announcement>) {
+    fn announce(&mut self, lane: LaneIndex, offset: u64, announced: Vec<Announcement>) {
         if !self.lanes[lane].connected {
             return;
         }
@@ -250,7 +251,7 @@ impl Bench {
         self.refuse(lane, result);
     }
 
-    fn data(&mut self, lane: usize, shift: i8, length: u16, damage: Option<u16>, own_memory: bool) {
+    fn data(&mut self, lane: LaneIndex, shift: i8, length: u16, damage: Option<u16>, own_memory: bool) {
         let Lane { content, received, granted, connected, .. } = &self.lanes[lane];
         if !connected {
             return;
@@ -272,7 +273,7 @@ impl Bench {
     }
 
     /// Passes a data record to the machine, as `evb_net::lane::BuilderEnd` does.
-    fn record(&mut self, lane: usize, offset: u64, bytes: &[u8], own_memory: bool) {
+    fn record(&mut self, lane: LaneIndex, offset: u64, bytes: &[u8], own_memory: bool) {
         let mut result = self.core.check_data(lane, offset, bytes.len() as u32);
         let mut rest = if result.is_ok() { bytes } else { &[] };
         assert!(result.is_err() || offset == self.lanes[lane].received);
@@ -298,7 +299,7 @@ impl Bench {
         self.refuse(lane, result);
     }
 
-    fn bytes(&mut self, lane: usize, mut bytes: &[u8]) {
+    fn bytes(&mut self, lane: LaneIndex, mut bytes: &[u8]) {
         while self.lanes[lane].connected {
             let Some((head, rest)) = bytes.split_first_chunk::<RECORD_HEADER>() else { break };
             let Ok(header) = RecordHeader::decode(*head) else { return self.disconnect(lane) };
@@ -330,7 +331,7 @@ impl Bench {
                     self.look_at(&event);
                     self.events.push_back(event);
                 }
-                Output::Lane(lane) => self.records(lane),
+                Output::Lane(lane) => self.records(lane.get()),
                 Output::Supervisor(control) => {
                     if let Some(accounted) = Accounted::of(&control) {
                         self.core.handle_accounted(&accounted).unwrap();
@@ -346,7 +347,7 @@ impl Bench {
     /// and sent.
     fn records(&mut self, index: usize) {
         let mut written = BytesMut::new();
-        self.core.write_records(index, &mut written);
+        self.core.write_records(LaneIndex::new(index), &mut written);
         let lane = &mut self.lanes[index];
         let mut rest = &written[..];
         while let Some((head, after)) = rest.split_first_chunk::<RECORD_HEADER>() {
@@ -381,7 +382,7 @@ impl Bench {
             assert_eq!(Checksum::of(fragment.payload), fragment.checksum);
             let lane = usize::from(fragment.source.number()) - 1;
             assert!(!event.missing.contains(&fragment.source));
-            let written = payload(lane, event.id, fragment.payload.len());
+            let written = payload(LaneIndex::new(lane), event.id, fragment.payload.len());
             assert!(self.lanes[lane].garbled || fragment.payload == written, "bytes of another fragment");
         }
     }
@@ -390,7 +391,7 @@ impl Bench {
     fn end(mut self) {
         for _ in 0..SLOTS + 4 {
             self.now += 2 * DEADLINE;
-            (0..LANES).for_each(|lane| self.disconnect(lane));
+            (0..LANES).for_each(|lane| self.disconnect(LaneIndex::new(lane)));
             self.core.handle_timeout(self.now);
             self.settle();
             while let Some(event) = self.events.pop_front() {
@@ -401,7 +402,7 @@ impl Bench {
         assert_eq!(self.core.slots_used(), 0, "a slot is never given back");
         let report = self.core.report().message;
         let Some(Message::Report(report)) = report else { panic!("no report: {report:?}") };
-        let Some(report::Report::Builder(report)) = report.report else { panic!("no builder's report") };
+        let Some(RoleReport::Builder(report)) = report.report else { panic!("no builder's report") };
         let BuilderReport { written, complete, incomplete, memory_peak_bytes, .. } = report;
         assert_eq!(written, complete + incomplete);
         assert!(memory_peak_bytes <= self.bound.count(), "{memory_peak_bytes} B of {}", self.bound);
@@ -417,13 +418,13 @@ fn announcement(event: u8, length: u16) -> Announcement {
     Announcement { event: EventId::new((event % 16).into()), timestamp: Timestamp::new(7), length }
 }
 
-fn append(content: &mut Vec<u8>, lane: usize, announced: &Announcement) {
+fn append(content: &mut Vec<u8>, lane: LaneIndex, announced: &Announcement) {
     let payload = payload(lane, announced.event, announced.length as usize);
     content.extend_from_slice(&encode_fragment_header(announced.event, Checksum::of(&payload)));
     content.extend_from_slice(&payload);
 }
 
-fn payload(lane: usize, event: EventId, length: usize) -> Vec<u8> {
-    let first = event.number().wrapping_mul(31).wrapping_add(lane as u64 * 7);
+fn payload(lane: LaneIndex, event: EventId, length: usize) -> Vec<u8> {
+    let first = event.number().wrapping_mul(31).wrapping_add(lane.get() as u64 * 7);
     (0..length as u64).map(|place| first.wrapping_add(place.wrapping_mul(13)) as u8).collect()
 }

@@ -1,6 +1,7 @@
 //! A source and a builder with a byte budget, over a network that loses, repeats and reorders
 //! datagrams, and to which third parties may send theirs.
 
+use evb_core::index::LaneIndex;
 use std::{collections::VecDeque, io::IoSlice, time::Duration};
 
 use arbitrary::Arbitrary;
@@ -155,20 +156,20 @@ impl World {
 
     fn connect(&mut self) {
         if self.connection > 0 {
-            self.source.handle_lane_disconnected(0);
-            self.builder.handle_lane_disconnected(0, self.now);
+            self.source.handle_lane_disconnected(LaneIndex::new(0));
+            self.builder.handle_lane_disconnected(LaneIndex::new(0), self.now);
         }
         self.connection += 1;
-        let held = self.builder.handle_lane_connected(0, self.now);
+        let held = self.builder.handle_lane_connected(LaneIndex::new(0), self.now);
         let LaneState { received, announced, committed } = self.held;
         assert!(held.received >= received && held.announced >= announced && held.committed >= committed);
         assert!(held.committed <= held.received && held.received <= held.announced);
         self.held = held;
         let association = self.association();
-        self.builder.associate(0, association, None, WINDOW, self.now);
-        let accepted = self.source.handle_lane_connected(0, held.received, held.announced);
+        self.builder.associate(LaneIndex::new(0), association, None, WINDOW, self.now);
+        let accepted = self.source.handle_lane_connected(LaneIndex::new(0), held.received, held.announced);
         assert!(accepted.is_ok() || !self.honest, "{accepted:?}");
-        self.source.associate(0, association, None, DATAGRAM);
+        self.source.associate(LaneIndex::new(0), association, None, DATAGRAM);
     }
 
     fn step(&mut self, step: &Step) {
@@ -226,9 +227,9 @@ impl World {
     fn deliver(&mut self, to_builder: bool, datagram: &[u8]) {
         let Ok((header, body)) = DatagramHeader::open(datagram) else { return };
         let outcome = if to_builder {
-            self.builder.handle_datagram(0, &header, body, self.now)
+            self.builder.handle_datagram(LaneIndex::new(0), &header, body, self.now)
         } else {
-            self.source.handle_datagram(0, &header, body, self.now)
+            self.source.handle_datagram(LaneIndex::new(0), &header, body, self.now)
         };
         match outcome {
             Ok(()) => {}
@@ -274,18 +275,18 @@ impl World {
                     send(&mut self.to_builder, datagram.to_vec());
                 }
             }
-            let Some(taken) = self.source.take(0, 4 * SEGMENT) else { break };
+            let Some(taken) = self.source.take(LaneIndex::new(0), 4 * SEGMENT) else { break };
             self.train(&taken);
         }
     }
 
     fn train(&mut self, Taken { range, request }: &Taken) {
-        let sealing = self.source.sealing(0, *request).expect("it is connected");
+        let sealing = self.source.sealing(LaneIndex::new(0), *request).expect("it is connected");
         let mut count = 0;
         for (index, start) in (0u32..).zip((range.start..range.end).step_by(SEGMENT as usize)) {
             let end = range.end.min(start + SEGMENT);
             let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(200);
-            let covered = self.source.gather(0, start..end, &mut slices);
+            let covered = self.source.gather(LaneIndex::new(0), start..end, &mut slices);
             // Only a lying builder requests bytes again after it has committed them.
             assert!(covered == end - start || !self.honest, "{covered} bytes of {start}..{end}");
             let header = sealing.header(index, start).seal(slices.iter().map(|slice| &**slice));
@@ -294,7 +295,7 @@ impl World {
             send(&mut self.to_builder, datagram);
             count = index + 1;
         }
-        self.source.handle_sent(0, count);
+        self.source.handle_sent(LaneIndex::new(0), count);
     }
 
     fn look_at(&mut self, event: Event) {

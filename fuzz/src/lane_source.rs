@@ -7,12 +7,13 @@ use bytes::BytesMut;
 use evb_core::{
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
+    index::LaneIndex,
     lane::Taken,
     source::{Output, SourceConfig, SourceCore},
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Decisions, Heartbeat, SourceReport, control::Message, report},
+        control::{Decisions, Heartbeat, Message, RoleReport, SourceReport},
         record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader, encode_fragment_header},
     },
 };
@@ -142,11 +143,14 @@ impl Bench {
     fn lane_step(&mut self, step: &Step) {
         let of = |lane: &u8| usize::from(*lane) % LANES;
         match step {
-            Step::Connect(lane, received, announced) => self.connect(of(lane), *received, *announced),
+            Step::Connect(lane, received, announced) => {
+                self.connect(LaneIndex::new(of(lane)), *received, *announced)
+            }
             Step::ConnectAny(lane, received, announced) => {
                 let lane = of(lane);
-                self.core.handle_lane_disconnected(lane);
-                let accepted = self.core.handle_lane_connected(lane, *received, *announced).is_ok();
+                self.core.handle_lane_disconnected(LaneIndex::new(lane));
+                let accepted =
+                    self.core.handle_lane_connected(LaneIndex::new(lane), *received, *announced).is_ok();
                 let model = &mut self.lanes[lane];
                 model.connected = accepted;
                 if accepted {
@@ -156,15 +160,15 @@ impl Bench {
                 }
             }
             Step::Disconnect(lane) => {
-                self.core.handle_lane_disconnected(of(lane));
+                self.core.handle_lane_disconnected(LaneIndex::new(of(lane)));
                 self.lanes[of(lane)].connected = false;
             }
             Step::Grant(lane, more) => {
                 let model = &self.lanes[of(lane)];
                 let end = model.granted.saturating_add((*more).into()).min(model.content.len() as u64);
-                self.grant(of(lane), end);
+                self.grant(LaneIndex::new(of(lane)), end);
             }
-            Step::GrantAny(lane, end) => self.grant(of(lane), *end),
+            Step::GrantAny(lane, end) => self.grant(LaneIndex::new(of(lane)), *end),
             Step::Commit(lane, more, gaps) => {
                 let model = &self.lanes[of(lane)];
                 let offset = model.committed.saturating_add((*more).into()).min(model.sent);
@@ -174,21 +178,24 @@ impl Bench {
                     at = start.saturating_add((*length).into()).min(model.sent);
                     ranges.extend((start < at).then_some(start..at));
                 }
-                assert!(self.commit(of(lane), offset, &ranges), "an honest commit is refused");
+                assert!(
+                    self.commit(LaneIndex::new(of(lane)), offset, &ranges),
+                    "an honest commit is refused"
+                );
             }
             Step::CommitAny(lane, offset, ranges) => {
                 let ordered = ranges.iter().filter(|(start, end)| start < end);
                 let ranges: Vec<_> = ordered.map(|(start, end)| *start..*end).collect();
-                self.commit(of(lane), *offset, &ranges);
+                self.commit(LaneIndex::new(of(lane)), *offset, &ranges);
             }
-            Step::Take(lane, limit) => self.take(of(lane), (*limit).into()),
+            Step::Take(lane, limit) => self.take(LaneIndex::new(of(lane)), (*limit).into()),
             _ => {}
         }
     }
 
     /// Connects an honest builder: it has a part of what was sent, and at least the announcements
     /// for that.
-    fn connect(&mut self, lane: usize, received: u8, announced: u8) {
+    fn connect(&mut self, lane: LaneIndex, received: u8, announced: u8) {
         self.core.handle_lane_disconnected(lane);
         let model = &mut self.lanes[lane];
         let part = (model.sent - model.settled) * u64::from(received) / 255;
@@ -201,7 +208,7 @@ impl Bench {
         model.rewind(received, announced);
     }
 
-    fn grant(&mut self, lane: usize, end: u64) {
+    fn grant(&mut self, lane: LaneIndex, end: u64) {
         let model = &mut self.lanes[lane];
         if !model.connected {
             return;
@@ -216,7 +223,7 @@ impl Bench {
     }
 
     /// Commits, and returns true if the source accepted it.
-    fn commit(&mut self, lane: usize, offset: u64, ranges: &[Range<u64>]) -> bool {
+    fn commit(&mut self, lane: LaneIndex, offset: u64, ranges: &[Range<u64>]) -> bool {
         let model = &mut self.lanes[lane];
         if !model.connected {
             return true;
@@ -233,7 +240,7 @@ impl Bench {
         accepted
     }
 
-    fn take(&mut self, lane: usize, limit: u64) {
+    fn take(&mut self, lane: LaneIndex, limit: u64) {
         let Some(Taken { range, .. }) = self.core.take(lane, limit) else { return };
         let model = &mut self.lanes[lane];
         assert!(model.connected && range.start == model.sent && range.end <= model.granted);
@@ -255,7 +262,7 @@ impl Bench {
     }
 
     /// Does what a driver does with a builder that broke the protocol.
-    fn break_off(&mut self, lane: usize) {
+    fn break_off(&mut self, lane: LaneIndex) {
         self.core.handle_lane_disconnected(lane);
         self.lanes[lane].connected = false;
     }
@@ -274,11 +281,11 @@ impl Bench {
         }
         for (index, lane) in self.lanes.iter().enumerate() {
             let sendable = if lane.connected { lane.granted.saturating_sub(lane.sent) } else { 0 };
-            assert_eq!(self.core.sendable(index), sendable);
+            assert_eq!(self.core.sendable(LaneIndex::new(index)), sendable);
         }
         let report = self.core.report(0, None).message;
         let Some(Message::Report(report)) = report else { panic!("no report: {report:?}") };
-        let Some(report::Report::Source(report)) = report.report else { panic!("no source's report") };
+        let Some(RoleReport::Source(report)) = report.report else { panic!("no source's report") };
         let SourceReport { pushed, committed, inhibited, closed, unexpected, duplicate, uncommitted, .. } =
             report;
         assert_eq!(
@@ -288,7 +295,7 @@ impl Bench {
         );
     }
 
-    fn announcements(&mut self, lane: usize) {
+    fn announcements(&mut self, lane: LaneIndex) {
         let mut written = BytesMut::new();
         self.core.announce(lane, self.now, &mut written);
         let model = &mut self.lanes[lane];

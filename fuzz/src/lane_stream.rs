@@ -1,6 +1,7 @@
 //! The two ends of a lane over a real socket: a source's bytes into a builder, a builder's bytes
 //! into a source.
 
+use evb_core::index::LaneIndex;
 use std::{future::poll_fn, io::Write as _, net, os::fd::OwnedFd, os::unix::net::UnixStream, time::Duration};
 
 use bytes::BytesMut;
@@ -58,10 +59,12 @@ async fn into_builder(data: &[u8]) -> Result<(), LaneEnd> {
         // other bytes.
         let _ = peer.write(piece);
         tokio::task::yield_now().await;
-        while poll_fn(|cx| end.poll_read(cx, &mut core, 0, NOW).into()).await? == Progress::More {}
+        while poll_fn(|cx| end.poll_read(cx, &mut core, LaneIndex::new(0), NOW).into()).await?
+            == Progress::More
+        {}
         while let Some(output) = core.poll(NOW) {
             match output {
-                builder::Output::Lane(0) => core.write_records(0, &mut end.outgoing),
+                builder::Output::Lane(lane) => core.write_records(lane, &mut end.outgoing),
                 builder::Output::Lane(other) => core.write_records(other, &mut BytesMut::new()),
                 builder::Output::Event(event) => core.handle_written(event, NOW),
                 builder::Output::Supervisor(control) => {
@@ -88,8 +91,8 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
         tokio::task::yield_now().await;
         while let Some(record) = poll_now(&mut end, &mut ranges).await? {
             match record {
-                FromBuilder::Grant { end } => core.handle_grant(0, end)?,
-                FromBuilder::Commit { offset } => core.handle_commit(0, offset, &ranges)?,
+                FromBuilder::Grant { end } => core.handle_grant(LaneIndex::new(0), end)?,
+                FromBuilder::Commit { offset } => core.handle_commit(LaneIndex::new(0), offset, &ranges)?,
                 #[allow(unreachable_patterns)] // what else a builder may say in other transports
                 _ => {}
             }
@@ -99,10 +102,10 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
                 core.announce(lane, NOW, &mut end.announcements);
             }
         }
-        if let Some(taken) = core.take(0, 1000) {
+        if let Some(taken) = core.take(LaneIndex::new(0), 1000) {
             end.send(taken.range);
         }
-        poll_fn(|cx| end.poll_flush(cx, &core, 0)).await?;
+        poll_fn(|cx| end.poll_flush(cx, &core, LaneIndex::new(0))).await?;
         assert!(end.is_flushed());
     }
     Ok(())
@@ -138,7 +141,7 @@ fn builder_core() -> BuilderCore<Policy> {
     let shaping = Shaping::Credit { budget: BUDGET, chunk: Bytes::kib(32), sources_at_once: None };
     let mut core = BuilderCore::new(config, shaping.policy(1, PacketCost::tcp(1500, CELL), 0), NOW);
     core.handle_roster(1, SourceSet::first(1), SourceSet::default(), NOW);
-    core.handle_lane_connected(0, NOW);
+    core.handle_lane_connected(LaneIndex::new(0), NOW);
     let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
     let mut last = (EventId::default(), 0);
     (1..=4).for_each(|event| assignments.add(&mut last, EventId::new(event), NOW.as_nanos()));
@@ -168,7 +171,7 @@ fn source_core() -> SourceCore {
         let fragment = Fragment::new(EventId::new(event), Timestamp::default(), vec![event as u8; 100]);
         assert!(core.push(fragment, NOW).is_ok());
     }
-    assert!(core.handle_lane_connected(0, 0, 0).is_ok());
+    assert!(core.handle_lane_connected(LaneIndex::new(0), 0, 0).is_ok());
     core
 }
 

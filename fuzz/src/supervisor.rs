@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
     supervisor::{Output, RunPlan, SupervisorCore},
     time::Instant,
     trigger::TriggerKind,
-    wire::control::{
-        Completions, Control, Hello, MAX_MESSAGE, Ready, Report, Stop, Triggers, control::Message,
-    },
+    wire::control::{Completions, Control, Hello, MAX_MESSAGE, Message, Ready, Report, Stop, Triggers},
 };
-use prost::Message as _;
 
 use crate::{
     control,

@@ -8,6 +8,7 @@ use std::{
 };
 
 use evb_core::{
+    index::LaneIndex,
     time::Instant,
     wire::{
         control::{Hello, Refusal, RefusalReport, Welcome},
@@ -30,7 +31,7 @@ pub(super) struct Entrance {
     greetings: Greetings<(Channel, Hello)>,
     options: LaneOptions,
     /// By lane.
-    answers: Vec<(usize, Answer)>,
+    answers: Vec<(LaneIndex, Answer)>,
 }
 
 /// What an entrance has to say.
@@ -38,9 +39,9 @@ pub(super) enum Knock {
     /// Somebody wants a lane; answer by [`Entrance::welcome`] or [`Entrance::refuse`].
     Asks(Hello, Channel, SocketAddr),
     /// The lane is open.
-    Opened(usize, Channel),
+    Opened(LaneIndex, Channel),
     /// The source went away before it was told.
-    Failed(usize),
+    Failed(LaneIndex),
 }
 
 impl Entrance {
@@ -75,7 +76,7 @@ impl Entrance {
     }
 
     /// Opens the lane; [`Knock::Opened`] follows when the source has been told, unless it asks once more before.
-    pub(super) fn welcome(&mut self, lane: usize, mut channel: Channel, welcome: Welcome) {
+    pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
             tracing::warn!(%error, "cannot set the lane's options");
         }
@@ -88,7 +89,7 @@ impl Entrance {
     }
 
     /// Drops the answer that is on its way on a lane, if there is one.
-    pub(super) fn forget(&mut self, lane: usize) {
+    pub(super) fn forget(&mut self, lane: LaneIndex) {
         self.answers.retain(|(of, _)| *of != lane);
     }
 

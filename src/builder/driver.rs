@@ -6,6 +6,7 @@ use std::{
 };
 
 use evb_core::{
+    index::LaneIndex,
     live::HostFacts,
     session::{ReportFacts, RoleFault, Target},
     time::Instant,
@@ -152,7 +153,7 @@ impl Driver {
             return Poll::Ready(());
         }
         let core = self.role.core();
-        let granted = || (0..core.config().sources.len()).map(|lane| core.granted(lane)).sum();
+        let granted = || LaneIndex::all(core.config().sources.len()).map(|lane| core.granted(lane)).sum();
         self.busy_poll.stay_awake(cx, granted, now);
         Poll::Pending
     }

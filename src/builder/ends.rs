@@ -2,7 +2,7 @@
 
 use std::{io, task::Context, task::Poll};
 
-use evb_core::{id::SourceId, time::Instant, units::Bytes, wire::control::DatagramReport};
+use evb_core::{id::SourceId, index::LaneIndex, time::Instant, units::Bytes, wire::control::DatagramReport};
 use evb_net::{
     handshake::Channel,
     lane::{BuilderEnd, LaneEnd, LaneOptions, Progress, datagrams::BuilderDatagrams},
@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 const TRUE_SIZE: f64 = 2304.0 / 1472.0 * 1.1;
 
 /// A lane that has ended, and why.
-pub(super) type Ended = (usize, LaneEnd);
+pub(super) type Ended = (LaneIndex, LaneEnd);
 
 /// The ends of all lanes.
 pub(super) enum Ends {
@@ -63,7 +63,7 @@ impl Ends {
         Ok(Self::Datagrams(Box::new(BuilderDatagrams::new(socket, sources.to_vec()))))
     }
 
-    pub(super) fn is_open(&self, lane: usize) -> bool {
+    pub(super) fn is_open(&self, lane: LaneIndex) -> bool {
         match self {
             Self::Stream(ends) => ends[lane].is_some(),
             Self::Datagrams(ends) => ends.is_open(lane),
@@ -71,7 +71,7 @@ impl Ends {
     }
 
     /// The handshake of a lane is over.
-    pub(super) fn open(&mut self, lane: usize, channel: Channel) {
+    pub(super) fn open(&mut self, lane: LaneIndex, channel: Channel) {
         match self {
             Self::Stream(ends) => ends[lane] = Some(BuilderEnd::new(channel)),
             Self::Datagrams(ends) => ends.open(lane, channel),
@@ -79,7 +79,7 @@ impl Ends {
     }
 
     /// Closes a lane, so that its source can send nothing more by what it was granted.
-    pub(super) fn close(&mut self, lane: usize) {
+    pub(super) fn close(&mut self, lane: LaneIndex) {
         match self {
             Self::Stream(ends) => {
                 if let Some(end) = ends[lane].take() {
@@ -108,9 +108,9 @@ impl Ends {
         let mut more = false;
         for (lane, end) in ends.iter_mut().enumerate() {
             let Some(end) = end else { continue };
-            match end.poll_read(cx, core, lane, now) {
+            match end.poll_read(cx, core, LaneIndex::new(lane), now) {
                 Ok(progress) => more |= progress == Progress::More,
-                Err(error) => ended.push((lane, error)),
+                Err(error) => ended.push((LaneIndex::new(lane), error)),
             }
         }
         Ok(more)
@@ -129,7 +129,7 @@ impl Ends {
     }
 
     /// The machine has records for a lane's source.
-    pub(super) fn write(&mut self, lane: usize, core: &mut ShapedBuilder, now: Instant) {
+    pub(super) fn write(&mut self, lane: LaneIndex, core: &mut ShapedBuilder, now: Instant) {
         match self {
             Self::Stream(ends) => {
                 if let Some(end) = &mut ends[lane] {
@@ -151,7 +151,7 @@ impl Ends {
         for (lane, end) in ends.iter_mut().enumerate() {
             let Some(end) = end else { continue };
             if let Poll::Ready(Err(error)) = end.poll_flush(cx) {
-                ended.push((lane, error));
+                ended.push((LaneIndex::new(lane), error));
             }
             end.take_write_sample().into_iter().for_each(|took| core.record_grant_write(took));
         }

@@ -3,6 +3,7 @@
 use std::{io, task::Context, task::Poll};
 
 use evb_core::{
+    index::LaneIndex,
     time::Instant,
     wire::control::{DatagramReport, RefusalReport},
 };
@@ -94,12 +95,12 @@ impl Lanes {
     }
 
     /// The machine has records for a lane's source.
-    pub(super) fn write(&mut self, lane: usize, role: &mut BuilderRole, now: Instant) {
+    pub(super) fn write(&mut self, lane: LaneIndex, role: &mut BuilderRole, now: Instant) {
         self.ends.write(lane, role.records(), now);
     }
 
     /// Drops a lane's connection, or the answer that is on its way.
-    pub(super) fn close(&mut self, lane: usize) {
+    pub(super) fn close(&mut self, lane: LaneIndex) {
         self.ends.close(lane);
         self.entrance.forget(lane);
     }

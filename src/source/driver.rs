@@ -8,6 +8,7 @@ use std::{
 };
 
 use evb_core::{
+    index::LaneIndex,
     live::HostFacts,
     session::{Dial, ReportFacts, RoleFault, Target},
     time::{Instant, earlier},
@@ -149,9 +150,12 @@ impl Driver {
 
     fn dial(&mut self, dial: Dial) {
         let Target::Lane(index) = dial.target else { return self.link.dial(dial) };
-        while self.lanes.len() <= index {
+        while self.lanes.len() <= index.get() {
             let lane = self.lanes.len();
-            self.lanes.push(Lane::new(lane, self.rates.of(self.role.builder_of(lane))));
+            self.lanes.push(Lane::new(
+                LaneIndex::new(lane),
+                self.rates.of(self.role.builder_of(LaneIndex::new(lane))),
+            ));
         }
         self.lanes[index].dial(dial, &self.dialing);
     }
@@ -164,7 +168,7 @@ impl Driver {
             return Poll::Ready(());
         }
         let core = self.role.core();
-        let granted = || (0..core.lane_count()).map(|lane| core.granted(lane)).sum();
+        let granted = || LaneIndex::all(core.lane_count()).map(|lane| core.granted(lane)).sum();
         self.busy_poll.stay_awake(cx, granted, now);
         Poll::Pending
     }

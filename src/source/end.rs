@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use evb_core::{time::Instant, wire::control::TrainReport};
+use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
 use evb_net::lane::{FromBuilder, LaneEnd, Progress, SourceEnd, datagrams::SourceDatagrams};
 use evb_shaper::{Departure, role::SourceRole};
 
@@ -26,7 +26,7 @@ impl End {
         &mut self,
         cx: &mut Context<'_>,
         role: &mut SourceRole,
-        lane: usize,
+        lane: LaneIndex,
         now: Instant,
         ranges: &mut Vec<Range<u64>>,
     ) -> Result<Progress, LaneEnd> {
@@ -56,7 +56,7 @@ impl End {
         &mut self,
         cx: &mut Context<'_>,
         role: &mut SourceRole,
-        lane: usize,
+        lane: LaneIndex,
     ) -> Poll<Result<(), LaneEnd>> {
         let core = role.records();
         match self {
@@ -70,7 +70,7 @@ impl End {
     }
 
     /// Has the lane's announcements written; whether they are to be flushed at once.
-    pub(super) fn announce(&mut self, role: &mut SourceRole, lane: usize, now: Instant) -> bool {
+    pub(super) fn announce(&mut self, role: &mut SourceRole, lane: LaneIndex, now: Instant) -> bool {
         match self {
             // They wait for data to share packets with.
             Self::Stream(end) => {

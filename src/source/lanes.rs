@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use evb_core::{session::Dial, time::Instant, units::Rate, wire::control::TrainReport};
+use evb_core::{index::LaneIndex, session::Dial, time::Instant, units::Rate, wire::control::TrainReport};
 use evb_net::lane::Progress;
 use evb_shaper::{Departure, role::SourceRole};
 
@@ -16,7 +16,7 @@ use super::{
 
 /// The connection to one builder.
 pub(super) struct Lane {
-    index: usize,
+    index: LaneIndex,
     /// What its socket is asked to keep to, if the kernel paces sockets.
     rate: Option<Rate>,
     state: State,
@@ -31,7 +31,7 @@ enum State {
 }
 
 impl Lane {
-    pub(super) fn new(index: usize, rate: Option<Rate>) -> Self {
+    pub(super) fn new(index: LaneIndex, rate: Option<Rate>) -> Self {
         Self { index, rate, state: State::Down, past: Default::default() }
     }
 

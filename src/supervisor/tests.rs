@@ -11,8 +11,8 @@ use evb_core::{
     trigger::TriggerKind,
     units::Frequency,
     wire::control::{
-        BuilderReport, Completions, Control, Heartbeat, Hello, Ready, Report, RunEnd, SourceReport,
-        control::Message, refusal::Reason, report,
+        BuilderReport, Completions, Control, Heartbeat, Hello, Message, Ready, Reason, Report, RoleReport,
+        RunEnd, SourceReport,
     },
 };
 use evb_net::{
@@ -72,7 +72,7 @@ async fn fake_source(address: String, id: u16) -> (u64, RunEnd) {
             Message::Finish(_) => {
                 let report = SourceReport { pushed: decided, ..SourceReport::default() };
                 link.send(&control(Message::Report(Report {
-                    report: Some(report::Report::Source(report)),
+                    report: Some(RoleReport::Source(report)),
                     live: None,
                 })))
                 .unwrap();
@@ -104,7 +104,7 @@ async fn fake_builder(address: String, id: u16) -> (u64, u64) {
             Message::Finish(_) => {
                 let report = BuilderReport { complete: built, written: built, ..BuilderReport::default() };
                 link.send(&control(Message::Report(Report {
-                    report: Some(report::Report::Builder(report)),
+                    report: Some(RoleReport::Builder(report)),
                     live: None,
                 })))
                 .unwrap();
@@ -232,7 +232,7 @@ async fn who_may_not_take_part_is_told_why() {
         (Hello { epoch: 5, ..hello(Peer::Source(SourceId::new(1))) }, Reason::Epoch),
     ] {
         match connect(&running.address, None, &hello).await {
-            Err(ConnectError::Refused { refusal, .. }) => assert_eq!(refusal.reason(), reason),
+            Err(ConnectError::Refused { refusal, .. }) => assert_eq!(refusal.reason, reason),
             other => panic!("{other:?}"),
         }
     }

@@ -12,9 +12,7 @@ use evb::{
 use evb_core::{
     id::Peer,
     wire::{
-        control::{
-            Control, Decisions, Heartbeat, Hello, LaneState, Ready, Verdict, Welcome, control::Message,
-        },
+        control::{Control, Decisions, Heartbeat, Hello, LaneState, Message, Ready, Verdict, Welcome},
         preamble::ConnectionKind,
         record::{Announcement, RecordHeader, encode_fragment_header},
     },

@@ -11,9 +11,7 @@ use evb::{
     source::{Source, SourceConfig},
 };
 use evb_core::wire::{
-    control::{
-        Assignments, BuilderAddress, Control, Decisions, Roster, RunParameters, Welcome, control::Message,
-    },
+    control::{Assignments, BuilderAddress, Control, Decisions, Message, Roster, RunParameters, Welcome},
     preamble::ConnectionKind,
 };
 use evb_net::{

@@ -8,6 +8,7 @@ use evb::{
     supervisor::{RunPlan, TriggerKind},
     units::Frequency,
 };
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
     id::Peer,
     supervisor::{Output, SupervisorCore},
@@ -15,14 +16,13 @@ use evb_core::{
     wire::{
         control::{
             BuilderReport, Completions, Control, Decisions, Exception, Heartbeat, Hello, LaneReport, Live,
-            Ready, Report, SourceReport, Triggers, control::Message, report,
+            Message, Outcome, Ready, Report, RoleReport, SourceReport, Triggers,
         },
         preamble::ConnectionKind,
     },
 };
 use evb_net::{control::encode_into, handshake::connect_handshake};
 use proptest::prelude::*;
-use prost::Message as _;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, time::sleep};
 
 use crate::{
@@ -37,7 +37,8 @@ fn messages() -> Vec<Message> {
     for event in [3, 1, 2, 7] {
         completions.add(&mut last, EventId::new(event));
     }
-    let exception = Exception { event: 4, outcome: 1, missing: vec![1, 2], cause: "slow".to_owned() };
+    let exception =
+        Exception { event: 4, outcome: Outcome::Incomplete, missing: vec![1, 2], cause: "slow".to_owned() };
     completions.exceptions.push(exception);
     let lane = LaneReport { source: 1, fragments: 7, missing: 1, ..LaneReport::default() };
     let builder = BuilderReport {
@@ -51,8 +52,8 @@ fn messages() -> Vec<Message> {
     vec![
         Message::Completions(completions),
         Message::Heartbeat(Heartbeat { sent_ns: 1 << 40, echo_ns: 1 << 30, echo_delay_ns: 17, load: None }),
-        Message::Report(Report { report: Some(report::Report::Builder(builder)), live: Some(live) }),
-        Message::Report(Report { report: Some(report::Report::Source(source)), live: None }),
+        Message::Report(Report { report: Some(RoleReport::Builder(builder)), live: Some(live) }),
+        Message::Report(Report { report: Some(RoleReport::Source(source)), live: None }),
         Message::Ready(Ready {}),
         Message::Triggers(Triggers { count: 3 }),
         Message::Decisions(Decisions { first: 1, runs: vec![3, 3] }),

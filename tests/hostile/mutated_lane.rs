@@ -11,6 +11,7 @@ use evb::{
 };
 use evb_core::{
     builder::{BuilderConfig, BuilderCore, Output},
+    index::LaneIndex,
     set::SourceSet,
     time::Instant,
     wire::{
@@ -104,7 +105,7 @@ impl Bench {
         Self { core, events: Vec::new(), now }
     }
 
-    fn drain(&mut self, lane: usize, end: &mut BuilderEnd) {
+    fn drain(&mut self, lane: LaneIndex, end: &mut BuilderEnd) {
         while let Some(output) = self.core.poll(self.now) {
             match output {
                 Output::Event(event) => self.events.push(event),
@@ -124,7 +125,7 @@ impl Bench {
     async fn play(
         &mut self,
         listener: &TcpListener,
-        lane: usize,
+        lane: LaneIndex,
         records: &[Vec<u8>],
     ) -> Result<(), LaneEnd> {
         let mut source =
@@ -194,14 +195,14 @@ async fn play_mutated(mutations: &[(u8, usize, usize, u64)]) -> Result<(), TestC
             mutate(&mut mutated, *mutation);
         }
     }
-    let played = bench.play(&listener, 0, &mutated).await;
+    let played = bench.play(&listener, LaneIndex::new(0), &mutated).await;
     if let Err(error) = &played {
         prop_assert!(!error.to_string().is_empty());
     }
     prop_assert!(bench.core.slots_used() <= EVENTS as usize);
     // Its source is down now; the other one sends all that it has.
     bench.core.handle_roster(2, [1].into_iter().collect(), SourceSet::default(), bench.now);
-    bench.play(&listener, 1, &records(2)).await.expect("nothing is wrong with source 2");
+    bench.play(&listener, LaneIndex::new(1), &records(2)).await.expect("nothing is wrong with source 2");
     bench.check()
 }
 
@@ -209,8 +210,8 @@ async fn play_mutated(mutations: &[(u8, usize, usize, u64)]) -> Result<(), TestC
 async fn the_stream_that_is_mutated_below_is_valid() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
     let mut bench = Bench::new();
-    bench.play(&listener, 0, &records(1)).await.expect("it is valid");
-    bench.play(&listener, 1, &records(2)).await.expect("it is valid");
+    bench.play(&listener, LaneIndex::new(0), &records(1)).await.expect("it is valid");
+    bench.play(&listener, LaneIndex::new(1), &records(2)).await.expect("it is valid");
     assert!(bench.events.len() == EVENTS as usize && bench.events.iter().all(Event::is_complete));
     bench.check().expect("all is as it was made");
 }

@@ -7,15 +7,15 @@ use evb::{
     supervisor::{RunPlan, TriggerKind},
     units::Frequency,
 };
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
     id::Peer,
     wire::{
-        control::{Hello, HelloReply, hello_reply::Reply, refusal::Reason},
+        control::{Hello, HelloReply, Reason, Reply, Role},
         preamble::{ConnectionKind, preamble},
     },
 };
 use evb_net::handshake::opening;
-use prost::Message as _;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -105,7 +105,12 @@ fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
         says_hello("an unknown source", kind, &hello(source(99)), Reason::UnknownPeer),
         says_hello("an unknown builder", kind, &hello(builder(99)), Reason::UnknownPeer),
         says_hello("an id of 17 bits", kind, &Hello { id: 65_537, ..hello(source(1)) }, Reason::Malformed),
-        says_hello("no role", kind, &Hello { role: 9, ..hello(source(1)) }, Reason::Malformed),
+        says_hello(
+            "no role",
+            kind,
+            &Hello { role: Role::Unspecified, ..hello(source(1)) },
+            Reason::Malformed,
+        ),
         says_hello("source 1 again", kind, &known, Reason::DuplicateId),
         says_hello("builder 2 again", kind, &hello(builder(2)), Reason::DuplicateId),
     ]
@@ -132,7 +137,12 @@ fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
         says_hello("from a builder", kind, &hello(builder(2), builder(1)), Reason::WrongRole),
         says_hello("from the supervisor", kind, &hello(Peer::Supervisor, builder(1)), Reason::WrongRole),
         says_hello("an unknown source", kind, &hello(source(99), builder(1)), Reason::UnknownPeer),
-        says_hello("from nobody", kind, &Hello { role: 0, ..known.clone() }, Reason::Malformed),
+        says_hello(
+            "from nobody",
+            kind,
+            &Hello { role: Role::Unspecified, ..known.clone() },
+            Reason::Malformed,
+        ),
         says_hello("of an earlier life", kind, &Hello { to_incarnation: 0, ..known.clone() }, Reason::Epoch),
         says_hello("of another life", kind, &Hello { to_incarnation: 2, ..known.clone() }, Reason::Epoch),
         says_hello("source 1 of an earlier life", kind, &known, Reason::DuplicateId),
@@ -160,7 +170,7 @@ async fn knock(at: SocketAddr, kind: ConnectionKind, stranger: &Stranger) -> u16
         answer.strip_prefix(&preamble(kind)[..]).unwrap_or_else(|| panic!("{name} at {at}: {answer:?}"));
     let reply = HelloReply::decode(&body[4..]).expect("a reply");
     let Some(Reply::Refusal(refusal)) = reply.reply else { panic!("{name} at {at}: {reply:?}") };
-    assert_eq!(Some(refusal.reason()), stranger.answer, "{name} at {at}: {}", refusal.detail);
+    assert_eq!(Some(refusal.reason), stranger.answer, "{name} at {at}: {}", refusal.detail);
     assert!(!refusal.detail.is_empty(), "{name} at {at}: no words");
     port
 }

@@ -11,6 +11,7 @@ use evb::{
 };
 use evb_core::{
     builder::{self, BuilderConfig, BuilderCore},
+    index::LaneIndex,
     set::SourceSet,
     source::{self, SourceConfig, SourceCore},
     time::Instant,
@@ -129,8 +130,8 @@ async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
     let now = clock::now();
     let (mut from, mut to, relay) = ends(flip).await;
     let (mut source, mut builder) = (source_core(now), builder_core(now));
-    source.handle_lane_connected(0, 0, 0).expect("it is fresh");
-    builder.handle_lane_connected(0, now);
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).expect("it is fresh");
+    builder.handle_lane_connected(LaneIndex::new(0), now);
     let (mut events, mut ranges): (Vec<Event>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
     let began = std::time::Instant::now();
     let limit = Duration::from_millis(if flip.is_some() { 500 } else { 20_000 });
@@ -140,13 +141,15 @@ async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
         }
         let turn = poll_fn(|cx| {
             let mut turn = || -> Result<(), LaneEnd> {
-                to.poll_read(cx, &mut builder, 0, now)?;
+                to.poll_read(cx, &mut builder, LaneIndex::new(0), now)?;
                 while let Some(output) = builder.poll(now) {
                     match output {
                         builder::Output::Event(event) => {
                             events.push(event);
                         }
-                        builder::Output::Lane(_) => builder.write_records(0, &mut to.outgoing),
+                        builder::Output::Lane(_) => {
+                            builder.write_records(LaneIndex::new(0), &mut to.outgoing)
+                        }
                         _ => {}
                     }
                 }
@@ -155,19 +158,21 @@ async fn play(flip: Option<Flip>) -> (Vec<Event>, Outcome, u64) {
                 }
                 while let Poll::Ready(said) = from.poll_recv(cx, &mut ranges) {
                     match said? {
-                        FromBuilder::Grant { end } => source.handle_grant(0, end)?,
-                        FromBuilder::Commit { offset } => source.handle_commit(0, offset, &ranges)?,
+                        FromBuilder::Grant { end } => source.handle_grant(LaneIndex::new(0), end)?,
+                        FromBuilder::Commit { offset } => {
+                            source.handle_commit(LaneIndex::new(0), offset, &ranges)?
+                        }
                     }
                 }
                 while let Some(output) = source.poll(now) {
                     if let source::Output::Announce(_) = output {
-                        source.announce(0, now, &mut from.announcements);
+                        source.announce(LaneIndex::new(0), now, &mut from.announcements);
                     }
                 }
-                while let Some(taken) = source.take(0, u64::MAX) {
+                while let Some(taken) = source.take(LaneIndex::new(0), u64::MAX) {
                     from.send(taken.range);
                 }
-                if let Poll::Ready(flushed) = from.poll_flush(cx, &source, 0) {
+                if let Poll::Ready(flushed) = from.poll_flush(cx, &source, LaneIndex::new(0)) {
                     flushed?;
                 }
                 Ok(())

@@ -6,7 +6,7 @@ use evb::id::BuilderId;
 use evb_core::{
     id::Peer,
     wire::{
-        control::{Control, Heartbeat, Hello, LaneState, Welcome, control::Message},
+        control::{Control, Heartbeat, Hello, LaneState, Message, Welcome},
         preamble::ConnectionKind,
     },
 };

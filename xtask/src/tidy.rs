@@ -11,6 +11,9 @@ mod clippy_files;
 mod size;
 mod impls;
 mod drivers;
+mod protobuf;
+mod indices;
+mod simulated;
 mod invariants;
 mod names;
 mod unsafety;
@@ -29,7 +32,7 @@ use crate::repo::{self, Repo};
 /// A rule: its name, and the check.
 type Check = (&'static str, fn(&Repo) -> Vec<Finding>);
 
-const CHECKS: [Check; 16] = [
+const CHECKS: [Check; 19] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
@@ -37,7 +40,10 @@ const CHECKS: [Check; 16] = [
     ("file and function sizes", size::check),
     ("functions by type", impls::check),
     ("drivers decide nothing", drivers::check),
+    ("Protobuf on the wire only", protobuf::check),
     ("machines state invariants", invariants::check),
+    ("indices have types", indices::check),
+    ("simulator has no protocol", simulated::check),
     ("names", names::check),
     ("unsafe only in evb-net", unsafety::check),
     ("tests in sibling files", apart::check),

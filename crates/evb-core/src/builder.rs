@@ -39,23 +39,26 @@ use clock::PeerClock;
 use lanes::Lanes;
 use lease::Lease;
 use slots::Slots;
-use table::SlotIndex;
 use unaccounted::Unaccounted;
 
 use crate::{
     event::Event,
     grant::GrantPolicy,
     id::{BuilderId, Epoch, RunNumber, SourceId},
+    index::{LaneIndex, SlotIndex},
     lane::StageTimes,
     live::ReportTimer,
     time::{Instant, earlier},
     undo::{self, Fix},
     units::Bytes,
     wire::control::{
-        Accepted, BuilderReport, Control, DatagramReport, Heartbeat, Live, Load, Report, control,
-        exception::Outcome, report,
+        Accepted, BuilderReport, Control, DatagramReport, Heartbeat, Live, Load, Message, Outcome, Report,
+        RoleReport,
     },
 };
+
+/// How often a sink that takes no events is tried.
+pub const SINK_RETRY: Duration = Duration::from_millis(200);
 
 /// What a builder has to know before the first event.
 #[derive(Clone, Debug)]
@@ -97,7 +100,7 @@ pub enum Output {
     Event(Event),
     /// The lane of that source index has records to be sent: call [`BuilderCore::write_records`], or over datagrams
     /// [`BuilderCore::write_datagram`].
-    Lane(usize),
+    Lane(LaneIndex),
     /// To the supervisor.
     Supervisor(Control),
 }
@@ -302,8 +305,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
             ..self.counters_so_far()
         };
         self.slots.latency().report(&mut counters);
-        let report = Report { report: Some(report::Report::Builder(counters)), live: None };
-        Control { message: Some(control::Message::Report(report)) }
+        let report = Report { report: Some(RoleReport::Builder(counters)), live: None };
+        Control { message: Some(Message::Report(report)) }
     }
 
     /// What costs little to say again and again; without that of the lanes.
@@ -327,7 +330,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             latency: self.slots.latency().coarse().pairs(),
             ..Live::default()
         };
-        Report { report: Some(report::Report::Builder(counters)), live: Some(live) }
+        Report { report: Some(RoleReport::Builder(counters)), live: Some(live) }
     }
 
     /// What the slots are taken by.
@@ -336,20 +339,20 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 
     /// What the supervisor is to hear next.
-    fn next_message(&mut self, now: Instant) -> Option<control::Message> {
+    fn next_message(&mut self, now: Instant) -> Option<Message> {
         if let Some(answer) = self.accepted.take() {
-            return Some(control::Message::Accepted(Accepted { answer }));
+            return Some(Message::Accepted(Accepted { answer }));
         }
         if let Some(completions) = self.unaccounted.next_message() {
-            return Some(control::Message::Completions(completions));
+            return Some(Message::Completions(completions));
         }
         if self.next_heartbeat > now {
-            return self.reports.ring(now).then(|| control::Message::Report(self.report_so_far(now)));
+            return self.reports.ring(now).then(|| Message::Report(self.report_so_far(now)));
         }
         self.last_heartbeat = now;
         self.next_heartbeat = now + self.config.heartbeat;
         let heartbeat = Heartbeat { load: Some(self.load()), ..self.clock.heartbeat(now) };
-        Some(control::Message::Heartbeat(heartbeat))
+        Some(Message::Heartbeat(heartbeat))
     }
 
     /// Where the last slot was taken just now, the supervisor soon hears by what.
@@ -366,10 +369,10 @@ impl<P: GrantPolicy> BuilderCore<P> {
         if undo::is_undone(Fix::Ac5e2f5) {
             return;
         }
-        for lane in 0..self.config.sources.len() {
+        for lane in LaneIndex::all(self.config.sources.len()) {
             let is_broken = self.lanes.lane(lane).is_broken(self.config.deadline, now);
-            if is_broken && !self.slots.rosters().awaited().contains(lane) {
-                self.slots.give_up(lane, now, |ended| self.lanes.note_end(ended));
+            if is_broken && !self.slots.rosters().awaited().contains(lane.get()) {
+                self.slots.give_up(lane.get(), now, |ended| self.lanes.note_end(ended));
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use core::ops::Range;
 
-use crate::{id::EventId, time::Instant, times::Times, units::Bytes, wire::datagram::Request};
+use crate::{
+    id::EventId, index::LaneIndex, time::Instant, times::Times, units::Bytes, wire::datagram::Request,
+};
 
 /// What a policy sees of a lane: the cumulative counters (lane offsets in bytes) and the event that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub struct Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Index of the lane.
-    pub lane: usize,
+    pub lane: LaneIndex,
     /// Lane offset of the first byte.
     pub start: u64,
     /// Where they end; for a first transmission, the new value of the lane's `granted`.
@@ -83,13 +85,13 @@ pub trait GrantPolicy {
 
     /// Bytes arrived: `lane` has received up to `received`, without gap. Over a stream, that accounts for all permitted
     /// bytes below it.
-    fn handle_received(&mut self, lane: usize, received: u64, now: Instant);
+    fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant);
 
     /// Over datagrams, where bytes are permitted and lost in pieces: a transmission of `range`, permitted under that
     /// number, has ended. Each byte of a grant ends once (docs/reference/protocol.md UDP-15).
     fn handle_accounted(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         range: Range<u64>,
         request: Request,
         fate: Fate,
@@ -97,17 +99,17 @@ pub trait GrantPolicy {
     );
 
     /// The lane's connection is new: what was granted beyond `received` is void.
-    fn handle_reset(&mut self, lane: usize, received: u64, now: Instant);
+    fn handle_reset(&mut self, lane: LaneIndex, received: u64, now: Instant);
 
     /// The lane's connection is gone: what is outstanding may still lie in the switch.
-    fn handle_gone(&mut self, lane: usize, now: Instant);
+    fn handle_gone(&mut self, lane: LaneIndex, now: Instant);
 
     /// Time passed.
     fn handle_timeout(&mut self, now: Instant);
 
     /// Names a lane that brings nothing and holds budget that the others wait for. Close its connection: its grants are then void
     /// and the others go on. Asked after `handle_timeout`.
-    fn withholding(&self, _lanes: &[LaneDemand], _now: Instant) -> Option<usize> {
+    fn withholding(&self, _lanes: &[LaneDemand], _now: Instant) -> Option<LaneIndex> {
         None
     }
 

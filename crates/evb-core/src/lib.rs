@@ -22,6 +22,7 @@ pub mod id;
 pub mod time;
 pub mod units;
 pub mod times;
+pub mod index;
 pub mod set;
 pub mod ranges;
 pub mod rng;

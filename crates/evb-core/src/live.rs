@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::{
     time::Instant,
-    wire::control::{Control, Live, control, report},
+    wire::control::{Control, Live, Message, RoleReport},
 };
 
 pub use latencies::Latencies;
@@ -59,13 +59,13 @@ pub struct HostFacts {
 
 /// Adds to a report so far what its machine does not know; `facts` is asked for nothing else.
 pub fn complete_live(message: &mut Control, facts: impl FnOnce() -> HostFacts) {
-    let Some(control::Message::Report(report)) = &mut message.message else { return };
+    let Some(Message::Report(report)) = &mut message.message else { return };
     let Some(live) = &mut report.live else { return };
     let HostFacts { processor, memory, disk, tcp_retransmits } = facts();
     live.processor_ns = u64::try_from(processor.as_nanos()).unwrap_or(u64::MAX);
     live.memory_bytes = memory;
     (live.disk_free_bytes, live.disk_bytes) = disk.unwrap_or_default();
-    if let Some(report::Report::Source(source)) = &mut report.report {
+    if let Some(RoleReport::Source(source)) = &mut report.report {
         source.tcp_retransmits = tcp_retransmits;
     }
 }

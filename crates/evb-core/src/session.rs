@@ -21,7 +21,9 @@ mod attendance;
 mod dialing;
 mod admission;
 
-pub use admission::{Admission, GREETING_PATIENCE, GREETINGS, HANDSHAKE_TIMEOUT};
+pub use admission::{
+    Admission, CONTROL_UNACKNOWLEDGED, GREETING_PATIENCE, GREETINGS, HANDSHAKE_TIMEOUT, LANE_UNACKNOWLEDGED,
+};
 pub use attendance::{Attendance, AttendanceOutput};
 pub use dial::{Dial, Target};
 pub use dialing::{LaneDialing, OPENING};

@@ -1,5 +1,6 @@
 //! [`SourceSet`] and [`LaneSet`]: which sources of a run, or which lanes of a source.
 
+use crate::index::LaneIndex;
 use core::marker::PhantomData;
 
 /// The most sources of one run: bounds every per-event set.
@@ -14,6 +15,42 @@ pub struct Sources;
 /// A source's lanes to builders, by their index there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lanes;
+
+/// What a set holds, by position.
+pub trait Member {
+    /// The position.
+    type Index: Copy;
+
+    /// The position of that number.
+    fn at(number: usize) -> Self::Index;
+
+    /// Its number.
+    fn number(index: Self::Index) -> usize;
+}
+
+impl Member for Sources {
+    type Index = usize;
+
+    fn at(number: usize) -> usize {
+        number
+    }
+
+    fn number(index: usize) -> usize {
+        index
+    }
+}
+
+impl Member for Lanes {
+    type Index = LaneIndex;
+
+    fn at(number: usize) -> LaneIndex {
+        LaneIndex::new(number)
+    }
+
+    fn number(index: LaneIndex) -> usize {
+        index.get()
+    }
+}
 
 /// Set of sources, by their index in the roster.
 pub type SourceSet = IndexSet<Sources>;
@@ -32,17 +69,18 @@ pub type LaneSet = IndexSet<Lanes>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexSet<K>([u64; WORDS], PhantomData<K>);
 
-impl<K> IndexSet<K> {
+impl<K: Member> IndexSet<K> {
     /// All indices are below.
     pub const LIMIT: usize = MAX_SOURCES;
 
     /// The first `count` indices.
     pub fn first(count: usize) -> Self {
-        (0..count.min(Self::LIMIT)).collect()
+        (0..count.min(Self::LIMIT)).map(K::at).collect()
     }
 
     /// Adds an index; whether it was new.
-    pub fn insert(&mut self, index: usize) -> bool {
+    pub fn insert(&mut self, index: K::Index) -> bool {
+        let index = K::number(index);
         let word = &mut self.0[index / 64];
         let bit = 1 << (index % 64);
         let new = *word & bit == 0;
@@ -51,7 +89,8 @@ impl<K> IndexSet<K> {
     }
 
     /// Takes an index out; whether it was there.
-    pub fn remove(&mut self, index: usize) -> bool {
+    pub fn remove(&mut self, index: K::Index) -> bool {
+        let index = K::number(index);
         let word = &mut self.0[index / 64];
         let bit = 1 << (index % 64);
         let was = *word & bit != 0;
@@ -60,7 +99,8 @@ impl<K> IndexSet<K> {
     }
 
     /// Whether the index is in.
-    pub fn contains(&self, index: usize) -> bool {
+    pub fn contains(&self, index: K::Index) -> bool {
+        let index = K::number(index);
         self.0[index / 64] & (1 << (index % 64)) != 0
     }
 
@@ -98,8 +138,8 @@ impl<K> IndexSet<K> {
     }
 
     /// The indices, ascending.
-    pub fn iter(&self) -> Indices {
-        Indices { words: self.0, at: if self.is_empty() { WORDS } else { 0 } }
+    pub fn iter(&self) -> impl Iterator<Item = K::Index> + use<K> {
+        Indices { words: self.0, at: if self.is_empty() { WORDS } else { 0 } }.map(K::at)
     }
 
     fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
@@ -113,7 +153,7 @@ impl<K> IndexSet<K> {
 ///
 /// Most sets that are looked through, for each event, are empty: that has to cost little.
 #[derive(Clone, Debug)]
-pub struct Indices {
+struct Indices {
     words: [u64; WORDS],
     /// The word that is looked at.
     at: usize,
@@ -136,8 +176,8 @@ impl Iterator for Indices {
     }
 }
 
-impl<K> FromIterator<usize> for IndexSet<K> {
-    fn from_iter<I: IntoIterator<Item = usize>>(indices: I) -> Self {
+impl<K: Member> FromIterator<K::Index> for IndexSet<K> {
+    fn from_iter<I: IntoIterator<Item = K::Index>>(indices: I) -> Self {
         let mut set = Self([0; WORDS], PhantomData);
         for index in indices {
             set.insert(index);

@@ -31,14 +31,15 @@ use seats::Seats;
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
+    index::LaneIndex,
     lane::StageTimes,
     live::ReportTimer,
     set::LaneSet,
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
-        Control, Decisions, Heartbeat, Live, MalformedMessage, Report, SourceReport, TrainReport, Verdict,
-        control, report,
+        Control, Decisions, Heartbeat, Live, MalformedMessage, Message, Report, RoleReport, SourceReport,
+        TrainReport, Verdict,
     },
 };
 
@@ -80,7 +81,7 @@ pub struct SourceConfig {
 pub enum Output {
     /// The lane of that builder index has announcements: call [`SourceCore::announce`], or over datagrams
     /// [`SourceCore::write_datagram`].
-    Announce(usize),
+    Announce(LaneIndex),
     /// An event is assigned and its fragment is not here: make it and push it. Only with `on_demand`.
     Wanted(EventId),
     /// To the supervisor.
@@ -223,7 +224,7 @@ impl SourceCore {
         }
         for (index, lane) in self.lanes.iter_mut().enumerate() {
             if lane.handle_timeout(now) {
-                self.announce.insert(index);
+                self.announce.insert(LaneIndex::new(index));
             }
         }
     }
@@ -257,7 +258,7 @@ impl SourceCore {
         let (echo_ns, since) = self.last_heard.unwrap_or_default();
         let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
         let heartbeat = Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None };
-        Some(Output::Supervisor(Control { message: Some(control::Message::Heartbeat(heartbeat)) }))
+        Some(Output::Supervisor(Control { message: Some(Message::Heartbeat(heartbeat)) }))
     }
 
     /// Notes that the run is ending (docs/reference/protocol.md RUN-17): every event is settled, and only
@@ -296,7 +297,7 @@ impl SourceCore {
     pub fn invariants(&self) {
         self.lanes.iter().for_each(SourceLane::invariants);
         assert_eq!(self.lanes.len(), self.seats.len(), "each builder has a lane");
-        assert!(self.announce.iter().all(|lane| lane < self.lanes.len()), "{:?}", self.announce);
+        assert!(self.announce.iter().all(|lane| lane.get() < self.lanes.len()), "{:?}", self.announce);
     }
 
     /// How many lanes there are.
@@ -320,7 +321,7 @@ impl SourceCore {
     }
 
     /// The lane of a builder that is or was in a roster.
-    pub fn lane_index(&self, builder: BuilderId) -> Option<usize> {
+    pub fn lane_index(&self, builder: BuilderId) -> Option<LaneIndex> {
         self.seats.lane(builder)
     }
 
@@ -333,8 +334,8 @@ impl SourceCore {
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let counters =
             SourceReport { tcp_retransmits, trains, stages: self.stages.report(), ..self.counters() };
-        let report = Report { report: Some(report::Report::Source(counters)), live: None };
-        Control { message: Some(control::Message::Report(report)) }
+        let report = Report { report: Some(RoleReport::Source(counters)), live: None };
+        Control { message: Some(Message::Report(report)) }
     }
 
     /// The counters so far, without histograms.
@@ -345,8 +346,8 @@ impl SourceCore {
             backlog_fragments: self.backlog.held() as u64,
             ..Live::default()
         };
-        let report = Report { report: Some(report::Report::Source(counters)), live: Some(live) };
-        Control { message: Some(control::Message::Report(report)) }
+        let report = Report { report: Some(RoleReport::Source(counters)), live: Some(live) };
+        Control { message: Some(Message::Report(report)) }
     }
 
     /// Returns what was counted so far, that of the lanes included.
@@ -374,7 +375,7 @@ impl SourceCore {
         }
     }
 
-    fn lane_of(&self, builder: BuilderId) -> Result<usize, MalformedMessage> {
+    fn lane_of(&self, builder: BuilderId) -> Result<LaneIndex, MalformedMessage> {
         let fault = MalformedMessage {
             message: "Decisions",
             problem: "assigned to a builder that is not in the roster",

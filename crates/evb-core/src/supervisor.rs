@@ -13,7 +13,6 @@ mod plan;
 mod output;
 mod change;
 mod words;
-mod index;
 mod journal;
 mod nonsense;
 mod phase;
@@ -56,7 +55,7 @@ use crate::{
     time::{Instant, earlier},
     units::Frequency,
     wire::{
-        control::{Control, control::Message},
+        control::{Control, Message},
         journal::Entry,
     },
 };

@@ -10,6 +10,7 @@ use evb_core::{
     fragment::{Fragment, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    index::LaneIndex,
     lane::Request,
     set::SourceSet,
     source::{PushError, SourceConfig, SourceCore},
@@ -18,10 +19,10 @@ use evb_core::{
     units::Bytes,
     wire::control::{
         Assignments, Decisions, LaneState, MAX_BATCH, MAX_BUILDERS, MAX_CAUSE, MAX_EXCEPTIONS, MAX_MESSAGE,
-        MAX_SLOTS, RunParameters, Welcome, control::Message,
+        MAX_SLOTS, Message, RunParameters, Welcome,
     },
+    wire::encoding::Encoding as _,
 };
-use prost::Message as _;
 
 #[test]
 fn a_welcome_is_checked_before_anything_is_set_up() {
@@ -109,10 +110,10 @@ impl GrantPolicy for Never {
     fn poll(&mut self, _: &[LaneDemand], _: Instant) -> Option<Grant> {
         None
     }
-    fn handle_received(&mut self, _: usize, _: u64, _: Instant) {}
-    fn handle_accounted(&mut self, _: usize, _: core::ops::Range<u64>, _: Request, _: Fate, _: Instant) {}
-    fn handle_reset(&mut self, _: usize, _: u64, _: Instant) {}
-    fn handle_gone(&mut self, _: usize, _: Instant) {}
+    fn handle_received(&mut self, _: LaneIndex, _: u64, _: Instant) {}
+    fn handle_accounted(&mut self, _: LaneIndex, _: core::ops::Range<u64>, _: Request, _: Fate, _: Instant) {}
+    fn handle_reset(&mut self, _: LaneIndex, _: u64, _: Instant) {}
+    fn handle_gone(&mut self, _: LaneIndex, _: Instant) {}
     fn handle_timeout(&mut self, _: Instant) {}
     fn next_timeout(&self) -> Option<Instant> {
         None

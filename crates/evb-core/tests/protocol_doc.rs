@@ -4,15 +4,16 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
+use evb_core::wire::encoding::Encoding;
 use evb_core::{
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
     lane::OutgoingLane,
     wire::{
         control::{
-            Assignments, Completions, Control, Decisions, Exception, Hello, HelloReply, LaneState, Refusal,
-            Verdict, Welcome, control::Message, exception::Outcome, hello_reply::Reply, refusal::Reason,
+            Assignments, Completions, Control, Decisions, Exception, Hello, HelloReply, LaneState, Message,
+            Outcome, Reason, Refusal, Reply, Verdict, Welcome,
         },
         preamble::{ConnectionKind, PREAMBLE_LENGTH, Spoken, check_preamble, preamble},
         record::{
@@ -21,7 +22,6 @@ use evb_core::{
         },
     },
 };
-use prost::Message as _;
 
 #[path = "protocol_doc/datagrams.rs"]
 mod datagrams;
@@ -80,23 +80,21 @@ fn completions() -> Message {
     let mut completions = Completions::default();
     let mut last = EventId::new(0);
     [43, 42].into_iter().for_each(|event| completions.add(&mut last, EventId::new(event)));
-    let outcome = Outcome::Incomplete.into();
+    let outcome = Outcome::Incomplete;
     completions.exceptions.push(Exception { event: 44, outcome, missing: vec![3], cause: String::new() });
     Message::Completions(completions)
 }
 
-fn opening(kind: ConnectionKind, message: &impl prost::Message) -> Vec<u8> {
+fn opening(kind: ConnectionKind, message: &impl Encoding) -> Vec<u8> {
     let mut bytes = preamble(kind).to_vec();
-    bytes.put_u32_le(message.encoded_len() as u32);
-    message.encode(&mut bytes).unwrap();
+    message.encode_framed(&mut bytes);
     bytes
 }
 
 fn framed(message: Message) -> Vec<u8> {
     let message = Control { message: Some(message) };
     let mut bytes = Vec::new();
-    bytes.put_u32_le(message.encoded_len() as u32);
-    message.encode(&mut bytes).unwrap();
+    message.encode_framed(&mut bytes);
     bytes
 }
 
@@ -199,7 +197,7 @@ fn control_messages_of_the_page_are_understood() {
     assert_eq!((assignments.roster_version, assignments.events().unwrap().as_slice()), (1, &events[..]));
     let Message::Completions(completions) = message("completions") else { panic!("no completions") };
     assert_eq!(completions.events().map(EventId::number).collect::<Vec<_>>(), [43, 42]);
-    assert_eq!(completions.exceptions[0].outcome(), Outcome::Incomplete);
+    assert_eq!(completions.exceptions[0].outcome, Outcome::Incomplete);
     assert_eq!(completions.exceptions[0].missing, [3]);
 }
 

@@ -15,8 +15,8 @@ use std::{
 use evb_core::{
     id::{BuilderId, EventId, Peer, SourceId},
     wire::control::{
-        BuilderReport, Completions, Control, Heartbeat, Hello, LaneReport, Live, Ready, Report, SourceReport,
-        control::Message, report,
+        BuilderReport, Completions, Control, Heartbeat, Hello, LaneReport, Live, Message, Ready, Report,
+        RoleReport, SourceReport,
     },
 };
 use evb_net::{
@@ -146,16 +146,14 @@ fn so_far(peer: Peer, done: u64) -> Report {
         ..LaneReport::default()
     };
     let report = match peer {
-        Peer::Builder(_) => report::Report::Builder(BuilderReport {
+        Peer::Builder(_) => RoleReport::Builder(BuilderReport {
             complete: done,
             written: done,
             payload_bytes: done * 256_000,
             lanes: (1..=SOURCES).map(lane).collect(),
             ..BuilderReport::default()
         }),
-        _ => {
-            report::Report::Source(SourceReport { pushed: many, sent_bytes: many, ..SourceReport::default() })
-        }
+        _ => RoleReport::Source(SourceReport { pushed: many, sent_bytes: many, ..SourceReport::default() }),
     };
     Report { report: Some(report), live: Some(live) }
 }

@@ -13,11 +13,11 @@ use std::{
 };
 
 use bytes::{Buf as _, BytesMut};
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::wire::{
     control::{Control, Hello, HelloReply, MAX_MESSAGE, Refusal, UnreadableMessage, Welcome},
     preamble::ConnectionKind,
 };
-use prost::Message as _;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
@@ -96,10 +96,8 @@ pub struct Incoming {
 /// Appends a message as it goes over the wire: length, bytes. For [`ControlLink::send_encoded`].
 /// Requirements: docs/reference/protocol.md CTRL-1.
 pub fn encode_into(message: &Control, bytes: &mut BytesMut) {
-    let length = message.encoded_len();
-    bytes.reserve(4 + length);
-    bytes.extend_from_slice(&(length as u32).to_le_bytes());
-    message.encode_raw(bytes);
+    bytes.reserve(4 + message.encoded_len());
+    message.encode_framed(bytes);
 }
 
 /// Takes one message off the front of what was read: the opposite of [`encode_into`]. `None`: its end is not here yet. A

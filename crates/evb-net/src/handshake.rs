@@ -10,14 +10,14 @@ mod tests;
 
 use std::io;
 
+use evb_core::wire::encoding::Encoding;
 use evb_core::wire::{
-    control::{Hello, HelloReply, MAX_HELLO, Refusal, Welcome, hello_reply, refusal},
+    control::{Hello, HelloReply, MAX_HELLO, Reason, Refusal, Reply, Welcome},
     preamble::{
         ConnectionKind, MAGIC, PREAMBLE_LENGTH, PreambleError, Spoken, check_preamble, preamble,
         protected_preamble,
     },
 };
-use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::security::{Forged, Security, Session};
@@ -97,7 +97,7 @@ impl From<io::Error> for HandshakeError {
 /// A refusal in words (docs/reference/protocol.md CONN-16).
 pub fn words(refusal: &Refusal) -> String {
     let detail: String = refusal.detail.chars().filter(|c| !c.is_control()).take(400).collect();
-    if detail.is_empty() { format!("{:?}", refusal.reason()) } else { detail }
+    if detail.is_empty() { format!("{:?}", refusal.reason) } else { detail }
 }
 
 /// The connecting side: greets, and waits for the answer. [`connect_secured`] without protection.
@@ -145,8 +145,8 @@ where
             }
         };
         match reply.reply {
-            Some(hello_reply::Reply::Welcome(welcome)) => Ok((session, welcome)),
-            Some(hello_reply::Reply::Refusal(refusal)) => Err(HandshakeError::Refused(refusal)),
+            Some(Reply::Welcome(welcome)) => Ok((session, welcome)),
+            Some(Reply::Refusal(refusal)) => Err(HandshakeError::Refused(refusal)),
             None => Err(HandshakeError::Malformed("neither welcome nor refusal".to_owned())),
         }
     };
@@ -227,10 +227,10 @@ impl HandshakeError {
     fn refusal(&self) -> Option<Refusal> {
         let detail = || self.to_string();
         let (reason, detail) = match self {
-            Self::Preamble(PreambleError::Version { .. }) => (refusal::Reason::ProtocolVersion, detail()),
-            Self::Preamble(PreambleError::Kind { .. }) => (refusal::Reason::WrongRole, detail()),
-            Self::Preamble(PreambleError::Protection(_)) => (refusal::Reason::Configuration, detail()),
-            Self::TooLong { .. } | Self::Malformed(_) => (refusal::Reason::Malformed, detail()),
+            Self::Preamble(PreambleError::Version { .. }) => (Reason::ProtocolVersion, detail()),
+            Self::Preamble(PreambleError::Kind { .. }) => (Reason::WrongRole, detail()),
+            Self::Preamble(PreambleError::Protection(_)) => (Reason::Configuration, detail()),
+            Self::TooLong { .. } | Self::Malformed(_) => (Reason::Malformed, detail()),
             Self::NoKey | Self::UnexpectedKey | Self::WrongKey => {
                 let words = match self {
                     Self::NoKey => {
@@ -241,7 +241,7 @@ impl HandshakeError {
                     }
                     _ => "your key is not this system's key: copy the same key_file to all machines",
                 };
-                (refusal::Reason::Configuration, words.to_owned())
+                (Reason::Configuration, words.to_owned())
             }
             _ => return None,
         };
@@ -282,12 +282,12 @@ where
 
 /// The answer yes.
 pub fn welcomed(welcome: Welcome) -> HelloReply {
-    HelloReply { reply: Some(hello_reply::Reply::Welcome(welcome)) }
+    HelloReply { reply: Some(Reply::Welcome(welcome)) }
 }
 
 /// The answer no.
 pub fn refused(refusal: Refusal) -> HelloReply {
-    HelloReply { reply: Some(hello_reply::Reply::Refusal(refusal)) }
+    HelloReply { reply: Some(Reply::Refusal(refusal)) }
 }
 
 /// What the accepting side sends in answer: preamble and message; within a session, where the preamble has been sent, the
@@ -307,12 +307,10 @@ pub(crate) fn answer(
 }
 
 /// Everything that one side sends in a handshake: preamble, length, message.
-pub fn opening(kind: ConnectionKind, message: &impl Message) -> Vec<u8> {
-    let length = message.encoded_len();
-    let mut bytes = Vec::with_capacity(PREAMBLE_LENGTH + 4 + length);
+pub fn opening(kind: ConnectionKind, message: &impl Encoding) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(PREAMBLE_LENGTH + 4 + message.encoded_len());
     bytes.extend_from_slice(&preamble(kind));
-    bytes.extend_from_slice(&(length as u32).to_le_bytes());
-    message.encode_raw(&mut bytes);
+    message.encode_framed(&mut bytes);
     bytes
 }
 
@@ -342,7 +340,7 @@ pub(crate) async fn read_preamble(
 
 pub(crate) async fn read_message<M, S>(stream: &mut S) -> Result<M, HandshakeError>
 where
-    M: Message + Default,
+    M: Encoding,
     S: AsyncRead + Unpin,
 {
     let mut length = [0; 4];
@@ -353,13 +351,13 @@ where
         return Err(HandshakeError::TooLong { length });
     };
     stream.read_exact(bytes).await?;
-    M::decode(&*bytes).map_err(|error| HandshakeError::Malformed(error.to_string()))
+    M::decode(bytes).map_err(|error| HandshakeError::Malformed(error.to_string()))
 }
 
 /// Reads one sealed message, with its length in front of it as everywhere.
 async fn read_sealed<M, S>(stream: &mut S, session: &mut Session) -> Result<M, HandshakeError>
 where
-    M: Message + Default,
+    M: Encoding,
     S: AsyncRead + Unpin,
 {
     let content = greeting::read_parcel(stream, session).await?;

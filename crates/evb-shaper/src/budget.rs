@@ -1,6 +1,6 @@
 //! [`BudgetTree`]: who may have how much under way, where builders share buffers.
 
-use evb_core::units::Bytes;
+use evb_core::{index::BuilderIndex, units::Bytes};
 
 /// Buffers in the way of builders: a switch port, the packet memory of the ASIC behind several ports, the trunk between two
 /// switches. A builder is below one of them, which may be below another; what is under way to a builder may lie in any.
@@ -54,9 +54,9 @@ impl BudgetTree {
     }
 
     /// A builder behind a buffer. Builders are numbered from zero.
-    pub fn add_builder(&mut self, behind: BufferIndex) -> usize {
+    pub fn add_builder(&mut self, behind: BufferIndex) -> BuilderIndex {
         self.builders.push(behind.0);
-        self.builders.len() - 1
+        BuilderIndex::new(self.builders.len() - 1)
     }
 
     /// Each builder's budget.
@@ -65,7 +65,7 @@ impl BudgetTree {
         // All budgets rise together until a buffer is full; those behind it stay, the others rise on.
         while let Some((level, full)) = self.next_full(&shares) {
             for (builder, share) in shares.iter_mut().enumerate() {
-                if share.is_none() && self.is_behind(builder, full) {
+                if share.is_none() && self.is_behind(BuilderIndex::new(builder), full) {
                     *share = Some(level);
                 }
             }
@@ -76,7 +76,10 @@ impl BudgetTree {
     /// The buffers, with what they carry when each builder has that budget: name, use, capacity.
     pub fn loads<'a>(&'a self, budgets: &'a [Bytes]) -> impl Iterator<Item = (&'a str, Bytes, Bytes)> + 'a {
         self.nodes.iter().enumerate().map(move |(index, node)| {
-            let behind = budgets.iter().enumerate().filter(|(builder, _)| self.is_behind(*builder, index));
+            let behind = budgets
+                .iter()
+                .enumerate()
+                .filter(|(builder, _)| self.is_behind(BuilderIndex::new(*builder), index));
             (node.name.as_str(), behind.map(|(_, budget)| *budget).sum(), node.capacity)
         })
     }
@@ -84,7 +87,12 @@ impl BudgetTree {
     /// The buffer that is full first when all open shares rise, and at which level.
     fn next_full(&self, shares: &[Option<u64>]) -> Option<(u64, usize)> {
         let level = |(index, node): (usize, &Node)| {
-            let behind = || shares.iter().enumerate().filter(|(builder, _)| self.is_behind(*builder, index));
+            let behind = || {
+                shares
+                    .iter()
+                    .enumerate()
+                    .filter(|(builder, _)| self.is_behind(BuilderIndex::new(*builder), index))
+            };
             let taken = behind().filter_map(|(_, share)| *share).fold(0, u64::saturating_add);
             let open = behind().filter(|(_, share)| share.is_none()).count() as u64;
             let level = node.capacity.count().saturating_sub(taken).checked_div(open)?;
@@ -93,8 +101,8 @@ impl BudgetTree {
         self.nodes.iter().enumerate().filter_map(level).min()
     }
 
-    fn is_behind(&self, builder: usize, node: usize) -> bool {
-        let mut at = self.builders.get(builder).copied();
+    fn is_behind(&self, builder: BuilderIndex, node: usize) -> bool {
+        let mut at = self.builders.get(builder.get()).copied();
         while let Some(index) = at {
             if index == node {
                 return true;

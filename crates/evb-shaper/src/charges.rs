@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use evb_core::{
     grant::{Fate, Grant, GrantCounters, LaneDemand},
+    index::LaneIndex,
     lane::Request,
     time::Instant,
     units::Bytes,
@@ -29,7 +30,7 @@ pub(crate) trait Rule {
 
     /// Whether so much more may be outstanding on that lane: asked before lost bytes are sent again, which go in front of all
     /// new grants.
-    fn room(&self, _charges: &Charges, _lane: usize, _cost: Bytes) -> Room {
+    fn room(&self, _charges: &Charges, _lane: LaneIndex, _cost: Bytes) -> Room {
         Room::Free
     }
 
@@ -37,10 +38,10 @@ pub(crate) trait Rule {
     fn cost(&self) -> &PacketCost;
 
     /// The lane has received so much, on the connection that it has or on a new one.
-    fn handle_received(&mut self, _lane: usize, _received: u64) {}
+    fn handle_received(&mut self, _lane: LaneIndex, _received: u64) {}
 
     /// The lane's connection is new.
-    fn handle_reset(&mut self, _lane: usize) {}
+    fn handle_reset(&mut self, _lane: LaneIndex) {}
 }
 
 /// Whether more may be outstanding.
@@ -103,21 +104,21 @@ impl Charges {
         self.outstanding
     }
 
-    pub(crate) fn of_lane(&self, lane: usize) -> Bytes {
+    pub(crate) fn of_lane(&self, lane: LaneIndex) -> Bytes {
         self.lanes[lane].outstanding
     }
 
     /// What may still lie in the port because of a lane: what it was granted, and what connections of it had been that are gone.
-    pub(crate) fn in_port(&self, lane: usize) -> Bytes {
+    pub(crate) fn in_port(&self, lane: LaneIndex) -> Bytes {
         self.lanes[lane].outstanding + self.lanes[lane].draining
     }
 
-    pub(crate) fn is_stalled(&self, lane: usize) -> bool {
+    pub(crate) fn is_stalled(&self, lane: LaneIndex) -> bool {
         self.lanes[lane].stalled
     }
 
     /// Returns true for a lane that is stalled and has brought nothing for [`GIVEN_UP`].
-    pub(crate) fn is_given_up(&self, lane: usize, now: Instant) -> bool {
+    pub(crate) fn is_given_up(&self, lane: LaneIndex, now: Instant) -> bool {
         let charges = &self.lanes[lane];
         charges.stalled && now.since(charges.last_byte) >= GIVEN_UP
     }
@@ -148,7 +149,7 @@ impl Charges {
     /// The first transmission of the next bytes of a lane, up to `end`, is granted and charged.
     pub(crate) fn give_next(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         demand: &LaneDemand,
         end: u64,
         cost: Bytes,
@@ -157,7 +158,7 @@ impl Charges {
         self.give(Grant { lane, start: demand.granted, end, request: 0 }, cost, now)
     }
 
-    pub(crate) fn handle_received(&mut self, lane: usize, received: u64, now: Instant) {
+    pub(crate) fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant) {
         let charges = &mut self.lanes[lane];
         charges.last_byte = now;
         charges.stalled = false;
@@ -179,7 +180,7 @@ impl Charges {
     /// A transmission, or a part of one, has ended.
     pub(crate) fn handle_accounted(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         range: &Range<u64>,
         request: Request,
         fate: Fate,
@@ -219,14 +220,14 @@ impl Charges {
     }
 
     /// The lane's connection is gone: its grants are void, their bytes drain.
-    pub(crate) fn handle_gone(&mut self, lane: usize, now: Instant) {
+    pub(crate) fn handle_gone(&mut self, lane: LaneIndex, now: Instant) {
         let charges = &mut self.lanes[lane];
         charges.grants.clear();
         charges.stalled = false;
         let gone = core::mem::take(&mut charges.outstanding);
         if gone > Bytes::ZERO {
             charges.draining += gone;
-            self.draining.push_back((now + DRAIN, lane, gone));
+            self.draining.push_back((now + DRAIN, lane.get(), gone));
         }
     }
 

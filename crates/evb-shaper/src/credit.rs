@@ -3,6 +3,7 @@
 use evb_core::{
     grant::{Grant, LaneDemand},
     id::EventId,
+    index::LaneIndex,
     time::Instant,
     units::Bytes,
 };
@@ -44,7 +45,7 @@ pub struct Credit {
     lone_limit: Bytes,
     next: usize,
     /// With `sources_at_once`: the lanes whose turn it is, and the lane offset that ends it.
-    turns: Vec<(usize, u64)>,
+    turns: Vec<(LaneIndex, u64)>,
     received: Vec<u64>,
 }
 
@@ -73,12 +74,13 @@ impl Credit {
     /// The lane with the oldest event among those that may be served, in rotation order. Whether the budget carries its chunk
     /// is asked afterwards: a younger event's smaller chunk must not overtake, or the oldest would wait for as long as
     /// there are small ones.
-    fn pick(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<usize> {
+    fn pick(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<LaneIndex> {
         let count = lanes.len();
-        let mut best: Option<(EventId, usize)> = None;
+        let mut best: Option<(EventId, LaneIndex)> = None;
         let mut alone = None;
         for step in 0..count {
             let lane = if self.next + step < count { self.next + step } else { self.next + step - count };
+            let lane = LaneIndex::new(lane);
             let demand = &lanes[lane];
             if demand.ready <= demand.granted || !demand.connected || charges.is_stalled(lane) {
                 continue;
@@ -114,15 +116,21 @@ impl Credit {
 
     /// Of the lanes that are stalled for [`GIVEN_UP`](crate::charges::GIVEN_UP), the one that holds the most, where they together hold
     /// more than a quarter of the budget and another lane finds no room in it.
-    pub(crate) fn withholding(&self, charges: &Charges, lanes: &[LaneDemand], now: Instant) -> Option<usize> {
-        let stalled = || (0..lanes.len()).filter(|lane| charges.is_given_up(*lane, now));
+    pub(crate) fn withholding(
+        &self,
+        charges: &Charges,
+        lanes: &[LaneDemand],
+        now: Instant,
+    ) -> Option<LaneIndex> {
+        let stalled = || LaneIndex::all(lanes.len()).filter(|lane| charges.is_given_up(*lane, now));
         let held: Bytes = stalled().map(|lane| charges.of_lane(lane)).sum();
         let is_short = |demand: &LaneDemand| {
             demand.connected
                 && demand.ready > demand.granted
                 && charges.outstanding() + self.next_chunk(demand).1 > self.config.budget
         };
-        let waits = || (0..lanes.len()).any(|lane| !charges.is_stalled(lane) && is_short(&lanes[lane]));
+        let waits =
+            || LaneIndex::all(lanes.len()).any(|lane| !charges.is_stalled(lane) && is_short(&lanes[lane]));
         if held <= self.config.budget / 4 || !waits() {
             return None;
         }
@@ -135,7 +143,7 @@ impl Credit {
         if charges.outstanding() + cost > self.config.budget {
             return None;
         }
-        self.next = (lane + 1) % lanes.len();
+        self.next = (lane.get() + 1) % lanes.len();
         Some(charges.give_next(lane, &lanes[lane], end, cost, now))
     }
 
@@ -151,15 +159,15 @@ impl Credit {
             received[*lane] < *end && lanes[*lane].connected && !charges.is_stalled(*lane)
         });
         while self.turns.len() < at_once {
-            let free = |lane: usize| self.turns.iter().all(|(taken, _)| *taken != lane);
-            let wants = |lane: &usize| {
+            let free = |lane: LaneIndex| self.turns.iter().all(|(taken, _)| *taken != lane);
+            let wants = |lane: &LaneIndex| {
                 let demand = &lanes[*lane];
                 demand.ready > demand.granted && demand.connected && free(*lane) && !charges.is_stalled(*lane)
             };
-            let order = (0..lanes.len()).map(|step| (self.next + step) % lanes.len());
+            let order = (0..lanes.len()).map(|step| LaneIndex::new((self.next + step) % lanes.len()));
             let Some(lane) = order.filter(wants).min_by_key(|lane| lanes[*lane].oldest) else { break };
             self.turns.push((lane, lanes[lane].oldest_end));
-            self.next = (lane + 1) % lanes.len();
+            self.next = (lane.get() + 1) % lanes.len();
         }
         let limit = if self.turns.len() == 1 { self.lone_limit } else { self.lane_limit };
         for (lane, turn_end) in &self.turns {
@@ -187,7 +195,7 @@ impl Rule for Credit {
         grant
     }
 
-    fn room(&self, charges: &Charges, lane: usize, cost: Bytes) -> Room {
+    fn room(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> Room {
         if charges.outstanding() + cost > self.config.budget {
             Room::PortFull
         } else if within(self.lane_limit, charges, lane, cost) {
@@ -201,17 +209,17 @@ impl Rule for Credit {
         &self.config.cost
     }
 
-    fn handle_received(&mut self, lane: usize, received: u64) {
+    fn handle_received(&mut self, lane: LaneIndex, received: u64) {
         self.received[lane] = received;
     }
 
-    fn handle_reset(&mut self, lane: usize) {
+    fn handle_reset(&mut self, lane: LaneIndex) {
         self.turns.retain(|(turn, _)| *turn != lane);
     }
 }
 
 /// Returns true if the lane may hold that much more.
-fn within(limit: Bytes, charges: &Charges, lane: usize, cost: Bytes) -> bool {
+fn within(limit: Bytes, charges: &Charges, lane: LaneIndex, cost: Bytes) -> bool {
     let held = charges.of_lane(lane);
     held == Bytes::ZERO || held + cost <= limit
 }

@@ -1,11 +1,11 @@
 //! [`LinkPlan`]: how traffic classes share a host's link, as configured and checked.
 
-use evb_core::units::Rate;
+use evb_core::{index::ClassIndex, units::Rate};
 
 use crate::pace::Pace;
 
 /// The class of a source's connection to the supervisor; its lanes are in the first.
-pub const CONTROL_CLASS: usize = 1;
+pub const CONTROL_CLASS: ClassIndex = ClassIndex::new(1);
 
 /// A traffic class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

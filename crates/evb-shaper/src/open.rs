@@ -2,6 +2,7 @@
 
 use evb_core::{
     grant::{Grant, LaneDemand},
+    index::LaneIndex,
     time::Instant,
     units::Bytes,
 };
@@ -29,7 +30,7 @@ impl Rule for Open {
         let lane = lanes.iter().position(wants)?;
         let end = lanes[lane].ready;
         let length = Bytes::new(end - lanes[lane].granted);
-        Some(charges.give_next(lane, &lanes[lane], end, self.cost.buffer(length), now))
+        Some(charges.give_next(LaneIndex::new(lane), &lanes[lane], end, self.cost.buffer(length), now))
     }
 
     fn cost(&self) -> &PacketCost {

@@ -5,12 +5,13 @@ use core::{ops::Range, time::Duration};
 use bytes::BytesMut;
 use evb_core::{
     id::{BuilderId, Incarnation},
+    index::{ClassIndex, LaneIndex},
     lane::{Request, Taken},
     source::SourceCore,
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, MalformedMessage, Report, TrainReport, control::Message, report},
+        control::{Control, MalformedMessage, Message, Report, RoleReport, TrainReport},
         datagram::DATAGRAM_HEADER,
     },
 };
@@ -27,7 +28,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
     /// Index of the lane.
-    pub lane: usize,
+    pub lane: LaneIndex,
     /// Lane offsets.
     pub range: Range<u64>,
     /// 0 if these bytes depart for the first time, else the number of the builder's request.
@@ -86,8 +87,8 @@ impl PacedSource {
     /// The next bytes to depart; `None` when there are none, or all are held back.
     pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
         let (core, lanes, cost) = (&self.core, &self.lanes, &self.pacing.cost);
-        let demand = |lane: usize| {
-            let length = lanes[lane].next(lane, core, cost);
+        let demand = |lane: LaneIndex| {
+            let length = lanes[lane].next(lane.get(), core, cost);
             (length > 0).then(|| lanes[lane].wire(length, cost))
         };
         let permit = match self.tree.poll(now, self.pacing.lead, demand) {
@@ -100,7 +101,7 @@ impl PacedSource {
         };
         self.held_until = None;
         let lane = &mut self.lanes[permit.lane];
-        let length = lane.next(permit.lane, &self.core, &self.pacing.cost);
+        let length = lane.next(permit.lane.get(), &self.core, &self.pacing.cost);
         let Taken { range, request } = self.core.take(permit.lane, length)?;
         self.counters.count(lane.wire(length, &self.pacing.cost));
         lane.announced = 0;
@@ -113,21 +114,21 @@ impl PacedSource {
     }
 
     /// Appends announcements to a lane's stream: [`SourceCore::announce`], paid for by the lane.
-    pub fn announce(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+    pub fn announce(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         let before = into.len();
         self.core.announce(lane, now, into);
         self.lanes[lane].announced += (into.len() - before) as u64;
     }
 
     /// Appends one datagram of records of a lane: [`SourceCore::write_datagram`], paid for by the lane.
-    pub fn write_datagram(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+    pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         let before = into.len();
         self.core.write_datagram(lane, now, into);
         self.lanes[lane].announced += ((into.len() - before) as u64).saturating_sub(DATAGRAM_HEADER as u64);
     }
 
     /// That many bytes of another class of the link leave now, in one write to a TCP connection; see [`Pacing::link`].
-    pub fn charge(&mut self, class: usize, stream: Bytes, now: Instant) {
+    pub fn charge(&mut self, class: ClassIndex, stream: Bytes, now: Instant) {
         self.tree.charge(class, self.pacing.cost.over_tcp().wire(stream), now);
     }
 
@@ -143,7 +144,7 @@ impl PacedSource {
         self.core.handle_roster(builders)?;
         // Those that are new stand in the roster's order.
         for (builder, _) in builders {
-            if self.core.lane_index(*builder) == Some(self.lanes.len()) {
+            if self.core.lane_index(*builder) == Some(LaneIndex::new(self.lanes.len())) {
                 let pace = pace(*builder);
                 self.lanes.push(Lane { train: self.pacing.train(pace.as_ref()), announced: 0 });
                 self.tree.add_lane(DATA, pace);
@@ -153,8 +154,8 @@ impl PacedSource {
     }
 
     /// Gives a lane another pace; `None` frees it.
-    pub fn set_pace(&mut self, lane: usize, pace: Option<Pace>, now: Instant) {
-        let Some(of_lane) = self.lanes.get_mut(lane) else { return };
+    pub fn set_pace(&mut self, lane: LaneIndex, pace: Option<Pace>, now: Instant) {
+        let Some(of_lane) = self.lanes.get_mut(lane.get()) else { return };
         of_lane.train = self.pacing.train(pace.as_ref());
         self.tree.set_pace(lane, pace, now);
     }
@@ -167,7 +168,7 @@ impl PacedSource {
     /// The final counters, for the supervisor: the machine's, and how well paces were kept.
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let mut control = self.core.report(tcp_retransmits, trains);
-        if let Some(Message::Report(Report { report: Some(report::Report::Source(own)), .. })) =
+        if let Some(Message::Report(Report { report: Some(RoleReport::Source(own)), .. })) =
             &mut control.message
         {
             let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -206,14 +207,14 @@ impl PacedSource {
     fn charge_announcements(&mut self, now: Instant) {
         for (index, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.announced > 0) {
             let wire = self.pacing.cost.wire(Bytes::new(core::mem::take(&mut lane.announced)));
-            self.tree.charge_lane(index, wire, now);
+            self.tree.charge_lane(LaneIndex::new(index), wire, now);
             self.counters.count(wire);
         }
     }
 }
 
 /// The class of the lanes: the link's first.
-const DATA: usize = 0;
+const DATA: ClassIndex = ClassIndex::new(0);
 
 /// Unpaced, about how many lane bytes one lane is handed at a time, before the next lane has its turn.
 const TURN: u64 = 1 << 20;
@@ -222,10 +223,10 @@ impl Lane {
     /// Lane bytes of its next train, of those that it may send; it is that lane of `core`. What is announced goes in front,
     /// in a stream in the same packets.
     fn next(&self, index: usize, core: &SourceCore, cost: &PacketCost) -> u64 {
-        let Some(train) = self.train else { return core.sendable_whole(index, TURN) };
+        let Some(train) = self.train else { return core.sendable_whole(LaneIndex::new(index), TURN) };
         let in_front = if cost.announcements_join() { self.announced } else { 0 };
         let rest = train.checked_sub(in_front).filter(|rest| *rest > 0);
-        core.sendable(index).min(rest.unwrap_or(train))
+        core.sendable(LaneIndex::new(index)).min(rest.unwrap_or(train))
     }
 
     /// A train of so many lane bytes, with what is announced.

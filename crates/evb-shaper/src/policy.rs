@@ -4,6 +4,7 @@ use core::{ops::Range, time::Duration};
 
 use evb_core::{
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
+    index::LaneIndex,
     lane::Request,
     time::Instant,
     units::{Bytes, Rate},
@@ -146,10 +147,11 @@ impl Policy {
             }
             for length in [whole, whole.min(packet)] {
                 let cost = rule.cost().buffer(length);
-                let room = rule.room(charges, lane, cost);
+                let room = rule.room(charges, LaneIndex::new(lane), cost);
                 if room == Room::Free {
                     let end = lost.start + length.count();
-                    let grant = Grant { lane, start: lost.start, end, request: lost.request };
+                    let grant =
+                        Grant { lane: LaneIndex::new(lane), start: lost.start, end, request: lost.request };
                     best = Some((distance, grant, cost));
                     break;
                 }
@@ -178,14 +180,14 @@ impl GrantPolicy for Policy {
         self.rule.as_mut().poll(&mut self.charges, lanes, now)
     }
 
-    fn handle_received(&mut self, lane: usize, received: u64, now: Instant) {
+    fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant) {
         self.rule.as_mut().handle_received(lane, received);
         self.charges.handle_received(lane, received, now);
     }
 
     fn handle_accounted(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         range: Range<u64>,
         request: Request,
         fate: Fate,
@@ -194,13 +196,13 @@ impl GrantPolicy for Policy {
         self.charges.handle_accounted(lane, &range, request, fate, now);
     }
 
-    fn handle_reset(&mut self, lane: usize, received: u64, now: Instant) {
+    fn handle_reset(&mut self, lane: LaneIndex, received: u64, now: Instant) {
         self.rule.as_mut().handle_received(lane, received);
         self.rule.as_mut().handle_reset(lane);
         self.charges.handle_gone(lane, now);
     }
 
-    fn handle_gone(&mut self, lane: usize, now: Instant) {
+    fn handle_gone(&mut self, lane: LaneIndex, now: Instant) {
         self.charges.handle_gone(lane, now);
     }
 
@@ -208,7 +210,7 @@ impl GrantPolicy for Policy {
         self.charges.handle_timeout(now);
     }
 
-    fn withholding(&self, lanes: &[LaneDemand], now: Instant) -> Option<usize> {
+    fn withholding(&self, lanes: &[LaneDemand], now: Instant) -> Option<LaneIndex> {
         match &self.rule {
             AnyRule::Credit(credit) => credit.withholding(&self.charges, lanes, now),
             AnyRule::Window(_) | AnyRule::Open(_) => None,

@@ -2,7 +2,11 @@
 
 use core::time::Duration;
 
-use evb_core::{time::Instant, units::Bytes};
+use evb_core::{
+    index::{ClassIndex, LaneIndex},
+    time::Instant,
+    units::Bytes,
+};
 
 use crate::{
     bucket::EdtBucket,
@@ -33,7 +37,7 @@ pub struct ClassTree {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
     /// Which lane.
-    pub lane: usize,
+    pub lane: LaneIndex,
     /// When the train departs.
     pub at: Instant,
     /// How late that is after its time, if it waited for that; `None` if its lane was empty before.
@@ -68,7 +72,7 @@ struct Branch {
 
 #[derive(Debug)]
 struct Leaf {
-    class: usize,
+    class: ClassIndex,
     bucket: Option<Gate>,
     /// Start tag, in bytes.
     tag: u64,
@@ -95,7 +99,7 @@ type Rank = (Instant, bool, u8, u64, u64, Instant);
 
 struct Candidate {
     rank: Rank,
-    lane: usize,
+    lane: LaneIndex,
     wire: WireBytes,
     due: Instant,
     borrows: bool,
@@ -103,7 +107,7 @@ struct Candidate {
 
 impl ClassTree {
     /// `lanes` says each lane's class, as an index into the plan, and its pace.
-    pub fn new(plan: &LinkPlan, lanes: impl IntoIterator<Item = (usize, Option<Pace>)>) -> Self {
+    pub fn new(plan: &LinkPlan, lanes: impl IntoIterator<Item = (ClassIndex, Option<Pace>)>) -> Self {
         let branch = |class: &crate::link::PlannedClass| {
             let own = |rate| plan.link().map(|link| Pace { rate, ..*link });
             let guarantee =
@@ -126,9 +130,9 @@ impl ClassTree {
     }
 
     /// One lane more, of that class and pace.
-    pub fn add_lane(&mut self, class: usize, pace: Option<Pace>) {
+    pub fn add_lane(&mut self, class: ClassIndex, pace: Option<Pace>) {
         self.lanes.push(Leaf {
-            class: class.min(self.classes.len() - 1),
+            class: class.min(ClassIndex::new(self.classes.len() - 1)),
             bucket: pace.as_ref().map(Gate::new),
             tag: 0,
             train: None,
@@ -147,14 +151,14 @@ impl ClassTree {
         &mut self,
         now: Instant,
         lead: Duration,
-        demand: impl FnMut(usize) -> Option<WireBytes>,
+        demand: impl FnMut(LaneIndex) -> Option<WireBytes>,
     ) -> Result<Permit, Option<Instant>> {
         self.note_backlogs(now, demand);
         let mut best: Option<Candidate> = None;
         for (lane, leaf) in self.lanes.iter().enumerate() {
             let Some(wire) = leaf.train else { continue };
             if best.as_ref().is_none_or(|best| leaf.due.max(now) <= best.rank.0) {
-                let candidate = self.candidate(lane, wire, now);
+                let candidate = self.candidate(LaneIndex::new(lane), wire, now);
                 best = best.filter(|best| best.rank <= candidate.rank).or(Some(candidate));
             }
         }
@@ -184,8 +188,8 @@ impl ClassTree {
     }
 
     /// Bytes of a lane's that go now, asked or not: what is announced. They are paid for by what comes after.
-    pub fn charge_lane(&mut self, lane: usize, wire: WireBytes, now: Instant) {
-        let Some(leaf) = self.lanes.get_mut(lane) else { return };
+    pub fn charge_lane(&mut self, lane: LaneIndex, wire: WireBytes, now: Instant) {
+        let Some(leaf) = self.lanes.get_mut(lane.get()) else { return };
         if let Some(gate) = &mut leaf.bucket {
             gate.spend(wire, now, leaf.train.map_or(now, |_| leaf.since));
         }
@@ -196,9 +200,9 @@ impl ClassTree {
 
     /// Bytes of a class that has no lanes here and asks nobody, such as control messages: link and class are charged, so that
     /// the others leave room.
-    pub fn charge(&mut self, class: usize, wire: WireBytes, now: Instant) {
+    pub fn charge(&mut self, class: ClassIndex, wire: WireBytes, now: Instant) {
         let busy = self.classes.iter().any(|class| class.backlogged);
-        let Some(branch) = self.classes.get_mut(class) else { return };
+        let Some(branch) = self.classes.get_mut(class.get()) else { return };
         let since = if branch.backlogged { Instant::ZERO } else { now };
         if let Some(gate) = &mut branch.ceiling {
             gate.spend(wire, now, since);
@@ -212,8 +216,8 @@ impl ClassTree {
     }
 
     /// Gives a lane another rate; `None` frees it.
-    pub fn set_pace(&mut self, lane: usize, pace: Option<Pace>, now: Instant) {
-        let Some(leaf) = self.lanes.get_mut(lane) else { return };
+    pub fn set_pace(&mut self, lane: LaneIndex, pace: Option<Pace>, now: Instant) {
+        let Some(leaf) = self.lanes.get_mut(lane.get()) else { return };
         match (&mut leaf.bucket, pace) {
             (Some(gate), Some(pace)) if gate.measure == pace.measure && gate.bucket.burst() == pace.burst => {
                 gate.bucket.set_rate(pace.rate, now);
@@ -228,13 +232,13 @@ impl ClassTree {
     }
 
     /// Sees which lanes and classes begin or end to have something to send, and when each class could first send it.
-    fn note_backlogs(&mut self, now: Instant, mut demand: impl FnMut(usize) -> Option<WireBytes>) {
+    fn note_backlogs(&mut self, now: Instant, mut demand: impl FnMut(LaneIndex) -> Option<WireBytes>) {
         for class in &mut self.classes {
             class.due = Instant::FAR_FUTURE;
         }
         for (index, leaf) in self.lanes.iter_mut().enumerate() {
             let class = &mut self.classes[leaf.class];
-            let train = demand(index);
+            let train = demand(LaneIndex::new(index));
             if train.is_some() && leaf.train.is_none() {
                 leaf.since = now;
                 leaf.tag = leaf.tag.max(class.served);
@@ -263,7 +267,7 @@ impl ClassTree {
         }
     }
 
-    fn candidate(&self, lane: usize, wire: WireBytes, now: Instant) -> Candidate {
+    fn candidate(&self, lane: LaneIndex, wire: WireBytes, now: Instant) -> Candidate {
         let leaf = &self.lanes[lane];
         let class = &self.classes[leaf.class];
         let due = |gate: &Option<Gate>| gate.as_ref().map_or(leaf.due, |gate| gate.due(wire));

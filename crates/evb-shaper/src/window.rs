@@ -2,6 +2,7 @@
 
 use evb_core::{
     grant::{Grant, LaneDemand},
+    index::LaneIndex,
     time::Instant,
     units::Bytes,
 };
@@ -53,7 +54,7 @@ impl Rule for Window {
             if wanted == 0 || !demand.connected {
                 continue;
             }
-            let free = self.limit.saturating_sub(charges.in_port(lane));
+            let free = self.limit.saturating_sub(charges.in_port(LaneIndex::new(lane)));
             let within = demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
             let length = self.affordable(free, demand).count().min(within).min(wanted);
             // No crumbs: wait until half of the window is free, or the whole rest fits (RFC 1122, §4.2.3.3).
@@ -64,13 +65,13 @@ impl Rule for Window {
             let end = demand.granted + length;
             self.next = (lane + 1) % lanes.len();
             let cost = self.cost.grant(Bytes::new(length), demand.fragment).min(self.limit);
-            return Some(charges.give_next(lane, demand, end, cost, now));
+            return Some(charges.give_next(LaneIndex::new(lane), demand, end, cost, now));
         }
         None
     }
 
     /// Pieces that are sent again have headers of their own: they too keep to what the window takes.
-    fn room(&self, charges: &Charges, lane: usize, cost: Bytes) -> Room {
+    fn room(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> Room {
         let held = charges.in_port(lane);
         if held == Bytes::ZERO || held + cost <= self.limit { Room::Free } else { Room::LaneFull }
     }

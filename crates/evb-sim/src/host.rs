@@ -10,7 +10,7 @@ mod supervisor;
 use evb_core::{
     id::Peer,
     time::Instant,
-    wire::control::{Control, Hello, control::Message},
+    wire::control::{Control, Hello, Message},
 };
 
 use crate::network::{EndIndex, SocketIndex};

@@ -7,6 +7,7 @@ use core::time::Duration;
 use evb_core::{
     builder::BuilderConfig,
     id::{Epoch, Peer, RunNumber},
+    index::LaneIndex,
     ledger::RunReport,
     source::{SourceConfig, SourceCore},
     supervisor::{PlanError, RunPlan, SupervisorCore},
@@ -183,9 +184,12 @@ impl<'a> Simulation<'a> {
     fn connect_lanes(&mut self) -> Result<(), SimError> {
         for (builder, host) in self.builders.iter_mut().enumerate() {
             for (lane, source) in self.sources.iter_mut().enumerate() {
-                let state = host.core().handle_lane_connected(lane, Instant::ZERO);
-                let outcome =
-                    source.core().core_mut().handle_lane_connected(builder, state.received, state.announced);
+                let state = host.core().handle_lane_connected(LaneIndex::new(lane), Instant::ZERO);
+                let outcome = source.core().core_mut().handle_lane_connected(
+                    LaneIndex::new(builder),
+                    state.received,
+                    state.announced,
+                );
                 outcome.map_err(|error| self.scenario.broken(Instant::ZERO, 1 + lane, error.to_string()))?;
                 if self.scenario.transport == Transport::Udp {
                     associate(self.scenario, (source, lane), (host, builder));
@@ -249,8 +253,8 @@ fn associate(
         connection: (builder << 16 | lane) as u32,
     };
     let (estimate, datagram) = (Some(scenario.round_trip()), scenario.network.mtu as usize - IPV4_UDP);
-    host.core().associate(lane, association, estimate, scenario.reassembly(), Instant::ZERO);
-    source.core().core_mut().associate(builder, association, estimate, datagram);
+    host.core().associate(LaneIndex::new(lane), association, estimate, scenario.reassembly(), Instant::ZERO);
+    source.core().core_mut().associate(LaneIndex::new(builder), association, estimate, datagram);
 }
 
 fn register(core: &mut SupervisorCore, peer: Peer, scenario: &Scenario) -> Result<RunParameters, SimError> {

@@ -1,16 +1,15 @@
 //! Records and messages in the byte streams between hosts, exactly as on a real network.
 
 use bytes::{Buf as _, BytesMut};
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::wire::{
-    control::{Control, MAX_MESSAGE, control::Message},
+    control::{Control, MAX_MESSAGE, Message},
     record::{RECORD_HEADER, RecordHeader},
 };
-use prost::Message as _;
 
 /// Appends a control message behind its length.
 pub(crate) fn write_control(message: &Control, into: &mut BytesMut) {
-    into.extend_from_slice(&(message.encoded_len() as u32).to_le_bytes());
-    message.encode_raw(into);
+    message.encode_framed(into);
 }
 
 /// Returns the next control message, if all of it has arrived.

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use evb_core::id::BuilderId;
+use evb_core::{builder::SINK_RETRY, id::BuilderId};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
 };
 
 use crate::sink::SinkError;
-
-/// How often it is tried.
-const RETRY: Duration = Duration::from_millis(200);
 
 /// How often the log hears of it.
 const REMIND: Duration = Duration::from_secs(10);
@@ -52,7 +49,7 @@ impl Patience {
             tracing::warn!(builder, %error, held, "the sink does still not take events");
         }
         self.look_for_the_end();
-        let again = sleep(RETRY);
+        let again = sleep(SINK_RETRY);
         match self.until {
             Some(until) if until <= now => {
                 tracing::error!(builder, %error, events = held, "the sink is given up: these events are lost");

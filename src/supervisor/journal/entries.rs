@@ -7,8 +7,8 @@ mod tests;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest, checksum};
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::wire::journal::Entry;
-use prost::Message as _;
 
 /// The first bytes of each journal: what it is, and the version of its framing.
 pub(in crate::supervisor) const HEADER: [u8; 8] = *b"evbjrn\x01\n";
@@ -107,7 +107,7 @@ impl<R: Read + Seek> Entries<R> {
                 self.body.resize(length, 0);
                 if fill(&mut self.input, &mut self.body)? == length && sum(&self.body) == expected {
                     // Nothing was torn off where the sum is right.
-                    let entry = Entry::decode(&self.body[..]).map_err(|_| Fault::Damaged(self.at))?;
+                    let entry = Entry::decode(&self.body).map_err(|_| Fault::Damaged(self.at))?;
                     self.at += (FRAME + length) as u64;
                     return Ok(Some(entry));
                 }

@@ -1,12 +1,12 @@
 use std::{fs, io::Write as _, path::PathBuf};
 
+use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
     supervisor::{Output, RunPlan, SupervisorCore},
     time::Instant,
-    wire::journal::{Entry, entry::What},
+    wire::journal::{Entry, What},
 };
-use prost::Message as _;
 
 use super::{HEADER, Journal, JournalConfig, JournalError, JournalFsync, unfinished_run};
 

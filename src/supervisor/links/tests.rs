@@ -6,7 +6,7 @@ use std::{
 
 use evb_core::{
     id::{BuilderId, Peer},
-    wire::control::{Control, Heartbeat, Hello, Welcome, control::Message},
+    wire::control::{Control, Heartbeat, Hello, Message, Welcome},
 };
 use evb_net::{
     clock,

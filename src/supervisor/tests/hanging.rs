@@ -16,7 +16,7 @@ use evb_core::{
     trigger::TriggerKind,
     units::Frequency,
     wire::{
-        control::{BuilderReport, Completions, Ready, Report, SourceReport, control::Message, report},
+        control::{BuilderReport, Completions, Message, Ready, Report, RoleReport, SourceReport},
         journal::Entry,
     },
 };
@@ -117,12 +117,12 @@ async fn peer(address: String, peer: Peer, heard: Arc<Heard>) -> String {
             Message::Heartbeat(beat) => answer(&mut link, &beat),
             Message::Finish(_) => {
                 let report = match peer {
-                    Peer::Builder(_) => report::Report::Builder(BuilderReport {
+                    Peer::Builder(_) => RoleReport::Builder(BuilderReport {
                         complete: built,
                         written: built,
                         ..BuilderReport::default()
                     }),
-                    _ => report::Report::Source(SourceReport::default()),
+                    _ => RoleReport::Source(SourceReport::default()),
                 };
                 link.send(&control(Message::Report(Report { report: Some(report), live: None }))).unwrap();
             }

@@ -7,7 +7,7 @@ use crate::{
     id::{Epoch, EventId, SourceId},
     set::SourceSet,
     time::Instant,
-    wire::control::{Accounted, Assignments, Exception, MAX_CAUSE, exception},
+    wire::control::{Accounted, Assignments, Exception, MAX_CAUSE, Outcome},
 };
 
 impl<P: GrantPolicy> BuilderCore<P> {
@@ -87,7 +87,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         if !self.slots.assign(event, assigned, now, |ended| self.lanes.note_end(ended)) {
             self.counters.lost += 1;
             let event = Event { id: event, ..Event::default() };
-            let exception = exception_of(&event, exception::Outcome::Lost, "assigned while no slot was free");
+            let exception = exception_of(&event, Outcome::Lost, "assigned while no slot was free");
             self.unaccounted.except(exception, core::iter::empty());
         }
     }
@@ -103,9 +103,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
 }
 
 /// What is said of an event that is not simply complete.
-pub(super) fn exception_of(event: &Event, outcome: exception::Outcome, cause: &str) -> Exception {
+pub(super) fn exception_of(event: &Event, outcome: Outcome, cause: &str) -> Exception {
     let missing = event.missing.iter().map(|source| source.number().into()).collect();
-    let outcome = outcome.into();
     let cause = cause.chars().take(MAX_CAUSE).collect();
     Exception { event: event.id.number(), outcome, missing, cause }
 }

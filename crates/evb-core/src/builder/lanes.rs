@@ -18,8 +18,9 @@ use super::{
 use crate::{
     grant::{Fate, GrantPolicy, LaneDemand},
     id::{Incarnation, SourceId},
+    index::LaneIndex,
     lane::{ANSWER_WITHIN, DatagramFault, IncomingDatagrams, LaneError, LaneTimes},
-    set::SourceSet,
+    set::LaneSet,
     time::{Instant, earlier},
     wire::{
         control::{LaneReport, LaneState},
@@ -42,7 +43,7 @@ pub(super) struct Lanes<P> {
     /// Whether anything happened that may let the policy grant.
     grants_due: bool,
     /// Lanes with something to send now.
-    dirty: SourceSet,
+    dirty: LaneSet,
     /// Lanes with a commit to send, unless a grant takes it along.
     commits: Later,
     /// Lanes over datagrams with announcements to acknowledge, in the same way.
@@ -61,13 +62,14 @@ impl<P: GrantPolicy> Lanes<P> {
             Reception::new(index, max_fragment, counters)
         };
         let sources = config.sources.iter().zip(&config.max_fragment).enumerate();
-        let lanes: Vec<_> = sources.map(|(index, (source, max))| lane(index, source, *max)).collect();
+        let lanes: Vec<_> =
+            sources.map(|(index, (source, max))| lane(LaneIndex::new(index), source, *max)).collect();
         Self {
             demands: lanes.iter().map(Reception::demand).collect(),
             lanes,
             policy,
             grants_due: false,
-            dirty: SourceSet::default(),
+            dirty: LaneSet::default(),
             commits: Later::new(COMMIT_WITHIN),
             answers: Later::new(ANSWER_WITHIN),
             ranges: Vec::new(),
@@ -76,7 +78,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// Returns one lane.
-    pub(super) fn lane(&self, lane: usize) -> &Reception {
+    pub(super) fn lane(&self, lane: LaneIndex) -> &Reception {
         &self.lanes[lane]
     }
 
@@ -95,7 +97,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// Returns a lane whose source holds what the others wait for.
-    pub(super) fn withholding(&self, now: Instant) -> Option<usize> {
+    pub(super) fn withholding(&self, now: Instant) -> Option<LaneIndex> {
         self.policy.withholding(&self.demands, now)
     }
 
@@ -112,7 +114,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// Grants what the policy permits; returns the next lane with records to send.
-    pub(super) fn poll(&mut self, now: Instant) -> Option<usize> {
+    pub(super) fn poll(&mut self, now: Instant) -> Option<LaneIndex> {
         if core::mem::take(&mut self.grants_due) {
             while let Some(grant) = self.policy.poll(&self.demands, now) {
                 self.lanes[grant.lane].grant(&grant, now);
@@ -131,7 +133,7 @@ impl<P: GrantPolicy> Lanes<P> {
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.policy.handle_timeout(now);
         self.grants_due = true;
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             let policy = &mut self.policy;
             let lost = |range, request| policy.handle_accounted(lane, range, request, Fate::Lost, now);
             let Some(is_repeat_due) = self.lanes[lane].expire(now, lost) else { continue };
@@ -143,7 +145,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// A source connected, or connected anew.
-    pub(super) fn connect(&mut self, lane: usize, now: Instant) -> LaneState {
+    pub(super) fn connect(&mut self, lane: LaneIndex, now: Instant) -> LaneState {
         let state = self.lanes[lane].connect();
         self.policy.handle_reset(lane, state.received, now);
         self.refresh(lane);
@@ -153,7 +155,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// A source's connection is gone.
-    pub(super) fn disconnect(&mut self, lane: usize, now: Instant) {
+    pub(super) fn disconnect(&mut self, lane: LaneIndex, now: Instant) {
         if let Some(datagrams) = self.lanes[lane].disconnect(now) {
             self.past_times.add(&datagrams);
         }
@@ -163,7 +165,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// The source is another process: its lane begins at 0.
-    pub(super) fn restart(&mut self, lane: usize, incarnation: Incarnation, now: Instant) {
+    pub(super) fn restart(&mut self, lane: LaneIndex, incarnation: Incarnation, now: Instant) {
         if self.lanes[lane].incoming().is_connected() {
             self.disconnect(lane, now);
         }
@@ -176,7 +178,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// The lane's records and bytes come and go by datagrams.
-    pub(super) fn associate(&mut self, lane: usize, datagrams: IncomingDatagrams) {
+    pub(super) fn associate(&mut self, lane: LaneIndex, datagrams: IncomingDatagrams) {
         self.lanes[lane].associate(datagrams);
         self.refresh(lane);
     }
@@ -184,7 +186,7 @@ impl<P: GrantPolicy> Lanes<P> {
     /// Announcements of one record came.
     pub(super) fn handle_announcements(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         offset: u64,
         announcements: impl Iterator<Item = Announcement>,
         slots: &mut Slots,
@@ -199,7 +201,7 @@ impl<P: GrantPolicy> Lanes<P> {
     /// Data bytes came, in order.
     pub(super) fn handle_data(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         bytes: &[u8],
         slots: &mut Slots,
         now: Instant,
@@ -210,7 +212,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// `count` bytes were read into the lane's [`Reception::spare_memory`].
-    pub(super) fn handle_filled(&mut self, lane: usize, count: usize, slots: &mut Slots, now: Instant) {
+    pub(super) fn handle_filled(&mut self, lane: LaneIndex, count: usize, slots: &mut Slots, now: Instant) {
         if let Some(progress) = self.lanes[lane].fill(count, slots) {
             self.note_progress(lane, progress, slots, now);
             self.after_data(lane, now);
@@ -221,7 +223,7 @@ impl<P: GrantPolicy> Lanes<P> {
     /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     pub(super) fn handle_datagrams(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         segments: &Segments<'_>,
         slots: &mut Slots,
         now: Instant,
@@ -244,13 +246,13 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// Appends what the source is to hear on a stream.
-    pub(super) fn write_records(&mut self, lane: usize, into: &mut BytesMut) {
+    pub(super) fn write_records(&mut self, lane: LaneIndex, into: &mut BytesMut) {
         self.lanes[lane].write_records(&mut self.ranges, into);
         self.note_said(lane);
     }
 
     /// Appends the datagram that the source is to get.
-    pub(super) fn write_datagram(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+    pub(super) fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         self.note_said(lane);
         if self.lanes[lane].write_datagram(&mut self.ranges, now, into) {
             // There is room for more requests.
@@ -260,7 +262,7 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// The ledger has the fragment that begins at `start`, or nobody wants it: the source may forget it.
-    pub(super) fn settle(&mut self, lane: usize, start: u64) {
+    pub(super) fn settle(&mut self, lane: LaneIndex, start: u64) {
         self.lanes[lane].settle(start);
         self.commits.insert(lane);
     }
@@ -277,14 +279,14 @@ impl<P: GrantPolicy> Lanes<P> {
                 last.last_by_ns += arrivals.last_at.since(arrivals.previous_at).as_nanos() as u64;
             }
         }
-        event.unfinished().for_each(|(source, start)| self.settle(source, start));
+        event.unfinished().for_each(|(source, start)| self.settle(LaneIndex::new(source), start));
     }
 
     /// An event that nobody assigned lost its slot.
     pub(super) fn note_eviction(&mut self, event: &Assembly) {
         for (source, start) in event.announced() {
             self.lanes[source].counters_mut().unexpected += 1;
-            self.settle(source, start);
+            self.settle(LaneIndex::new(source), start);
         }
     }
 
@@ -321,7 +323,7 @@ impl<P: GrantPolicy> Lanes<P> {
     pub(super) fn invariants(&self) {
         self.lanes.iter().for_each(Reception::invariants);
         assert_eq!(self.demands.len(), self.lanes.len(), "the policy sees each lane");
-        assert!(self.dirty.iter().all(|lane| lane < self.lanes.len()), "{:?}", self.dirty);
+        assert!(self.dirty.iter().all(|lane| lane.get() < self.lanes.len()), "{:?}", self.dirty);
     }
 
     fn datagrams(&self) -> impl Iterator<Item = &IncomingDatagrams> {
@@ -329,19 +331,19 @@ impl<P: GrantPolicy> Lanes<P> {
     }
 
     /// That lane's source is told all there is.
-    fn note_said(&mut self, lane: usize) {
+    fn note_said(&mut self, lane: LaneIndex) {
         self.commits.remove(lane);
         self.answers.remove(lane);
     }
 
-    fn refresh(&mut self, lane: usize) {
+    fn refresh(&mut self, lane: LaneIndex) {
         self.demands[lane] = self.lanes[lane].demand();
     }
 
     /// Data bytes; [`Self::after_data`] when there are no more for now.
     fn take_in(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         mut bytes: &[u8],
         slots: &mut Slots,
         now: Instant,
@@ -354,7 +356,7 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
-    fn note_progress(&mut self, lane: usize, progress: Progress, slots: &mut Slots, now: Instant) {
+    fn note_progress(&mut self, lane: LaneIndex, progress: Progress, slots: &mut Slots, now: Instant) {
         match progress {
             Progress::Discarded => self.commits.insert(lane),
             Progress::Partial => {}
@@ -362,12 +364,12 @@ impl<P: GrantPolicy> Lanes<P> {
                 if !is_intact {
                     self.commits.insert(lane);
                 }
-                slots.conclude(slot, lane, is_intact, now, |ended| self.note_end(ended));
+                slots.conclude(slot, lane.get(), is_intact, now, |ended| self.note_end(ended));
             }
         }
     }
 
-    fn after_data(&mut self, lane: usize, now: Instant) {
+    fn after_data(&mut self, lane: LaneIndex, now: Instant) {
         let received = self.lanes[lane].note_received();
         self.policy.handle_received(lane, received, now);
         self.refresh(lane);
@@ -378,7 +380,7 @@ impl<P: GrantPolicy> Lanes<P> {
     /// UDP-11).
     fn handle_segments(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         segments: &Segments<'_>,
         slots: &mut Slots,
         now: Instant,
@@ -415,7 +417,7 @@ impl<P: GrantPolicy> Lanes<P> {
 
     fn handle_records(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         mut body: &[u8],
         slots: &mut Slots,
         now: Instant,

@@ -5,14 +5,14 @@ mod tests;
 
 use core::time::Duration;
 
-use crate::{set::SourceSet, time::Instant};
+use crate::{index::LaneIndex, set::LaneSet, time::Instant};
 
 /// Lanes in two lots: those that came in since the last tick, and those that saw it. At a tick, who has seen one before has
 /// waited for one to two ticks, and waits no more. So nobody needs a time of its own, and many leave at once.
 #[derive(Clone, Debug)]
 pub(super) struct Later {
-    fresh: SourceSet,
-    seen: SourceSet,
+    fresh: LaneSet,
+    seen: LaneSet,
     tick: Duration,
     next: Option<Instant>,
 }
@@ -20,18 +20,18 @@ pub(super) struct Later {
 impl Later {
     /// None waits. None will wait for longer than `most`, and none is let go before half of it.
     pub(super) fn new(most: Duration) -> Self {
-        Self { fresh: SourceSet::default(), seen: SourceSet::default(), tick: most / 2, next: None }
+        Self { fresh: LaneSet::default(), seen: LaneSet::default(), tick: most / 2, next: None }
     }
 
     /// That lane waits, if it does not already.
-    pub(super) fn insert(&mut self, lane: usize) {
+    pub(super) fn insert(&mut self, lane: LaneIndex) {
         if !self.seen.contains(lane) {
             self.fresh.insert(lane);
         }
     }
 
     /// That lane has said it.
-    pub(super) fn remove(&mut self, lane: usize) {
+    pub(super) fn remove(&mut self, lane: LaneIndex) {
         self.fresh.remove(lane);
         self.seen.remove(lane);
     }
@@ -46,13 +46,13 @@ impl Later {
     }
 
     /// Those that wait no more.
-    pub(super) fn take_due(&mut self, now: Instant) -> SourceSet {
+    pub(super) fn take_due(&mut self, now: Instant) -> LaneSet {
         if self.is_empty() {
             self.next = None;
-            return SourceSet::default();
+            return LaneSet::default();
         }
         if *self.next.get_or_insert(now + self.tick) > now {
-            return SourceSet::default();
+            return LaneSet::default();
         }
         let due = core::mem::replace(&mut self.seen, core::mem::take(&mut self.fresh));
         self.next = (!self.seen.is_empty()).then(|| now + self.tick);

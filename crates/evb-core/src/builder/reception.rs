@@ -14,12 +14,12 @@ pub(super) use datagrams::Placed;
 use super::{
     counters::DatagramCounters,
     slots::{Slots, Unwanted},
-    table::SlotIndex,
 };
 use crate::{
     fragment::RunningChecksum,
     grant::{Grant, LaneDemand},
     id::Incarnation,
+    index::{LaneIndex, SlotIndex},
     lane::{Arrival, IncomingDatagrams, IncomingLane, LaneError},
     time::Instant,
     undo::{self, Fix},
@@ -36,7 +36,7 @@ const HEADER: usize = FRAGMENT_HEADER as usize;
 #[derive(Debug)]
 pub(super) struct Reception {
     /// Of its source, and of the lane.
-    index: usize,
+    index: LaneIndex,
     max_fragment: Bytes,
     incoming: IncomingLane,
     /// Which life of its source it is of.
@@ -72,7 +72,7 @@ pub(super) enum Progress {
 
 impl Reception {
     /// A lane with nothing on it, of a source that was counted before.
-    pub(super) fn new(index: usize, max_fragment: Bytes, counters: LaneReport) -> Self {
+    pub(super) fn new(index: LaneIndex, max_fragment: Bytes, counters: LaneReport) -> Self {
         Self {
             index,
             max_fragment,
@@ -182,14 +182,14 @@ impl Reception {
     ) -> Result<(), LaneError> {
         for announcement in announcements {
             if self.incoming.check_announcement(start, &announcement)? {
-                let slot = slots.announce(self.index, start, &announcement, now);
+                let slot = slots.announce(self.index.get(), start, &announcement, now);
                 match slot {
                     Ok(_) => {}
                     Err(Unwanted::Duplicate) => self.counters.duplicate += 1,
                     Err(Unwanted::Late) => self.counters.late += 1,
                     Err(Unwanted::Unexpected) => self.counters.unexpected += 1,
                 }
-                self.incoming.push(announcement, slot.ok().map(SlotIndex::get));
+                self.incoming.push(announcement, slot.ok());
             }
             start = start.saturating_add(announcement.lane_length());
         }
@@ -215,14 +215,16 @@ impl Reception {
         if arrival.position < FRAGMENT_HEADER {
             return None;
         }
-        let memory = slots.room(slot_of(&arrival)?).0.own_memory(self.index)?;
+        let memory = slots.room(slot_of(&arrival)?).0.own_memory(self.index.get())?;
         Some((memory, usize::try_from(arrival.remaining).unwrap_or(usize::MAX)))
     }
 
     /// So many bytes were read into [`Self::spare_memory`].
     pub(super) fn fill(&mut self, count: usize, slots: &mut Slots) -> Option<Progress> {
         let arrival = self.incoming.arrival()?;
-        if let Some(memory) = slot_of(&arrival).and_then(|slot| slots.room(slot).0.own_memory(self.index)) {
+        if let Some(memory) =
+            slot_of(&arrival).and_then(|slot| slots.room(slot).0.own_memory(self.index.get()))
+        {
             self.running.follow(memory);
         }
         Some(self.advance(&arrival, count as u64, slots))
@@ -280,14 +282,14 @@ impl Reception {
                 return Err(LaneError::WrongEvent { offset: arrival.fragment.start, found, announced });
             }
             let (assembly, pool) = slots.room(slot);
-            if assembly.begin(self.index, pool) {
+            if assembly.begin(self.index.get(), pool) {
                 self.running = RunningChecksum::default();
             }
             payload = rest;
         }
         if !payload.is_empty() {
             let at = position.max(HEADER) - HEADER;
-            slots.room(slot).0.write(self.index, at, payload, &mut self.running);
+            slots.room(slot).0.write(self.index.get(), at, payload, &mut self.running);
         }
         Ok(())
     }
@@ -301,7 +303,7 @@ impl Reception {
             return Progress::Partial;
         }
         let (_, checksum) = decode_fragment_header(&self.header);
-        let is_intact = slots.room(slot).0.finish(self.index, checksum, &mut self.running);
+        let is_intact = slots.room(slot).0.finish(self.index.get(), checksum, &mut self.running);
         if is_intact {
             self.counters.fragments += 1;
             self.counters.payload_bytes += u64::from(arrival.fragment.announcement.length);
@@ -314,5 +316,5 @@ impl Reception {
 }
 
 fn slot_of(arrival: &Arrival) -> Option<SlotIndex> {
-    arrival.fragment.slot.map(SlotIndex::new)
+    arrival.fragment.slot
 }

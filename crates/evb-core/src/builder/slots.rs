@@ -13,12 +13,13 @@ use super::{
     load::load,
     pool::Pool,
     roster::Rosters,
-    table::{EventTable, SlotIndex},
+    table::EventTable,
     unaccounted::NOWHERE,
 };
 use crate::{
     event::Event,
     id::{EventId, SourceId},
+    index::SlotIndex,
     set::SourceSet,
     time::Instant,
     undo::{self, Fix},

@@ -3,23 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::id::EventId;
-
-/// The position of a slot among those of its builder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SlotIndex(u32);
-
-impl SlotIndex {
-    /// Names the slot at a position.
-    pub(super) fn new(position: usize) -> Self {
-        Self(position as u32)
-    }
-
-    /// Returns the position.
-    pub(super) fn get(self) -> usize {
-        self.0 as usize
-    }
-}
+use crate::{id::EventId, index::SlotIndex};
 
 /// Which slot holds which open event. Never more entries than slots, never more than a quarter full.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{
     id::EventId,
+    index::LaneIndex,
     wire::control::{Completions, Exception, MAX_EXCEPTIONS},
 };
 
@@ -102,7 +103,11 @@ impl Unaccounted {
 
     /// The ledger has so many of all that were ever completed; `settle` is called for each fragment that may be forgotten.
     /// False: so many were never completed.
-    pub(super) fn handle_accounted(&mut self, completions: u64, mut settle: impl FnMut(usize, u64)) -> bool {
+    pub(super) fn handle_accounted(
+        &mut self,
+        completions: u64,
+        mut settle: impl FnMut(LaneIndex, u64),
+    ) -> bool {
         let news = completions.saturating_sub(self.accounted);
         if news > self.entries.len() as u64 {
             return false;
@@ -111,7 +116,7 @@ impl Unaccounted {
             let Some(entry) = self.entries.pop_front() else { break };
             // Not by `drain`, which costs more than what it brings, for each event.
             for (lane, start) in core::iter::from_fn(|| self.starts.pop_front()).take(entry.starts.into()) {
-                settle(lane.into(), start);
+                settle(LaneIndex::new(lane.into()), start);
             }
         }
         self.accounted += news;
@@ -120,9 +125,9 @@ impl Unaccounted {
     }
 
     /// A lane began anew: what its old fragments are told does not matter any more.
-    pub(super) fn void(&mut self, lane: usize) {
+    pub(super) fn void(&mut self, lane: LaneIndex) {
         let starts = self.starts.iter_mut().chain(&mut self.behind_starts);
-        starts.filter(|(of, _)| usize::from(*of) == lane).for_each(|(_, start)| *start = NOWHERE);
+        starts.filter(|(of, _)| usize::from(*of) == lane.get()).for_each(|(_, start)| *start = NOWHERE);
     }
 }
 

@@ -7,6 +7,7 @@ use super::LaneError;
 use crate::{
     grant::LaneDemand,
     id::EventId,
+    index::SlotIndex,
     wire::record::{Announcement, FRAGMENT_HEADER, MAX_COMMIT_RANGES},
 };
 
@@ -45,7 +46,7 @@ pub struct IncomingFragment {
     /// Where it begins in the lane.
     pub start: u64,
     /// The caller's mark: where the bytes go. `None`: they are discarded, and the source may forget them.
-    pub slot: Option<usize>,
+    pub slot: Option<SlotIndex>,
     end: u64,
 }
 
@@ -170,7 +171,7 @@ impl IncomingLane {
     }
 
     /// Takes a checked announcement in; `slot` says where its bytes go, `None` that they are discarded.
-    pub fn push(&mut self, announcement: Announcement, slot: Option<usize>) {
+    pub fn push(&mut self, announcement: Announcement, slot: Option<SlotIndex>) {
         let start = self.ready;
         self.ready = start.saturating_add(announcement.lane_length());
         match self.held.back_mut() {

@@ -10,6 +10,7 @@ use super::{IncomingLane, LaneError, OutgoingLane, Taken};
 use crate::{
     fragment::{Fragment, Timestamp},
     id::EventId,
+    index::SlotIndex,
     wire::record::Announcement,
 };
 
@@ -32,7 +33,7 @@ fn incoming(slots: &[Option<usize>]) -> IncomingLane {
     for (event, slot) in (1..).zip(slots) {
         let announcement = announcement(event, 84);
         assert_eq!(lane.check_announcement(lane.ready(), &announcement), Ok(true));
-        lane.push(announcement, *slot);
+        lane.push(announcement, slot.map(SlotIndex::new));
     }
     if !slots.is_empty() {
         lane.grant(lane.ready());
@@ -96,7 +97,7 @@ fn an_event_that_stays_open_holds_up_nobody() {
         let announcement = announcement(event, 84);
         let start = lane.ready();
         assert_eq!(lane.check_announcement(start, &announcement), Ok(true), "event {event}");
-        lane.push(announcement, Some(1));
+        lane.push(announcement, Some(SlotIndex::new(1)));
         lane.grant(lane.ready());
         receive(&mut lane, 100);
         lane.settle(start);
@@ -245,7 +246,7 @@ proptest! {
                     let announcement = announcement(1, count as u32);
                     let slot = (which > 2).then_some(which);
                     model.insert(lane.ready(), (announcement.lane_length(), slot.is_none()));
-                    lane.push(announcement, slot);
+                    lane.push(announcement, slot.map(SlotIndex::new));
                 }
                 1 if lane.granted() < lane.ready() => lane.grant(lane.ready().min(lane.granted() + count)),
                 2 => {

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::RunIdentity;
 use crate::{
     id::{BuilderId, Incarnation, Peer, SourceId},
-    wire::control::{Hello, Refusal, refusal::Reason},
+    wire::control::{Hello, Reason, Refusal},
 };
 
 /// Handshakes that may be under way at once at a listener; more wait in the kernel's queue
@@ -21,6 +21,12 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the others at a full listener wait for one that says nothing: hundreds of silent connections must not keep a
 /// peer out for their time limit each.
 pub const GREETING_PATIENCE: Duration = Duration::from_millis(250);
+
+/// After how long without an acknowledgement the kernel is to give a control connection up.
+pub const CONTROL_UNACKNOWLEDGED: Duration = Duration::from_secs(10);
+
+/// The same of a lane: how long a dead host may go unnoticed.
+pub const LANE_UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 
 /// Who may open a lane at a builder: sources of its run and epoch, to the builder's own life.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     id::Incarnation,
     time::{Instant, earlier},
-    wire::control::{Control, Report, RunEnd, control},
+    wire::control::{Control, Message, Report, RunEnd},
 };
 
 /// What a role's attendance wants done.
@@ -119,7 +119,7 @@ impl Attendance {
     }
 
     /// Says something to the supervisor, unless there is no connection.
-    pub fn send(&mut self, message: control::Message) {
+    pub fn send(&mut self, message: Message) {
         if self.is_up() {
             self.messages.push_back(Control { message: Some(message) });
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     id::{Epoch, Peer},
+    index::LaneIndex,
     wire::{
         control::{Hello, MalformedMessage, Welcome},
         datagram::Association,
@@ -14,7 +15,7 @@ pub enum Target {
     /// The supervisor.
     Supervisor,
     /// The peer of the lane with that index.
-    Lane(usize),
+    Lane(LaneIndex),
 }
 
 /// A connection to be made.

@@ -2,7 +2,7 @@
 
 use crate::{
     live::{HostFacts, complete_live},
-    wire::control::{Control, DatagramReport, RefusalReport, Report, TrainReport, control, report},
+    wire::control::{Control, DatagramReport, Message, RefusalReport, Report, RoleReport, TrainReport},
 };
 
 /// What a role's machine cannot know of what it reports.
@@ -22,16 +22,16 @@ impl ReportFacts {
     /// Adds to a report what its machine does not know; returns the counters of a final one.
     pub fn complete(self, message: &mut Control) -> Option<Report> {
         complete_live(message, || self.host);
-        let Some(control::Message::Report(report)) = &mut message.message else { return None };
+        let Some(Message::Report(report)) = &mut message.message else { return None };
         if report.live.is_some() {
             return None;
         }
         match &mut report.report {
-            Some(report::Report::Source(source)) => {
+            Some(RoleReport::Source(source)) => {
                 source.tcp_retransmits = self.host.tcp_retransmits;
                 source.trains = self.trains;
             }
-            Some(report::Report::Builder(builder)) => {
+            Some(RoleReport::Builder(builder)) => {
                 builder.datagrams = self.datagrams;
                 builder.refusals = self.refusals;
             }

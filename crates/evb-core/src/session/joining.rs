@@ -10,7 +10,7 @@ use super::{
 use crate::{
     id::EventId,
     time::Instant,
-    wire::control::{Control, Roster, control},
+    wire::control::{Control, Message, Roster},
 };
 
 /// What a role that joins wants done.
@@ -119,12 +119,12 @@ impl Joining {
             return;
         };
         match message.message {
-            Some(control::Message::Roster(roster)) => {
+            Some(Message::Roster(roster)) => {
                 self.membership.watch(now);
                 let (membership, registered) = (self.membership.clone(), registered.clone());
                 self.start = Some(Box::new(Start { membership, identity, registered, roster }));
             }
-            Some(control::Message::RunEnd(end)) => {
+            Some(Message::RunEnd(end)) => {
                 let outcome = RunOutcome::new(identity, &end, None, Participation::default(), now);
                 self.ended = Some(Ok(outcome));
             }

@@ -9,7 +9,7 @@ use super::{Dial, DialFailure, DialFault, Heard, RoleFault, RunIdentity, Target}
 use crate::{
     id::Incarnation,
     time::Instant,
-    wire::control::{Control, Hello, MalformedMessage, RunParameters, Stop, Welcome, control, refusal},
+    wire::control::{Control, Hello, MalformedMessage, Message, Reason, RunParameters, Stop, Welcome},
 };
 
 /// A supervisor that says nothing for so long is not there: twice the silence after which it takes a peer for down.
@@ -159,7 +159,7 @@ impl Membership {
     /// Returns the request for the run's end, if there was one: to be sent on each new connection.
     pub fn stop_message(&self) -> Option<Control> {
         let cause = self.stop.clone()?;
-        Some(Control { message: Some(control::Message::Stop(Stop { cause })) })
+        Some(Control { message: Some(Message::Stop(Stop { cause })) })
     }
 
     /// Takes in what came of the connection.
@@ -337,7 +337,7 @@ impl Away {
 fn may_pass(fault: &DialFault) -> bool {
     match fault {
         // After a restart, the supervisor may still hold our old connection.
-        DialFault::Refused(refusal) => refusal.reason() == refusal::Reason::DuplicateId,
+        DialFault::Refused(refusal) => refusal.reason == Reason::DuplicateId,
         DialFault::Unreachable | DialFault::NoAddress | DialFault::Handshake { .. } => true,
     }
 }

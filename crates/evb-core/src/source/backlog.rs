@@ -7,6 +7,7 @@ use super::push_error::{MAX_AHEAD, PushError};
 use crate::{
     fragment::Fragment,
     id::EventId,
+    index::LaneIndex,
     time::Instant,
     undo,
     units::Bytes,
@@ -25,7 +26,7 @@ pub(super) enum Placed {
     /// A decision that is no news, or on an event that is over.
     Known,
     /// Assigned and present: goes to the lane of that index.
-    Ready(usize, Fragment),
+    Ready(LaneIndex, Fragment),
     /// Present, and its event waits for a builder.
     Parked(Fragment),
     /// Dropped: the event was inhibited.
@@ -53,7 +54,7 @@ pub(super) struct Backlog {
     entries: VecDeque<Entry>,
     first: u64,
     /// By event below `first`: the lane for which its fragment is still to come.
-    owed: BTreeMap<u64, usize>,
+    owed: BTreeMap<u64, LaneIndex>,
     undecided: u64,
     bytes: u64,
     held: usize,
@@ -71,7 +72,7 @@ enum Entry {
     /// A fragment that waits for its decision.
     Held(Fragment),
     /// A decision that waits for its fragment.
-    Assigned(usize),
+    Assigned(LaneIndex),
     Inhibited,
     Closed,
     /// Both were here.
@@ -135,7 +136,7 @@ impl Backlog {
     }
 
     /// `lane` is the builder's lane where the verdict is `Assigned`.
-    pub(super) fn decide(&mut self, event: EventId, verdict: Verdict, lane: Option<usize>) -> Placed {
+    pub(super) fn decide(&mut self, event: EventId, verdict: Verdict, lane: Option<LaneIndex>) -> Placed {
         let Some(index) = event.number().checked_sub(self.first) else {
             if lane.is_none() {
                 self.owed.remove(&event.number());

@@ -4,6 +4,7 @@ use super::{SourceCore, backlog::Recalled, lane::SourceLane};
 use crate::{
     fragment::Fragment,
     id::{BuilderId, EventId, Incarnation},
+    index::LaneIndex,
     wire::control::{Holdings, MAX_OUTSTANDING, MalformedMessage},
 };
 
@@ -23,7 +24,7 @@ impl SourceCore {
 
     /// We are another process for the supervisor: lanes begin anew everywhere.
     pub fn begin_anew(&mut self) {
-        (0..self.lanes.len()).for_each(|lane| self.restart(lane));
+        LaneIndex::all(self.lanes.len()).for_each(|lane| self.restart(lane));
     }
 
     /// The supervisor said which events are outstanding, and where. Lanes are left alone.
@@ -47,7 +48,7 @@ impl SourceCore {
     }
 
     /// What a builder's lane is to take over, or is kept until there is one.
-    pub(super) fn deliver(&mut self, lane: usize, fragment: Fragment) {
+    pub(super) fn deliver(&mut self, lane: LaneIndex, fragment: Fragment) {
         if self.seats.is_listed(lane) {
             self.lanes[lane].append(fragment);
             self.announce.insert(lane);
@@ -57,7 +58,7 @@ impl SourceCore {
     }
 
     /// Finds an outstanding event's fragment, and brings it to its lane.
-    fn house(&mut self, event: EventId, lane: Option<usize>) {
+    fn house(&mut self, event: EventId, lane: Option<LaneIndex>) {
         let here = self.parking.take(event).map_or_else(|| self.backlog.recall(event), Recalled::Here);
         match here {
             Recalled::Here(fragment) => match lane {
@@ -75,13 +76,13 @@ impl SourceCore {
     }
 
     /// The lane is over: what was not committed is kept by event.
-    fn restart(&mut self, lane: usize) {
+    fn restart(&mut self, lane: LaneIndex) {
         self.announce.remove(lane);
         self.lanes[lane].restart().for_each(|fragment| self.parking.park(fragment));
     }
 
     /// Each event that is named, and its lane.
-    fn homes_of(&self, holdings: &Holdings) -> Result<Vec<(EventId, Option<usize>)>, MalformedMessage> {
+    fn homes_of(&self, holdings: &Holdings) -> Result<Vec<(EventId, Option<LaneIndex>)>, MalformedMessage> {
         let mut homes = Vec::new();
         for (builder, events) in holdings.homes()? {
             let lane = builder.map(|builder| self.lane_of(builder)).transpose()?;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::{fragment::Fragment, id::EventId};
+use crate::{fragment::Fragment, id::EventId, index::LaneIndex};
 
 /// Holds no more than lanes did, and names no more than one message of the supervisor's.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     parked: BTreeMap<EventId, Fragment>,
     /// Events that are outstanding, and where their fragments are to go when they come; `None`: here.
-    homes: BTreeMap<EventId, Option<usize>>,
+    homes: BTreeMap<EventId, Option<LaneIndex>>,
 }
 
 impl Parking {
@@ -33,12 +33,12 @@ impl Parking {
     }
 
     /// The fragment of that event is to go there when it comes.
-    pub(super) fn expect(&mut self, event: EventId, lane: Option<usize>) {
+    pub(super) fn expect(&mut self, event: EventId, lane: Option<LaneIndex>) {
         self.homes.insert(event, lane);
     }
 
     /// Whether an event's fragment is expected though its time was over, and where.
-    pub(super) fn take_home(&mut self, event: EventId) -> Option<Option<usize>> {
+    pub(super) fn take_home(&mut self, event: EventId) -> Option<Option<LaneIndex>> {
         if self.homes.is_empty() { None } else { self.homes.remove(&event) }
     }
 

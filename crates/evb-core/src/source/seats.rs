@@ -2,6 +2,7 @@
 
 use crate::{
     id::{BuilderId, Incarnation},
+    index::LaneIndex,
     set::LaneSet,
     wire::control::{MAX_BUILDERS, MalformedMessage},
 };
@@ -14,7 +15,7 @@ const _: () = assert!(MAX_BUILDERS <= LaneSet::LIMIT, "a lane has no place in a 
 pub(super) struct Seats {
     seats: Vec<Seat>,
     /// Positions in `seats`, by builder.
-    ranks: Vec<(BuilderId, usize)>,
+    ranks: Vec<(BuilderId, LaneIndex)>,
 }
 
 #[derive(Debug)]
@@ -27,7 +28,8 @@ impl Seats {
     /// For the builders of the first roster, ascending.
     pub(super) fn new(builders: &[BuilderId]) -> Self {
         let seat = |_: &BuilderId| Seat { incarnation: Incarnation::default(), is_listed: true };
-        let ranks = builders.iter().enumerate().map(|(lane, builder)| (*builder, lane)).collect();
+        let ranks =
+            builders.iter().enumerate().map(|(lane, builder)| (*builder, LaneIndex::new(lane))).collect();
         let mut new = Self { seats: builders.iter().map(seat).collect(), ranks };
         new.ranks.sort_unstable();
         new
@@ -39,13 +41,13 @@ impl Seats {
     }
 
     /// The lane of a builder that ever was in a roster.
-    pub(super) fn lane(&self, builder: BuilderId) -> Option<usize> {
+    pub(super) fn lane(&self, builder: BuilderId) -> Option<LaneIndex> {
         let rank = self.ranks.binary_search_by_key(&builder, |(id, _)| *id).ok()?;
         Some(self.ranks[rank].1)
     }
 
     /// Whether the lane's builder is in the roster.
-    pub(super) fn is_listed(&self, lane: usize) -> bool {
+    pub(super) fn is_listed(&self, lane: LaneIndex) -> bool {
         self.seats[lane].is_listed
     }
 
@@ -53,7 +55,7 @@ impl Seats {
     pub(super) fn publish(
         &mut self,
         roster: &[(BuilderId, Incarnation)],
-        mut over: impl FnMut(usize),
+        mut over: impl FnMut(LaneIndex),
     ) -> Result<usize, MalformedMessage> {
         let before = self.seats.len();
         let mut listed = vec![false; before];
@@ -64,7 +66,7 @@ impl Seats {
                     return Err(MalformedMessage { message: "Roster", problem });
                 }
                 let rank = self.ranks.partition_point(|(id, _)| id < builder);
-                self.ranks.insert(rank, (*builder, self.seats.len()));
+                self.ranks.insert(rank, (*builder, LaneIndex::new(self.seats.len())));
                 self.seats.push(Seat { incarnation: *incarnation, is_listed: true });
                 continue;
             };
@@ -76,13 +78,13 @@ impl Seats {
                 over(lane);
             }
             seat.is_listed = true;
-            if let Some(listed) = listed.get_mut(lane) {
+            if let Some(listed) = listed.get_mut(lane.get()) {
                 *listed = true;
             }
         }
         for lane in (0..before).filter(|lane| !listed[*lane]) {
             if core::mem::take(&mut self.seats[lane].is_listed) {
-                over(lane);
+                over(LaneIndex::new(lane));
             }
         }
         Ok(self.seats.len() - before)

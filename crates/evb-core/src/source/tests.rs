@@ -9,10 +9,11 @@ use super::{LAST_COMMITS, MAX_AHEAD, Output, PushError, SourceConfig, SourceCore
 use crate::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
+    index::LaneIndex,
     lane::Taken,
     time::Instant,
     units::Bytes,
-    wire::control::{Decisions, Heartbeat, SourceReport, Verdict, control, report},
+    wire::control::{Decisions, Heartbeat, Message, RoleReport, SourceReport, Verdict},
 };
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,8 +50,8 @@ fn decisions(first: u64, verdicts: &[Verdict]) -> Decisions {
 
 fn report(source: &SourceCore) -> SourceReport {
     match source.report(0, None).message {
-        Some(control::Message::Report(report)) => match report.report {
-            Some(report::Report::Source(report)) => report,
+        Some(Message::Report(report)) => match report.report {
+            Some(RoleReport::Source(report)) => report,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
@@ -62,7 +63,7 @@ fn wishes(source: &mut SourceCore, now: Instant) -> (Vec<usize>, Vec<u64>) {
     let (mut lanes, mut wanted) = (Vec::new(), Vec::new());
     while let Some(output) = source.poll(now) {
         match output {
-            Output::Announce(lane) => lanes.push(lane),
+            Output::Announce(lane) => lanes.push(lane.get()),
             Output::Wanted(event) => wanted.push(event.number()),
             Output::Supervisor(_) => {}
         }
@@ -80,8 +81,8 @@ fn fragment_and_decision_meet_in_either_order() {
     source.handle_decisions(&decisions(1, &[NINE, FOUR])).unwrap();
     source.push(fragment(2), at(0)).unwrap();
     assert!(wishes(&mut source, at(0)).0.is_empty(), "no lane is connected");
-    source.handle_lane_connected(0, 0, 0).unwrap();
-    source.handle_lane_connected(1, 0, 0).unwrap();
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
+    source.handle_lane_connected(LaneIndex::new(1), 0, 0).unwrap();
     assert!(source.is_connected());
     assert_eq!(wishes(&mut source, at(0)).0, [0, 1]);
     assert_eq!((source.backlog(), source.uncommitted()), (Bytes::ZERO, 2));
@@ -180,15 +181,15 @@ fn nothing_is_taken_from_a_lane_that_is_not_connected() {
     let mut source = source(false);
     source.push(fragment(1), at(0)).unwrap();
     source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
-    source.handle_lane_connected(0, 0, 0).unwrap();
-    source.announce(0, at(0), &mut BytesMut::new());
-    source.handle_grant(0, 66).unwrap();
-    assert_eq!(source.sendable(0), 66);
-    source.handle_lane_disconnected(0);
-    assert_eq!((source.sendable(0), source.take(0, 100)), (0, None));
-    source.handle_lane_connected(0, 30, 66).unwrap();
-    source.handle_grant(0, 66).unwrap();
-    assert_eq!(source.take(0, 100).map(|taken| taken.range), Some(30..66));
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
+    source.announce(LaneIndex::new(0), at(0), &mut BytesMut::new());
+    source.handle_grant(LaneIndex::new(0), 66).unwrap();
+    assert_eq!(source.sendable(LaneIndex::new(0)), 66);
+    source.handle_lane_disconnected(LaneIndex::new(0));
+    assert_eq!((source.sendable(LaneIndex::new(0)), source.take(LaneIndex::new(0), 100)), (0, None));
+    source.handle_lane_connected(LaneIndex::new(0), 30, 66).unwrap();
+    source.handle_grant(LaneIndex::new(0), 66).unwrap();
+    assert_eq!(source.take(LaneIndex::new(0), 100).map(|taken| taken.range), Some(30..66));
     assert_eq!(report(&source).reconnects, 1);
 }
 
@@ -197,7 +198,7 @@ fn heartbeats_echo_the_supervisors() {
     let mut source = source(false);
     let beat = |source: &mut SourceCore, now| match source.poll(now) {
         Some(Output::Supervisor(control)) => match control.message {
-            Some(control::Message::Heartbeat(heartbeat)) => Some(heartbeat),
+            Some(Message::Heartbeat(heartbeat)) => Some(heartbeat),
             other => panic!("{other:?}"),
         },
         None => None,
@@ -230,23 +231,23 @@ proptest! {
                     let runs = vec![1 + number % 4, 2 + 4 + 5 * (number % 2), b as u32 % 3, number % 12];
                     let _ = source.handle_decisions(&Decisions { first, runs });
                 }
-                3 => drop(source.handle_lane_connected((number % 2) as usize, offset, b)),
-                4 => drop(source.handle_grant((number % 2) as usize, offset)),
+                3 => drop(source.handle_lane_connected(LaneIndex::new((number % 2) as usize), offset, b)),
+                4 => drop(source.handle_grant(LaneIndex::new((number % 2) as usize), offset)),
                 5 => {
                     let ranges = [b..offset, offset..offset.saturating_add(b)];
-                    let _ = source.handle_commit((number % 2) as usize, a, &ranges);
+                    let _ = source.handle_commit(LaneIndex::new((number % 2) as usize), a, &ranges);
                 }
                 6 => {
                     let lane = (number % 2) as usize;
-                    if let Some(Taken { range, .. }) = source.take(lane, 1 + b) {
+                    if let Some(Taken { range, .. }) = source.take(LaneIndex::new(lane), 1 + b) {
                         let length = range.end - range.start;
                         let mut slices = Vec::with_capacity(64);
-                        prop_assert!(source.gather(lane, range, &mut slices) <= length);
+                        prop_assert!(source.gather(LaneIndex::new(lane), range, &mut slices) <= length);
                     }
                 }
                 _ => {
                     let mut records = BytesMut::new();
-                    (0..2).for_each(|lane| source.announce(lane, at(0), &mut records));
+                    (0..2).for_each(|lane| source.announce(LaneIndex::new(lane), at(0), &mut records));
                     prop_assert!(records.len() <= 60 * 24 + 32);
                 }
             }
@@ -265,20 +266,20 @@ fn a_fragment_counts_as_committed_once() {
     for event in 1..=3 {
         source.push(fragment(event), at(0)).unwrap();
     }
-    source.handle_lane_connected(0, 0, 0).unwrap();
-    source.announce(0, at(0), &mut BytesMut::new());
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
+    source.announce(LaneIndex::new(0), at(0), &mut BytesMut::new());
     let whole = 50 + 16;
-    source.handle_grant(0, 3 * whole).unwrap();
-    source.take(0, 2 * whole).unwrap();
+    source.handle_grant(LaneIndex::new(0), 3 * whole).unwrap();
+    source.take(LaneIndex::new(0), 2 * whole).unwrap();
     assert_eq!(source.uncommitted(), 3);
     // In order, out of order, and once more.
-    source.handle_commit(0, whole, &[]).unwrap();
+    source.handle_commit(LaneIndex::new(0), whole, &[]).unwrap();
     let second = whole..2 * whole;
-    source.handle_commit(0, whole, core::slice::from_ref(&second)).unwrap();
-    source.handle_commit(0, 2 * whole, &[]).unwrap();
+    source.handle_commit(LaneIndex::new(0), whole, core::slice::from_ref(&second)).unwrap();
+    source.handle_commit(LaneIndex::new(0), 2 * whole, &[]).unwrap();
     let counted = report(&source);
     assert_eq!((counted.pushed, counted.committed, counted.uncommitted), (3, 2, 1));
-    assert!(source.handle_commit(0, 3 * whole, &[]).is_err(), "not sent yet");
+    assert!(source.handle_commit(LaneIndex::new(0), 3 * whole, &[]).is_err(), "not sent yet");
     assert_eq!(report(&source).committed, 2);
 }
 

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     id::Peer,
     time::Instant,
-    wire::control::{Hello, Refusal, refusal::Reason},
+    wire::control::{Hello, Reason, Refusal},
 };
 
 /// The run as far as it decides who may register.

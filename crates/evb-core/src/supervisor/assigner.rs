@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Recipients, RunPlan,
-    index::{BuilderIndex, Position},
     journal::{differences, sums},
     nonsense::{Nonsense, nonsense},
     outbox::Outbox,
@@ -18,10 +17,11 @@ use super::{
 };
 use crate::{
     id::EventId,
+    index::BuilderIndex,
     set::SourceSet,
     time::Instant,
     wire::{
-        control::{Assignments, Holding, Holdings, control::Message},
+        control::{Assignments, Holding, Holdings, Message},
         journal::Held,
     },
 };

@@ -7,7 +7,6 @@ mod tests;
 use super::{
     dead_time::{Blames, Cause, DeadTime},
     findings::Findings,
-    index::{BuilderIndex, Per, SourceIndex},
     journal::What,
     outbox::Outbox,
     tally::BuilderTally,
@@ -15,10 +14,11 @@ use super::{
 };
 use crate::{
     id::{BuilderId, SourceId},
+    index::{BuilderIndex, Per, SourceIndex},
     ledger::EventCounts,
     time::Instant,
     wire::{
-        control::{Completions, Exception, exception::Outcome},
+        control::{Completions, Exception, Outcome},
         journal::{BuilderTotals, Finding},
     },
 };
@@ -262,7 +262,7 @@ impl Books {
         source: impl Fn(SourceId) -> Option<SourceIndex>,
     ) {
         let tally = &mut self.builders[builder].present;
-        match exception.outcome() {
+        match exception.outcome {
             Outcome::Incomplete => {
                 tally.incomplete += 1;
                 self.tally.incomplete += 1;

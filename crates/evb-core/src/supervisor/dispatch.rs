@@ -7,7 +7,6 @@ use super::{
     assigner::Assigner,
     books::Books,
     dead_time::Cause,
-    index::BuilderIndex,
     intake::{Intake, TRIGGERS_PER_TURN},
     journal::{What, differences},
     outbox::Outbox,
@@ -15,10 +14,11 @@ use super::{
     roster::Roster,
 };
 use crate::{
+    index::BuilderIndex,
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{self, Completions, MAX_EXCEPTIONS, control::Message},
+        control::{self, Completions, MAX_EXCEPTIONS, Message},
         journal::{Accounted, Lost, Reassigned},
     },
 };

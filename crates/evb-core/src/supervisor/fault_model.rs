@@ -14,13 +14,14 @@ use super::{
 };
 use crate::{
     id::{EventId, Peer},
+    index::BuilderIndex,
     ledger::RunReport,
     set::SourceSet,
     time::Instant,
     trigger::TriggerKind,
     wire::{
-        control::{Control, Hello, control::Message},
-        journal::{Entry, entry::What},
+        control::{Control, Hello, Message},
+        journal::{Entry, What},
     },
 };
 use peers::{BuilderModel, Line, SourceModel};
@@ -31,7 +32,7 @@ const TICK: Duration = Duration::from_millis(50);
 enum Step {
     Trigger(u64),
     Build {
-        builder: usize,
+        builder: BuilderIndex,
         most: usize,
     },
     Pass(u32),
@@ -50,7 +51,7 @@ fn step(source_faults: bool) -> impl Strategy<Value = Step> {
     let peers = if source_faults { 0usize..4 } else { 2usize..4 };
     prop_oneof![
         20 => (1u64..5).prop_map(Step::Trigger),
-        20 => (0usize..2, 1usize..4).prop_map(|(builder, most)| Step::Build { builder, most }),
+        20 => (0usize..2, 1usize..4).prop_map(|(builder, most)| Step::Build { builder: BuilderIndex::new(builder), most }),
         20 => prop_oneof![4 => 1u32..6, 1 => 20u32..60].prop_map(Step::Pass),
         3 => peers.clone().prop_map(Step::Kill),
         2 => peers.clone().prop_map(Step::Cut),
@@ -113,7 +114,7 @@ impl World {
                     core.trigger(count, self.now);
                 }
             }
-            Step::Build { builder, most } => self.build(builder, most),
+            Step::Build { builder, most } => self.build(builder.get(), most),
             Step::Pass(ticks) => self.pass(ticks),
             Step::Kill(index) => {
                 self.lines[index].is_cut = false;

@@ -9,9 +9,7 @@ use super::{
 use crate::{
     id::{BuilderId, SourceId},
     trigger::TriggerKind,
-    wire::control::{
-        Accepted, Assignments, Hello, Holdings, Ready, Verdict, control::Message, refusal::Reason,
-    },
+    wire::control::{Accepted, Assignments, Hello, Holdings, Message, Ready, Reason, Verdict},
 };
 
 /// Builder (0: none) and the events it holds.
@@ -99,7 +97,7 @@ fn a_builder_that_comes_back_in_time_goes_on_with_its_events() {
     stage.trigger(4);
     stage.core.handle_disconnect(builder(2), "connection reset", stage.now);
     stage.pass(Duration::from_millis(500), &OTHERS);
-    assert_eq!(stage.core.register(&hello(builder(2)), stage.now).unwrap_err().reason(), Reason::DuplicateId);
+    assert_eq!(stage.core.register(&hello(builder(2)), stage.now).unwrap_err().reason, Reason::DuplicateId);
     stage.sent.clear();
     assert_eq!(stage.comes_back(builder(2), 1), 1);
     let again = stage.reassigned(2);
@@ -199,7 +197,7 @@ fn a_builder_that_dies_with_nothing_in_hand_as_the_run_ends_is_remarked() {
 fn builders_join_and_leave_a_run_that_goes_on() {
     let mut stage = Stage::running(plan(TriggerKind::External));
     let (third, second) = (BuilderId::new(9), BuilderId::new(2));
-    assert_eq!(stage.core.register(&hello(builder(9)), stage.now).unwrap_err().reason(), Reason::UnknownPeer);
+    assert_eq!(stage.core.register(&hello(builder(9)), stage.now).unwrap_err().reason, Reason::UnknownPeer);
     stage.core.add_builder(third, stage.now).unwrap();
     assert_eq!(stage.core.add_builder(third, stage.now), Err(ChangeError::KnownBuilder(third)));
     stage.register(builder(9));

@@ -1,6 +1,6 @@
 //! What is written down before it acts, so that another supervisor can go on with the run.
 
-pub(super) use crate::wire::journal::entry::What;
+pub(super) use crate::wire::journal::What;
 
 /// Ascending or not: first, then differences, modulo 2^64.
 pub(super) fn differences(values: impl Iterator<Item = u64>) -> Vec<u64> {

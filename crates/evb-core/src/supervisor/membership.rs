@@ -6,7 +6,6 @@ use super::{
     ChangeError, Output, Recipients, RunPlan,
     assigner::Assigner,
     books::Books,
-    index::{BuilderIndex, SourceIndex},
     journal::What,
     outbox::Outbox,
     phase::Phase,
@@ -18,12 +17,13 @@ use super::{
 };
 use crate::{
     id::{BuilderId, Peer},
+    index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{Finish, Heartbeat, Hello, MAX_BUILDERS, RunEnd, Stop, Welcome, control::Message},
-        journal::{Membership as Entry, membership::Change},
+        control::{Finish, Heartbeat, Hello, MAX_BUILDERS, Message, RunEnd, Stop, Welcome},
+        journal::{Change, Membership as Entry},
     },
 };
 
@@ -344,7 +344,7 @@ impl Membership<'_> {
     }
 
     fn journal_membership(&mut self, id: BuilderId, change: Change, now: Instant) {
-        let what = Entry { builder: id.number().into(), change: change.into() };
+        let what = Entry { builder: id.number().into(), change };
         self.outbox.journal(What::Membership(what), now);
     }
 

@@ -8,20 +8,20 @@ use proptest::prelude::*;
 
 use super::{
     AssignmentPolicy, Output, Phase, Recipients, RunPlan, RunState, SupervisorCore,
-    index::{BuilderIndex, Position},
     journal::What,
     tests::{EVERYBODY, control, hello, plan, recovered},
 };
 use crate::{
     id::{EventId, Peer},
+    index::BuilderIndex,
     ledger::RunReport,
     time::Instant,
     trigger::TriggerKind,
     units::Frequency,
     wire::{
         control::{
-            BuilderReport, Completions, Exception, Heartbeat, Ready, Report, SourceReport, Stop, Triggers,
-            Verdict, control::Message, exception::Outcome, report,
+            BuilderReport, Completions, Exception, Heartbeat, Message, Outcome, Ready, Report, RoleReport,
+            SourceReport, Stop, Triggers, Verdict,
         },
         journal::Entry,
     },
@@ -34,13 +34,17 @@ enum Step {
     Ready(usize),
     Heartbeat(usize),
     Trigger(u64),
-    Settle { builder: usize, count: usize, outcome: i32 },
+    Settle { builder: usize, count: usize, outcome: Outcome },
     Invent { builder: usize, event: u64 },
     Nonsense(usize),
     Report(usize),
     Pass(u64),
     Stop,
     Steer(u8),
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop::sample::select(vec![Outcome::Unspecified, Outcome::Incomplete, Outcome::Rejected, Outcome::Lost])
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -50,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0usize..2).prop_map(Step::Ready),
         8 => (0usize..4).prop_map(Step::Heartbeat),
         8 => prop_oneof![40 => 0u64..10, 1 => Just(70_000u64)].prop_map(Step::Trigger),
-        20 => (0usize..2, 1usize..5, 0i32..4).prop_map(|(builder, count, outcome)| Step::Settle { builder, count, outcome }),
+        20 => (0usize..2, 1usize..5, outcome()).prop_map(|(builder, count, outcome)| Step::Settle { builder, count, outcome }),
         1 => (0usize..2, 0u64..200).prop_map(|(builder, event)| Step::Invent { builder, event }),
         1 => (0usize..4).prop_map(Step::Nonsense),
         4 => (0usize..4).prop_map(Step::Report),
@@ -127,16 +131,16 @@ impl World {
     }
 }
 
-fn settle(world: &mut World, before: u64, builder: usize, count: usize, outcome: i32) -> Message {
+fn settle(world: &mut World, before: u64, builder: usize, count: usize, outcome: Outcome) -> Message {
     let events: Vec<u64> = world.held[builder].iter().copied().take(count).collect();
     let mut completions = Completions { before, ..Completions::default() };
     let mut last = EventId::default();
     for event in events {
         world.held[builder].remove(&event);
-        if outcome == 0 {
+        if outcome == Outcome::Unspecified {
             completions.add(&mut last, EventId::new(event));
         } else {
-            let missing = if outcome == Outcome::Incomplete as i32 { vec![3] } else { vec![] };
+            let missing = if outcome == Outcome::Incomplete { vec![3] } else { vec![] };
             completions.exceptions.push(Exception { event, outcome, missing, cause: "model".to_owned() });
         }
     }
@@ -167,10 +171,10 @@ fn apply(core: &mut SupervisorCore, world: &mut World, step: Step, now: &mut Ins
         Step::Trigger(count) => (0, Message::Triggers(Triggers { count })),
         Step::Settle { builder, count, outcome } => (
             builder + 2,
-            settle(world, core.books.accounted(BuilderIndex::at(builder)), builder, count, outcome),
+            settle(world, core.books.accounted(BuilderIndex::new(builder)), builder, count, outcome),
         ),
         Step::Invent { builder, event } if !world.held[builder].contains(&event) => {
-            let before = core.books.accounted(BuilderIndex::at(builder));
+            let before = core.books.accounted(BuilderIndex::new(builder));
             let mut completions = Completions { before, ..Completions::default() };
             completions.add(&mut EventId::default(), EventId::new(event));
             (builder + 2, Message::Completions(completions))
@@ -183,9 +187,9 @@ fn apply(core: &mut SupervisorCore, world: &mut World, step: Step, now: &mut Ins
                 return;
             }
             let report = if index < 2 {
-                report::Report::Source(SourceReport::default())
+                RoleReport::Source(SourceReport::default())
             } else {
-                report::Report::Builder(BuilderReport {
+                RoleReport::Builder(BuilderReport {
                     payload_bytes: u64::MAX,
                     written: u64::MAX,
                     ..BuilderReport::default()

@@ -9,15 +9,15 @@ use std::collections::VecDeque;
 use super::{
     Output, Recipients, RunPlan,
     dead_time::Blames,
-    index::{BuilderIndex, Per},
     journal::{What, differences},
 };
 use crate::{
     id::{BuilderId, Epoch, EventId},
+    index::{BuilderIndex, Per},
     set::SourceSet,
     time::Instant,
     wire::{
-        control::{Assignments, Control, Decisions, MAX_BATCH, Verdict, control::Message},
+        control::{Assignments, Control, Decisions, MAX_BATCH, Message, Verdict},
         journal::{Decided, Entry},
     },
 };

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::index::BuilderIndex;
+use crate::index::BuilderIndex;
 
 /// The events that are assigned and not settled. Linear probing, at most half full; grows to the number of slots, and
 /// allocates nothing after that.

@@ -1,16 +1,13 @@
 //! What peers say and do: they register, fall silent, report and go.
 
 use super::{
-    ChangeError, Output, Recipients, SupervisorCore,
-    admission::Admission,
-    index::{BuilderIndex, SourceIndex},
-    roster::Seat,
-    seats::Leaving,
+    ChangeError, Output, Recipients, SupervisorCore, admission::Admission, roster::Seat, seats::Leaving,
 };
 use crate::{
     id::{BuilderId, Peer},
+    index::{BuilderIndex, SourceIndex},
     time::Instant,
-    wire::control::{Hello, Refusal, Report, RunEnd, Welcome, control::Message},
+    wire::control::{Hello, Message, Refusal, Report, RunEnd, Welcome},
 };
 
 impl SupervisorCore {

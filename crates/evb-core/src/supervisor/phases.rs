@@ -6,7 +6,7 @@ use crate::{
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{Finish, RunEnd, Stop, control::Message},
+        control::{Finish, Message, RunEnd, Stop},
         journal::Started,
     },
 };

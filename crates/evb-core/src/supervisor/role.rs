@@ -16,7 +16,7 @@ use crate::{
     time::Instant,
     trigger::announcement::{Asked, MAX_COUNT},
     wire::{
-        control::{Control, Hello, Refusal, Welcome, control::Message},
+        control::{Control, Hello, Message, Refusal, Welcome},
         journal::Entry,
     },
 };

@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 use super::{
     Recipients, RunPlan,
     dead_time::Cause,
-    index::{BuilderIndex, Per, Position, SourceIndex},
     live::Latest,
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
 };
 use crate::{
     id::{BuilderId, Peer, SourceId},
+    index::{BuilderIndex, Per, SourceIndex},
     set::SourceSet,
     time::Instant,
     undo::{self, Fix},
     wire::{
-        control::{Hello, Report, Role, report},
+        control::{Hello, Report, Role, RoleReport},
         journal::Registered,
     },
 };
@@ -91,11 +91,11 @@ impl Roster {
     }
 
     pub(super) fn source_index(&self, id: SourceId) -> Option<SourceIndex> {
-        self.sources.as_slice().binary_search_by_key(&id, |seat| seat.id).ok().map(SourceIndex::at)
+        self.sources.as_slice().binary_search_by_key(&id, |seat| seat.id).ok().map(SourceIndex::new)
     }
 
     pub(super) fn builder_index(&self, id: BuilderId) -> Option<BuilderIndex> {
-        self.builders.iter().position(|seat| seat.id == id).map(BuilderIndex::at)
+        self.builders.iter().position(|seat| seat.id == id).map(BuilderIndex::new)
     }
 
     pub(super) fn seat(&self, peer: Peer) -> Option<Seat> {
@@ -144,7 +144,7 @@ impl Roster {
 
     /// Returns the positions in a set, which are those of sources here.
     pub(super) fn positions(set: &SourceSet) -> impl Iterator<Item = SourceIndex> {
-        set.iter().map(SourceIndex::at)
+        set.iter().map(SourceIndex::new)
     }
 
     /// Returns the set of one source.
@@ -327,19 +327,19 @@ impl Roster {
         now: Instant,
     ) -> Result<(), &'static str> {
         match (seat, report.report, report.live) {
-            (Seat::Source(index), Some(report::Report::Source(own)), live) => {
+            (Seat::Source(index), Some(RoleReport::Source(own)), live) => {
                 let seat = &mut self.sources[index];
                 match live {
                     Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
                     None => seat.report = Some(own),
                 }
             }
-            (Seat::Builder(_), Some(report::Report::Builder(own)), Some(_))
+            (Seat::Builder(_), Some(RoleReport::Builder(own)), Some(_))
                 if own.lanes.len() > self.sources.len() =>
             {
                 return Err("it reports more lanes than there are sources");
             }
-            (Seat::Builder(index), Some(report::Report::Builder(own)), live) => {
+            (Seat::Builder(index), Some(RoleReport::Builder(own)), live) => {
                 let seat = &mut self.builders[index];
                 match live {
                     Some(live) => seat.latest = Some(Latest::after(seat.latest.as_ref(), own, live, now)),
@@ -371,13 +371,13 @@ impl Roster {
         match seat {
             Seat::Source(index) => {
                 let seat = &self.sources[index];
-                what.set_role(Role::Source);
+                what.role = Role::Source;
                 (what.id, what.incarnation) = (seat.id.number().into(), seat.incarnation);
                 what.max_fragment = seat.max_fragment;
             }
             Seat::Builder(index) => {
                 let seat = &self.builders[index];
-                what.set_role(Role::Builder);
+                what.role = Role::Builder;
                 (what.id, what.incarnation) = (seat.id.number().into(), seat.incarnation);
                 what.listen.clone_from(&seat.listen);
             }

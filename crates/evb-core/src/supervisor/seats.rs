@@ -6,7 +6,7 @@ use super::live::Latest;
 use crate::{
     id::{BuilderId, SourceId},
     time::Instant,
-    wire::control::{BuilderReport, Heartbeat, Hello, Load, SourceReport, control::Message},
+    wire::control::{BuilderReport, Heartbeat, Hello, Load, Message, SourceReport},
 };
 
 /// A live connection to a peer.

@@ -5,11 +5,11 @@ mod tests;
 
 use core::time::Duration;
 
-use super::{
-    index::{BuilderIndex, Per, Position},
-    plan::AssignmentPolicy,
+use super::plan::AssignmentPolicy;
+use crate::{
+    index::{BuilderIndex, Per},
+    time::Instant,
 };
-use crate::time::Instant;
 
 /// The free slots of all builders.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl Slots {
             total: 0,
             batch,
             resting: core::iter::repeat_n(0, builders).collect(),
-            last: BuilderIndex::at(builders.saturating_sub(1)),
+            last: BuilderIndex::new(builders.saturating_sub(1)),
             run_left: 0,
             all_busy: BusyTime::default(),
             busy: core::iter::repeat_n(BusyTime::default(), builders).collect(),
@@ -170,7 +170,7 @@ impl Slots {
     /// A builder with room, beginning after the last one; there is one.
     fn choose(&self) -> BuilderIndex {
         let (count, next) = (self.free.len(), self.last.get() + 1);
-        let mut in_turn = (next..count).chain(0..next.min(count)).map(BuilderIndex::at);
+        let mut in_turn = (next..count).chain(0..next.min(count)).map(BuilderIndex::new);
         match self.policy {
             AssignmentPolicy::RoundRobin => in_turn.find(|at| self.free[*at] > 0),
             // `max_by_key` prefers the last of equals; in turn, the first is right.

@@ -5,20 +5,13 @@ mod tests;
 
 use core::time::Duration;
 
-use super::{
-    RunPlan, SupervisorCore,
-    books::Books,
-    index::{BuilderIndex, SourceIndex},
-    journal::What,
-    roster::Roster,
-    seats::Leaving,
-};
+use super::{RunPlan, SupervisorCore, books::Books, journal::What, roster::Roster, seats::Leaving};
 use crate::{
+    index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     time::Instant,
     wire::journal::{
-        Begun, BuilderTotals, CauseOfLoss, Entry, Expectation, Finding, SourceTotals, Totals,
-        membership::Change,
+        Begun, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Finding, SourceTotals, Totals,
     },
 };
 
@@ -122,7 +115,7 @@ fn builder(index: BuilderIndex, roster: &Roster, books: &Books) -> BuilderTotals
         incarnation: seat.incarnation,
         listen: seat.listen.clone(),
         over: seat.over,
-        membership: membership.into(),
+        membership,
         past_payload_bytes: seat.past_payload_bytes,
         ..books.builder_totals(index)
     }

@@ -9,7 +9,7 @@ use crate::{
         tests::{EVERYBODY, Stage, builder, plan},
     },
     trigger::TriggerKind,
-    wire::control::control::Message,
+    wire::control::Message,
 };
 
 fn stage() -> Stage {

@@ -2,16 +2,10 @@
 
 use core::time::Duration;
 
-use super::{
-    RunPlan,
-    assigner::Assigner,
-    books::Books,
-    index::{BuilderIndex, SourceIndex},
-    roster::Roster,
-    tally::BuilderTally,
-};
+use super::{RunPlan, assigner::Assigner, books::Books, roster::Roster, tally::BuilderTally};
 use crate::{
     id::BuilderId,
+    index::{BuilderIndex, SourceIndex},
     ledger::{
         AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, NetworkCounts,
         PacingSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport, SourceSummary, fraction,

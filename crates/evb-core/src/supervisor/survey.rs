@@ -6,13 +6,13 @@ use super::{
     RunPlan,
     assigner::Assigner,
     books::Books,
-    index::{BuilderIndex, Per, SourceIndex},
     live::{BuilderLive, LatencySurvey, Lateness, Latest, SourceLive},
     roster::Roster,
     seats::BuilderSeat,
 };
 use crate::{
     id::SourceId,
+    index::{BuilderIndex, Per, SourceIndex},
     ledger::{DeadTimeCause, EventCounts, fraction},
     live::Latencies,
     time::Instant,

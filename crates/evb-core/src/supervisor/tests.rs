@@ -14,8 +14,8 @@ use crate::{
     wire::{
         control::{
             Assignments, BuilderReport, Completions, Control, Exception, Heartbeat, Hello, MAX_EXCEPTIONS,
-            Ready, Report, Roster, SourceReport, Stop, Triggers, Verdict, Welcome, control::Message,
-            exception::Outcome, refusal::Reason, report,
+            Message, Outcome, Ready, Reason, Report, Role, RoleReport, Roster, SourceReport, Stop, Triggers,
+            Verdict, Welcome,
         },
         journal::Entry,
     },
@@ -191,12 +191,8 @@ impl Stage {
     }
 
     pub(super) fn excepts(&mut self, peer: Peer, event: u64, outcome: Outcome, missing: &[u32]) {
-        let exception = Exception {
-            event,
-            outcome: outcome.into(),
-            missing: missing.to_vec(),
-            cause: "full disk".to_owned(),
-        };
+        let exception =
+            Exception { event, outcome, missing: missing.to_vec(), cause: "full disk".to_owned() };
         let before = self.before(peer, 1);
         let exceptions = vec![exception];
         self.says(peer, Message::Completions(Completions { complete: vec![], exceptions, before }));
@@ -243,7 +239,7 @@ impl Stage {
             self.says(
                 peer,
                 Message::Report(Report {
-                    report: Some(report::Report::Source(SourceReport::default())),
+                    report: Some(RoleReport::Source(SourceReport::default())),
                     live: None,
                 }),
             );
@@ -254,7 +250,7 @@ impl Stage {
     }
 
     pub(super) fn builder_reports(&mut self, id: u16, own: BuilderReport) {
-        let report = Report { report: Some(report::Report::Builder(own)), live: None };
+        let report = Report { report: Some(RoleReport::Builder(own)), live: None };
         self.says(builder(id), Message::Report(report));
     }
 }
@@ -357,7 +353,7 @@ fn a_process_that_comes_again_replaces_its_own_connection_and_no_other() {
     let mut stage = Stage::running(plan(TriggerKind::External));
     let rosters = stage.rosters();
     assert_eq!(rosters.last().unwrap().incarnations, [1, 1]);
-    assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap_err().reason(), Reason::DuplicateId);
+    assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap_err().reason, Reason::DuplicateId);
     let again = Hello { incarnation: 1, ..hello(source(3)) };
     let welcome = stage.core.register(&again, stage.now).unwrap();
     assert_eq!(welcome.incarnation, 1, "at once, though the old connection still speaks");
@@ -365,7 +361,7 @@ fn a_process_that_comes_again_replaces_its_own_connection_and_no_other() {
     assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap().incarnation, 2);
     stage.poll();
     assert_eq!(stage.rosters().last().unwrap().incarnations, [2, 1]);
-    assert_eq!(stage.core.register(&again, stage.now).unwrap_err().reason(), Reason::DuplicateId);
+    assert_eq!(stage.core.register(&again, stage.now).unwrap_err().reason, Reason::DuplicateId);
 }
 
 #[test]
@@ -567,7 +563,7 @@ fn a_start_that_fails_says_who_is_missing() {
         (1, "failed: after 30 s, still missing: source 5, builder 1")
     );
     let refusal = stage.core.register(&hello(source(5)), stage.now).unwrap_err();
-    assert_eq!(refusal.reason(), Reason::RunOver);
+    assert_eq!(refusal.reason, Reason::RunOver);
 }
 
 #[test]
@@ -577,7 +573,7 @@ fn before_the_start_nobody_has_to_speak() {
         stage.register(peer);
     }
     stage.pass(Duration::from_secs(20), &[]);
-    assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap_err().reason(), Reason::DuplicateId);
+    assert_eq!(stage.core.register(&hello(source(3)), stage.now).unwrap_err().reason, Reason::DuplicateId);
     stage.register(builder(2));
     stage.says(source(3), Message::Ready(Ready {}));
     stage.says(source(5), Message::Ready(Ready {}));
@@ -592,7 +588,7 @@ fn wrong_hellos_are_refused_with_a_reason() {
     let base = hello(source(5));
     let to_builder = Hello { boot_id: String::new(), ..Hello::new(source(5), builder(1)) };
     for (hello, reason) in [
-        (Hello { role: 0, ..base.clone() }, Reason::Malformed),
+        (Hello { role: Role::Unspecified, ..base.clone() }, Reason::Malformed),
         (Hello { id: 70_000, ..base.clone() }, Reason::Malformed),
         (Hello::new(SUPERVISOR, SUPERVISOR), Reason::WrongRole),
         (to_builder, Reason::WrongRole),
@@ -604,7 +600,7 @@ fn wrong_hellos_are_refused_with_a_reason() {
         (Hello { listen: String::new(), ..hello(builder(1)) }, Reason::Configuration),
     ] {
         let refusal = stage.core.register(&hello, stage.now).unwrap_err();
-        assert_eq!(refusal.reason(), reason, "{hello:?}");
+        assert_eq!(refusal.reason, reason, "{hello:?}");
         assert!(refusal.detail.len() > 10);
     }
     assert!(stage.core.register(&Hello { epoch: 99, run: 7, ..base }, stage.now).is_ok());

@@ -1,6 +1,6 @@
 //! Peers and their messages in words, for logs and reasons.
 
-use crate::{id::Peer, wire::control::control::Message};
+use crate::{id::Peer, wire::control::Message};
 
 /// Returns a peer's text without control characters, and short enough for a log line.
 pub(super) fn short(text: &str) -> String {

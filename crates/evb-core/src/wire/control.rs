@@ -1,16 +1,12 @@
-//! Handshakes and control messages, as generated from `proto/control.proto`, and the checked way from their numbers to
-//! our types. A message on the wire is its length (u32, little-endian, at most [`MAX_MESSAGE`]) and its protobuf bytes.
+//! Handshakes and control messages, and the checked way from their numbers to our types. A message on the wire is its
+//! length (u32, little-endian, at most [`MAX_MESSAGE`]) and its Protobuf bytes.
 
+mod messages;
 mod parts;
 
 use crate::id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId};
 
-#[allow(missing_docs, clippy::large_enum_variant, clippy::use_self, unreachable_pub, unused_qualifications)]
-mod generated {
-    include!(concat!(env!("OUT_DIR"), "/evb.control.v1.rs"));
-}
-
-pub use generated::*;
+pub use messages::*;
 pub use parts::UnreadableMessage;
 
 /// The longest control message that is read; a longer length closes the connection unread
@@ -234,7 +230,7 @@ impl Accounted {
     /// What is said when all completions of a message are in the ledger; `None` if it has none.
     pub fn of(message: &Control) -> Option<Self> {
         match &message.message {
-            Some(control::Message::Completions(completions)) => Some(Self { completions: completions.end() }),
+            Some(Message::Completions(completions)) => Some(Self { completions: completions.end() }),
             _ => None,
         }
     }
@@ -244,17 +240,17 @@ impl Hello {
     /// A greeting from one peer to another.
     pub fn new(from: Peer, to: Peer) -> Self {
         let ((role, id), (to_role, to_id)) = (numbers(from), numbers(to));
-        Self { role: role.into(), id, to_role: to_role.into(), to_id, ..Self::default() }
+        Self { role, id, to_role, to_id, ..Self::default() }
     }
 
     /// Who says hello.
     pub fn from_peer(&self) -> Option<Peer> {
-        peer(self.role(), self.id)
+        peer(self.role, self.id)
     }
 
     /// Whom it wanted to reach.
     pub fn to_peer(&self) -> Option<Peer> {
-        peer(self.to_role(), self.to_id)
+        peer(self.to_role, self.to_id)
     }
 
     /// The epoch that the sender believes in, if it has one.
@@ -306,8 +302,8 @@ impl Welcome {
 
 impl Refusal {
     /// A refusal with words for the log.
-    pub fn because(reason: refusal::Reason, detail: impl Into<String>) -> Self {
-        Self { reason: reason.into(), detail: detail.into() }
+    pub fn because(reason: Reason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into() }
     }
 }
 

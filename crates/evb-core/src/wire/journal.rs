@@ -1,8 +1,79 @@
-//! What a supervisor writes down of a run, as generated from `proto/journal.proto`.
+//! What a supervisor writes down of a run, as plain structures. What each field means is said once, in `proto/journal.proto`.
+#![allow(missing_docs, clippy::large_enum_variant)]
 
-#[allow(missing_docs, clippy::use_self, unreachable_pub, unused_qualifications)]
-mod generated {
-    include!(concat!(env!("OUT_DIR"), "/evb.journal.v1.rs"));
+use super::{
+    control,
+    encoding::{choices, enumerations, messages},
+};
+
+enumerations! {
+    pub enum Change { Unspecified = 0, Added = 1, Leaving = 2, Gone = 3 }
 }
 
-pub use generated::*;
+choices! {
+    allow(missing_docs);
+    pub enum What {
+        Begun(Begun) = 2, Epoch(u64) = 3, Registered(Registered) = 4, Started(Started) = 5, Roster(RosterChange) = 6,
+        Decided(Decided) = 7, Reassigned(Reassigned) = 8, Accounted(Accounted) = 9, Over(u32) = 10, Lost(Lost) = 11,
+        Membership(Membership) = 12, Finding(Finding) = 13, Paused(bool) = 14, Stopping(String) = 15,
+        Ended(u32) = 16, Totals(Totals) = 17, Rate(f64) = 18, Resumed(Resumed) = 19,
+    }
+}
+
+messages! {
+    allow(missing_docs);
+    /// A time, and one thing: the search for whole entries behind a damaged one goes by that.
+    pub struct Entry { at_ns: u64 = 1, what: Option<What> = 0 }
+    pub struct Begun {
+        run: u32 = 1, epoch: u64 = 2, seed: u64 = 3, sources: Vec<u32> = 4, builders: Vec<u32> = 5,
+        boot_id: String = 6,
+    }
+    pub struct Registered {
+        role: control::Role = 1, id: u32 = 2, incarnation: u32 = 3, max_fragment: u64 = 4, listen: String = 5,
+    }
+    #[derive(Copy)]
+    pub struct Started {}
+    /// Another supervisor goes on. What was before is put on its clock: as it is where the boot is the same, else so
+    /// that the last entry before comes now.
+    pub struct Resumed { boot_id: String = 1 }
+    pub struct RosterChange { version: u32 = 1, up: Vec<u32> = 2, awaited: Vec<u32> = 3 }
+    pub struct Decided {
+        decisions: Option<control::Decisions> = 1, roster_version: u32 = 2, triggered_ns: Vec<u64> = 3,
+        blames: Vec<Blame> = 4,
+    }
+    #[derive(Copy)]
+    pub struct Blame { cause: u32 = 1, id: u32 = 2, inhibited: u64 = 3 }
+    /// Events without a builder went to this one.
+    pub struct Reassigned { builder: u32 = 1, events: Vec<u64> = 2 }
+    /// Completions that are new.
+    pub struct Accounted { builder: u32 = 1, completions: Option<control::Completions> = 2 }
+    pub struct Lost { events: Vec<u64> = 1, cause: String = 2 }
+    #[derive(Copy)]
+    pub struct Membership { builder: u32 = 1, change: Change = 2 }
+    pub struct Finding { problem: String = 1, failure: bool = 2, remark: bool = 3 }
+    /// The state that the entries before amount to.
+    pub struct Totals {
+        triggered: u64 = 1, inhibited: u64 = 2, lost: u64 = 3, roster_version: u32 = 4,
+        expectations: Vec<Expectation> = 5, sources: Vec<SourceTotals> = 6, builders: Vec<BuilderTotals> = 7,
+        held: Vec<Held> = 8, blames: Vec<Blame> = 9, losses: Vec<CauseOfLoss> = 10, first_trigger_ns: u64 = 11,
+        started_ns: u64 = 12, last_completion_ns: u64 = 13, up: Vec<u32> = 14, awaited: Vec<u32> = 15,
+    }
+    pub struct Expectation { version: u32 = 1, sources: Vec<u32> = 2 }
+    #[derive(Copy)]
+    pub struct SourceTotals {
+        incarnation: u32 = 1, max_fragment: u64 = 2, missing: u64 = 3, down_ns: u64 = 4, events_without: u64 = 5,
+        down: bool = 6,
+    }
+    pub struct BuilderTotals {
+        id: u32 = 1, incarnation: u32 = 2, listen: String = 3, accounted: u64 = 4, over: bool = 5,
+        membership: Change = 6, present: Option<BuilderCounts> = 7, past: Option<BuilderCounts> = 8,
+        past_written: u64 = 9, past_payload_bytes: u64 = 10,
+    }
+    #[derive(Copy)]
+    pub struct BuilderCounts {
+        assigned: u64 = 1, complete: u64 = 2, incomplete: u64 = 3, rejected: u64 = 4, lost: u64 = 5, moved: u64 = 6,
+        lost_with_it: u64 = 7, faults: u64 = 8,
+    }
+    pub struct Held { builder: u32 = 1, version: u32 = 2, events: Vec<u64> = 3, triggered_ns: Vec<u64> = 4 }
+    pub struct CauseOfLoss { cause: String = 1, events: u64 = 2 }
+}

@@ -10,6 +10,7 @@ use evb_core::{
     fragment::{Fragment, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     id::{BuilderId, EventId, SourceId},
+    index::LaneIndex,
     lane::{DatagramFault, Request, Taken},
     set::SourceSet,
     source::{self, SourceConfig, SourceCore},
@@ -37,16 +38,21 @@ impl GrantPolicy for GrantAll {
     fn poll(&mut self, lanes: &[LaneDemand], _now: Instant) -> Option<Grant> {
         let demand = lanes[0];
         if let Some(lost) = demand.lost {
-            return Some(Grant { lane: 0, start: lost.start, end: lost.end, request: lost.request });
+            return Some(Grant {
+                lane: LaneIndex::new(0),
+                start: lost.start,
+                end: lost.end,
+                request: lost.request,
+            });
         }
-        let new = Grant { lane: 0, start: demand.granted, end: demand.ready, request: 0 };
+        let new = Grant { lane: LaneIndex::new(0), start: demand.granted, end: demand.ready, request: 0 };
         (new.start < new.end).then_some(new)
     }
 
-    fn handle_received(&mut self, _lane: usize, _received: u64, _now: Instant) {}
-    fn handle_accounted(&mut self, _: usize, _: Range<u64>, _: Request, _: Fate, _: Instant) {}
-    fn handle_reset(&mut self, _lane: usize, _received: u64, _now: Instant) {}
-    fn handle_gone(&mut self, _lane: usize, _now: Instant) {}
+    fn handle_received(&mut self, _lane: LaneIndex, _received: u64, _now: Instant) {}
+    fn handle_accounted(&mut self, _: LaneIndex, _: Range<u64>, _: Request, _: Fate, _: Instant) {}
+    fn handle_reset(&mut self, _lane: LaneIndex, _received: u64, _now: Instant) {}
+    fn handle_gone(&mut self, _lane: LaneIndex, _now: Instant) {}
     fn handle_timeout(&mut self, _now: Instant) {}
 
     fn next_timeout(&self) -> Option<Instant> {
@@ -89,8 +95,8 @@ fn a_source() -> SourceCore {
         let fragment = Fragment::new(EventId::new(event), Timestamp::new(timestamp), payload);
         source.push(fragment, at(0)).unwrap();
     }
-    source.handle_lane_connected(0, 0, 0).unwrap();
-    source.associate(0, ASSOCIATION, None, 1472);
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
+    source.associate(LaneIndex::new(0), ASSOCIATION, None, 1472);
     source
 }
 
@@ -114,8 +120,8 @@ fn a_builder() -> BuilderCore<GrantAll> {
     let mut assignments = Assignments { roster_version: 1, ..Assignments::default() };
     assignments.add(&mut (EventId::default(), 0), EventId::new(42), at(0).as_nanos());
     builder.handle_assignments(&assignments, at(0)).unwrap();
-    builder.handle_lane_connected(0, at(0));
-    builder.associate(0, ASSOCIATION, None, Bytes::kib(64), at(0));
+    builder.handle_lane_connected(LaneIndex::new(0), at(0));
+    builder.associate(LaneIndex::new(0), ASSOCIATION, None, Bytes::kib(64), at(0));
     builder
 }
 
@@ -136,27 +142,27 @@ fn probe_reply(probe: &[u8]) -> Vec<u8> {
 /// The datagram of records that the source wants to send.
 fn announce(source: &mut SourceCore, now: Instant) -> Vec<u8> {
     let wants = core::iter::from_fn(|| source.poll(now));
-    assert_eq!(wants.filter(|output| matches!(output, source::Output::Announce(0))).count(), 1);
+    assert_eq!(wants.filter(|output| matches!(output, source::Output::Announce(_))).count(), 1);
     let mut datagram = BytesMut::new();
-    source.write_datagram(0, now, &mut datagram);
+    source.write_datagram(LaneIndex::new(0), now, &mut datagram);
     datagram.to_vec()
 }
 
 /// The next bytes that the source may send, at most `limit` of them.
 fn segment(source: &mut SourceCore, limit: u64) -> Vec<u8> {
-    let Taken { range, request } = source.take(0, limit).unwrap();
-    let sealing = source.sealing(0, request).unwrap();
+    let Taken { range, request } = source.take(LaneIndex::new(0), limit).unwrap();
+    let sealing = source.sealing(LaneIndex::new(0), request).unwrap();
     let mut slices = Vec::<IoSlice<'_>>::with_capacity(16);
-    source.gather(0, range.clone(), &mut slices);
+    source.gather(LaneIndex::new(0), range.clone(), &mut slices);
     let mut datagram = sealing.header(0, range.start).seal(slices.iter().map(|slice| &**slice)).to_vec();
     slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
-    source.handle_sent(0, 1);
+    source.handle_sent(LaneIndex::new(0), 1);
     datagram
 }
 
 fn deliver(builder: &mut BuilderCore<GrantAll>, datagram: &[u8], now: Instant) -> Option<Event> {
     let (header, body) = DatagramHeader::open(datagram).unwrap();
-    builder.handle_datagram(0, &header, body, now).unwrap();
+    builder.handle_datagram(LaneIndex::new(0), &header, body, now).unwrap();
     match builder.poll(now) {
         Some(builder::Output::Event(event)) => Some(event),
         _ => None,
@@ -174,13 +180,13 @@ fn answer(builder: &mut BuilderCore<GrantAll>, now: Instant) -> Vec<u8> {
         }
     }
     let mut datagram = BytesMut::new();
-    builder.write_datagram(0, now, &mut datagram);
+    builder.write_datagram(LaneIndex::new(0), now, &mut datagram);
     datagram.to_vec()
 }
 
 fn hear(source: &mut SourceCore, datagram: &[u8], now: Instant) -> Result<(), DatagramFault> {
     let (header, body) = DatagramHeader::open(datagram).unwrap();
-    source.handle_datagram(0, &header, body, now)
+    source.handle_datagram(LaneIndex::new(0), &header, body, now)
 }
 
 /// The story of the page: what was said, by the names of its examples.

@@ -17,7 +17,7 @@ use evb::{
 };
 use evb_core::{
     id::{Peer, RunNumber},
-    wire::control::refusal::Reason,
+    wire::control::Reason,
 };
 use evb_net::{class::TrafficClass, control::ConnectError, lane::LaneOptions, pacing::Choice};
 use evb_shaper::longest_train;
@@ -105,7 +105,7 @@ async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) ->
 
 fn refusal_of(error: &RoleError) -> Option<Reason> {
     match error {
-        RoleError::Join(ConnectError::Refused { refusal, .. }) => Some(refusal.reason()),
+        RoleError::Join(ConnectError::Refused { refusal, .. }) => Some(refusal.reason),
         _ => None,
     }
 }

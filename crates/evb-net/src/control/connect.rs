@@ -6,9 +6,12 @@ use std::{
     time::Duration,
 };
 
-use evb_core::wire::{
-    control::{Hello, Refusal, Welcome},
-    preamble::ConnectionKind,
+use evb_core::{
+    session::CONTROL_UNACKNOWLEDGED,
+    wire::{
+        control::{Hello, Refusal, Welcome},
+        preamble::ConnectionKind,
+    },
 };
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -24,9 +27,6 @@ use crate::{
 
 /// How long a TCP connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// After how long without an acknowledgement the kernel gives a control connection up.
-const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why a peer could not be reached, and with that whether to try again.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ pub fn set_control_options(stream: &TcpStream) -> io::Result<()> {
         TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(2));
     socket.set_tcp_keepalive(&keepalive)?;
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_LIMIT))?;
+    socket.set_tcp_user_timeout(Some(CONTROL_UNACKNOWLEDGED))?;
     Ok(())
 }
 

@@ -3,9 +3,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use evb_core::{
     id::{Peer, SourceId},
-    wire::control::{
-        Control, Decisions, Heartbeat, Hello, Refusal, Stop, Welcome, control::Message, refusal::Reason,
-    },
+    wire::control::{Control, Decisions, Heartbeat, Hello, Message, Reason, Refusal, Stop, Welcome},
 };
 use tokio::{
     io::AsyncWriteExt as _,

@@ -11,7 +11,7 @@ mod tests;
 
 use bytes::BytesMut;
 use evb_core::wire::{
-    control::{HelloReply, MAX_HELLO, hello_reply},
+    control::{HelloReply, MAX_HELLO, Reply},
     preamble::{ConnectionKind, Spoken, check_preamble},
 };
 use snow::{Builder, HandshakeState};
@@ -54,7 +54,7 @@ where
     if check_preamble(read_preamble(stream).await?, kind)? == Spoken::Clear {
         // It says no, in the clear; nothing else is believed of who has not shown the key.
         return Err(match read_message::<HelloReply, _>(stream).await?.reply {
-            Some(hello_reply::Reply::Refusal(refusal)) => HandshakeError::Unauthenticated(refusal),
+            Some(Reply::Refusal(refusal)) => HandshakeError::Unauthenticated(refusal),
             _ => HandshakeError::UnexpectedClear,
         });
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
     wire::{
-        control::{Hello, MAX_HELLO, Refusal, Welcome, refusal::Reason},
+        control::{Hello, MAX_HELLO, Reason, Refusal, Welcome},
         preamble::{ConnectionKind, PreambleError, preamble},
     },
 };

@@ -14,6 +14,7 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use evb_core::{
     builder::{BuilderCore, LARGE_FRAGMENT},
     grant::GrantPolicy,
+    index::LaneIndex,
     time::Instant,
     wire::record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
 };
@@ -83,7 +84,12 @@ impl BuilderEnd {
     }
 
     /// Has `core` write what the source of its lane is to hear, granted at `now`.
-    pub fn write_records<P: GrantPolicy>(&mut self, core: &mut BuilderCore<P>, lane: usize, now: Instant) {
+    pub fn write_records<P: GrantPolicy>(
+        &mut self,
+        core: &mut BuilderCore<P>,
+        lane: LaneIndex,
+        now: Instant,
+    ) {
         core.write_records(lane, &mut self.outgoing);
         self.writes.note(core.granted(lane), now);
     }
@@ -101,7 +107,7 @@ impl BuilderEnd {
         &mut self,
         cx: &mut Context<'_>,
         core: &mut BuilderCore<P>,
-        lane: usize,
+        lane: LaneIndex,
         now: Instant,
     ) -> Result<Progress, LaneEnd> {
         let mut turn = 0;
@@ -155,7 +161,7 @@ impl BuilderEnd {
         &mut self,
         cx: &mut Context<'_>,
         core: &mut BuilderCore<P>,
-        lane: usize,
+        lane: LaneIndex,
         now: Instant,
     ) -> Poll<Result<usize, LaneEnd>> {
         // What follows would come without a wake-up.
@@ -179,7 +185,7 @@ impl BuilderEnd {
         &mut self,
         cx: &mut Context<'_>,
         core: &mut BuilderCore<P>,
-        lane: usize,
+        lane: LaneIndex,
         now: Instant,
     ) -> Poll<Result<usize, LaneEnd>> {
         if self.data >= LARGE_FRAGMENT
@@ -213,7 +219,7 @@ impl BuilderEnd {
         &mut self,
         cx: &mut Context<'_>,
         core: &mut BuilderCore<P>,
-        lane: usize,
+        lane: LaneIndex,
         now: Instant,
     ) -> Poll<Result<usize, LaneEnd>> {
         let Some(protected) = &mut self.protected else { return Poll::Ready(Ok(0)) };
@@ -233,7 +239,7 @@ impl BuilderEnd {
     fn parse<P: GrantPolicy>(
         &mut self,
         core: &mut BuilderCore<P>,
-        lane: usize,
+        lane: LaneIndex,
         now: Instant,
     ) -> Result<(), LaneEnd> {
         loop {

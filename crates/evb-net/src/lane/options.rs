@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, os::fd::AsFd as _, time::Duration};
 
-use evb_core::units::Bytes;
+use evb_core::{session::LANE_UNACKNOWLEDGED, units::Bytes};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -43,9 +43,6 @@ impl Default for LaneOptions {
     }
 }
 
-/// How long a dead host may go unnoticed: keepalive after 1 s, every second, and unacknowledged data.
-const DEAD_AFTER: Duration = Duration::from_secs(5);
-
 impl LaneOptions {
     /// The same for a datagram socket.
     pub fn datagrams(&self) -> UdpOptions {
@@ -72,7 +69,7 @@ impl LaneOptions {
             socket.set_send_buffer_size(size.as_usize())?;
         }
         #[cfg(target_os = "linux")]
-        socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
+        socket.set_tcp_user_timeout(Some(LANE_UNACKNOWLEDGED))?;
         TrafficClass { dscp: self.dscp, priority: self.priority }.apply(stream.as_fd())
     }
 }

@@ -3,7 +3,7 @@
 use std::{io::IoSlice, ops::Range};
 
 use bytes::{Buf as _, BytesMut};
-use evb_core::source::SourceCore;
+use evb_core::{index::LaneIndex, source::SourceCore};
 
 use crate::security::{MAX_CONTENT, Sealer};
 
@@ -55,7 +55,7 @@ impl Sealing {
         header: &[u8],
         range: Range<u64>,
         core: &SourceCore,
-        lane: usize,
+        lane: LaneIndex,
     ) -> u64 {
         let taken = announcements.len().min(ANNOUNCEMENTS);
         let mut tagging = self.sealer.begin();
@@ -75,7 +75,7 @@ impl Sealing {
     }
 
     /// What is left to be written of the parcel.
-    pub(super) fn slices<'a>(&'a self, core: &'a SourceCore, lane: usize, slices: &mut Vec<IoSlice<'a>>) {
+    pub(super) fn slices<'a>(&'a self, core: &'a SourceCore, lane: LaneIndex, slices: &mut Vec<IoSlice<'a>>) {
         if !self.front.is_empty() {
             slices.push(IoSlice::new(&self.front));
         }

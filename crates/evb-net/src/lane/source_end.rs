@@ -15,6 +15,7 @@ use std::{
 
 use bytes::{Buf as _, BytesMut};
 use evb_core::{
+    index::LaneIndex,
     source::SourceCore,
     wire::record::{COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_range},
 };
@@ -180,7 +181,7 @@ impl SourceEnd {
         &mut self,
         cx: &mut Context<'_>,
         core: &SourceCore,
-        lane: usize,
+        lane: LaneIndex,
     ) -> Poll<Result<(), LaneEnd>> {
         if self.protected.is_some() {
             return self.poll_flush_parcels(cx, core, lane);
@@ -210,7 +211,7 @@ impl SourceEnd {
         &mut self,
         cx: &mut Context<'_>,
         core: &SourceCore,
-        lane: usize,
+        lane: LaneIndex,
     ) -> Poll<io::Result<usize>> {
         let Some(record) = &mut self.current else { return Poll::Ready(Ok(0)) };
         let mut slices = Vec::with_capacity(SLICES);
@@ -241,7 +242,7 @@ impl SourceEnd {
         &mut self,
         cx: &mut Context<'_>,
         core: &SourceCore,
-        lane: usize,
+        lane: LaneIndex,
     ) -> Poll<Result<(), LaneEnd>> {
         let zero = || Poll::Ready(Err(io::Error::from(io::ErrorKind::WriteZero).into()));
         loop {

@@ -7,7 +7,7 @@ use std::fmt;
 
 use blake2::{Blake2sMac256, digest::Mac as _};
 use bytes::{Buf as _, BytesMut};
-use prost::Message;
+use evb_core::wire::encoding::Encoding;
 use snow::{HandshakeState, TransportState};
 use zeroize::Zeroizing;
 
@@ -61,10 +61,9 @@ impl Session {
     ///
     /// # Errors
     /// The cipher's.
-    pub(crate) fn message(&mut self, message: &impl Message) -> Result<Vec<u8>, snow::Error> {
+    pub(crate) fn message(&mut self, message: &impl Encoding) -> Result<Vec<u8>, snow::Error> {
         let mut content = BytesMut::new();
-        content.extend_from_slice(&(message.encoded_len() as u32).to_le_bytes());
-        message.encode_raw(&mut content);
+        message.encode_framed(&mut content);
         let mut sealed = BytesMut::new();
         self.seal(&mut content, &mut sealed)?;
         Ok(sealed.into())

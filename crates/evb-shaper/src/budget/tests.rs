@@ -1,4 +1,4 @@
-use evb_core::units::Bytes;
+use evb_core::{index::BuilderIndex, units::Bytes};
 use proptest::prelude::*;
 
 use super::BudgetTree;
@@ -55,9 +55,9 @@ proptest! {
         }
         for (builder, budget) in budgets.iter().enumerate() {
             let held = loads.iter().enumerate().any(|(node, (_, load, capacity))| {
-                let others: Vec<_> = (0..budgets.len()).filter(|other| tree.is_behind(*other, node)).collect();
+                let others: Vec<_> = (0..budgets.len()).filter(|other| tree.is_behind(BuilderIndex::new(*other), node)).collect();
                 // Whole bytes: less than one for each that shares may be left.
-                tree.is_behind(builder, node)
+                tree.is_behind(BuilderIndex::new(builder), node)
                     && *load + Bytes::new(others.len() as u64) > *capacity
                     && others.iter().all(|other| budgets[*other] <= *budget)
             });

@@ -3,6 +3,7 @@ use core::time::Duration;
 use evb_core::{
     grant::{Grant, GrantPolicy, LaneDemand},
     id::EventId,
+    index::LaneIndex,
     time::Instant,
     units::{Bytes, Rate},
 };
@@ -51,13 +52,13 @@ impl Port {
         }
     }
 
-    fn announce(&mut self, lane: usize, event: u64, length: u64) {
+    fn announce(&mut self, lane: LaneIndex, event: u64, length: u64) {
         self.lanes[lane].ready += length;
         self.ends[lane].push((event, self.lanes[lane].ready));
         self.refresh(lane);
     }
 
-    fn refresh(&mut self, lane: usize) {
+    fn refresh(&mut self, lane: LaneIndex) {
         let demand = &mut self.lanes[lane];
         if let Some((event, end)) = self.ends[lane].iter().find(|(_, end)| *end > demand.granted) {
             (demand.oldest, demand.oldest_end) = (EventId::new(*event), *end);
@@ -74,10 +75,10 @@ impl Port {
 
     /// All grants that are given now, as (lane, end).
     fn grants(&mut self, now: Instant) -> Vec<(usize, u64)> {
-        core::iter::from_fn(|| self.poll(now)).map(|grant| (grant.lane, grant.end)).collect()
+        core::iter::from_fn(|| self.poll(now)).map(|grant| (grant.lane.get(), grant.end)).collect()
     }
 
-    fn receive(&mut self, lane: usize, received: u64, now: Instant) {
+    fn receive(&mut self, lane: LaneIndex, received: u64, now: Instant) {
         self.lanes[lane].received = received;
         self.credit.handle_received(lane, received, now);
     }
@@ -86,9 +87,9 @@ impl Port {
 #[test]
 fn the_oldest_event_comes_first_and_ties_rotate() {
     let mut port = Port::new(3, 1_000_000, 1000, None);
-    port.announce(0, 2, 2000);
-    port.announce(1, 1, 2000);
-    port.announce(2, 1, 1000);
+    port.announce(LaneIndex::new(0), 2, 2000);
+    port.announce(LaneIndex::new(1), 1, 2000);
+    port.announce(LaneIndex::new(2), 1, 1000);
     let grants = port.grants(at(0));
     assert_eq!(grants, [(1, 1000), (2, 1000), (1, 2000), (0, 1000), (0, 2000)]);
 }
@@ -99,7 +100,7 @@ fn tiny_fragments_leave_room_for_what_announces_them() {
     let granted = |fragment| {
         let mut port = Port::new(10, 40_000, 4000, None);
         port.lanes.iter_mut().for_each(|lane| lane.fragment = fragment);
-        (0..10).for_each(|lane| port.announce(lane, 1, 100_000));
+        (0..10).for_each(|lane| port.announce(LaneIndex::new(lane), 1, 100_000));
         let lanes: Vec<_> = port.grants(at(0)).into_iter().map(|(lane, _)| lane).collect();
         assert!(port.credit.outstanding() <= Bytes::new(40_000));
         lanes.len()
@@ -108,34 +109,34 @@ fn tiny_fragments_leave_room_for_what_announces_them() {
     // However little a budget has room for, there is always one.
     let mut port = Port::new(1, 1000, 800, None);
     port.lanes[0].fragment = 17;
-    port.announce(0, 1, 10_000);
+    port.announce(LaneIndex::new(0), 1, 10_000);
     assert_eq!(port.grants(at(0)), [(0, 800)]);
 }
 
 #[test]
 fn a_turn_reaches_beyond_its_event() {
     let mut port = Port::new(1, 1_000_000, 1000, None);
-    port.announce(0, 1, 100);
-    port.announce(0, 2, 100);
+    port.announce(LaneIndex::new(0), 1, 100);
+    port.announce(LaneIndex::new(0), 2, 100);
     assert_eq!(port.grants(at(0)), [(0, 200)]);
 }
 
 #[test]
 fn nobody_overtakes_the_oldest_event() {
     let mut port = Port::new(3, 6000, 4000, None);
-    port.announce(1, 2, 4000);
+    port.announce(LaneIndex::new(1), 2, 4000);
     assert_eq!(port.grants(at(0)), [(1, 4000)], "of 6000 buffer bytes, 4214");
     // The oldest event wants a whole chunk, which has no room; the younger one's crumbs would always fit.
-    port.announce(0, 1, 4000);
+    port.announce(LaneIndex::new(0), 1, 4000);
     for event in 3..200 {
-        port.announce(2, event, 100);
+        port.announce(LaneIndex::new(2), event, 100);
     }
     let mut waited = 0;
     while port.lanes[0].granted == 0 {
         let grants = port.grants(at(1));
         assert!(grants.first().is_none_or(|(lane, _)| *lane == 0), "a younger event overtook: {grants:?}");
         let received = port.lanes[1].received + 1000;
-        port.receive(1, received.min(port.lanes[1].granted), at(1));
+        port.receive(LaneIndex::new(1), received.min(port.lanes[1].granted), at(1));
         waited += 1;
         assert!(waited < 10, "the oldest event starves");
     }
@@ -145,45 +146,45 @@ fn nobody_overtakes_the_oldest_event() {
 #[test]
 fn one_lane_holds_at_most_a_quarter_or_four_chunks_while_it_is_alone() {
     let mut port = Port::new(2, 100_000, 8192, None);
-    port.announce(0, 1, 1_000_000);
-    port.announce(1, 9, 1_000_000);
+    port.announce(LaneIndex::new(0), 1, 1_000_000);
+    port.announce(LaneIndex::new(1), 9, 1_000_000);
     let of_each =
         |grants: Vec<(usize, u64)>| [0, 1].map(|lane| grants.iter().filter(|grant| grant.0 == lane).count());
     assert_eq!(of_each(port.grants(at(0))), [2, 2], "25 000 buffer bytes are two chunks of 8604");
     assert!(port.credit.outstanding() <= Bytes::new(50_000));
     let mut port = Port::new(2, 100_000, 8192, None);
-    port.announce(0, 1, 1_000_000);
+    port.announce(LaneIndex::new(0), 1, 1_000_000);
     assert_eq!(of_each(port.grants(at(0))), [4, 0], "nobody else wants to send");
-    port.announce(1, 9, 1000);
+    port.announce(LaneIndex::new(1), 9, 1000);
     assert_eq!(port.grants(at(0)), [(1, 1000)], "which leaves room for a younger event of another lane");
 }
 
 #[test]
 fn a_stalled_lane_passes_its_turn_and_returns() {
     let mut port = Port::new(2, 100_000, 1000, None);
-    port.announce(0, 1, 1000);
+    port.announce(LaneIndex::new(0), 1, 1000);
     assert_eq!(port.grants(at(0)), [(0, 1000)]);
-    port.announce(0, 1, 1000);
-    port.announce(1, 2, 1000);
+    port.announce(LaneIndex::new(0), 1, 1000);
+    port.announce(LaneIndex::new(1), 2, 1000);
     assert_eq!(port.credit.next_timeout(), Some(at(50)));
     port.credit.handle_timeout(at(49));
     assert_eq!(port.credit.counters().stalls, [0, 0]);
     port.credit.handle_timeout(at(50));
     assert_eq!(port.credit.counters().stalls, [1, 0]);
     assert_eq!(port.grants(at(50)), [(1, 1000)], "the stalled lane waits, older as it is");
-    port.receive(1, 1000, at(51));
+    port.receive(LaneIndex::new(1), 1000, at(51));
     assert!(port.credit.outstanding() > Bytes::ZERO, "what may lie in the switch is still charged");
-    port.receive(0, 10, at(60));
+    port.receive(LaneIndex::new(0), 10, at(60));
     assert_eq!(port.grants(at(60)), [(0, 2000)]);
 }
 
 #[test]
 fn a_broken_connection_is_charged_until_the_network_has_drained() {
     let mut port = Port::new(1, 10_000, 8000, None);
-    port.announce(0, 1, 100_000);
+    port.announce(LaneIndex::new(0), 1, 100_000);
     assert_eq!(port.grants(at(0)).len(), 1);
-    port.credit.handle_gone(0, at(10));
-    port.credit.handle_reset(0, 0, at(11));
+    port.credit.handle_gone(LaneIndex::new(0), at(10));
+    port.credit.handle_reset(LaneIndex::new(0), 0, at(11));
     port.lanes[0].granted = 0;
     assert!(port.grants(at(11)).is_empty());
     let drained = port.credit.next_timeout().unwrap();
@@ -196,7 +197,7 @@ fn a_broken_connection_is_charged_until_the_network_has_drained() {
 fn one_source_at_a_time_to_the_end_of_its_event() {
     let mut port = Port::new(3, 1_000_000, 1000, Some(1));
     for event in [1, 2] {
-        (0..3).for_each(|lane| port.announce(lane, event, 2500));
+        (0..3).for_each(|lane| port.announce(LaneIndex::new(lane), event, 2500));
     }
     let mut order = Vec::new();
     for _ in 0..6 {
@@ -205,9 +206,9 @@ fn one_source_at_a_time_to_the_end_of_its_event() {
         assert!(grants.iter().all(|(other, _)| *other == lane), "{grants:?}");
         assert_eq!(end % 2500, 0, "to the end of the event, not beyond");
         assert!(port.grants(at(0)).is_empty(), "nobody else until all of it is here");
-        port.receive(lane, end - 1, at(1));
+        port.receive(LaneIndex::new(lane), end - 1, at(1));
         assert!(port.grants(at(1)).is_empty());
-        port.receive(lane, end, at(2));
+        port.receive(LaneIndex::new(lane), end, at(2));
         order.push((lane, end / 2500));
     }
     assert_eq!(order, [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]);
@@ -216,8 +217,8 @@ fn one_source_at_a_time_to_the_end_of_its_event() {
 #[test]
 fn one_source_at_a_time_goes_on_past_one_that_stalls() {
     let mut port = Port::new(2, 1_000_000, 1000, Some(1));
-    port.announce(0, 1, 1000);
-    port.announce(1, 1, 1000);
+    port.announce(LaneIndex::new(0), 1, 1000);
+    port.announce(LaneIndex::new(1), 1, 1000);
     assert_eq!(port.grants(at(0)), [(0, 1000)]);
     port.credit.handle_timeout(at(50));
     assert_eq!(port.grants(at(50)), [(1, 1000)]);
@@ -226,7 +227,7 @@ fn one_source_at_a_time_goes_on_past_one_that_stalls() {
 #[test]
 fn a_budget_below_a_packet_still_moves() {
     let mut port = Port::new(2, 1, 8192, None);
-    port.announce(0, 1, 3);
+    port.announce(LaneIndex::new(0), 1, 3);
     assert_eq!(port.grants(at(0)), [(0, 1)]);
 }
 
@@ -242,13 +243,13 @@ fn fast_port(lanes: usize) -> Port {
 fn a_lone_lane_has_two_chunks_under_way_and_shares_as_soon_as_another_wants() {
     let mut port = fast_port(3);
     let chunk = 38 * 1448 - 16;
-    port.announce(0, 1, 10 * chunk);
+    port.announce(LaneIndex::new(0), 1, 10 * chunk);
     assert_eq!(port.grants(at(0)), [(0, chunk), (0, 2 * chunk)], "not one, which would stop and wait");
-    port.announce(1, 2, 10 * chunk);
+    port.announce(LaneIndex::new(1), 2, 10 * chunk);
     assert!(port.grants(at(0)).is_empty(), "the budget is given out");
-    port.receive(0, chunk, at(1));
+    port.receive(LaneIndex::new(0), chunk, at(1));
     assert_eq!(port.grants(at(1)), [(1, chunk)], "younger, but the other lane has a chunk under way");
-    port.receive(0, 2 * chunk, at(2));
+    port.receive(LaneIndex::new(0), 2 * chunk, at(2));
     assert_eq!(port.grants(at(2)), [(0, 3 * chunk)]);
 }
 
@@ -265,7 +266,7 @@ fn one_source_at_a_time_does_not_stop_and_wait_either() {
         },
         2,
     );
-    port.announce(0, 1, 1_000_000);
+    port.announce(LaneIndex::new(0), 1, 1_000_000);
     assert_eq!(port.grants(at(0)).len(), 2);
 }
 
@@ -275,7 +276,7 @@ fn two_chunks_of_tiny_fragments_fit_as_well() {
     let mut port = fast_port(2);
     for lane in 0..2 {
         port.lanes[lane].fragment = 48;
-        port.announce(lane, 1, 1_000_000);
+        port.announce(LaneIndex::new(lane), 1, 1_000_000);
     }
     let grants = port.grants(at(0));
     assert_eq!(grants.iter().map(|(lane, _)| *lane).collect::<Vec<_>>(), [0, 1], "one each");
@@ -286,11 +287,11 @@ fn two_chunks_of_tiny_fragments_fit_as_well() {
 #[test]
 fn how_long_grants_take_is_counted_to_their_first_and_last_byte() {
     let mut port = Port::new(1, 100_000, 1000, None);
-    port.announce(0, 1, 1000);
+    port.announce(LaneIndex::new(0), 1, 1000);
     assert_eq!(port.grants(at(0)), [(0, 1000)]);
-    port.receive(0, 10, at(1));
-    port.receive(0, 500, at(2));
-    port.receive(0, 1000, at(4));
+    port.receive(LaneIndex::new(0), 10, at(1));
+    port.receive(LaneIndex::new(0), 500, at(2));
+    port.receive(LaneIndex::new(0), 1000, at(4));
     let counters = port.credit.counters();
     let counted = |times: &evb_core::times::Times| (times.pairs()[1], times.max());
     assert_eq!(counted(&counters.first_byte), (1, 1000), "once, after a millisecond");
@@ -305,7 +306,7 @@ fn port_budget() -> Bytes {
 fn lanes_that_bring_nothing_give_way_to_those_that_wait() {
     let mut port = fast_port(3);
     for lane in 0..3 {
-        port.announce(lane, 1, 1_000_000);
+        port.announce(LaneIndex::new(lane), 1, 1_000_000);
     }
     assert_eq!(port.grants(at(0)).len(), 2, "which is all of the budget");
     assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
@@ -329,16 +330,16 @@ fn lanes_that_bring_nothing_give_way_to_those_that_wait() {
 fn a_lane_that_brings_nothing_stays_while_no_other_waits() {
     // A quarter of the budget may be kept: the others go on with the rest.
     let mut port = Port::new(2, 100_000, 8192, None);
-    port.announce(0, 1, 16_384);
+    port.announce(LaneIndex::new(0), 1, 16_384);
     assert_eq!(port.grants(at(0)).len(), 2);
-    port.announce(1, 1, 1_000_000);
+    port.announce(LaneIndex::new(1), 1, 1_000_000);
     port.credit.handle_timeout(at(50));
     port.grants(at(50));
     assert_eq!(port.credit.counters().stalls, [1, 0]);
     assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
     // More may be kept where no other lane wants it.
     let mut port = fast_port(2);
-    port.announce(0, 1, 1_000_000);
+    port.announce(LaneIndex::new(0), 1, 1_000_000);
     port.grants(at(0));
     port.credit.handle_timeout(at(50));
     assert_eq!(port.credit.withholding(&port.lanes, at(200)), None);
@@ -359,7 +360,7 @@ proptest! {
         let mut port = Port::new(lanes, budget, chunk, at_once);
         let mut now = at(0);
         for (event, (lane, length)) in (1..).zip(fragments) {
-            port.announce(lane % lanes, event, length);
+            port.announce(LaneIndex::new(lane % lanes), event, length);
         }
         for turn in order.iter().cycle().take(500_000) {
             while port.poll(now).is_some() {
@@ -371,7 +372,7 @@ proptest! {
             now += Duration::from_micros(1);
             let step = u64::from(*turn) % 3000 + 1;
             let received = port.lanes[*lane].granted.min(port.lanes[*lane].received + step);
-            port.receive(*lane, received, now);
+            port.receive(LaneIndex::new(*lane), received, now);
         }
         for lane in &port.lanes {
             prop_assert_eq!((lane.granted, lane.received), (lane.ready, lane.ready));

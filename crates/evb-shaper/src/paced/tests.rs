@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use evb_core::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
+    index::LaneIndex,
     source::{SourceConfig, SourceCore},
     time::Instant,
     units::{Bytes, Rate},
@@ -46,7 +47,7 @@ fn empty(pacing: Pacing, lanes: u16) -> PacedSource {
     };
     let mut source = PacedSource::new(SourceCore::new(config, START), pacing);
     for lane in 0..usize::from(lanes) {
-        source.core_mut().handle_lane_connected(lane, 0, 0).unwrap();
+        source.core_mut().handle_lane_connected(LaneIndex::new(lane), 0, 0).unwrap();
     }
     source
 }
@@ -63,9 +64,9 @@ fn fill(source: &mut PacedSource, first: u64, count: u64, length: usize) {
     source.core_mut().handle_decisions(&decisions).unwrap();
     for lane in 0..lanes {
         // No more at once than is needed, but some each time.
-        (0..count).for_each(|_| source.announce(lane as usize, START, &mut BytesMut::new()));
+        (0..count).for_each(|_| source.announce(LaneIndex::new(lane as usize), START, &mut BytesMut::new()));
         let events = (1..first + count).filter(|event| event % lanes == lane).count() as u64;
-        source.core_mut().handle_grant(lane as usize, events * (length as u64 + 16)).unwrap();
+        source.core_mut().handle_grant(LaneIndex::new(lane as usize), events * (length as u64 + 16)).unwrap();
     }
 }
 
@@ -87,14 +88,14 @@ fn drive(source: &mut PacedSource, lateness: &[u64]) -> Vec<(Instant, Departure)
         now = until.max(now) + Duration::from_nanos(*late);
     }
     assert!(
-        (0..source.core().lane_count()).all(|lane| source.core().sendable(lane) == 0),
+        (0..source.core().lane_count()).all(|lane| source.core().sendable(LaneIndex::new(lane)) == 0),
         "it never stands still"
     );
     departed
 }
 
 /// What a lane's departures are on the wire, by that measure, but for the last one; and from when to when.
-fn rate_of(departed: &[(Instant, Departure)], lane: usize, measure: ByteMeasure) -> f64 {
+fn rate_of(departed: &[(Instant, Departure)], lane: LaneIndex, measure: ByteMeasure) -> f64 {
     let of_lane: Vec<_> = departed.iter().filter(|(_, departure)| departure.lane == lane).collect();
     let (last, rest) = of_lane.split_last().unwrap();
     let bytes = |departure: &Departure| {
@@ -110,7 +111,7 @@ fn rate_of(departed: &[(Instant, Departure)], lane: usize, measure: ByteMeasure)
 fn without_a_pace_lanes_take_turns() {
     let mut source = source(Pacing::none(cost()), 2, 3, 1 << 20);
     let departed = drive(&mut source, &[0]);
-    let lanes: Vec<_> = departed.iter().map(|(_, gone)| (gone.lane, gone.range.start)).collect();
+    let lanes: Vec<_> = departed.iter().map(|(_, gone)| (gone.lane.get(), gone.range.start)).collect();
     // A fragment with its header, a little more than a turn.
     let turn = (1 << 20) + 16;
     assert_eq!(lanes[..4], [(0, 0), (1, 0), (0, turn), (1, turn)]);
@@ -125,7 +126,7 @@ fn the_rate_counts_what_it_says() {
             let pace = pace(megabits * MEGABIT, 60_000, measure);
             let mut source = source(Pacing::uniform(Some(pace), 1, cost()), 1, 200, 64_000);
             let departed = drive(&mut source, &[0, 30_000, 60_000]);
-            let found = rate_of(&departed, 0, measure);
+            let found = rate_of(&departed, LaneIndex::new(0), measure);
             // What was announced at the beginning is paid for at the beginning.
             let error = found / (megabits * MEGABIT) as f64 - 1.0;
             assert!(error.abs() < 1e-3, "{megabits} Mbit/s, {measure:?}: {error:e}");
@@ -195,10 +196,12 @@ fn three_destinations_share_a_full_link() {
     let mut source = source(pacing, 3, 100, 64_000);
     let departed = drive(&mut source, &[0, 20_000]);
     // While all have something to send.
-    let last = |lane: usize| departed.iter().filter(|(_, gone)| gone.lane == lane).map(|(now, _)| *now).max();
-    let end = (0..3).filter_map(last).min().unwrap();
+    let last =
+        |lane: LaneIndex| departed.iter().filter(|(_, gone)| gone.lane == lane).map(|(now, _)| *now).max();
+    let end = LaneIndex::all(3).filter_map(last).min().unwrap();
     let shared: Vec<_> = departed.iter().filter(|(now, _)| *now <= end).cloned().collect();
-    let rates = [0, 1, 2].map(|lane| rate_of(&shared, lane, ByteMeasure::Line) / MEGABIT as f64);
+    let rates =
+        [0, 1, 2].map(|lane| rate_of(&shared, LaneIndex::new(lane), ByteMeasure::Line) / MEGABIT as f64);
     for (found, asked) in rates.iter().zip([100.0, 425.0, 425.0]) {
         assert!((found / asked - 1.0).abs() < 0.005, "{rates:?}");
     }
@@ -256,7 +259,7 @@ fn lanes_share_wake_ups() {
     assert!(departed.len() > 4 * wakes.len(), "{} trains by {} wake-ups", departed.len(), wakes.len());
     assert!(wakes.len() <= most, "{} wake-ups in {time:?}", wakes.len());
     for (lane, rate) in rates.iter().enumerate() {
-        let error = rate_of(&departed, lane, ByteMeasure::Line) / *rate as f64 - 1.0;
+        let error = rate_of(&departed, LaneIndex::new(lane), ByteMeasure::Line) / *rate as f64 - 1.0;
         assert!(error.abs() < 2e-3, "{rate}: {error:e}");
     }
     let counters = source.counters();
@@ -275,10 +278,14 @@ fn a_pace_may_change() {
     assert!(source.poll_departure(START).is_some());
     assert!(source.poll_departure(START).is_none());
     assert_eq!(source.held_until, Some(START + Duration::from_nanos(1_230_400)));
-    source.set_pace(0, Some(Pace { rate: Rate::from_bits_per_second(100 * MEGABIT), ..slow }), START);
+    source.set_pace(
+        LaneIndex::new(0),
+        Some(Pace { rate: Rate::from_bits_per_second(100 * MEGABIT), ..slow }),
+        START,
+    );
     assert!(source.poll_departure(START).is_none());
     assert_eq!(source.held_until, Some(START + Duration::from_nanos(123_040)));
-    source.set_pace(0, None, START);
+    source.set_pace(LaneIndex::new(0), None, START);
     assert!(source.poll_departure(START).is_some());
 }
 
@@ -298,7 +305,7 @@ proptest! {
         let departed = drive(&mut source, &lateness);
         let packet = cost().packet_line();
         for lane in 0..2 {
-            let of_lane: Vec<_> = departed.iter().filter(|(_, gone)| gone.lane == lane).collect();
+            let of_lane: Vec<_> = departed.iter().filter(|(_, gone)| gone.lane == LaneIndex::new(lane)).collect();
             for from in 0..of_lane.len() {
                 let mut sum = Bytes::ZERO;
                 for (now, gone) in &of_lane[from..] {

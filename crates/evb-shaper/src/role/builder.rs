@@ -10,14 +10,15 @@ use core::time::Duration;
 use evb_core::{
     builder::{Output, RosterError},
     event::Event,
+    index::LaneIndex,
     session::{
         Admission, Attendance, AttendanceOutput, Dial, Heard, Lines, News, Registered, ReportFacts,
         RoleFault, RunOutcome, Start, Target,
     },
-    set::SourceSet,
+    set::{LaneSet, SourceSet},
     time::{Instant, earlier},
     units::Bytes,
-    wire::control::{Control, Roster, control},
+    wire::control::{Control, Message, Roster},
 };
 
 use super::BuilderPlan;
@@ -49,7 +50,7 @@ pub enum BuilderOutput {
     /// [`BuilderRole::handle_rejected`] or [`BuilderRole::handle_failed`].
     Event(Event),
     /// That lane has records to be sent: have [`BuilderRole::records`] write them.
-    Lane(usize),
+    Lane(LaneIndex),
     /// The run is ending: a sink in trouble is not to be waited for without limit any more.
     ExpectEnd,
     /// The builder's part is over; nothing more comes.
@@ -68,11 +69,11 @@ pub struct BuilderRole {
     /// By lane.
     lanes: Vec<LaneState>,
     /// Lanes whose connections are to be dropped.
-    closing: SourceSet,
+    closing: LaneSet,
     /// Lanes with records to be sent once their sources have been told.
-    withheld: SourceSet,
+    withheld: LaneSet,
     /// The same of lanes that have opened since.
-    opened: SourceSet,
+    opened: LaneSet,
     /// How far out of order lanes over datagrams keep bytes.
     window: Bytes,
     /// A source that breaks its lane again and again must not fill the log.
@@ -105,9 +106,9 @@ impl BuilderRole {
             core,
             admission,
             lanes: vec![LaneState::Closed; count],
-            closing: SourceSet::default(),
-            withheld: SourceSet::default(),
-            opened: SourceSet::default(),
+            closing: LaneSet::default(),
+            withheld: LaneSet::default(),
+            opened: LaneSet::default(),
             lines: Lines::default(),
             sink: AtSink::default(),
             expects_end: false,
@@ -199,7 +200,7 @@ impl BuilderRole {
     pub fn invariants(&self) {
         self.core.invariants();
         for (lane, state) in self.lanes.iter().enumerate() {
-            let is_connected = self.core.is_lane_connected(lane);
+            let is_connected = self.core.is_lane_connected(LaneIndex::new(lane));
             assert_eq!(is_connected, *state != LaneState::Closed, "lane {lane} is {state:?}");
         }
         assert!(self.core.slots_used() + self.sink.stale() >= self.sink.count(), "{:?}", self.sink);
@@ -231,7 +232,7 @@ impl BuilderRole {
         let dropped = self.core.slots_used() + self.core.unaccounted();
         let incarnation = registered.incarnation;
         tracing::warn!(dropped, %incarnation, "too late: this builder's events were assigned anew; beginning empty");
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             self.close(lane);
         }
         self.attendance.renumber(incarnation);
@@ -253,7 +254,7 @@ impl BuilderRole {
                 Output::Lane(lane) => self.withhold(lane),
                 Output::Supervisor(message) => {
                     return Some(match message.message {
-                        Some(control::Message::Report(_)) => BuilderOutput::Report(message),
+                        Some(Message::Report(_)) => BuilderOutput::Report(message),
                         _ => BuilderOutput::Send(message),
                     });
                 }
@@ -276,23 +277,23 @@ impl BuilderRole {
     fn handle_message(&mut self, message: Control, now: Instant) -> Result<(), RoleFault> {
         let fault = |error: RosterError| RoleFault::Roster(error.to_string());
         match message.message {
-            Some(control::Message::Assignments(assignments)) => {
+            Some(Message::Assignments(assignments)) => {
                 self.core.handle_assignments(&assignments, now).map_err(fault)?;
                 if !assignments.events.is_empty() {
                     self.attendance.go_on(now);
                 }
             }
-            Some(control::Message::Accounted(accounted)) => {
+            Some(Message::Accounted(accounted)) => {
                 self.core.handle_accounted(&accounted).map_err(fault)?;
             }
-            Some(control::Message::Roster(roster)) => self.handle_roster(&roster, now)?,
-            Some(control::Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
-            Some(control::Message::Stop(_)) => self.expects_end = true,
-            Some(control::Message::Finish(_)) => {
+            Some(Message::Roster(roster)) => self.handle_roster(&roster, now)?,
+            Some(Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
+            Some(Message::Stop(_)) => self.expects_end = true,
+            Some(Message::Finish(_)) => {
                 self.finish = Some(now + LAST_WRITES);
                 self.attendance.finish(now);
             }
-            Some(control::Message::RunEnd(end)) => self.attendance.end(&end, now),
+            Some(Message::RunEnd(end)) => self.attendance.end(&end, now),
             // The rest is not for builders.
             _ => {}
         }
@@ -317,7 +318,7 @@ impl BuilderRole {
     }
 }
 
-fn take_first(lanes: &mut SourceSet) -> Option<usize> {
+fn take_first(lanes: &mut LaneSet) -> Option<LaneIndex> {
     let lane = lanes.iter().next()?;
     lanes.remove(lane);
     Some(lane)

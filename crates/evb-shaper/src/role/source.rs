@@ -12,6 +12,7 @@ use bytes::BytesMut;
 use evb_core::{
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
+    index::LaneIndex,
     session::{
         Attendance, AttendanceOutput, Dial, Heard, News, Registered, ReportFacts, RoleFault, RunOutcome,
         Start, Target,
@@ -20,7 +21,7 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Control, Ready, Welcome, control},
+        control::{Control, Message, Ready, Welcome},
         datagram::Association,
     },
 };
@@ -74,7 +75,7 @@ pub enum SourceOutput {
     /// To the supervisor, behind [`SourceRole::complete`].
     Report(Control),
     /// That lane has announcements: call [`SourceRole::announce`], or over datagrams [`SourceRole::write_datagram`].
-    Announce(usize),
+    Announce(LaneIndex),
     /// The source's part is over; nothing more comes.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
@@ -126,7 +127,13 @@ impl SourceRole {
     }
 
     /// A lane's builder let it in. `path` is that of its datagrams, if it goes by datagrams.
-    pub fn handle_lane_up(&mut self, lane: usize, welcome: &Welcome, path: Option<LanePath>, now: Instant) {
+    pub fn handle_lane_up(
+        &mut self,
+        lane: LaneIndex,
+        welcome: &Welcome,
+        path: Option<LanePath>,
+        now: Instant,
+    ) {
         if !self.lanes.handle_connected(lane, now) {
             return;
         }
@@ -147,7 +154,7 @@ impl SourceRole {
     }
 
     /// A lane's connection did not come about, or is gone: the driver has dropped it.
-    pub fn handle_lane_down(&mut self, lane: usize, cause: &dyn Display, now: Instant) {
+    pub fn handle_lane_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         if !self.lanes.handle_failed(lane, now) {
             return;
         }
@@ -230,12 +237,12 @@ impl SourceRole {
     }
 
     /// Appends announcements to a lane's stream.
-    pub fn announce(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+    pub fn announce(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         self.paced.announce(lane, now, into);
     }
 
     /// Appends one datagram of records of a lane.
-    pub fn write_datagram(&mut self, lane: usize, now: Instant, into: &mut BytesMut) {
+    pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         self.paced.write_datagram(lane, now, into);
     }
 
@@ -265,7 +272,7 @@ impl SourceRole {
     }
 
     /// Whose lane that is.
-    pub fn builder_of(&self, lane: usize) -> BuilderId {
+    pub fn builder_of(&self, lane: LaneIndex) -> BuilderId {
         self.lanes.peer(lane).0
     }
 
@@ -276,7 +283,7 @@ impl SourceRole {
     pub fn invariants(&self) {
         self.paced.core().invariants();
         assert_eq!(self.lanes.len(), self.paced.core().lane_count(), "one connection for each lane");
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             let is_connected = self.paced.core().is_lane_connected(lane);
             assert!(
                 !is_connected || self.lanes.is_up(lane),
@@ -302,20 +309,20 @@ impl SourceRole {
     fn handle_message(&mut self, message: Control, now: Instant) -> Result<(), RoleFault> {
         let core = self.paced.core_mut();
         match message.message {
-            Some(control::Message::Decisions(decisions)) => {
+            Some(Message::Decisions(decisions)) => {
                 core.check_wanted(self.wanted.len())?;
                 core.handle_decisions(&decisions)?;
                 self.attendance.go_on(now);
             }
-            Some(control::Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),
-            Some(control::Message::Finish(_)) => {
+            Some(Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),
+            Some(Message::Finish(_)) => {
                 core.handle_finish(now);
                 self.attendance.finish(now);
                 self.is_ending = true;
             }
-            Some(control::Message::RunEnd(end)) => self.attendance.end(&end, now),
-            Some(control::Message::Roster(roster)) => self.handle_roster(&roster, now)?,
-            Some(control::Message::Holdings(holdings)) => {
+            Some(Message::RunEnd(end)) => self.attendance.end(&end, now),
+            Some(Message::Roster(roster)) => self.handle_roster(&roster, now)?,
+            Some(Message::Holdings(holdings)) => {
                 core.handle_holdings(&holdings)?;
                 core.check_wanted(self.wanted.len())?;
             }
@@ -357,7 +364,7 @@ impl SourceRole {
         if !self.is_ready && core.is_connected() {
             self.is_ready = true;
             if self.attendance.is_up() {
-                return Some(said(Control { message: Some(control::Message::Ready(Ready {})) }));
+                return Some(said(Control { message: Some(Message::Ready(Ready {})) }));
             }
         }
         let is_asked = core.next_finish().is_some() && self.attendance.is_up();
@@ -365,7 +372,7 @@ impl SourceRole {
     }
 
     /// What the builder said makes no sense.
-    fn give_up_lane(&mut self, lane: usize, cause: &dyn Display, now: Instant) {
+    fn give_up_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         self.handle_lane_down(lane, cause, now);
         self.lanes.close(lane);
     }
@@ -373,7 +380,7 @@ impl SourceRole {
 
 fn said(message: Control) -> SourceOutput {
     match message.message {
-        Some(control::Message::Report(_)) => SourceOutput::Report(message),
+        Some(Message::Report(_)) => SourceOutput::Report(message),
         _ => SourceOutput::Send(message),
     }
 }

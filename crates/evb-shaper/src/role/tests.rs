@@ -6,9 +6,7 @@ use evb_core::{
     id::{BuilderId, Peer, SourceId},
     session::{DialFailure, DialFault, Heard, Joining, JoiningOutput, Member, Start},
     time::Instant,
-    wire::control::{
-        BuilderAddress, Control, Hello, Roster, RunEnd, RunParameters, Welcome, control::Message,
-    },
+    wire::control::{BuilderAddress, Control, Hello, Message, Roster, RunEnd, RunParameters, Welcome},
 };
 
 pub(super) const SOURCE: SourceId = SourceId::new(3);

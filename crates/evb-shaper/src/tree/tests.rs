@@ -1,6 +1,7 @@
 use core::time::Duration;
 
 use evb_core::{
+    index::{ClassIndex, LaneIndex},
     time::Instant,
     units::{Bytes, Rate},
 };
@@ -51,7 +52,8 @@ struct World {
 
 impl World {
     fn new(plan: &LinkPlan, lanes: &[(usize, Option<Pace>, Offer, u64)]) -> Self {
-        let tree = ClassTree::new(plan, lanes.iter().map(|(class, pace, ..)| (*class, *pace)));
+        let tree =
+            ClassTree::new(plan, lanes.iter().map(|(class, pace, ..)| (ClassIndex::new(*class), *pace)));
         let offers = lanes.iter().map(|(.., offer, size)| (*offer, Bytes::new(*size))).collect();
         Self { tree, offers, sent: vec![0; lanes.len()], departed: Vec::new() }
     }
@@ -60,13 +62,13 @@ impl World {
         let (mut now, end) = (START, START + time);
         for late in lateness.iter().cycle() {
             let (offers, sent) = (&self.offers, &mut self.sent);
-            let offered = |lane: usize, sent: u64| match offers[lane].0 {
+            let offered = |lane: LaneIndex, sent: u64| match offers[lane].0 {
                 Offer::Greedy => u64::MAX,
                 Offer::Steady(megabits) => (rate(megabits) * now.since(START)).count().saturating_sub(sent),
                 Offer::Idle => 0,
             };
             let until = loop {
-                let demand = |lane: usize| {
+                let demand = |lane: LaneIndex| {
                     let size = offers[lane].1;
                     let wire = WireBytes { line: size, buffer: size };
                     (offered(lane, sent[lane]) >= size.count()).then_some(wire)
@@ -75,7 +77,7 @@ impl World {
                     Ok(permit) => {
                         let size = offers[permit.lane].1.count();
                         sent[permit.lane] += size;
-                        self.departed.push((permit.lane, permit.at, size));
+                        self.departed.push((permit.lane.get(), permit.at, size));
                     }
                     Err(until) => break until,
                 }
@@ -154,7 +156,7 @@ fn what_asks_nobody_is_made_room_for() {
     let mut world = World::new(&plan, &[(0, None, Offer::Greedy, 1538)]);
     let control = WireBytes { line: Bytes::new(12_500), buffer: Bytes::new(12_500) };
     for _ in 0..5 {
-        world.tree.charge(1, control, START);
+        world.tree.charge(ClassIndex::new(1), control, START);
     }
     // 62 500 bytes take 5 ms of the link; then data has it all.
     world.run(Duration::from_millis(105), Duration::ZERO, &[0]);
@@ -188,12 +190,12 @@ fn what_cannot_be_kept_is_refused() {
 #[test]
 fn what_does_not_exist_is_not_charged() {
     let plan = LinkPlan::unlimited();
-    let mut tree = ClassTree::new(&plan, [(7, None)]);
+    let mut tree = ClassTree::new(&plan, [(ClassIndex::new(7), None)]);
     let wire = PacketCost::tcp(1500, CELL).wire(Bytes::new(1));
-    tree.charge(9, wire, START);
-    tree.charge_lane(9, wire, START);
-    tree.set_pace(9, None, START);
-    assert_eq!(tree.poll(START, Duration::ZERO, |_| Some(wire)).unwrap().lane, 0);
+    tree.charge(ClassIndex::new(9), wire, START);
+    tree.charge_lane(LaneIndex::new(9), wire, START);
+    tree.set_pace(LaneIndex::new(9), None, START);
+    assert_eq!(tree.poll(START, Duration::ZERO, |_| Some(wire)).unwrap().lane, LaneIndex::new(0));
     assert_eq!(tree.poll(START, Duration::ZERO, |_| None), Err(None));
 }
 
@@ -259,13 +261,14 @@ fn asked(drawn: &Drawn, class: usize) -> f64 {
 /// Lanes of 100 Mbit/s with trains of 12 500 bytes, a millisecond of their rate; each begins so many microseconds after the
 /// one before, and its first train has left.
 fn staggered(burst: u64, begins: &[u64]) -> (ClassTree, Instant) {
-    let paces = begins.iter().map(|_| (0, Some(pace(100, burst))));
+    let paces = begins.iter().map(|_| (ClassIndex::new(0), Some(pace(100, burst))));
     let mut tree = ClassTree::new(&LinkPlan::unlimited(), paces);
     let train = WireBytes { line: Bytes::new(12_500), buffer: Bytes::new(12_500) };
     for (lane, begin) in begins.iter().enumerate() {
         let now = START + Duration::from_micros(*begin);
-        let permit = tree.poll(now, Duration::ZERO, |of| (of <= lane).then_some(train)).unwrap();
-        assert_eq!((permit.lane, permit.at), (lane, now));
+        let permit =
+            tree.poll(now, Duration::ZERO, |of| (of <= LaneIndex::new(lane)).then_some(train)).unwrap();
+        assert_eq!((permit.lane.get(), permit.at), (lane, now));
     }
     let last = START + Duration::from_micros(*begins.last().unwrap());
     let until = tree.poll(last, Duration::ZERO, |_| Some(train)).unwrap_err().unwrap();
@@ -303,15 +306,15 @@ proptest! {
         let mut world = World::new(&drawn.plan, &drawn.lanes);
         world.run(time, Duration::from_micros(lead), &lateness);
         let largest = Bytes::new(drawn.lanes.iter().map(|(.., size)| *size).max().unwrap_or_default());
-        let class_of = |lane: usize| drawn.lanes[lane].0;
-        let rates: Vec<_> = (0..classes.len()).map(|class| world.rate(|lane| class_of(lane) == class, time)).collect();
+        let class_of = |lane: LaneIndex| drawn.lanes[lane].0;
+        let rates: Vec<_> = (0..classes.len()).map(|class| world.rate(|lane| class_of(LaneIndex::new(lane)) == class, time)).collect();
         let total: f64 = rates.iter().sum();
 
         // The link, the ceilings and the lanes' paces are never exceeded, in any interval.
         world.check_never_above(|_| true, rate(100), Bytes::new(LINK_BURST));
         for (class, ceiling) in drawn.ceilings.iter().enumerate() {
             if let Some(ceiling) = ceiling {
-                world.check_never_above(|lane| class_of(lane) == class, rate(*ceiling), Bytes::new(LINK_BURST));
+                world.check_never_above(|lane| class_of(LaneIndex::new(lane)) == class, rate(*ceiling), Bytes::new(LINK_BURST));
             }
         }
         for (lane, (_, pace, ..)) in drawn.lanes.iter().enumerate() {

@@ -1,6 +1,7 @@
 use evb_core::{
     grant::{Fate, GrantPolicy, LaneDemand, Lost},
     id::EventId,
+    index::LaneIndex,
     time::Instant,
     units::Bytes,
 };
@@ -56,7 +57,7 @@ proptest! {
             let lane = &mut lanes[index];
             lane.received = lane.granted.min(lane.received + step);
             grants[index].retain(|(end, _)| *end > lane.received);
-            policy.handle_received(index, lane.received, Instant::ZERO);
+            policy.handle_received(LaneIndex::new(index), lane.received, Instant::ZERO);
         }
         prop_assert!(lanes.iter().all(|lane| lane.received == lane.ready));
         prop_assert_eq!(policy.outstanding(), Bytes::ZERO);
@@ -77,7 +78,7 @@ fn what_is_sent_again_keeps_to_the_window() {
     let mut policy = Policy::window(Bytes::new(2000), cost, 1);
     let granted = policy.poll(&[lane(2000)], now).unwrap();
     assert_eq!((granted.start, granted.end), (0, 2000));
-    policy.handle_accounted(0, 0..2000, 0, Fate::Lost, now);
+    policy.handle_accounted(LaneIndex::new(0), 0..2000, 0, Fate::Lost, now);
     let asked = (0..2000).step_by(100).take_while(|start| {
         let lost = Some(Lost { start: *start, end: start + 100, request: 1 });
         policy.poll(&[LaneDemand { granted: 2000, lost, ..lane(2000) }], now).is_some()
@@ -102,9 +103,9 @@ fn a_lane_that_comes_back_waits_for_the_port_to_drain() {
     };
     let at = |millis| Instant::ZERO + core::time::Duration::from_millis(millis);
     assert!(grant_all(&mut policy, &mut lanes, at(0)) > Bytes::ZERO);
-    policy.handle_gone(0, at(0));
+    policy.handle_gone(LaneIndex::new(0), at(0));
     lanes[0].granted = 0;
-    policy.handle_reset(0, 0, at(50));
+    policy.handle_reset(LaneIndex::new(0), 0, at(50));
     assert!(grant_all(&mut policy, &mut lanes, at(50)) <= cost.buffer(window));
     policy.handle_timeout(at(200));
     assert!(grant_all(&mut policy, &mut lanes, at(200)) > Bytes::ZERO);

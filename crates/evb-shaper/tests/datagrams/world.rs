@@ -10,6 +10,7 @@ use evb_core::{
     fragment::{Fragment, Timestamp},
     grant::GrantPolicy as _,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    index::LaneIndex,
     lane::{DatagramFault, Taken},
     rng::Rng,
     set::SourceSet,
@@ -172,7 +173,7 @@ impl World {
     pub(crate) fn counters(&self) -> DatagramCounters {
         let mut sum = DatagramCounters::default();
         for lane in 0..self.plan.sources {
-            sum.recovery += self.builder.datagram_counters(lane).recovery;
+            sum.recovery += self.builder.datagram_counters(LaneIndex::new(lane)).recovery;
         }
         sum
     }
@@ -215,8 +216,8 @@ impl World {
         if self.rng.uniform() < self.plan.cuts {
             let lane = self.rng.below(self.plan.sources as u64) as usize;
             self.connected[lane] = false;
-            self.sources[lane].handle_lane_disconnected(0);
-            self.builder.handle_lane_disconnected(lane, self.now);
+            self.sources[lane].handle_lane_disconnected(LaneIndex::new(0));
+            self.builder.handle_lane_disconnected(LaneIndex::new(lane), self.now);
         }
     }
 
@@ -230,10 +231,18 @@ impl World {
             let source = SourceId::new(lane as u16 + 1);
             let association =
                 Association { epoch: EPOCH, source, builder: BUILDER, connection: self.connections };
-            let held = self.builder.handle_lane_connected(lane, self.now);
-            self.builder.associate(lane, association, None, Bytes::new(self.plan.window), self.now);
-            self.sources[lane].handle_lane_connected(0, held.received, held.announced).unwrap();
-            self.sources[lane].associate(0, association, None, DATAGRAM);
+            let held = self.builder.handle_lane_connected(LaneIndex::new(lane), self.now);
+            self.builder.associate(
+                LaneIndex::new(lane),
+                association,
+                None,
+                Bytes::new(self.plan.window),
+                self.now,
+            );
+            self.sources[lane]
+                .handle_lane_connected(LaneIndex::new(0), held.received, held.announced)
+                .unwrap();
+            self.sources[lane].associate(LaneIndex::new(0), association, None, DATAGRAM);
             self.connected[lane] = true;
         }
     }
@@ -267,10 +276,12 @@ impl World {
         for segments in together {
             self.joined += u64::from(segments.count()) - 1;
             let outcome = match way {
-                Way::ToBuilder(lane) => self.builder.handle_datagrams(lane, &segments, self.now),
+                Way::ToBuilder(lane) => {
+                    self.builder.handle_datagrams(LaneIndex::new(lane), &segments, self.now)
+                }
                 Way::ToSource(lane) => {
                     let (header, body) = segments.first();
-                    self.sources[lane].handle_datagram(0, header, body, self.now)
+                    self.sources[lane].handle_datagram(LaneIndex::new(0), header, body, self.now)
                 }
             };
             match outcome {
@@ -303,7 +314,7 @@ impl World {
                     let mut datagram = BytesMut::new();
                     self.builder.write_datagram(lane, self.now, &mut datagram);
                     assert!(datagram.len() <= 1232, "larger than what every path carries");
-                    self.network.send(Way::ToSource(lane), &datagram, self.now);
+                    self.network.send(Way::ToSource(lane.get()), &datagram, self.now);
                 }
                 builder::Output::Supervisor(control) => {
                     if let Some(accounted) = Accounted::of(&control) {
@@ -317,7 +328,7 @@ impl World {
             }
         }
         for lane in 0..self.plan.sources {
-            self.pump_source(lane);
+            self.pump_source(LaneIndex::new(lane));
         }
         let honest = self.plan.weather.only_loses() && self.plan.cuts == 0.0 && self.stale == 0;
         if let Some(budget) = self.plan.budget.filter(|_| honest) {
@@ -326,32 +337,32 @@ impl World {
         }
     }
 
-    fn pump_source(&mut self, lane: usize) {
+    fn pump_source(&mut self, lane: LaneIndex) {
         let source = &mut self.sources[lane];
         loop {
             while let Some(output) = source.poll(self.now) {
                 if matches!(output, source::Output::Announce(_)) {
                     let mut datagram = BytesMut::new();
-                    source.write_datagram(0, self.now, &mut datagram);
+                    source.write_datagram(LaneIndex::new(0), self.now, &mut datagram);
                     assert!(datagram.len() <= DATAGRAM);
-                    self.network.send(Way::ToBuilder(lane), &datagram, self.now);
+                    self.network.send(Way::ToBuilder(lane.get()), &datagram, self.now);
                 }
             }
             let limit = SEGMENT * (1 + self.rng.below(20));
-            let Some(Taken { range, request }) = source.take(0, limit) else { break };
+            let Some(Taken { range, request }) = source.take(LaneIndex::new(0), limit) else { break };
             let count = (range.end - range.start).div_ceil(SEGMENT) as u32;
-            let sealing = source.sealing(0, request).unwrap();
+            let sealing = source.sealing(LaneIndex::new(0), request).unwrap();
             let starts = (range.start..range.end).step_by(SEGMENT as usize);
             for (index, start) in (0u32..).zip(starts) {
                 let end = range.end.min(start + SEGMENT);
                 let mut slices = Vec::<IoSlice<'_>>::with_capacity(2 * 1500);
-                assert_eq!(source.gather(0, start..end, &mut slices), end - start);
+                assert_eq!(source.gather(LaneIndex::new(0), start..end, &mut slices), end - start);
                 let header = sealing.header(index, start).seal(slices.iter().map(|slice| &**slice));
                 let mut datagram = header.to_vec();
                 slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
-                self.network.send(Way::ToBuilder(lane), &datagram, self.now);
+                self.network.send(Way::ToBuilder(lane.get()), &datagram, self.now);
             }
-            source.handle_sent(0, count);
+            source.handle_sent(LaneIndex::new(0), count);
         }
     }
 

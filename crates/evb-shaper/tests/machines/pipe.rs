@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 use evb_core::{
     builder::BuilderCore,
+    index::LaneIndex,
     source::SourceCore,
     time::Instant,
     wire::{
@@ -49,7 +50,7 @@ impl Pipe {
     pub(crate) fn feed_builder(
         &mut self,
         builder: &mut BuilderCore<Policy>,
-        lane: usize,
+        lane: LaneIndex,
         limit: usize,
         now: Instant,
     ) {
@@ -129,11 +130,11 @@ impl Pipe {
             budget -= length;
             let record = self.down.split_to(length);
             match header {
-                RecordHeader::Grant { end } => source.handle_grant(0, end).unwrap(),
+                RecordHeader::Grant { end } => source.handle_grant(LaneIndex::new(0), end).unwrap(),
                 RecordHeader::Commit { offset, .. } => {
                     let ranges = record[RECORD_HEADER..].as_chunks::<COMMIT_RANGE>().0;
                     let ranges: Vec<_> = ranges.iter().map(|r| decode_range(r).unwrap()).collect();
-                    source.handle_commit(0, offset, &ranges).unwrap();
+                    source.handle_commit(LaneIndex::new(0), offset, &ranges).unwrap();
                 }
                 _ => panic!("not a builder's record"),
             }
@@ -141,7 +142,7 @@ impl Pipe {
     }
 }
 
-fn read_data(builder: &mut BuilderCore<Policy>, lane: usize, mut data: &[u8], now: Instant) {
+fn read_data(builder: &mut BuilderCore<Policy>, lane: LaneIndex, mut data: &[u8], now: Instant) {
     while !data.is_empty() {
         let count = match builder.spare_memory(lane) {
             Some((memory, room)) => {

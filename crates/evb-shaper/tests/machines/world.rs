@@ -13,6 +13,7 @@ use evb_core::{
     fragment::{Fragment, Timestamp},
     grant::GrantPolicy,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    index::LaneIndex,
     lane::Taken,
     rng::Rng,
     set::SourceSet,
@@ -20,7 +21,9 @@ use evb_core::{
     time::Instant,
     units::Bytes as Amount,
     wire::{
-        control::{Accounted, Assignments, BuilderReport, Decisions, SourceReport, Verdict, control, report},
+        control::{
+            Accounted, Assignments, BuilderReport, Decisions, Message, RoleReport, SourceReport, Verdict,
+        },
         record::RecordHeader,
     },
 };
@@ -138,11 +141,11 @@ impl World {
             14..24 => self.deliver_decision(lane),
             24..32 => self.deliver_assignment(),
             32..48 => self.push(lane),
-            48..66 => self.deliver_up(lane),
-            66..80 => self.deliver_down(lane),
+            48..66 => self.deliver_up(LaneIndex::new(lane)),
+            66..80 => self.deliver_down(LaneIndex::new(lane)),
             80..88 => self.accept(),
-            88..90 if self.plan.cuts => self.cut(lane),
-            88..96 => self.connect(lane),
+            88..90 if self.plan.cuts => self.cut(LaneIndex::new(lane)),
+            88..96 => self.connect(LaneIndex::new(lane)),
             96 if self.plan.loses_a_source && self.next_event > self.plan.events / 2 => self.lose(),
             97 => self.pass(Duration::from_millis(60)),
             _ => {
@@ -162,13 +165,13 @@ impl World {
             self.trigger();
             self.deliver_assignment();
             for lane in 0..self.plan.sources {
-                self.connect(lane);
+                self.connect(LaneIndex::new(lane));
                 self.deliver_decision(lane);
                 self.push(lane);
                 self.pump();
-                self.deliver_up(lane);
+                self.deliver_up(LaneIndex::new(lane));
                 self.pump();
-                self.deliver_down(lane);
+                self.deliver_down(LaneIndex::new(lane));
             }
             self.accept();
             self.pump();
@@ -189,8 +192,8 @@ impl World {
 
     pub(crate) fn builder_report(&self) -> BuilderReport {
         match self.builder.report().message {
-            Some(control::Message::Report(report)) => match report.report {
-                Some(report::Report::Builder(report)) => report,
+            Some(Message::Report(report)) => match report.report {
+                Some(RoleReport::Builder(report)) => report,
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
@@ -199,8 +202,8 @@ impl World {
 
     pub(crate) fn source_report(&self, source: usize) -> SourceReport {
         match self.sources[source].report(0, None).message {
-            Some(control::Message::Report(report)) => match report.report {
-                Some(report::Report::Source(report)) => report,
+            Some(Message::Report(report)) => match report.report {
+                Some(RoleReport::Source(report)) => report,
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
@@ -274,19 +277,21 @@ impl World {
         }
     }
 
-    fn deliver_up(&mut self, lane: usize) {
+    fn deliver_up(&mut self, lane: LaneIndex) {
         let limit = 1 + self.rng.below(3000) as usize;
         if self.pipes[lane].is_up {
             self.pipes[lane].feed_builder(&mut self.builder, lane, limit, self.now);
         }
     }
 
-    fn deliver_down(&mut self, lane: usize) {
+    fn deliver_down(&mut self, lane: LaneIndex) {
         let limit = 1 + self.rng.below(300) as usize;
         if !self.pipes[lane].is_up || self.pipes[lane].welcome.is_some() {
             return;
         }
-        let held = |source: &SourceCore| source.held_events(0).map(EventId::number).collect::<BTreeSet<_>>();
+        let held = |source: &SourceCore| {
+            source.held_events(LaneIndex::new(0)).map(EventId::number).collect::<BTreeSet<_>>()
+        };
         let before = held(&self.sources[lane]);
         self.pipes[lane].feed_source(&mut self.sources[lane], limit);
         for event in before.difference(&held(&self.sources[lane])) {
@@ -294,22 +299,24 @@ impl World {
         }
     }
 
-    fn connect(&mut self, lane: usize) {
-        if self.is_lost(lane) {
+    fn connect(&mut self, lane: LaneIndex) {
+        if self.is_lost(lane.get()) {
             return;
         }
         if !self.pipes[lane].is_up {
             let state = self.builder.handle_lane_connected(lane, self.now);
             self.pipes[lane].connect(state);
         } else if let Some(state) = self.pipes[lane].welcome.take() {
-            self.sources[lane].handle_lane_connected(0, state.received, state.announced).unwrap();
+            self.sources[lane]
+                .handle_lane_connected(LaneIndex::new(0), state.received, state.announced)
+                .unwrap();
         }
     }
 
-    fn cut(&mut self, lane: usize) {
+    fn cut(&mut self, lane: LaneIndex) {
         if self.pipes[lane].is_up {
             self.pipes[lane].cut();
-            self.sources[lane].handle_lane_disconnected(0);
+            self.sources[lane].handle_lane_disconnected(LaneIndex::new(0));
             self.builder.handle_lane_disconnected(lane, self.now);
         }
     }
@@ -317,7 +324,7 @@ impl World {
     fn lose(&mut self) {
         let last = self.plan.sources - 1;
         if self.dead.insert(last) {
-            self.cut(last);
+            self.cut(LaneIndex::new(last));
             self.roster += 1;
             let up = (0..last).collect();
             self.builder.handle_roster(self.roster, up, SourceSet::default(), self.now);
@@ -346,7 +353,7 @@ impl World {
 
     fn pump(&mut self) {
         for lane in 0..self.plan.sources {
-            self.pump_source(lane);
+            self.pump_source(LaneIndex::new(lane));
         }
         while let Some(output) = self.builder.poll(self.now) {
             match output {
@@ -366,7 +373,7 @@ impl World {
                     if let Some(accounted) = Accounted::of(&message) {
                         self.builder.handle_accounted(&accounted).unwrap();
                     }
-                    if let Some(control::Message::Completions(completions)) = message.message {
+                    if let Some(Message::Completions(completions)) = message.message {
                         let complete = completions.events().map(EventId::number);
                         for event in complete.chain(completions.exceptions.iter().map(|e| e.event)) {
                             assert!(self.outstanding.remove(&event), "completed twice");
@@ -381,22 +388,22 @@ impl World {
         }
     }
 
-    fn pump_source(&mut self, lane: usize) {
+    fn pump_source(&mut self, lane: LaneIndex) {
         let source = &mut self.sources[lane];
         let up = &mut self.pipes[lane].up;
         while let Some(output) = source.poll(self.now) {
             if matches!(output, source::Output::Announce(_)) {
-                source.announce(0, self.now, up);
+                source.announce(LaneIndex::new(0), self.now, up);
             }
         }
         let limit = 1 + self.rng.below(9000);
-        while let Some(Taken { range, .. }) = source.take(0, limit) {
+        while let Some(Taken { range, .. }) = source.take(LaneIndex::new(0), limit) {
             let length = (range.end - range.start) as u32;
             up.put_slice(&RecordHeader::Data { length, offset: range.start }.encode());
             let mut at = range.start;
             while at < range.end {
                 let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(4);
-                let count = source.gather(0, at..range.end, &mut slices);
+                let count = source.gather(LaneIndex::new(0), at..range.end, &mut slices);
                 assert!(count > 0 && slices.iter().map(|s| s.len() as u64).sum::<u64>() == count);
                 slices.iter().for_each(|slice| up.put_slice(slice));
                 at += count;

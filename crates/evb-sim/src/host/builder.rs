@@ -10,11 +10,12 @@ use evb_core::{
     event::Event,
     grant::GrantPolicy as _,
     id::SourceId,
+    index::LaneIndex,
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::control::Message,
+        control::Message,
         record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
     },
 };
@@ -89,7 +90,7 @@ impl BuilderHost {
     pub(crate) fn run(&mut self, network: &mut Network, ledger: &mut Ledger) -> Result<(), String> {
         let now = network.now();
         let finish = self.read_supervisor(network, now)?;
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             let outcome = match self.lanes[lane].end {
                 LaneEnd::Stream(end) => self.read_lane(lane, end, network, now),
                 LaneEnd::Datagrams(socket) => self.read_datagrams(lane, socket, network, now),
@@ -149,7 +150,7 @@ impl BuilderHost {
 
     fn read_lane(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         end: EndIndex,
         network: &mut Network,
         now: Instant,
@@ -214,7 +215,7 @@ impl BuilderHost {
         Ok(())
     }
 
-    fn write_lane(&mut self, lane: usize, end: EndIndex, network: &mut Network) -> Result<(), String> {
+    fn write_lane(&mut self, lane: LaneIndex, end: EndIndex, network: &mut Network) -> Result<(), String> {
         let outgoing = network.outgoing(end);
         let before = outgoing.len();
         self.core.write_records(lane, outgoing);
@@ -241,7 +242,7 @@ impl BuilderHost {
 /// would be read. Returns the number of bytes.
 pub(crate) fn take_data(
     core: &mut BuilderCore<Policy>,
-    lane: usize,
+    lane: LaneIndex,
     bytes: &[u8],
     now: Instant,
 ) -> Result<usize, String> {

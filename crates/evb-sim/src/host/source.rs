@@ -8,11 +8,12 @@ use std::{collections::BTreeSet, io::IoSlice};
 use bytes::BytesMut;
 use evb_core::{
     id::EventId,
+    index::LaneIndex,
     source::Output,
     time::{Instant, earlier},
     units::Bytes,
     wire::{
-        control::{Ready, control::Message},
+        control::{Message, Ready},
         record::{COMMIT_RANGE, RecordHeader, decode_range},
     },
 };
@@ -80,7 +81,7 @@ impl SourceHost {
     pub(crate) fn run(&mut self, network: &mut Network) -> Result<(), String> {
         let now = network.now();
         self.read_supervisor(network, now)?;
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             match self.lanes[lane] {
                 LaneEnd::Stream(end) => self.read_lane(lane, end, network)?,
                 LaneEnd::Datagrams(socket) => self.read_datagrams(lane, socket, network, now)?,
@@ -125,7 +126,7 @@ impl SourceHost {
         Ok(())
     }
 
-    fn read_lane(&mut self, lane: usize, end: EndIndex, network: &mut Network) -> Result<(), String> {
+    fn read_lane(&mut self, lane: LaneIndex, end: EndIndex, network: &mut Network) -> Result<(), String> {
         let incoming = network.incoming(end);
         while let Some(record) = read_record(incoming)? {
             let outcome = match record {
@@ -195,7 +196,7 @@ impl SourceHost {
     /// Sends one data record, in one piece: header and payload leave together.
     fn depart(
         &self,
-        lane: usize,
+        lane: LaneIndex,
         end: EndIndex,
         range: Range<u64>,
         network: &mut Network,

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use evb_core::wire::encoding::Encoding;
 use evb_core::{
     event::Event,
     id::{EventId, RunNumber, SourceId},
@@ -10,7 +11,9 @@ use evb_core::{
     time::Instant,
     wire::journal::Entry,
 };
-use prost::Message as _;
+
+/// How long a write to the journal takes on a disk that is well.
+pub(crate) const WRITE: Duration = Duration::from_micros(100);
 
 /// How a disk is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +75,7 @@ impl JournalFile {
     /// All entries that are whole; what is torn is cut off.
     pub(crate) fn read(&mut self) -> Result<Vec<Entry>, Damaged> {
         self.torn.clear();
-        self.entries.iter().map(|bytes| Entry::decode(&bytes[..]).map_err(|_| Damaged)).collect()
+        self.entries.iter().map(|bytes| Entry::decode(bytes).map_err(|_| Damaged)).collect()
     }
 
     pub(crate) fn clear(&mut self) {
@@ -85,7 +88,7 @@ impl JournalFile {
     }
 
     pub(crate) fn append(&mut self, entries: &[Entry]) {
-        self.entries.extend(entries.iter().map(prost::Message::encode_to_vec));
+        self.entries.extend(entries.iter().map(Encoding::encode_to_vec));
     }
 
     /// A process was killed while it wrote these: some are there, and the next in part.

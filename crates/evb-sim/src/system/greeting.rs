@@ -1,11 +1,11 @@
 //! Greetings as bytes: a preamble, then one message behind its length, each way.
 
 use bytes::{Buf as _, BytesMut};
+use evb_core::wire::encoding::Encoding;
 use evb_core::wire::{
-    control::{HelloReply, Refusal, Welcome, hello_reply::Reply},
+    control::{HelloReply, Refusal, Reply, Welcome},
     preamble::{PREAMBLE_LENGTH, check_preamble, preamble},
 };
-use prost::Message;
 
 use super::network::ConnectionKind;
 
@@ -19,17 +19,16 @@ impl ConnectionKind {
 }
 
 /// Appends a greeting.
-pub(crate) fn write_greeting(kind: ConnectionKind, message: &impl Message, into: &mut BytesMut) {
+pub(crate) fn write_greeting(kind: ConnectionKind, message: &impl Encoding, into: &mut BytesMut) {
     into.extend_from_slice(&preamble(kind.on_the_wire()));
-    into.extend_from_slice(&(message.encoded_len() as u32).to_le_bytes());
-    message.encode_raw(into);
+    message.encode_framed(into);
 }
 
 /// Takes a greeting, once it is whole.
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub(crate) fn read_greeting<M: Message + Default>(
+pub(crate) fn read_greeting<M: Encoding>(
     kind: ConnectionKind,
     from: &mut BytesMut,
 ) -> Result<Option<M>, String> {

@@ -20,7 +20,7 @@ use super::{
     disk::{DiskState, Files, JournalFile},
     failure::{Check, Failure},
     network::{Network, NodeIndex},
-    scenario::Scenario,
+    scenario::{Scenario, TURNS},
 };
 use crate::workload::Workload;
 
@@ -86,9 +86,6 @@ struct Spinning {
     at: Instant,
     times: u32,
 }
-
-/// As many turns at one instant may be, where bytes come in pieces.
-const TURNS: u32 = 1000;
 
 impl Spinning {
     fn check(&mut self, who: Peer, due: Option<Instant>, now: Instant) -> Result<(), Failure> {

@@ -7,7 +7,11 @@ use core::{cmp::Reverse, time::Duration};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use bytes::Bytes;
-use evb_core::{rng::Rng, time::Instant};
+use evb_core::{
+    rng::Rng,
+    session::{CONTROL_UNACKNOWLEDGED, LANE_UNACKNOWLEDGED},
+    time::Instant,
+};
 
 use super::{
     trace::Trace,
@@ -104,11 +108,6 @@ pub(crate) struct Network {
     pub(crate) fates: Fates,
     pub(crate) trace: Trace,
 }
-
-/// The kernel's, as evb asks for it (ARCHITECTURE.md, "Half-open connections"): after so long without an acknowledgement
-/// a connection is over.
-const LANE_ENDS: Duration = Duration::from_secs(5);
-const CONTROL_ENDS: Duration = Duration::from_secs(10);
 
 /// Linux's shortest retransmission timer (`TCP_RTO_MIN`).
 const RETRANSMIT: Duration = Duration::from_millis(200);
@@ -216,8 +215,8 @@ impl Network {
             }
             connection.cuts = self.cuts;
             let limit = match connection.kind {
-                ConnectionKind::Control => CONTROL_ENDS,
-                ConnectionKind::Lane => LANE_ENDS,
+                ConnectionKind::Control => CONTROL_UNACKNOWLEDGED,
+                ConnectionKind::Lane => LANE_UNACKNOWLEDGED,
             };
             let at = self.now + limit;
             self.schedule(at, Happening::TimedOut { connection: index, cuts: self.cuts });

@@ -20,6 +20,12 @@ use super::{
 };
 use crate::{scenario::Transport, workload::Readout};
 
+/// As many turns at one instant a host may take, where bytes come in pieces.
+pub(crate) const TURNS: u32 = 1000;
+
+/// How long a role tries to join: the configuration's to say.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The largest packet.
 pub(crate) const MTU: u32 = 1500;
 

@@ -2,7 +2,7 @@ use std::{io::Cursor, time::Instant};
 
 use evb_core::{
     rng::Rng,
-    wire::journal::{Entry, Totals, entry::What},
+    wire::journal::{Entry, Totals, What},
 };
 use proptest::prelude::*;
 

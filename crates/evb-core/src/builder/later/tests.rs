@@ -1,27 +1,27 @@
 use core::time::Duration;
 
 use super::Later;
-use crate::time::Instant;
+use crate::{index::LaneIndex, time::Instant};
 
 fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
 fn due(later: &mut Later, millis: u64) -> Vec<usize> {
-    later.take_due(at(millis)).iter().collect()
+    later.take_due(at(millis)).iter().map(LaneIndex::get).collect()
 }
 
 #[test]
 fn nobody_waits_longer_than_that_nor_less_than_half_of_it() {
     let mut later = Later::new(Duration::from_millis(20));
     assert_eq!((later.next(), due(&mut later, 0)), (None, vec![]));
-    later.insert(3);
+    later.insert(LaneIndex::new(3));
     assert_eq!((due(&mut later, 100), later.next()), (vec![], Some(at(110))));
-    later.insert(5);
+    later.insert(LaneIndex::new(5));
     assert_eq!((due(&mut later, 109), due(&mut later, 110)), (vec![], vec![]));
     // It does not begin anew by having more to say.
-    later.insert(3);
-    later.insert(7);
+    later.insert(LaneIndex::new(3));
+    later.insert(LaneIndex::new(7));
     assert_eq!(
         (due(&mut later, 119), due(&mut later, 120), later.next()),
         (vec![], vec![3, 5], Some(at(130)))
@@ -33,13 +33,13 @@ fn nobody_waits_longer_than_that_nor_less_than_half_of_it() {
 #[test]
 fn who_has_said_it_does_not_wait() {
     let mut later = Later::new(Duration::from_millis(20));
-    [1, 2].into_iter().for_each(|lane| later.insert(lane));
+    [1, 2].into_iter().for_each(|lane| later.insert(LaneIndex::new(lane)));
     assert_eq!((due(&mut later, 0), due(&mut later, 10)), (vec![], vec![]));
-    later.remove(1);
-    later.insert(4);
-    later.remove(4);
+    later.remove(LaneIndex::new(1));
+    later.insert(LaneIndex::new(4));
+    later.remove(LaneIndex::new(4));
     assert_eq!((due(&mut later, 20), later.next()), (vec![2], None));
     // A tick of before does not shorten the next wait.
-    later.insert(1);
+    later.insert(LaneIndex::new(1));
     assert_eq!((due(&mut later, 25), later.next()), (vec![], Some(at(35))));
 }

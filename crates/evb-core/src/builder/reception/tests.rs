@@ -4,12 +4,14 @@ use crate::{
         assembly::LARGE_FRAGMENT,
         tests::{announcement, at, config, on_the_lane},
     },
+    index::LaneIndex,
     wire::record::next_record,
 };
 
 /// A lane of source 1 whose announcements are granted at once, and slots for its events.
 fn reception() -> (Reception, Slots) {
-    let mut reception = Reception::new(0, Bytes::mib(1), LaneReport { source: 1, ..LaneReport::default() });
+    let mut reception =
+        Reception::new(LaneIndex::new(0), Bytes::mib(1), LaneReport { source: 1, ..LaneReport::default() });
     reception.connect();
     (reception, Slots::new(&config(1, 2)))
 }
@@ -18,7 +20,7 @@ fn announce(reception: &mut Reception, slots: &mut Slots, event: u64, length: us
     let start = reception.incoming().ready();
     reception.announce(start, [announcement(event, length)].into_iter(), slots, at(0)).unwrap();
     let (start, end) = (reception.incoming().granted(), reception.incoming().ready());
-    reception.grant(&Grant { lane: 0, start, end, request: 0 }, at(0));
+    reception.grant(&Grant { lane: LaneIndex::new(0), start, end, request: 0 }, at(0));
 }
 
 #[test]

@@ -3,6 +3,7 @@ use crate::{
     builder::tests::{announcement, at, config},
     fragment::{Checksum, RunningChecksum},
     id::Epoch,
+    index::SlotIndex,
 };
 
 const DEADLINE: Duration = crate::builder::tests::DEADLINE;

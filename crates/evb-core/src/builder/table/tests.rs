@@ -1,4 +1,5 @@
 use super::*;
+use crate::index::SlotIndex;
 
 #[test]
 fn events_are_found_in_their_slots_until_they_are_taken_out() {

@@ -10,12 +10,13 @@ use crate::{
     fragment::{Checksum, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    index::LaneIndex,
     lane::{LaneError, Request},
     set::SourceSet,
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Accounted, Assignments, BuilderReport, Completions, Load, control, report},
+        control::{Accounted, Assignments, BuilderReport, Completions, Load, Message, RoleReport},
         record::{Announcement, encode_fragment_header},
     },
 };
@@ -28,13 +29,18 @@ pub(in crate::builder) struct GrantAll(GrantCounters);
 impl GrantPolicy for GrantAll {
     fn poll(&mut self, lanes: &[LaneDemand], _now: Instant) -> Option<Grant> {
         let lane = lanes.iter().position(|lane| lane.connected && lane.ready > lane.granted)?;
-        Some(Grant { lane, start: lanes[lane].granted, end: lanes[lane].ready, request: 0 })
+        Some(Grant {
+            lane: LaneIndex::new(lane),
+            start: lanes[lane].granted,
+            end: lanes[lane].ready,
+            request: 0,
+        })
     }
 
-    fn handle_received(&mut self, _lane: usize, _received: u64, _now: Instant) {}
-    fn handle_accounted(&mut self, _: usize, _: core::ops::Range<u64>, _: Request, _: Fate, _: Instant) {}
-    fn handle_reset(&mut self, _lane: usize, _received: u64, _now: Instant) {}
-    fn handle_gone(&mut self, _lane: usize, _now: Instant) {}
+    fn handle_received(&mut self, _lane: LaneIndex, _received: u64, _now: Instant) {}
+    fn handle_accounted(&mut self, _: LaneIndex, _: core::ops::Range<u64>, _: Request, _: Fate, _: Instant) {}
+    fn handle_reset(&mut self, _lane: LaneIndex, _received: u64, _now: Instant) {}
+    fn handle_gone(&mut self, _lane: LaneIndex, _now: Instant) {}
     fn handle_timeout(&mut self, _now: Instant) {}
 
     fn next_timeout(&self) -> Option<Instant> {
@@ -94,7 +100,7 @@ impl Bench {
         let mut core = BuilderCore::new(config, GrantAll::default(), at(0));
         core.handle_roster(1, SourceSet::first(sources.into()), SourceSet::default(), at(0));
         for lane in 0..sources.into() {
-            core.handle_lane_connected(lane, at(0));
+            core.handle_lane_connected(LaneIndex::new(lane), at(0));
         }
         Self {
             core,
@@ -116,7 +122,7 @@ impl Bench {
         self.poll(now);
     }
 
-    pub(super) fn announce(&mut self, lane: usize, event: u64, length: usize, now: Instant) {
+    pub(super) fn announce(&mut self, lane: LaneIndex, event: u64, length: usize, now: Instant) {
         let announcement = announcement(event, length);
         let offset = self.ready[lane];
         self.core.handle_announcements(lane, offset, [announcement].into_iter(), now).unwrap();
@@ -124,14 +130,14 @@ impl Bench {
         self.poll(now);
     }
 
-    pub(super) fn data(&mut self, lane: usize, bytes: &[u8], now: Instant) -> Result<(), LaneError> {
+    pub(super) fn data(&mut self, lane: LaneIndex, bytes: &[u8], now: Instant) -> Result<(), LaneError> {
         let result = self.core.handle_data(lane, bytes, now);
         self.poll(now);
         result
     }
 
     /// Announces a fragment and sends it.
-    pub(super) fn send(&mut self, lane: usize, event: u64, payload: &[u8], now: Instant) {
+    pub(super) fn send(&mut self, lane: LaneIndex, event: u64, payload: &[u8], now: Instant) {
         self.announce(lane, event, payload.len(), now);
         self.data(lane, &on_the_lane(event, payload), now).unwrap();
     }
@@ -146,11 +152,11 @@ impl Bench {
                         self.core.handle_accounted(&accounted).unwrap();
                     }
                     match message.message {
-                        Some(control::Message::Completions(completions)) => {
+                        Some(Message::Completions(completions)) => {
                             self.told.complete.extend(completions.complete);
                             self.told.exceptions.extend(completions.exceptions);
                         }
-                        Some(control::Message::Heartbeat(heartbeat)) => {
+                        Some(Message::Heartbeat(heartbeat)) => {
                             self.loads.extend(heartbeat.load.map(|load| (now, load)));
                         }
                         _ => {}
@@ -171,8 +177,8 @@ impl Bench {
 
     pub(super) fn report(&self) -> BuilderReport {
         match self.core.report().message {
-            Some(control::Message::Report(report)) => match report.report {
-                Some(report::Report::Builder(report)) => report,
+            Some(Message::Report(report)) => match report.report {
+                Some(RoleReport::Builder(report)) => report,
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),

@@ -10,6 +10,7 @@ use crate::{
     fragment::{Checksum, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    index::LaneIndex,
     lane::{DatagramFault, LaneError, RecoveryCounters, Request},
     set::SourceSet,
     time::Instant,
@@ -43,19 +44,31 @@ impl GrantPolicy for GrantAll {
             return None;
         }
         if let Some(lost) = demand.lost {
-            return Some(Grant { lane: 0, start: lost.start, end: lost.end, request: lost.request });
+            return Some(Grant {
+                lane: LaneIndex::new(0),
+                start: lost.start,
+                end: lost.end,
+                request: lost.request,
+            });
         }
-        let new = Grant { lane: 0, start: demand.granted, end: demand.ready, request: 0 };
+        let new = Grant { lane: LaneIndex::new(0), start: demand.granted, end: demand.ready, request: 0 };
         (new.start < new.end).then_some(new)
     }
 
-    fn handle_accounted(&mut self, _: usize, range: Range<u64>, request: Request, fate: Fate, _: Instant) {
+    fn handle_accounted(
+        &mut self,
+        _: LaneIndex,
+        range: Range<u64>,
+        request: Request,
+        fate: Fate,
+        _: Instant,
+    ) {
         self.ended.push((range, request, fate));
     }
 
-    fn handle_received(&mut self, _lane: usize, _received: u64, _now: Instant) {}
-    fn handle_reset(&mut self, _lane: usize, _received: u64, _now: Instant) {}
-    fn handle_gone(&mut self, _lane: usize, _now: Instant) {}
+    fn handle_received(&mut self, _lane: LaneIndex, _received: u64, _now: Instant) {}
+    fn handle_reset(&mut self, _lane: LaneIndex, _received: u64, _now: Instant) {}
+    fn handle_gone(&mut self, _lane: LaneIndex, _now: Instant) {}
     fn handle_timeout(&mut self, _now: Instant) {}
 
     fn next_timeout(&self) -> Option<Instant> {
@@ -105,8 +118,8 @@ impl Bench {
         };
         let mut core = BuilderCore::new(config, GrantAll::default(), at(0));
         core.handle_roster(1, SourceSet::first(1), SourceSet::default(), at(0));
-        core.handle_lane_connected(0, at(0));
-        core.associate(0, ASSOCIATION, None, WINDOW, at(0));
+        core.handle_lane_connected(LaneIndex::new(0), at(0));
+        core.associate(LaneIndex::new(0), ASSOCIATION, None, WINDOW, at(0));
         Self { core, lane: Vec::new(), sequence: 0, events: Vec::new() }
     }
 
@@ -139,7 +152,7 @@ impl Bench {
     fn records(&mut self, body: &[u8], now: Instant) -> Result<(), DatagramFault> {
         self.sequence += 1;
         let header = header(DatagramKind::Records, self.sequence);
-        self.core.handle_datagram(0, &header, body, now)
+        self.core.handle_datagram(LaneIndex::new(0), &header, body, now)
     }
 
     /// Bytes of the source's lane come, as what was sent for that request.
@@ -147,7 +160,7 @@ impl Bench {
         self.sequence += 1;
         let offset = range.start as u64;
         let header = DatagramHeader { request, offset, ..header(DatagramKind::Data, self.sequence) };
-        self.core.handle_datagram(0, &header, &self.lane[range], now)
+        self.core.handle_datagram(LaneIndex::new(0), &header, &self.lane[range], now)
     }
 
     /// Time passes; all datagrams that the builder sends then.
@@ -189,7 +202,7 @@ impl Bench {
     }
 
     fn counters(&self) -> RecoveryCounters {
-        self.core.datagram_counters(0).recovery
+        self.core.datagram_counters(LaneIndex::new(0)).recovery
     }
 }
 
@@ -225,7 +238,7 @@ fn granted(said: &[Said]) -> Vec<u64> {
 #[test]
 fn datagrams_of_other_connections_are_stale() {
     let mut bench = Bench::announced(&[84]);
-    let before = bench.core.datagram_counters(0);
+    let before = bench.core.datagram_counters(LaneIndex::new(0));
     let others = [
         Association { epoch: Epoch::new(8), ..ASSOCIATION },
         Association { source: SourceId::new(4), ..ASSOCIATION },
@@ -234,13 +247,13 @@ fn datagrams_of_other_connections_are_stale() {
     ];
     for association in others {
         let header = DatagramHeader { association, ..header(DatagramKind::Data, 2) };
-        let outcome = bench.core.handle_datagram(0, &header, &bench.lane, at(10));
+        let outcome = bench.core.handle_datagram(LaneIndex::new(0), &header, &bench.lane, at(10));
         assert_eq!(outcome, Err(DatagramFault::Stale));
     }
-    assert_eq!(bench.core.datagram_counters(0), before);
-    bench.core.handle_lane_disconnected(0, at(20));
+    assert_eq!(bench.core.datagram_counters(LaneIndex::new(0)), before);
+    bench.core.handle_lane_disconnected(LaneIndex::new(0), at(20));
     assert_eq!(bench.segment(0..100, 0, at(20)), Err(DatagramFault::Stale), "there is no connection");
-    assert_eq!(bench.core.association(0), None);
+    assert_eq!(bench.core.association(LaneIndex::new(0)), None);
     assert!(bench.say(at(20)).is_empty());
     assert!(bench.built().is_empty());
 }
@@ -248,8 +261,12 @@ fn datagrams_of_other_connections_are_stale() {
 #[test]
 fn a_source_announces_and_nothing_else() {
     let mut bench = Bench::new();
-    assert_eq!(bench.core.handle_datagram(0, &header(DatagramKind::Probe, 0), &[0; 9], at(0)), Ok(()));
-    let outcome = bench.core.handle_datagram(0, &header(DatagramKind::ProbeReply, 0), &[], at(0));
+    assert_eq!(
+        bench.core.handle_datagram(LaneIndex::new(0), &header(DatagramKind::Probe, 0), &[0; 9], at(0)),
+        Ok(())
+    );
+    let outcome =
+        bench.core.handle_datagram(LaneIndex::new(0), &header(DatagramKind::ProbeReply, 0), &[], at(0));
     assert_eq!(outcome, Err(DatagramFault::WrongDirection));
     let records = [
         RecordHeader::Data { length: 9, offset: 0 },
@@ -290,7 +307,7 @@ fn what_was_not_granted_ends_the_connection() {
     bench.lane.push(0);
     assert_eq!(bench.segment(50..101, 0, at(0)), not_granted(101, 100));
     let far = DatagramHeader { offset: u64::MAX, ..header(DatagramKind::Data, 9) };
-    let outcome = bench.core.handle_datagram(0, &far, &[0; 9], at(0));
+    let outcome = bench.core.handle_datagram(LaneIndex::new(0), &far, &[0; 9], at(0));
     assert_eq!(outcome, not_granted(u64::MAX, 100), "no overflow");
     assert_eq!(bench.segment(0..100, 0, at(0)), Ok(()));
 }
@@ -391,7 +408,7 @@ fn no_more_is_granted_than_can_be_kept() {
 #[test]
 fn pieces_beyond_the_limit_are_as_if_lost() {
     let mut bench = Bench::new();
-    bench.core.associate(0, ASSOCIATION, None, Bytes::kib(64), at(0));
+    bench.core.associate(LaneIndex::new(0), ASSOCIATION, None, Bytes::kib(64), at(0));
     let body = bench.append(1, &[9984]);
     bench.records(&body, at(0)).unwrap();
     bench.say(at(0));
@@ -430,17 +447,25 @@ fn a_new_connection_begins_with_what_is_here_without_gap() {
     bench.segment(0..130, 0, at(10)).unwrap();
     bench.segment(200..300, 0, at(10)).unwrap();
     bench.say(at(10));
-    let before = bench.core.datagram_counters(0);
-    bench.core.handle_lane_disconnected(0, at(20));
-    let held = bench.core.handle_lane_connected(0, at(30));
+    let before = bench.core.datagram_counters(LaneIndex::new(0));
+    bench.core.handle_lane_disconnected(LaneIndex::new(0), at(20));
+    let held = bench.core.handle_lane_connected(LaneIndex::new(0), at(30));
     assert_eq!((held.received, held.announced, held.committed), (130, 300, 0));
-    bench.core.associate(0, ASSOCIATION, None, WINDOW, at(30));
-    assert_eq!(bench.core.datagram_counters(0), before, "they are counted over all connections");
+    bench.core.associate(LaneIndex::new(0), ASSOCIATION, None, WINDOW, at(30));
+    assert_eq!(
+        bench.core.datagram_counters(LaneIndex::new(0)),
+        before,
+        "they are counted over all connections"
+    );
     assert_eq!(granted(&bench.say(at(30))), [130], "nobody knows yet where the source is");
     bench.records(&[], at(35)).unwrap();
     assert_eq!(granted(&bench.say(at(35))), [300]);
     bench.segment(130..200, 0, at(40)).unwrap();
-    assert_eq!(bench.core.lanes.lane(0).incoming().received(), 200, "what was kept beyond is gone");
+    assert_eq!(
+        bench.core.lanes.lane(LaneIndex::new(0)).incoming().received(),
+        200,
+        "what was kept beyond is gone"
+    );
     bench.segment(200..300, 0, at(40)).unwrap();
     bench.say(at(40));
     assert_eq!(bench.built(), [1, 2, 3]);
@@ -484,11 +509,11 @@ fn a_path_that_is_gone_is_noticed() {
             heard: u32::from(u16::MAX),
             ..header(DatagramKind::Records, 100 + second as u32)
         };
-        bench.core.handle_datagram(0, &heard, &[], at(second * 1_000_000 + 100)).unwrap();
+        bench.core.handle_datagram(LaneIndex::new(0), &heard, &[], at(second * 1_000_000 + 100)).unwrap();
     }
-    assert!(bench.core.silent_lanes(at(5_000_000)).eq([0]));
+    assert!(bench.core.silent_lanes(at(5_000_000)).eq([LaneIndex::new(0)]));
     // What comes ends the silence.
     let heard = DatagramHeader { heard: u32::from(u16::MAX), ..header(DatagramKind::Data, 200) };
-    bench.core.handle_datagram(0, &heard, &bench.lane[..100], at(5_000_000)).unwrap();
+    bench.core.handle_datagram(LaneIndex::new(0), &heard, &bench.lane[..100], at(5_000_000)).unwrap();
     assert_eq!(bench.core.silent_lanes(at(5_000_001)).count(), 0);
 }

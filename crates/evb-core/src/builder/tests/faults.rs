@@ -6,8 +6,9 @@ use super::bench::{Bench, DEADLINE, at, on_the_lane};
 use crate::{
     builder::{Output, RosterError},
     id::{Epoch, EventId, Incarnation, SourceId},
+    index::LaneIndex,
     set::SourceSet,
-    wire::control::{Accounted, Assignments, Completions, Control, Heartbeat, Load, control::Message},
+    wire::control::{Accounted, Assignments, Completions, Control, Heartbeat, Load, Message},
 };
 
 fn set(indices: &[usize]) -> SourceSet {
@@ -43,7 +44,7 @@ fn completions(said: &[Message]) -> Vec<Completions> {
     completions.collect()
 }
 
-fn committed(bench: &Bench, lane: usize) -> u64 {
+fn committed(bench: &Bench, lane: LaneIndex) -> u64 {
     bench.core.lanes.lane(lane).incoming().committed()
 }
 
@@ -53,13 +54,13 @@ fn lanes_settle_when_the_ledger_has_the_event() {
     let mut bench = Bench::new(1, 2);
     bench.accounts = false;
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"kept", at(1));
+    bench.send(LaneIndex::new(0), 1, b"kept", at(1));
     bench.write_all(at(2));
     assert_eq!((bench.core.slots_used(), bench.core.unaccounted()), (0, 1), "the slot is free at once");
-    assert_eq!(committed(&bench, 0), 0);
+    assert_eq!(committed(&bench, LaneIndex::new(0)), 0);
     assert!(!bench.core.is_idle());
     bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
-    assert_eq!((committed(&bench, 0), bench.core.unaccounted()), (bench.ready[0], 0));
+    assert_eq!((committed(&bench, LaneIndex::new(0)), bench.core.unaccounted()), (bench.ready[0], 0));
     let fault = bench.core.handle_accounted(&Accounted { completions: 2 });
     assert!(matches!(fault, Err(RosterError::NeverCompleted(2))), "{fault:?}");
 }
@@ -70,7 +71,7 @@ fn what_the_ledger_may_not_have_is_said_again_on_another_connection() {
     bench.accounts = false;
     bench.assign(&[1, 2, 3], at(0));
     for event in 1..=3 {
-        bench.send(0, event, b"x", at(1));
+        bench.send(LaneIndex::new(0), event, b"x", at(1));
     }
     bench.write_all(at(2));
     bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
@@ -94,11 +95,11 @@ fn nothing_is_written_without_a_lease() {
     let mut bench = Bench::with_lease(1, 4, Duration::from_secs(1));
     bench.core.handle_registered(at(0), at(3));
     bench.assign(&[1], at(500));
-    bench.send(0, 1, b"x", at(999));
+    bench.send(LaneIndex::new(0), 1, b"x", at(999));
     assert_eq!(bench.events.len(), 1);
     bench.write_all(at(999));
     bench.assign(&[2], at(999));
-    bench.send(0, 2, b"x", at(1000));
+    bench.send(LaneIndex::new(0), 2, b"x", at(1000));
     assert!(bench.events.is_empty(), "the lease is from when we spoke, not from when we were answered");
     assert_eq!(bench.core.slots_used(), 1);
     let heartbeat =
@@ -114,7 +115,7 @@ fn nothing_is_written_without_a_lease() {
     bench.write_all(at(1600));
     bench.assign(&[3], at(1600));
     bench.core.handle_heartbeat(&heartbeat(9_999_999), at(1700));
-    bench.send(0, 3, b"x", at(2800));
+    bench.send(LaneIndex::new(0), 3, b"x", at(2800));
     assert!(bench.events.is_empty(), "an echo from the future leases until now and no longer");
 }
 
@@ -126,8 +127,8 @@ fn an_event_of_another_builder_is_taken_over_though_its_time_is_past() {
     bench.core.handle_assignments(&named(7, &[1, 2], 9, 3), at(1)).unwrap();
     let answers = said(&mut bench, 1);
     assert!(answers.iter().any(|said| matches!(said, Message::Accepted(accepted) if accepted.answer == 3)));
-    bench.send(0, 7, b"a", at(2));
-    bench.send(1, 7, b"b", at(2));
+    bench.send(LaneIndex::new(0), 7, b"a", at(2));
+    bench.send(LaneIndex::new(1), 7, b"b", at(2));
     let [event] = &bench.events[..] else { panic!("{:?}", bench.events) };
     assert_eq!((event.id, event.epoch, event.is_complete()), (EventId::new(7), Epoch::new(9), true));
     assert_eq!(bench.report().lanes.iter().map(|lane| lane.late).sum::<u64>(), 0);
@@ -141,7 +142,7 @@ fn an_assignment_that_is_said_again_in_a_later_epoch_is_of_that() {
     bench.assign(&[1], at(0));
     bench.core.handle_assignments(&named(1, &[1], 5, 0), at(1)).unwrap();
     assert_eq!(bench.core.slots_used(), 1);
-    bench.send(0, 1, b"x", at(2));
+    bench.send(LaneIndex::new(0), 1, b"x", at(2));
     assert_eq!(bench.events[0].epoch, Epoch::new(5));
 }
 
@@ -151,18 +152,18 @@ fn events_wait_for_an_awaited_source_and_their_deadline_begins_anew() {
     let mut bench = Bench::new(2, 4);
     let deadline = DEADLINE.as_millis() as u64;
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"here", at(1));
+    bench.send(LaneIndex::new(0), 1, b"here", at(1));
     bench.core.handle_roster(2, set(&[0]), set(&[1]), at(2));
     let mut assignments = Assignments { roster_version: 2, ..Assignments::default() };
     assignments.add(&mut (EventId::default(), 0), EventId::new(2), 0);
     bench.core.handle_assignments(&assignments, at(3)).unwrap();
-    bench.send(0, 2, b"here", at(3));
+    bench.send(LaneIndex::new(0), 2, b"here", at(3));
     bench.core.handle_timeout(at(100 * deadline));
     bench.poll(at(100 * deadline));
     assert!(bench.events.is_empty(), "both wait");
     let back = 100 * deadline + 1;
     bench.core.handle_roster(3, set(&[0, 1]), set(&[]), at(back));
-    bench.send(1, 1, b"late, and in time", at(back + deadline - 1));
+    bench.send(LaneIndex::new(1), 1, b"late, and in time", at(back + deadline - 1));
     assert!(bench.events[0].is_complete());
     bench.core.handle_timeout(at(back + deadline - 1));
     assert_eq!(bench.core.slots_used(), 2);
@@ -179,18 +180,18 @@ fn who_keeps_silent_beside_an_awaited_source_has_a_deadline_when_it_is_there() {
     for comes in ["early", "damaged", "never"] {
         let mut bench = Bench::new(3, 4);
         bench.assign(&[1], at(0));
-        bench.send(0, 1, b"here", at(1));
+        bench.send(LaneIndex::new(0), 1, b"here", at(1));
         bench.core.handle_roster(2, set(&[0, 1]), set(&[2]), at(2));
         bench.core.handle_timeout(at(late));
         bench.poll(at(late));
         assert!(bench.events.is_empty(), "source 3 is awaited, source 2 keeps silent");
         match comes {
-            "early" => bench.send(2, 1, b"early", at(late)),
+            "early" => bench.send(LaneIndex::new(2), 1, b"early", at(late)),
             "damaged" => {
                 let mut bytes = on_the_lane(1, b"early");
                 *bytes.last_mut().unwrap() ^= 1;
-                bench.announce(2, 1, 5, at(late));
-                bench.data(2, &bytes, at(late)).unwrap();
+                bench.announce(LaneIndex::new(2), 1, 5, at(late));
+                bench.data(LaneIndex::new(2), &bytes, at(late)).unwrap();
             }
             _ => drop(bench.core.handle_roster(3, set(&[0, 1]), set(&[]), at(late))),
         }
@@ -209,7 +210,7 @@ fn who_keeps_silent_beside_an_awaited_source_has_a_deadline_when_it_is_there() {
 fn who_is_waited_for_no_more_is_given_up() {
     let mut bench = Bench::new(2, 4);
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"here", at(1));
+    bench.send(LaneIndex::new(0), 1, b"here", at(1));
     bench.core.handle_roster(2, set(&[0]), set(&[1]), at(2));
     bench.core.handle_roster(3, set(&[0]), set(&[]), at(3));
     bench.poll(at(3));
@@ -221,27 +222,27 @@ fn who_is_waited_for_no_more_is_given_up() {
 fn the_lane_of_another_process_begins_at_0_and_brings_what_the_old_one_did_not() {
     let mut bench = Bench::new(2, 4);
     bench.accounts = false;
-    assert!(bench.core.meet(1, Incarnation::new(1), at(0)));
-    bench.core.handle_lane_connected(1, at(0));
+    assert!(bench.core.meet(LaneIndex::new(1), Incarnation::new(1), at(0)));
+    bench.core.handle_lane_connected(LaneIndex::new(1), at(0));
     bench.assign(&[1, 2, 3], at(0));
-    bench.send(1, 1, b"whole", at(1));
-    bench.send(0, 1, b"whole", at(1));
+    bench.send(LaneIndex::new(1), 1, b"whole", at(1));
+    bench.send(LaneIndex::new(0), 1, b"whole", at(1));
     bench.write_all(at(1));
     // Of event 2, half a fragment came; of event 3 an announcement.
-    bench.announce(1, 2, 6, at(2));
-    bench.data(1, &on_the_lane(2, b"halves")[..20], at(2)).unwrap();
-    bench.announce(1, 3, 3, at(2));
-    assert!(bench.core.meet(1, Incarnation::new(2), at(3)));
-    assert!(!bench.core.meet(1, Incarnation::new(1), at(3)), "that life is over");
-    let held = bench.core.handle_lane_connected(1, at(3));
+    bench.announce(LaneIndex::new(1), 2, 6, at(2));
+    bench.data(LaneIndex::new(1), &on_the_lane(2, b"halves")[..20], at(2)).unwrap();
+    bench.announce(LaneIndex::new(1), 3, 3, at(2));
+    assert!(bench.core.meet(LaneIndex::new(1), Incarnation::new(2), at(3)));
+    assert!(!bench.core.meet(LaneIndex::new(1), Incarnation::new(1), at(3)), "that life is over");
+    let held = bench.core.handle_lane_connected(LaneIndex::new(1), at(3));
     assert_eq!((held.received, held.announced, held.committed), (0, 0, 0));
     bench.ready[1] = 0;
     // What the ledger gets by now is of the old lane.
     bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
-    assert_eq!(committed(&bench, 1), 0);
+    assert_eq!(committed(&bench, LaneIndex::new(1)), 0);
     for (event, payload) in [(2, b"anew 2"), (3, b"anew 3")] {
-        bench.send(1, event, payload, at(4));
-        bench.send(0, event, b"zero", at(4));
+        bench.send(LaneIndex::new(1), event, payload, at(4));
+        bench.send(LaneIndex::new(0), event, b"zero", at(4));
     }
     let payloads: Vec<_> =
         bench.events.iter().flat_map(|event| event.fragments().map(|f| f.payload.to_vec())).collect();
@@ -255,12 +256,12 @@ fn the_lane_of_another_process_begins_at_0_and_brings_what_the_old_one_did_not()
 fn fragments_that_arrived_from_an_earlier_process_stay_and_are_not_taken_twice() {
     let mut bench = Bench::new(2, 4);
     bench.assign(&[1], at(0));
-    bench.send(1, 1, b"first", at(1));
-    assert!(bench.core.meet(1, Incarnation::new(2), at(2)));
-    bench.core.handle_lane_connected(1, at(2));
+    bench.send(LaneIndex::new(1), 1, b"first", at(1));
+    assert!(bench.core.meet(LaneIndex::new(1), Incarnation::new(2), at(2)));
+    bench.core.handle_lane_connected(LaneIndex::new(1), at(2));
     bench.ready[1] = 0;
-    bench.send(1, 1, b"other", at(3));
-    bench.send(0, 1, b"zero", at(3));
+    bench.send(LaneIndex::new(1), 1, b"other", at(3));
+    bench.send(LaneIndex::new(0), 1, b"zero", at(3));
     let payloads: Vec<_> = bench.events[0].fragments().map(|fragment| fragment.payload).collect();
     assert_eq!(payloads, [b"zero".as_slice(), b"first"]);
     assert_eq!(bench.report().lanes[1].duplicate, 1);
@@ -273,21 +274,21 @@ fn half_fragments_of_many_lives_take_room_once() {
     bench.assign(&[1], at(0));
     let room = bench.core.slots.arenas();
     for life in 1..2000 {
-        assert!(bench.core.meet(1, Incarnation::new(life), at(1)));
-        bench.core.handle_lane_connected(1, at(1));
+        assert!(bench.core.meet(LaneIndex::new(1), Incarnation::new(life), at(1)));
+        bench.core.handle_lane_connected(LaneIndex::new(1), at(1));
         bench.ready[1] = 0;
-        bench.announce(1, 1, 1000, at(1));
-        bench.data(1, &on_the_lane(1, &[7; 1000])[..300], at(1)).unwrap();
+        bench.announce(LaneIndex::new(1), 1, 1000, at(1));
+        bench.data(LaneIndex::new(1), &on_the_lane(1, &[7; 1000])[..300], at(1)).unwrap();
         if life % 100 == 0 {
-            bench.send(0, 1, b"", at(1));
+            bench.send(LaneIndex::new(0), 1, b"", at(1));
         }
     }
     assert_eq!(bench.core.slots.arenas(), room);
     let life = Incarnation::new(2000);
-    assert!(bench.core.meet(1, life, at(2)));
-    bench.core.handle_lane_connected(1, at(2));
+    assert!(bench.core.meet(LaneIndex::new(1), life, at(2)));
+    bench.core.handle_lane_connected(LaneIndex::new(1), at(2));
     bench.ready[1] = 0;
-    bench.send(1, 1, &[9; 900], at(2));
+    bench.send(LaneIndex::new(1), 1, &[9; 900], at(2));
     let payloads: Vec<_> = bench.events[0].fragments().map(|fragment| fragment.payload).collect();
     assert_eq!(payloads, [b"".as_slice(), &[9; 900]]);
 }
@@ -296,9 +297,9 @@ fn half_fragments_of_many_lives_take_room_once() {
 fn heartbeats_say_what_the_slots_are_taken_by() {
     let mut bench = Bench::new(2, 4);
     bench.assign(&[1, 2, 3], at(0));
-    bench.send(0, 1, b"x", at(1));
-    bench.send(0, 2, b"x", at(1));
-    bench.send(1, 2, b"x", at(1));
+    bench.send(LaneIndex::new(0), 1, b"x", at(1));
+    bench.send(LaneIndex::new(0), 2, b"x", at(1));
+    bench.send(LaneIndex::new(1), 2, b"x", at(1));
     let load = bench.core.load();
     // Event 1 waits for source 2, event 3 for both.
     assert_eq!(load, Load { building: 2, at_sink: 1, slowest: 2, slowest_events: 2, others_events: 1 });
@@ -310,7 +311,7 @@ fn heartbeats_say_how_long_the_slowest_source_is_waited_for_beside_the_others() 
         let mut bench = Bench::new(sources, 4);
         bench.assign(&[1, 2, 3, 4], at(0));
         for (source, events) in sent {
-            events.iter().for_each(|event| bench.send(*source, *event, b"x", at(1)));
+            events.iter().for_each(|event| bench.send(LaneIndex::new(*source), *event, b"x", at(1)));
         }
         let load = bench.core.load();
         (load.slowest, load.slowest_events, load.others_events)
@@ -337,8 +338,8 @@ fn a_builder_that_is_full_says_so_soon_and_not_too_often() {
     // A heartbeat a second; nothing is full.
     pass(&mut bench, 1050);
     bench.assign(&[3], at(1050));
-    bench.send(0, 1, b"x", at(1060));
-    bench.send(1, 1, b"x", at(1060));
+    bench.send(LaneIndex::new(0), 1, b"x", at(1060));
+    bench.send(LaneIndex::new(1), 1, b"x", at(1060));
     pass(&mut bench, 1199);
     assert_eq!(bench.loads.iter().map(|(when, _)| *when).collect::<Vec<_>>(), [at(0), at(1000)]);
     // Again and again full, it speaks five times a second.
@@ -348,8 +349,8 @@ fn a_builder_that_is_full_says_so_soon_and_not_too_often() {
         pass(&mut bench, now);
         assigned += 1;
         bench.assign(&[assigned], at(now));
-        bench.send(0, assigned - 2, b"x", at(now));
-        bench.send(1, assigned - 2, b"x", at(now));
+        bench.send(LaneIndex::new(0), assigned - 2, b"x", at(now));
+        bench.send(LaneIndex::new(1), assigned - 2, b"x", at(now));
     }
     let spoke: Vec<_> = bench.loads[2..].iter().map(|(when, _)| *when).collect();
     assert_eq!(spoke, [at(1200), at(1400), at(1600), at(1800)]);
@@ -364,7 +365,7 @@ fn events_of_an_earlier_life_at_the_sink_hold_new_ones_back() {
     let mut bench = Bench::new(1, 2);
     bench.core.open_sink(false);
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"x", at(1));
+    bench.send(LaneIndex::new(0), 1, b"x", at(1));
     assert!(bench.events.is_empty());
     bench.core.open_sink(true);
     bench.poll(at(2));
@@ -377,7 +378,7 @@ fn a_ledger_that_does_not_keep_up_is_left() {
     bench.accounts = false;
     for event in 1..=5 {
         bench.assign(&[event], at(0));
-        bench.send(0, event, b"x", at(1));
+        bench.send(LaneIndex::new(0), event, b"x", at(1));
         bench.write_all(at(1));
     }
     let fault = bench.core.handle_assignments(&named(6, &[1], 1, 0), at(2));

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::bench::{Bench, announcement, at, on_the_lane};
 use crate::{
+    index::LaneIndex,
     lane::LaneError,
     set::SourceSet,
     wire::control::{Assignments, Heartbeat},
@@ -15,12 +16,17 @@ fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
             let offset = if wild.is_multiple_of(5) { a } else { bench.ready[lane] };
             let count = wild % 40;
             let items = (0..count).map(|n| announcement((a + n) % 30, (b * n % 20_000) as usize));
-            let result = bench.core.handle_announcements(lane, offset, items, now);
+            let result = bench.core.handle_announcements(LaneIndex::new(lane), offset, items, now);
             bench.ready[lane] = bench.core.lanes.demands()[lane].ready;
             result
         }
-        2 => bench.core.handle_announcements(lane, wild, [announcement(a, b as usize)].into_iter(), now),
-        3 | 4 => honest_or_noise(bench, lane, a % 30, b, wild),
+        2 => bench.core.handle_announcements(
+            LaneIndex::new(lane),
+            wild,
+            [announcement(a, b as usize)].into_iter(),
+            now,
+        ),
+        3 | 4 => honest_or_noise(bench, LaneIndex::new(lane), a % 30, b, wild),
         5 => {
             let (steps, times) = (vec![a % 40, b % 3, wild % 2], vec![wild, wild, 0]);
             let roster_version = 1 + (a % 3) as u32;
@@ -52,8 +58,8 @@ fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
         }
     };
     if result.is_err() {
-        bench.core.handle_lane_disconnected(lane, now);
-        bench.ready[lane] = bench.core.handle_lane_connected(lane, now).announced;
+        bench.core.handle_lane_disconnected(LaneIndex::new(lane), now);
+        bench.ready[lane] = bench.core.handle_lane_connected(LaneIndex::new(lane), now).announced;
     }
     bench.poll(now);
 }
@@ -61,7 +67,7 @@ fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
 /// Data for what is to come next: as announced, of another event, or noise; behind the check that a driver makes.
 fn honest_or_noise(
     bench: &mut Bench,
-    lane: usize,
+    lane: LaneIndex,
     event: u64,
     length: u64,
     wild: u64,

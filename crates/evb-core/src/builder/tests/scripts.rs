@@ -4,18 +4,19 @@ use super::bench::{Bench, DEADLINE, announcement, at, on_the_lane};
 use crate::{
     builder::{LARGE_FRAGMENT, RosterError},
     id::{EventId, SourceId},
+    index::LaneIndex,
     lane::LaneError,
     set::SourceSet,
-    wire::control::{Assignments, exception::Outcome},
+    wire::control::{Assignments, Outcome},
 };
 
 #[test]
 fn fragments_before_and_after_the_assignment_make_one_event() {
     let mut bench = Bench::new(2, 2);
-    bench.send(1, 1, b"early", at(1));
+    bench.send(LaneIndex::new(1), 1, b"early", at(1));
     assert!(bench.events.is_empty());
     bench.assign(&[1], at(2));
-    bench.send(0, 1, b"late", at(5));
+    bench.send(LaneIndex::new(0), 1, b"late", at(5));
     let [event] = &bench.events[..] else { panic!("one event: {:?}", bench.events) };
     assert!(event.is_complete());
     let payloads: Vec<_> = event.fragments().map(|part| part.payload).collect();
@@ -31,7 +32,7 @@ fn fragments_before_and_after_the_assignment_make_one_event() {
 fn a_commit_waits_for_a_grant_to_go_along_with_but_not_for_long() {
     let mut bench = Bench::new(1, 2);
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"data", at(1));
+    bench.send(LaneIndex::new(0), 1, b"data", at(1));
     bench.write_all(at(2));
     assert!(!bench.core.is_idle(), "the source has not been told yet");
     for millis in [2, 12] {
@@ -47,7 +48,7 @@ fn a_commit_waits_for_a_grant_to_go_along_with_but_not_for_long() {
 fn a_silent_source_is_named_at_the_deadline_and_late_afterwards() {
     let mut bench = Bench::new(2, 2);
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"here", at(1));
+    bench.send(LaneIndex::new(0), 1, b"here", at(1));
     bench.core.handle_timeout(at(1999));
     bench.poll(at(1999));
     assert!(bench.events.is_empty());
@@ -55,9 +56,9 @@ fn a_silent_source_is_named_at_the_deadline_and_late_afterwards() {
     bench.core.handle_timeout(at(2000));
     bench.poll(at(2000));
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
-    bench.send(1, 1, b"too late", at(2001));
+    bench.send(LaneIndex::new(1), 1, b"too late", at(2001));
     bench.write_all(at(2002));
-    assert_eq!(bench.told.exceptions[0].outcome(), Outcome::Incomplete);
+    assert_eq!(bench.told.exceptions[0].outcome, Outcome::Incomplete);
     assert_eq!(bench.told.exceptions[0].missing, [2]);
     let report = bench.report();
     assert_eq!((report.incomplete, report.lanes[1].missing, report.lanes[1].late), (1, 1, 1));
@@ -67,8 +68,8 @@ fn a_silent_source_is_named_at_the_deadline_and_late_afterwards() {
 fn announced_bytes_outlive_the_deadline_while_their_source_lives() {
     let mut bench = Bench::new(2, 2);
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"here", at(1));
-    bench.announce(1, 1, 6, at(1));
+    bench.send(LaneIndex::new(0), 1, b"here", at(1));
+    bench.announce(LaneIndex::new(1), 1, 6, at(1));
     bench.core.handle_timeout(at(60_000));
     bench.poll(at(60_000));
     assert!(bench.events.is_empty());
@@ -76,12 +77,12 @@ fn announced_bytes_outlive_the_deadline_while_their_source_lives() {
     bench.poll(at(60_001));
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
     // The source was not dead after all: its bytes are discarded, and its lane goes on.
-    bench.data(1, &on_the_lane(1, b"zombie"), at(60_002)).unwrap();
+    bench.data(LaneIndex::new(1), &on_the_lane(1, b"zombie"), at(60_002)).unwrap();
     bench.write_all(at(60_003));
     bench.core.handle_roster(3, [0, 1].into_iter().collect(), SourceSet::default(), at(60_003));
     bench.assign(&[2], at(60_004));
-    bench.send(0, 2, b"a", at(60_005));
-    bench.send(1, 2, b"b", at(60_005));
+    bench.send(LaneIndex::new(0), 2, b"a", at(60_005));
+    bench.send(LaneIndex::new(1), 2, b"b", at(60_005));
     assert_eq!(bench.report().lanes[1].fragments, 1);
 }
 
@@ -89,12 +90,12 @@ fn announced_bytes_outlive_the_deadline_while_their_source_lives() {
 fn a_lane_that_stays_broken_holds_no_slot_though_its_source_speaks() {
     let mut bench = Bench::new(2, 2);
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"here", at(1));
-    bench.announce(1, 1, 6, at(1));
-    bench.core.handle_lane_disconnected(1, at(1000));
+    bench.send(LaneIndex::new(0), 1, b"here", at(1));
+    bench.announce(LaneIndex::new(1), 1, 6, at(1));
+    bench.core.handle_lane_disconnected(LaneIndex::new(1), at(1000));
     // Connected and broken again, without a byte: that is no life.
-    bench.core.handle_lane_connected(1, at(2000));
-    bench.core.handle_lane_disconnected(1, at(2000));
+    bench.core.handle_lane_connected(LaneIndex::new(1), at(2000));
+    bench.core.handle_lane_disconnected(LaneIndex::new(1), at(2000));
     bench.core.handle_timeout(at(2999));
     bench.poll(at(2999));
     assert!(bench.events.is_empty());
@@ -103,16 +104,16 @@ fn a_lane_that_stays_broken_holds_no_slot_though_its_source_speaks() {
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
     bench.write_all(at(3100));
     // It lives again: what it brings is discarded, and the next event waits for it.
-    bench.core.handle_lane_connected(1, at(4000));
+    bench.core.handle_lane_connected(LaneIndex::new(1), at(4000));
     bench.poll(at(4000));
-    bench.data(1, &on_the_lane(1, b"zombie"), at(4000)).unwrap();
+    bench.data(LaneIndex::new(1), &on_the_lane(1, b"zombie"), at(4000)).unwrap();
     bench.assign(&[2], at(9000));
-    bench.send(0, 2, b"a", at(9000));
-    bench.announce(1, 2, 1, at(9000));
+    bench.send(LaneIndex::new(0), 2, b"a", at(9000));
+    bench.announce(LaneIndex::new(1), 2, 1, at(9000));
     bench.core.handle_timeout(at(9200));
     bench.poll(at(9200));
     assert!(bench.events.is_empty());
-    bench.data(1, &on_the_lane(2, b"b"), at(9300)).unwrap();
+    bench.data(LaneIndex::new(1), &on_the_lane(2, b"b"), at(9300)).unwrap();
     assert!(bench.events[0].is_complete());
 }
 
@@ -121,14 +122,14 @@ fn a_lane_that_is_back_gets_time_to_bring_what_it_announced() {
     let mut bench = Bench::new(1, 2);
     let deadline = DEADLINE.as_millis() as u64;
     bench.assign(&[1], at(0));
-    bench.announce(0, 1, 1, at(1));
-    bench.core.handle_lane_disconnected(0, at(100));
+    bench.announce(LaneIndex::new(0), 1, 1, at(1));
+    bench.core.handle_lane_disconnected(LaneIndex::new(0), at(100));
     // Just before it would have been given up.
-    bench.core.handle_lane_connected(0, at(99 + deadline));
+    bench.core.handle_lane_connected(LaneIndex::new(0), at(99 + deadline));
     bench.core.handle_timeout(at(400 + deadline));
     bench.poll(at(400 + deadline));
     assert!(bench.events.is_empty());
-    bench.data(0, &on_the_lane(1, b"1"), at(500 + deadline)).unwrap();
+    bench.data(LaneIndex::new(0), &on_the_lane(1, b"1"), at(500 + deadline)).unwrap();
     assert!(bench.events[0].is_complete());
 }
 
@@ -137,10 +138,10 @@ fn a_damaged_fragment_ends_its_event_even_before_the_assignment() {
     let mut bench = Bench::new(2, 1);
     let mut damaged = on_the_lane(1, b"payload");
     damaged[20] ^= 1;
-    bench.announce(1, 1, 7, at(0));
-    bench.data(1, &damaged, at(0)).unwrap();
+    bench.announce(LaneIndex::new(1), 1, 7, at(0));
+    bench.data(LaneIndex::new(1), &damaged, at(0)).unwrap();
     bench.assign(&[1], at(1));
-    bench.send(0, 1, b"sound", at(1));
+    bench.send(LaneIndex::new(0), 1, b"sound", at(1));
     assert_eq!(bench.events.len(), 1, "the event does not wait for ever");
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
     assert_eq!(bench.report().lanes[1].crc_errors, 1);
@@ -151,16 +152,16 @@ fn a_wrong_header_is_refused_again_and_again_without_taking_memory() {
     let mut bench = Bench::new(1, 1);
     let payload = vec![5; 2 * LARGE_FRAGMENT];
     bench.assign(&[1], at(0));
-    bench.announce(0, 1, payload.len(), at(0));
+    bench.announce(LaneIndex::new(0), 1, payload.len(), at(0));
     for _ in 0..50 {
         let lie = on_the_lane(2, &payload);
-        assert!(matches!(bench.data(0, &lie, at(1)), Err(LaneError::WrongEvent { .. })));
-        bench.core.handle_lane_disconnected(0, at(1));
-        bench.core.handle_lane_connected(0, at(1));
+        assert!(matches!(bench.data(LaneIndex::new(0), &lie, at(1)), Err(LaneError::WrongEvent { .. })));
+        bench.core.handle_lane_disconnected(LaneIndex::new(0), at(1));
+        bench.core.handle_lane_connected(LaneIndex::new(0), at(1));
         bench.poll(at(1));
     }
     assert_eq!(bench.core.slots.pool().allocated(), 0);
-    bench.data(0, &on_the_lane(1, &payload), at(2)).unwrap();
+    bench.data(LaneIndex::new(0), &on_the_lane(1, &payload), at(2)).unwrap();
     assert_eq!(bench.events[0].fragments().next().unwrap().payload, payload);
 }
 
@@ -168,16 +169,16 @@ fn a_wrong_header_is_refused_again_and_again_without_taking_memory() {
 fn one_late_fragment_does_not_break_the_lanes_of_the_others() {
     let mut bench = Bench::new(2, 2);
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"first", at(0));
+    bench.send(LaneIndex::new(0), 1, b"first", at(0));
     // Source 2 is late with event 1 alone; two slots, thousands of events go by.
     for event in 2..3000 {
         bench.assign(&[event], at(1));
-        bench.send(0, event, b"a", at(1));
-        bench.send(1, event, b"b", at(1));
+        bench.send(LaneIndex::new(0), event, b"a", at(1));
+        bench.send(LaneIndex::new(1), event, b"b", at(1));
         assert_eq!(bench.events.len(), 1, "event {event}");
         bench.write_all(at(1));
     }
-    bench.send(1, 1, b"at last", at(2));
+    bench.send(LaneIndex::new(1), 1, b"at last", at(2));
     assert!(bench.events[0].is_complete());
 }
 
@@ -187,14 +188,14 @@ fn a_source_that_was_frozen_may_empty_its_lane() {
     bench.core.handle_roster(2, [0].into_iter().collect(), SourceSet::default(), at(0));
     for event in 1..1000 {
         bench.assign(&[event], at(1));
-        bench.send(0, event, b"a", at(1));
+        bench.send(LaneIndex::new(0), event, b"a", at(1));
         bench.write_all(at(1));
     }
     let late: Vec<_> = (1..1000).map(|event| announcement(event, 1)).collect();
-    bench.core.handle_announcements(1, 0, late.into_iter(), at(2)).unwrap();
+    bench.core.handle_announcements(LaneIndex::new(1), 0, late.into_iter(), at(2)).unwrap();
     bench.poll(at(2));
     for event in 1..1000 {
-        bench.data(1, &on_the_lane(event, b"b"), at(2)).unwrap();
+        bench.data(LaneIndex::new(1), &on_the_lane(event, b"b"), at(2)).unwrap();
     }
     let report = bench.report();
     assert_eq!((report.incomplete, report.lanes[1].late, report.lanes[1].missing), (999, 999, 999));
@@ -204,11 +205,11 @@ fn a_source_that_was_frozen_may_empty_its_lane() {
 fn duplicates_and_strangers_are_counted_and_dropped() {
     let mut bench = Bench::new(2, 1);
     bench.assign(&[1], at(0));
-    bench.send(0, 1, b"once", at(0));
-    bench.send(0, 1, b"more", at(0));
+    bench.send(LaneIndex::new(0), 1, b"once", at(0));
+    bench.send(LaneIndex::new(0), 1, b"more", at(0));
     // No slot is free for an event that nobody assigned.
-    bench.send(0, 7, b"what?", at(0));
-    bench.send(1, 1, b"x", at(0));
+    bench.send(LaneIndex::new(0), 7, b"what?", at(0));
+    bench.send(LaneIndex::new(1), 1, b"x", at(0));
     let lane = &bench.report().lanes[0];
     assert_eq!((lane.fragments, lane.duplicate, lane.unexpected), (1, 1, 1));
     assert_eq!(bench.events[0].fragments().next().unwrap().payload, b"once");
@@ -217,8 +218,8 @@ fn duplicates_and_strangers_are_counted_and_dropped() {
 #[test]
 fn slots_that_nobody_assigned_are_taken_back() {
     let mut bench = Bench::new(1, 2);
-    bench.send(0, 10, b"?", at(0));
-    bench.send(0, 11, b"?", at(1));
+    bench.send(LaneIndex::new(0), 10, b"?", at(0));
+    bench.send(LaneIndex::new(0), 11, b"?", at(1));
     assert_eq!(bench.core.slots_used(), 2);
     bench.assign(&[5], at(2));
     assert_eq!(bench.core.slots_used(), 2, "the one opened the longest ago made room");
@@ -235,12 +236,12 @@ fn more_assignments_than_slots_are_lost_with_a_cause() {
     bench.assign(&[1], at(0));
     bench.assign(&[2], at(0));
     bench.assign(&[2], at(0));
-    assert_eq!(bench.told.exceptions[0].outcome(), Outcome::Lost);
+    assert_eq!(bench.told.exceptions[0].outcome, Outcome::Lost);
     assert_eq!(bench.told.exceptions[0].event, 2);
     // Its fragment finds no slot even when one is free.
-    bench.send(0, 1, b"1", at(1));
+    bench.send(LaneIndex::new(0), 1, b"1", at(1));
     bench.write_all(at(1));
-    bench.send(0, 2, b"2", at(1));
+    bench.send(LaneIndex::new(0), 2, b"2", at(1));
     assert_eq!((bench.core.slots_used(), bench.report().lanes[0].late), (0, 1));
 }
 
@@ -275,15 +276,15 @@ fn large_memory_is_used_again_by_its_own_source_and_counted() {
         bench.assign(&[event], at(0));
         let (first, second) = if event % 2 == 0 { (0, 1) } else { (1, 0) };
         for lane in [first, second] {
-            bench.send(lane, event, if lane == 0 { &big } else { &small }, at(0));
+            bench.send(LaneIndex::new(lane), event, if lane == 0 { &big } else { &small }, at(0));
         }
         bench.write_all(at(0));
         assert_eq!(bench.core.slots.pool().allocated(), big.len() + small.len(), "event {event}");
     }
     // A sink that keeps a share takes the memory with it.
     bench.assign(&[20], at(0));
-    bench.send(0, 20, &small, at(0));
-    bench.send(1, 20, &small, at(0));
+    bench.send(LaneIndex::new(0), 20, &small, at(0));
+    bench.send(LaneIndex::new(1), 20, &small, at(0));
     let kept = bench.events[0].clone();
     bench.write_all(at(0));
     assert_eq!(bench.core.slots.pool().allocated(), 0);
@@ -297,16 +298,16 @@ fn a_reconnect_goes_on_in_the_middle_of_a_fragment() {
         let payload: Vec<u8> = (0..length).map(|n| n as u8).collect();
         let bytes = on_the_lane(1, &payload);
         bench.assign(&[1], at(0));
-        bench.announce(0, 1, length, at(0));
-        bench.data(0, &bytes[..60], at(0)).unwrap();
-        bench.core.handle_lane_disconnected(0, at(1));
-        assert!(!bench.core.is_lane_connected(0));
-        let state = bench.core.handle_lane_connected(0, at(2));
+        bench.announce(LaneIndex::new(0), 1, length, at(0));
+        bench.data(LaneIndex::new(0), &bytes[..60], at(0)).unwrap();
+        bench.core.handle_lane_disconnected(LaneIndex::new(0), at(1));
+        assert!(!bench.core.is_lane_connected(LaneIndex::new(0)));
+        let state = bench.core.handle_lane_connected(LaneIndex::new(0), at(2));
         assert_eq!((state.received, state.announced, state.committed), (60, bytes.len() as u64, 0));
-        assert!(bench.core.check_data(0, 60, 1).is_err(), "what was granted is void");
+        assert!(bench.core.check_data(LaneIndex::new(0), 60, 1).is_err(), "what was granted is void");
         bench.poll(at(2));
-        bench.core.check_data(0, 60, bytes.len() as u32 - 60).unwrap();
-        bench.data(0, &bytes[60..], at(2)).unwrap();
+        bench.core.check_data(LaneIndex::new(0), 60, bytes.len() as u32 - 60).unwrap();
+        bench.data(LaneIndex::new(0), &bytes[60..], at(2)).unwrap();
         assert_eq!(bench.events[0].fragments().next().unwrap().payload, payload);
         assert_eq!(bench.report().lanes[0].reconnects, 1);
     }

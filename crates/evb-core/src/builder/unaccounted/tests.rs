@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::{NOWHERE, Unaccounted};
 use crate::{
     id::EventId,
+    index::LaneIndex,
     rng::Rng,
     wire::control::{Completions, Exception, MAX_EXCEPTIONS},
 };
@@ -28,13 +29,13 @@ fn complete_events_go_before_exceptions_and_keep_their_numbers() {
     let second = unaccounted.next_message().unwrap();
     assert_eq!((second.before, ids(&second)), (2, vec![3]));
     let mut settled = Vec::new();
-    assert!(unaccounted.handle_accounted(1, |lane, start| settled.push((lane, start))));
+    assert!(unaccounted.handle_accounted(1, |lane: LaneIndex, start| settled.push((lane.get(), start))));
     assert_eq!(settled, [(0, 20), (1, 5)]);
     // Of the past: nothing new.
     assert!(unaccounted.handle_accounted(0, |_, _| panic!("settled twice")));
     assert!(!unaccounted.handle_accounted(4, |_, _| panic!("never completed")));
-    unaccounted.void(0);
-    assert!(unaccounted.handle_accounted(3, |lane, start| settled.push((lane, start))));
+    unaccounted.void(LaneIndex::new(0));
+    assert!(unaccounted.handle_accounted(3, |lane: LaneIndex, start| settled.push((lane.get(), start))));
     assert_eq!(settled[2..], [(0, NOWHERE), (1, 9)]);
     assert!(unaccounted.is_empty());
 }

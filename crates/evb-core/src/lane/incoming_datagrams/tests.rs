@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, SourceId},
+    index::SlotIndex,
     lane::round_trip::RoundTrip,
     wire::{
         datagram::{IPV6_UDP, MIN_MTU},
@@ -31,7 +32,7 @@ fn lane() -> IncomingLane {
     for event in 1..=100 {
         let announcement =
             Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: 84 };
-        lane.push(announcement, Some(event as usize));
+        lane.push(announcement, Some(SlotIndex::new(event as usize)));
     }
     lane
 }

@@ -19,7 +19,7 @@ fn reason(change: impl FnOnce(&mut Hello)) -> Reason {
     change(&mut hello);
     let refusal = admission().check(&hello, &SOURCES).expect_err("it does not belong here");
     assert!(!refusal.detail.is_empty());
-    refusal.reason()
+    refusal.reason
 }
 
 #[test]

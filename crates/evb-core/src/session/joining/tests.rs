@@ -22,7 +22,7 @@ fn welcome(incarnation: u32) -> Heard {
     Heard::Welcome(Welcome { epoch: 4, run: 7, incarnation, parameters, ..Welcome::default() })
 }
 
-fn message(message: control::Message) -> Heard {
+fn message(message: Message) -> Heard {
     Heard::Message(Control { message: Some(message) })
 }
 
@@ -52,7 +52,7 @@ fn a_role_is_let_in_and_begins_with_the_first_roster() {
     joining.handle_supervisor(Heard::Closed("reset".to_owned()), at(10));
     let again = let_in(&mut joining, 2, at(10));
     assert!(again.is_empty(), "it has joined once: {again:?}");
-    joining.handle_supervisor(message(control::Message::Roster(Roster::default())), at(20));
+    joining.handle_supervisor(message(Message::Roster(Roster::default())), at(20));
     match outputs(&mut joining, at(20)).as_slice() {
         [JoiningOutput::Begin(start)] => {
             assert_eq!(start.registered.incarnation.number(), 2);
@@ -68,7 +68,7 @@ fn a_run_that_ends_before_it_has_a_roster_ends_for_the_role() {
     let mut joining = joining();
     let_in(&mut joining, 1, at(0));
     let end = RunEnd { exit_code: 1, verdict: "nothing came".to_owned() };
-    joining.handle_supervisor(message(control::Message::RunEnd(end)), at(20));
+    joining.handle_supervisor(message(Message::RunEnd(end)), at(20));
     match outputs(&mut joining, at(20)).as_slice() {
         [JoiningOutput::Ended(ended)] => {
             let outcome = ended.as_ref().as_ref().unwrap();

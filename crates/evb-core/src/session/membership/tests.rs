@@ -29,7 +29,7 @@ fn failed(fault: DialFault) -> Heard {
     Heard::Failed(DialFailure { fault, words: "no".to_owned() })
 }
 
-fn refused(reason: refusal::Reason) -> DialFault {
+fn refused(reason: Reason) -> DialFault {
     DialFault::Refused(Refusal::because(reason, "no"))
 }
 
@@ -77,10 +77,10 @@ fn a_role_that_nobody_answers_tries_until_its_time_is_over() {
 fn what_waiting_does_not_change_ends_a_first_try() {
     for (fault, tries) in [
         (DialFault::NoAddress, 1),
-        (refused(refusal::Reason::UnknownPeer), 1),
+        (refused(Reason::UnknownPeer), 1),
         (DialFault::Handshake { is_about_keys: true }, 3),
         (DialFault::Handshake { is_about_keys: false }, 12),
-        (refused(refusal::Reason::DuplicateId), 12),
+        (refused(Reason::DuplicateId), 12),
     ] {
         let mut member = membership();
         let tried = (0..100).find(|tried| {
@@ -155,7 +155,7 @@ fn another_run_and_a_final_refusal_end_a_role_at_once() {
     let fault = member.handle(welcome(5, 1), at(10)).unwrap_err();
     assert!(matches!(&fault, RoleFault::Abandoned { cause, .. } if cause.contains("another run")), "{fault}");
     dial(&mut other, at(0));
-    let fault = other.handle(failed(refused(refusal::Reason::UnknownPeer)), at(10)).unwrap_err();
+    let fault = other.handle(failed(refused(Reason::UnknownPeer)), at(10)).unwrap_err();
     assert!(matches!(&fault, RoleFault::Abandoned { last, .. } if last == "no"), "{fault}");
 }
 

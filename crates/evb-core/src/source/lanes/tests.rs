@@ -4,11 +4,12 @@ use super::*;
 use crate::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, Epoch, EventId, SourceId},
+    index::LaneIndex,
     lane::{LaneError, Taken},
     source::{Output, SourceConfig},
     units::Bytes,
     wire::{
-        control::{Decisions, SourceReport, Verdict, control, report},
+        control::{Decisions, Message, RoleReport, SourceReport, Verdict},
         datagram::DatagramKind,
         record::{
             COMMIT_RANGE, MAX_RESEND_RANGES, RecordError, RecordHeader, encode_commit, encode_resend,
@@ -47,10 +48,10 @@ fn source(fragments: u64) -> SourceCore {
         let fragment = Fragment::new(EventId::new(event), Timestamp::new(event), vec![event as u8; 84]);
         source.push(fragment, at(0)).unwrap();
     }
-    source.handle_lane_connected(0, 0, 0).unwrap();
-    source.associate(0, ASSOCIATION, None, 1472);
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
+    source.associate(LaneIndex::new(0), ASSOCIATION, None, 1472);
     while wants(&mut source, at(0)) {
-        source.write_datagram(0, at(0), &mut BytesMut::new());
+        source.write_datagram(LaneIndex::new(0), at(0), &mut BytesMut::new());
     }
     source
 }
@@ -58,7 +59,7 @@ fn source(fragments: u64) -> SourceCore {
 /// Whether it has records to send.
 fn wants(source: &mut SourceCore, now: Instant) -> bool {
     let outputs = core::iter::from_fn(|| source.poll(now));
-    outputs.filter(|output| matches!(output, Output::Announce(0))).count() > 0
+    outputs.filter(|output| matches!(output, Output::Announce(lane) if lane.get() == 0)).count() > 0
 }
 
 fn header(kind: DatagramKind, sequence: u32) -> DatagramHeader {
@@ -72,7 +73,7 @@ fn hear(source: &mut SourceCore, sequence: u32, body: &[u8]) -> Result<(), Datag
 
 fn hear_at(now: Instant, source: &mut SourceCore, sequence: u32, body: &[u8]) -> Result<(), DatagramFault> {
     let header = header(DatagramKind::Records, sequence);
-    source.handle_datagram(0, &header, body, now)
+    source.handle_datagram(LaneIndex::new(0), &header, body, now)
 }
 
 fn grant(source: &mut SourceCore, sequence: u32, end: u64) {
@@ -88,8 +89,8 @@ fn resend(source: &mut SourceCore, request: u16, ranges: &[Range<u64>]) -> Resul
 
 fn report(source: &SourceCore) -> SourceReport {
     match source.report(0, None).message {
-        Some(control::Message::Report(report)) => match report.report {
-            Some(report::Report::Source(report)) => report,
+        Some(Message::Report(report)) => match report.report {
+            Some(RoleReport::Source(report)) => report,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
@@ -98,7 +99,7 @@ fn report(source: &SourceCore) -> SourceReport {
 
 /// All that it may send now, in order.
 fn take_all(source: &mut SourceCore) -> Vec<(Range<u64>, Request)> {
-    let taken = core::iter::from_fn(|| source.take(0, u64::MAX));
+    let taken = core::iter::from_fn(|| source.take(LaneIndex::new(0), u64::MAX));
     taken.map(|Taken { range, request }| (range, request)).collect()
 }
 
@@ -114,19 +115,22 @@ fn datagrams_of_other_connections_are_stale() {
     let mut source = source(1);
     for association in others {
         let header = DatagramHeader { association, ..header(DatagramKind::Records, 1) };
-        assert_eq!(source.handle_datagram(0, &header, &grant, at(10)), Err(DatagramFault::Stale));
+        assert_eq!(
+            source.handle_datagram(LaneIndex::new(0), &header, &grant, at(10)),
+            Err(DatagramFault::Stale)
+        );
     }
-    assert_eq!(source.sendable(0), 0);
-    source.handle_lane_disconnected(0);
+    assert_eq!(source.sendable(LaneIndex::new(0)), 0);
+    source.handle_lane_disconnected(LaneIndex::new(0));
     assert_eq!(hear(&mut source, 1, &grant), Err(DatagramFault::Stale), "there is no connection");
-    assert_eq!(source.association(0), None);
-    assert!(source.sealing(0, 0).is_none());
+    assert_eq!(source.association(LaneIndex::new(0)), None);
+    assert!(source.sealing(LaneIndex::new(0), 0).is_none());
 }
 
 #[test]
 fn a_builder_sends_neither_data_nor_probes_nor_announcements() {
     let mut source = source(1);
-    let mut of_kind = |kind| source.handle_datagram(0, &header(kind, 1), &[], at(10));
+    let mut of_kind = |kind| source.handle_datagram(LaneIndex::new(0), &header(kind, 1), &[], at(10));
     assert_eq!(of_kind(DatagramKind::Data), Err(DatagramFault::WrongDirection));
     assert_eq!(of_kind(DatagramKind::Probe), Err(DatagramFault::WrongDirection));
     assert_eq!(of_kind(DatagramKind::ProbeReply), Ok(()), "the driver's");
@@ -164,7 +168,7 @@ fn a_repeated_commit_lets_go_once() {
     encode_commit(100, core::slice::from_ref(&(200..300)), &mut commit);
     for sequence in [2, 3] {
         hear(&mut source, sequence, &commit).unwrap();
-        assert_eq!(source.held_events(0).map(EventId::number).collect::<Vec<_>>(), [2]);
+        assert_eq!(source.held_events(LaneIndex::new(0)).map(EventId::number).collect::<Vec<_>>(), [2]);
     }
     assert_eq!((report(&source).committed, source.uncommitted()), (2, 1));
     // One that was overtaken says less, and changes nothing.
@@ -183,9 +187,9 @@ fn a_repeated_commit_lets_go_once() {
 fn what_was_asked_for_again_goes_first_under_its_number() {
     let mut source = source(4);
     grant(&mut source, 1, 300);
-    assert_eq!(source.take(0, 250), Some(Taken { range: 0..250, request: 0 }));
+    assert_eq!(source.take(LaneIndex::new(0), 250), Some(Taken { range: 0..250, request: 0 }));
     resend(&mut source, 7, &[120..160, 10..30]).unwrap();
-    assert_eq!(source.take(0, 25), Some(Taken { range: 120..145, request: 7 }));
+    assert_eq!(source.take(LaneIndex::new(0), 25), Some(Taken { range: 120..145, request: 7 }));
     assert_eq!(take_all(&mut source), [(145..160, 7), (10..30, 7), (250..300, 0)]);
     assert_eq!((report(&source).resends, report(&source).sent_bytes), (2, 360));
 }
@@ -194,7 +198,7 @@ fn what_was_asked_for_again_goes_first_under_its_number() {
 fn only_what_was_sent_and_is_not_committed_is_sent_again() {
     let mut source = source(4);
     grant(&mut source, 1, 350);
-    assert_eq!(source.take(0, 220), Some(Taken { range: 0..220, request: 0 }));
+    assert_eq!(source.take(LaneIndex::new(0), 220), Some(Taken { range: 0..220, request: 0 }));
     let mut commit = BytesMut::new();
     encode_commit(100, &[], &mut commit);
     hear(&mut source, 2, &commit).unwrap();
@@ -262,12 +266,12 @@ fn only_the_latest_datagram_says_which_announcements_are_missing() {
     let missing = |offset| RecordHeader::Reannounce { offset }.encode();
     hear(&mut source, 5, &RecordHeader::Announced { offset: 200 }.encode()).unwrap();
     hear(&mut source, 4, &missing(100)).unwrap();
-    source.write_datagram(0, at(20), &mut BytesMut::new());
+    source.write_datagram(LaneIndex::new(0), at(20), &mut BytesMut::new());
     assert_eq!(report(&source).announced, 4, "that was before");
     hear(&mut source, 6, &missing(200)).unwrap();
     assert!(wants(&mut source, at(30)));
     let mut datagram = BytesMut::new();
-    source.write_datagram(0, at(30), &mut datagram);
+    source.write_datagram(LaneIndex::new(0), at(30), &mut datagram);
     let (_, mut body) = DatagramHeader::open(&datagram).unwrap();
     let (record, _) = next_record(&mut body).unwrap().unwrap();
     assert_eq!(record, RecordHeader::Announce { count: 2, offset: 200 });
@@ -282,9 +286,9 @@ fn announcements_that_nobody_acknowledges_are_made_again() {
     assert!(due < at(200_000), "{due:?}");
     source.handle_timeout(due);
     assert!(wants(&mut source, due));
-    source.write_datagram(0, due, &mut BytesMut::new());
+    source.write_datagram(LaneIndex::new(0), due, &mut BytesMut::new());
     assert_eq!(report(&source).announced, 4, "both, twice");
     hear(&mut source, 1, &RecordHeader::Announced { offset: 200 }.encode()).unwrap();
-    source.write_datagram(0, due, &mut BytesMut::new());
+    source.write_datagram(LaneIndex::new(0), due, &mut BytesMut::new());
     assert!(source.next_timeout().unwrap() >= at(1_000_000), "nothing but the heartbeat");
 }

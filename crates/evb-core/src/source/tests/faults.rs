@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::{FOUR, NINE, at, decisions, fragment, report, source, wishes};
 use crate::{
     id::{BuilderId, EventId, Incarnation},
+    index::LaneIndex,
     lane::Taken,
     rng::Rng,
     source::SourceCore,
@@ -32,13 +33,13 @@ fn holdings(decided: u64, held: &[(u32, &[u64])]) -> Holdings {
 fn connected(on_demand: bool) -> SourceCore {
     let mut source = source(on_demand);
     source.handle_roster(&roster(&[(4, 1), (9, 1)])).unwrap();
-    source.handle_lane_connected(0, 0, 0).unwrap();
-    source.handle_lane_connected(1, 0, 0).unwrap();
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
+    source.handle_lane_connected(LaneIndex::new(1), 0, 0).unwrap();
     source
 }
 
 /// Events whose fragments stand in a lane.
-fn in_lane(source: &SourceCore, lane: usize) -> Vec<u64> {
+fn in_lane(source: &SourceCore, lane: LaneIndex) -> Vec<u64> {
     source.lanes[lane].held_events().map(EventId::number).collect()
 }
 
@@ -46,13 +47,13 @@ fn in_lane(source: &SourceCore, lane: usize) -> Vec<u64> {
 fn lanes_keep_their_index_whoever_comes_and_goes() {
     let mut source = connected(false);
     source.handle_roster(&roster(&[(2, 1), (9, 1)])).unwrap();
-    let lanes = [2, 4, 9].map(|id| source.lane_index(BuilderId::new(id)));
+    let lanes = [2, 4, 9].map(|id| source.lane_index(BuilderId::new(id)).map(LaneIndex::get));
     assert_eq!((lanes, source.lane_count()), ([Some(2), Some(0), Some(1)], 3));
     assert!(!source.is_connected(), "builder 2 is to be reached");
-    source.handle_lane_connected(2, 0, 0).unwrap();
+    source.handle_lane_connected(LaneIndex::new(2), 0, 0).unwrap();
     assert!(source.is_connected(), "builder 4 is not");
     source.handle_roster(&roster(&[(2, 1), (4, 2), (9, 1)])).unwrap();
-    assert_eq!((source.lane_index(BuilderId::new(4)), source.lane_count()), (Some(0), 3));
+    assert_eq!((source.lane_index(BuilderId::new(4)).map(LaneIndex::get), source.lane_count()), (Some(0), 3));
     assert!(!source.is_connected());
 }
 
@@ -64,21 +65,21 @@ fn fragments_of_a_builder_that_is_gone_wait_for_another() {
         source.push(fragment(event), at(0)).unwrap();
     }
     source.handle_decisions(&decisions(1, &[FOUR, FOUR, NINE, FOUR])).unwrap();
-    source.announce(0, at(0), &mut bytes::BytesMut::new());
+    source.announce(LaneIndex::new(0), at(0), &mut bytes::BytesMut::new());
     // Of event 1, bytes are under way; 2 is committed before 1.
-    source.handle_grant(0, 2 * 66).unwrap();
-    assert!(matches!(source.take(0, 2 * 66), Some(Taken { .. })));
-    source.handle_commit(0, 0, std::slice::from_ref(&(66..2 * 66))).unwrap();
+    source.handle_grant(LaneIndex::new(0), 2 * 66).unwrap();
+    assert!(matches!(source.take(LaneIndex::new(0), 2 * 66), Some(Taken { .. })));
+    source.handle_commit(LaneIndex::new(0), 0, std::slice::from_ref(&(66..2 * 66))).unwrap();
     source.handle_roster(&roster(&[(9, 1)])).unwrap();
-    assert_eq!((source.uncommitted(), source.sendable(0)), (3, 0));
-    assert_eq!((in_lane(&source, 0), in_lane(&source, 1)), (vec![], vec![3]));
+    assert_eq!((source.uncommitted(), source.sendable(LaneIndex::new(0))), (3, 0));
+    assert_eq!((in_lane(&source, LaneIndex::new(0)), in_lane(&source, LaneIndex::new(1))), (vec![], vec![3]));
     // Event 1 is built elsewhere, 4 waits for a slot; that of 5 was lost on the way to us.
     source.push(fragment(5), at(1)).unwrap();
     source.handle_holdings(&holdings(6, &[(0, &[4]), (9, &[1, 3, 5])])).unwrap();
-    assert_eq!(in_lane(&source, 1), [3, 1, 5]);
+    assert_eq!(in_lane(&source, LaneIndex::new(1)), [3, 1, 5]);
     assert_eq!((source.uncommitted(), source.backlog()), (4, Bytes::ZERO));
     source.handle_holdings(&holdings(6, &[(9, &[3])])).unwrap();
-    assert_eq!(in_lane(&source, 1), [3, 1, 5], "lanes of the living are left alone");
+    assert_eq!(in_lane(&source, LaneIndex::new(1)), [3, 1, 5], "lanes of the living are left alone");
     assert_eq!((source.uncommitted(), report(&source).closed), (3, 1), "4 is over");
     assert_eq!(source.undecided(), EventId::new(7));
 }
@@ -88,16 +89,16 @@ fn a_lane_to_another_life_begins_at_0() {
     let mut source = connected(false);
     source.push(fragment(1), at(0)).unwrap();
     source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
-    source.announce(0, at(0), &mut bytes::BytesMut::new());
-    source.handle_grant(0, 66).unwrap();
-    assert!(source.take(0, 66).is_some());
+    source.announce(LaneIndex::new(0), at(0), &mut bytes::BytesMut::new());
+    source.handle_grant(LaneIndex::new(0), 66).unwrap();
+    assert!(source.take(LaneIndex::new(0), 66).is_some());
     source.handle_roster(&roster(&[(4, 2), (9, 1)])).unwrap();
-    source.handle_lane_connected(0, 0, 0).unwrap();
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
     source.handle_holdings(&holdings(1, &[(4, &[1])])).unwrap();
     assert_eq!(wishes(&mut source, at(0)).0, [0]);
-    source.announce(0, at(0), &mut bytes::BytesMut::new());
-    source.handle_grant(0, 66).unwrap();
-    assert_eq!(source.take(0, 66), Some(Taken { range: 0..66, request: 0 }));
+    source.announce(LaneIndex::new(0), at(0), &mut bytes::BytesMut::new());
+    source.handle_grant(LaneIndex::new(0), 66).unwrap();
+    assert_eq!(source.take(LaneIndex::new(0), 66), Some(Taken { range: 0..66, request: 0 }));
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn what_comes_after_all_goes_where_its_event_is_by_then() {
     for event in 2..=4 {
         source.push(fragment(event), at(0)).unwrap();
     }
-    assert_eq!(in_lane(&source, 1), [1, 3]);
+    assert_eq!(in_lane(&source, LaneIndex::new(1)), [1, 3]);
     assert_eq!(source.uncommitted(), 3, "2 waits for a builder");
     source.push(fragment(3), at(0)).unwrap();
     assert_eq!(report(&source).closed, 2, "3 once more, and 4");
@@ -129,14 +130,17 @@ fn readout_on_demand_is_asked_again_for_what_is_not_here() {
     assert_eq!(wishes(&mut source, at(0)).1, [7]);
     source.push(fragment(2), at(0)).unwrap();
     source.push(fragment(7), at(0)).unwrap();
-    assert_eq!((in_lane(&source, 0), in_lane(&source, 1)), (vec![1, 2], vec![7]));
+    assert_eq!(
+        (in_lane(&source, LaneIndex::new(0)), in_lane(&source, LaneIndex::new(1))),
+        (vec![1, 2], vec![7])
+    );
     // A process that came in mid-run has nothing at all.
     let mut fresh = connected(true);
     fresh.handle_holdings(&holdings(100, &[(4, &[40]), (9, &[99])])).unwrap();
     assert_eq!(wishes(&mut fresh, at(0)).1, [40, 99]);
     fresh.push(fragment(40), at(0)).unwrap();
     fresh.handle_decisions(&decisions(101, &[NINE])).unwrap();
-    assert_eq!((in_lane(&fresh, 0), wishes(&mut fresh, at(0)).1), (vec![40], vec![101]));
+    assert_eq!((in_lane(&fresh, LaneIndex::new(0)), wishes(&mut fresh, at(0)).1), (vec![40], vec![101]));
 }
 
 #[test]
@@ -234,8 +238,8 @@ proptest! {
                 }
             }
             for lane in 0..2 {
-                let here: BTreeSet<u64> = in_lane(&source, lane).into_iter().collect();
-                prop_assert_eq!(here.len(), in_lane(&source, lane).len(), "twice in a lane");
+                let here: BTreeSet<u64> = in_lane(&source, LaneIndex::new(lane)).into_iter().collect();
+                prop_assert_eq!(here.len(), in_lane(&source, LaneIndex::new(lane)).len(), "twice in a lane");
                 let of_it = |(event, home): &&(u64, Option<usize>)| *home == Some(lane) && pushed.contains(event);
                 let meant: BTreeSet<u64> = open.iter().filter(of_it).map(|(event, _)| *event).collect();
                 prop_assert_eq!(here, meant);

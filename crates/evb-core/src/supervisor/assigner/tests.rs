@@ -1,14 +1,15 @@
 use super::*;
 use crate::{
     id::{BuilderId, Epoch, RunNumber, SourceId},
-    supervisor::{Output, index::SourceIndex, seats::Connection},
+    index::SourceIndex,
+    supervisor::{Output, seats::Connection},
     wire::control::Hello,
 };
 
 const NOW: Instant = Instant::from_nanos(3_000_000);
 
 fn at(builder: usize) -> BuilderIndex {
-    BuilderIndex::at(builder)
+    BuilderIndex::new(builder)
 }
 
 /// A source and builders 1 and 2 with two slots each; events 1 to 4 are assigned in turn.
@@ -18,7 +19,7 @@ fn assigner() -> (Assigner, Roster, Outbox) {
     let (mut assigner, mut roster, mut outbox) =
         (Assigner::new(&plan), Roster::new(&plan), Outbox::new(&plan));
     let connection = Connection { last_heard: NOW, echo: None, shared_clock: true };
-    roster.connect_source(SourceIndex::at(0), &Hello::default(), connection, 0);
+    roster.connect_source(SourceIndex::new(0), &Hello::default(), connection, 0);
     for index in [0, 1].map(at) {
         roster.connect_builder(index, &Hello::default(), connection);
         assigner.set_slots(index, 2, NOW);

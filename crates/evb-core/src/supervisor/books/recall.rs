@@ -2,8 +2,8 @@
 
 use super::{Books, Times};
 use crate::{
+    index::{BuilderIndex, SourceIndex},
     supervisor::{
-        index::{BuilderIndex, SourceIndex},
         nonsense::{EARLIEST, Nonsense, count, nonsense, text, total},
         tally::BuilderTally,
     },

@@ -3,14 +3,14 @@ use core::time::Duration;
 use super::*;
 use crate::{
     id::{Epoch, EventId, RunNumber},
-    supervisor::{RunPlan, index::Position},
+    supervisor::RunPlan,
     wire::{control::Completions, journal::Blame},
 };
 
 const NOW: Instant = Instant::from_nanos(3_000_000);
 
 fn at(builder: usize) -> BuilderIndex {
-    BuilderIndex::at(builder)
+    BuilderIndex::new(builder)
 }
 
 /// One source, two builders; both have two events, and three triggers were inhibited.
@@ -27,12 +27,11 @@ fn books() -> Books {
 
 /// Enters these events of builder 1 as complete, and that one as `outcome`; the builder has all but those above 100.
 fn account(books: &mut Books, complete: &[u64], event: u64, outcome: Outcome, now: Instant) {
-    let exception =
-        Exception { event, outcome: outcome.into(), missing: vec![5, 9], cause: "full disk\n".to_owned() };
+    let exception = Exception { event, outcome, missing: vec![5, 9], cause: "full disk\n".to_owned() };
     let mut completions = Completions { exceptions: vec![exception], ..Completions::default() };
     let mut last = EventId::default();
     complete.iter().for_each(|event| completions.add(&mut last, EventId::new(*event)));
-    let source = |id: SourceId| (id.number() == 5).then(|| SourceIndex::at(0));
+    let source = |id: SourceId| (id.number() == 5).then(|| SourceIndex::new(0));
     books.account((at(0), BuilderId::new(1)), &completions, source, |event| event <= 100, now);
     books.invariants();
 }
@@ -42,7 +41,7 @@ fn completions_are_counted_for_the_builder_and_for_the_run() {
     let mut books = books();
     account(&mut books, &[1], 3, Outcome::Incomplete, NOW + Duration::from_secs(1));
     assert_eq!(
-        (books.outstanding(at(0)), books.outstanding(at(1)), books.missing(SourceIndex::at(0))),
+        (books.outstanding(at(0)), books.outstanding(at(1)), books.missing(SourceIndex::new(0))),
         (0, 2, 1)
     );
     let counts = books.counts();

@@ -4,7 +4,7 @@ use crate::{
         tests::{Stage, builder, plan, source},
     },
     trigger::TriggerKind,
-    wire::control::{Heartbeat, Load, control::Message},
+    wire::control::{Heartbeat, Load, Message},
 };
 
 /// A run whose slots are all taken: so many for each of the two builders.

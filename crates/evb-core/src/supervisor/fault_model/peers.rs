@@ -8,8 +8,8 @@ use crate::{
     set::SourceSet,
     time::Instant,
     wire::control::{
-        Accepted, Assignments, BuilderReport, Completions, Exception, Heartbeat, Ready, Report, Roster,
-        SourceReport, Verdict, control::Message, exception::Outcome, report,
+        Accepted, Assignments, BuilderReport, Completions, Exception, Heartbeat, Message, Outcome, Ready,
+        Report, RoleReport, Roster, SourceReport, Verdict,
     },
 };
 
@@ -86,7 +86,7 @@ impl SourceModel {
                     }
                 }
             }
-            Message::Finish(_) => return vec![report(report::Report::Source(SourceReport::default()))],
+            Message::Finish(_) => return vec![report(RoleReport::Source(SourceReport::default()))],
             _ => {}
         }
         Vec::new()
@@ -141,7 +141,7 @@ impl BuilderModel {
             _ => {}
         }
         if self.finishing && self.settled.is_empty() {
-            return vec![report(report::Report::Builder(self.counts.clone()))];
+            return vec![report(RoleReport::Builder(self.counts.clone()))];
         }
         Vec::new()
     }
@@ -229,7 +229,7 @@ impl BuilderModel {
                 message.add(&mut last, EventId::new(*event));
             } else {
                 let (event, missing) = (*event, missing.clone());
-                let outcome = Outcome::Incomplete.into();
+                let outcome = Outcome::Incomplete;
                 message.exceptions.push(Exception { event, outcome, missing, cause: String::new() });
             }
         }
@@ -241,6 +241,6 @@ pub(super) fn heartbeat(now: Instant) -> Message {
     Message::Heartbeat(Heartbeat { sent_ns: now.as_nanos(), ..Heartbeat::default() })
 }
 
-fn report(report: report::Report) -> Message {
+fn report(report: RoleReport) -> Message {
     Message::Report(Report { report: Some(report), live: None })
 }

@@ -4,10 +4,10 @@ use super::*;
 use crate::{
     supervisor::tests::{Stage, builder, plan, source},
     trigger::TriggerKind,
-    wire::control::{LaneReport, Report, control::Message, report},
+    wire::control::{LaneReport, Message, Report, RoleReport},
 };
 
-fn so_far(report: report::Report, live: Live) -> Message {
+fn so_far(report: RoleReport, live: Live) -> Message {
     Message::Report(Report { report: Some(report), live: Some(live) })
 }
 
@@ -19,7 +19,7 @@ fn of_builder(payload_bytes: u64, lanes: &[(u32, u64, u64)], live: Live) -> Mess
         ..LaneReport::default()
     };
     let lanes = lanes.iter().map(lane).collect();
-    so_far(report::Report::Builder(BuilderReport { payload_bytes, lanes, ..BuilderReport::default() }), live)
+    so_far(RoleReport::Builder(BuilderReport { payload_bytes, lanes, ..BuilderReport::default() }), live)
 }
 
 #[test]
@@ -28,11 +28,11 @@ fn a_survey_shows_the_latest_report_of_each_peer() {
     assert_eq!(stage.core.survey(stage.now).sources[0].live, None, "before the first");
     let own = SourceReport { pushed: 7, pushed_bytes: 700, refused: 2, ..SourceReport::default() };
     let live = Live { backlog_bytes: 100, processor_ns: 1_000_000_000, ..Live::default() };
-    stage.says(source(3), so_far(report::Report::Source(own.clone()), live));
+    stage.says(source(3), so_far(RoleReport::Source(own.clone()), live));
     stage.now += Duration::from_millis(500);
     let own = SourceReport { pushed: 9, ..own };
     let live = Live { processor_ns: 1_250_000_000, ..Live::default() };
-    stage.says(source(3), so_far(report::Report::Source(own), live));
+    stage.says(source(3), so_far(RoleReport::Source(own), live));
     stage.now += Duration::from_millis(200);
     let survey = stage.core.survey(stage.now);
     let seen = survey.sources[0].live.clone().expect("reported");
@@ -69,7 +69,7 @@ fn nonsense_closes_the_connection_and_leaves_the_ledger_alone() {
     let many = [(3, 1, 1), (5, 1, 1), (7, 1, 1)];
     stage.says(builder(1), of_builder(1, &many, Live::default()));
     assert_eq!(stage.dropped, [builder(1)]);
-    let of_another_role = so_far(report::Report::Builder(BuilderReport::default()), Live::default());
+    let of_another_role = so_far(RoleReport::Builder(BuilderReport::default()), Live::default());
     stage.says(source(3), of_another_role);
     assert_eq!(stage.dropped, [builder(1), source(3)]);
 }

@@ -3,7 +3,6 @@ use core::time::Duration;
 use super::*;
 use crate::{
     id::{RunNumber, SourceId},
-    supervisor::index::Position,
     wire::control::{Heartbeat, Stop},
 };
 
@@ -39,7 +38,7 @@ fn names(outbox: &mut Outbox) -> Vec<&'static str> {
 #[test]
 fn decisions_leave_behind_their_entry_and_their_assignments_and_before_other_messages() {
     let mut outbox = outbox(true);
-    assert_eq!(outbox.assign(BuilderIndex::at(1), 5, NOW), 1);
+    assert_eq!(outbox.assign(BuilderIndex::new(1), 5, NOW), 1);
     assert_eq!((outbox.inhibit(2, NOW), outbox.decided()), (2, 3));
     assert_eq!(names(&mut outbox), [""; 0]);
     outbox.send(Recipients::Everyone, Message::Stop(Stop::default()));

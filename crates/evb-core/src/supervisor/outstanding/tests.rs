@@ -3,10 +3,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{Outstanding, Place};
-use crate::supervisor::index::{BuilderIndex, Position};
+use crate::index::BuilderIndex;
 
 fn at(builder: usize) -> Option<BuilderIndex> {
-    Some(BuilderIndex::at(builder))
+    Some(BuilderIndex::new(builder))
 }
 
 proptest! {
@@ -34,7 +34,7 @@ proptest! {
             }
             prop_assert_eq!(table.len(), map.len());
         }
-        table.take_all(BuilderIndex::at(1));
+        table.take_all(BuilderIndex::new(1));
         map.retain(|_, builder| *builder != at(1));
         for (event, builder) in map {
             prop_assert!(table.take(event, builder));
@@ -56,7 +56,7 @@ fn events_go_from_builder_to_builder_and_are_accepted_there() {
     for (answer, place) in (1..).zip(table.of(None)) {
         table.hand_over(place.event, at(2), answer);
     }
-    let [first, third] = [0, 2].map(BuilderIndex::at);
+    let [first, third] = [0, 2].map(BuilderIndex::new);
     assert!(table.accept(third, 60) && !table.accept(third, 60) && !table.accept(first, 67));
     assert_eq!(table.iter().filter(|place| place.answer != 0).count(), 7);
     assert_eq!(table.hand_over(201, at(0), 0), None);

@@ -15,8 +15,8 @@ use crate::{
     wire::{
         control::{MAX_BUILDERS, MAX_SLOTS, Verdict},
         journal::{
-            Accounted, Decided, Entry, Lost, Membership, Reassigned, Registered, Resumed, RosterChange,
-            Totals, membership::Change,
+            Accounted, Change, Decided, Entry, Lost, Membership, Reassigned, Registered, Resumed,
+            RosterChange, Totals,
         },
     },
 };
@@ -235,10 +235,10 @@ impl Reading {
     }
 
     fn recall_membership(&mut self, membership: &Membership) -> Result<(), Nonsense> {
-        if membership.change() == Change::Added {
+        if membership.change == Change::Added {
             self.recall_seat(membership.builder)?;
         }
-        self.core.roster.recall_membership(membership.builder, membership.change())
+        self.core.roster.recall_membership(membership.builder, membership.change)
     }
 
     /// Makes a seat for that builder, if it has none.

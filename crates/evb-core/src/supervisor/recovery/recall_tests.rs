@@ -2,19 +2,19 @@
 
 use super::super::{
     RecoverError, RunPlan,
-    index::{BuilderIndex, Position},
     journal::What,
     nonsense::{BEYOND_ALL_RUNS, text},
     tests::{Stage, builder, plan, recovered},
 };
 use crate::{
+    index::BuilderIndex,
     time::Instant,
     trigger::TriggerKind,
     wire::{
         control::{Completions, Decisions, Role},
         journal::{
-            Accounted, Begun, Blame, Decided, Entry, Finding, Lost, Membership, Reassigned, Registered,
-            RosterChange, Started, Totals,
+            Accounted, Begun, Blame, Change, Decided, Entry, Finding, Lost, Membership, Reassigned,
+            Registered, RosterChange, Started, Totals,
         },
     },
 };
@@ -87,11 +87,7 @@ fn a_run_begins_once_and_with_what_can_be() {
 
 #[test]
 fn peers_are_known_and_come_one_life_after_the_other() {
-    let registered = |role: Role, id, incarnation| {
-        let mut what = Registered { id, incarnation, ..Registered::default() };
-        what.set_role(role);
-        what
-    };
+    let registered = |role, id, incarnation| Registered { role, id, incarnation, ..Registered::default() };
     let endless = Registered { listen: "x".repeat(301), ..registered(Role::Builder, 1, 1) };
     let roster = |version, up: &[u32], awaited: &[u32]| {
         What::Roster(RosterChange { version, up: up.to_vec(), awaited: awaited.to_vec() })
@@ -115,13 +111,15 @@ fn peers_are_known_and_come_one_life_after_the_other() {
             (roster(3, &[], &[u32::MAX]), "no such source"),
             (What::Over(3), "no such builder"),
             (What::Over(65_537), "no such builder"),
-            (What::Membership(Membership { builder: 1, change: 0 }), "no such change"),
-            (What::Membership(Membership { builder: 9, change: 3 }), "no such builder"),
-            (What::Membership(Membership { builder: 65_537, change: 1 }), "no such builder"),
+            (What::Membership(Membership { builder: 1, change: Change::Unspecified }), "no such change"),
+            (What::Membership(Membership { builder: 9, change: Change::Gone }), "no such builder"),
+            (What::Membership(Membership { builder: 65_537, change: Change::Added }), "no such builder"),
         ],
     );
-    let added =
-        Entry { at_ns: 2_000_000, what: Some(What::Membership(Membership { builder: 9, change: 1 })) };
+    let added = Entry {
+        at_ns: 2_000_000,
+        what: Some(What::Membership(Membership { builder: 9, change: Change::Added })),
+    };
     let unborn = What::Registered(registered(Role::Builder, 9, 0));
     are_refused(&[&journal[..], &[added]].concat(), [(unborn, "of before")]);
     let over = || Entry { at_ns: 2_000_000, what: Some(What::Over(1)) };
@@ -131,7 +129,7 @@ fn peers_are_known_and_come_one_life_after_the_other() {
 
 #[test]
 fn there_are_no_more_builders_than_are_possible() {
-    let added = |builder| What::Membership(Membership { builder, change: 1 });
+    let added = |builder| What::Membership(Membership { builder, change: Change::Added });
     let mut journal = half_way();
     journal.extend((3..=256).map(|id| Entry { at_ns: 2_000_000, what: Some(added(id)) }));
     are_refused(&journal, [(added(257), "more builders")]);
@@ -255,7 +253,7 @@ fn completions_of_what_a_builder_does_not_have_count_against_it_alone() {
     let accounted = Accounted { builder: 1, completions: Some(completions) };
     journal.push(Entry { at_ns: 2_000_000, what: Some(What::Accounted(accounted)) });
     let core = recovered(&plan(TriggerKind::External), &journal, NOW).unwrap();
-    let first = BuilderIndex::at(0);
+    let first = BuilderIndex::new(0);
     assert_eq!((core.books.present(first).faults, core.books.accounted(first)), (3, 5));
     assert_eq!((core.progress().events.complete, core.progress().outstanding), (2, 2));
 }

@@ -16,8 +16,8 @@ use crate::{
     trigger::TriggerKind,
     units::Frequency,
     wire::{
-        control::{Stop, control::Message},
-        journal::{Entry, Started, entry::What},
+        control::{Message, Stop},
+        journal::{Entry, Started, What},
     },
 };
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{Roster, Seat};
 use crate::{
+    index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     supervisor::{
         Recipients,
-        index::{BuilderIndex, Position, SourceIndex},
         journal::What,
         outbox::Outbox,
         seats::{BuilderSeat, Down},
@@ -15,7 +15,7 @@ use crate::{
     },
     time::Instant,
     wire::{
-        control::{BuilderAddress, Decisions, Load, MAX_BATCH, Verdict, control},
+        control::{BuilderAddress, Decisions, Load, MAX_BATCH, Message, Verdict},
         journal::RosterChange,
     },
 };
@@ -114,7 +114,7 @@ impl Roster {
             let count = (decided - seat.told).min(MAX_BATCH);
             let mut decisions = Decisions { first: seat.told + 1, runs: Vec::new() };
             decisions.extend(count as u32, Verdict::Closed);
-            outbox.send(Recipients::Source(seat.id), control::Message::Decisions(decisions));
+            outbox.send(Recipients::Source(seat.id), Message::Decisions(decisions));
             seat.told += count;
         }
         seat.end_absence(assigned, now);
@@ -191,7 +191,7 @@ impl Roster {
             incarnations: self.sources.iter().map(|seat| seat.incarnation).collect(),
             awaited: self.numbers(&self.awaited),
         };
-        outbox.send(Recipients::Everyone, control::Message::Roster(roster));
+        outbox.send(Recipients::Everyone, Message::Roster(roster));
     }
 
     /// Keeps what outstanding events are expected to have, and nothing else.

@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use super::{Roster, Seat};
 use crate::{
     id::SourceId,
+    index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     supervisor::{
-        index::{BuilderIndex, SourceIndex},
         nonsense::{EARLIEST, Nonsense, builder_id, count, listen, nonsense, ordinal},
         seats::{Down, Leaving},
     },
     time::Instant,
     wire::{
         control::Role,
-        journal::{BuilderTotals, Registered, RosterChange, SourceTotals, Totals, membership::Change},
+        journal::{BuilderTotals, Change, Registered, RosterChange, SourceTotals, Totals},
     },
 };
 
@@ -44,7 +44,7 @@ impl Roster {
     ) -> Result<(Seat, bool), Nonsense> {
         let Ok(id) = u16::try_from(registered.id) else { return nonsense("no such peer") };
         let incarnation = ordinal(registered.incarnation)?;
-        match registered.role() {
+        match registered.role {
             Role::Source => {
                 let Some(index) = self.source_index(SourceId::new(id)) else {
                     return nonsense("no such source");
@@ -168,7 +168,7 @@ impl Roster {
         seat.listen = listen(&own.listen)?;
         seat.over = own.over;
         seat.past_payload_bytes = own.past_payload_bytes;
-        self.recall_membership(own.id, own.membership())
+        self.recall_membership(own.id, own.membership)
     }
 
     /// Puts all instants on a clock that is `nanos` ahead. What was before its zero is at its beginning.

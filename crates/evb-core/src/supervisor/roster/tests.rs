@@ -5,17 +5,17 @@ use super::*;
 use crate::{
     id::{Epoch, RunNumber},
     supervisor::{Output, outbox::Outbox},
-    wire::control::{BuilderReport, Load, SourceReport, control::Message},
+    wire::control::{BuilderReport, Load, Message, SourceReport},
 };
 
 const NOW: Instant = Instant::from_nanos(3_000_000);
 
 fn source(index: usize) -> SourceIndex {
-    SourceIndex::at(index)
+    SourceIndex::new(index)
 }
 
 fn builder(index: usize) -> BuilderIndex {
-    BuilderIndex::at(index)
+    BuilderIndex::new(index)
 }
 
 fn connection(now: Instant) -> Connection {
@@ -108,8 +108,8 @@ fn the_same_process_goes_on_and_another_begins() {
 fn reports_are_waited_for_while_they_may_come() {
     let (mut roster, _) = roster();
     let patience = Duration::from_secs(2);
-    let of_builder = Report { report: Some(report::Report::Builder(BuilderReport::default())), live: None };
-    let of_source = Report { report: Some(report::Report::Source(SourceReport::default())), live: None };
+    let of_builder = Report { report: Some(RoleReport::Builder(BuilderReport::default())), live: None };
+    let of_source = Report { report: Some(RoleReport::Source(SourceReport::default())), live: None };
     assert!(roster.keep_report(Seat::Source(source(0)), of_builder.clone(), NOW).is_err());
     assert!(roster.keep_report(Seat::Builder(builder(0)), of_builder, NOW).is_ok());
     assert!(roster.keep_report(Seat::Source(source(0)), of_source, NOW).is_ok());

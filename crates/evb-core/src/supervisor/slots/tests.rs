@@ -1,10 +1,10 @@
 use core::time::Duration;
 
-use super::{AssignmentPolicy, BuilderIndex, Position, Slots};
+use super::{AssignmentPolicy, BuilderIndex, Slots};
 use crate::time::Instant;
 
 fn at(builder: usize) -> BuilderIndex {
-    BuilderIndex::at(builder)
+    BuilderIndex::new(builder)
 }
 
 fn slots(policy: AssignmentPolicy, run_length: u32, free: &[u32]) -> Slots {
@@ -20,7 +20,7 @@ fn slots_in_batches(policy: AssignmentPolicy, run_length: u32, free: &[u32], bat
 }
 
 fn drain(slots: &mut Slots) -> Vec<usize> {
-    core::iter::from_fn(|| slots.take(Instant::ZERO)).map(Position::get).collect()
+    core::iter::from_fn(|| slots.take(Instant::ZERO)).map(BuilderIndex::get).collect()
 }
 
 #[test]

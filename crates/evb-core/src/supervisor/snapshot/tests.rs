@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use super::super::{
     RecoverError, RunPlan, RunState, SupervisorCore,
-    index::{Position, SourceIndex},
     tests::{Stage, builder, complete, hello, plan, recovered, source},
 };
 use crate::{
+    index::SourceIndex,
     trigger::TriggerKind,
     wire::{
-        control::exception::Outcome,
-        journal::{Blame, BuilderTotals, CauseOfLoss, Entry, Expectation, Totals, entry::What},
+        control::Outcome,
+        journal::{Blame, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Totals, What},
     },
 };
 
@@ -70,7 +70,7 @@ fn a_source_that_was_down_all_the_time_was_down_all_the_time() {
     let mut next = stage.followed_by(&journaled(), stage.core.snapshot(stage.now));
     next.now += Duration::from_millis(100);
     let mut stage = next.with_everybody();
-    let seat = stage.core.roster.source(SourceIndex::at(0));
+    let seat = stage.core.roster.source(SourceIndex::new(0));
     assert_eq!((seat.down_time, seat.events_without), (Duration::from_millis(2100), 1));
     stage.trigger(1);
     assert_eq!(stage.core.progress().sources_up, 2);
@@ -162,13 +162,13 @@ fn impossible_peers_are_refused() {
         ("has no totals", |totals| totals.builders.truncate(1)),
         ("no such builder", |totals| first(totals).id = 65_537),
         ("more builders", |totals| {
-            let more = |id| BuilderTotals { id, membership: 1, ..BuilderTotals::default() };
+            let more = |id| BuilderTotals { id, membership: Change::Added, ..BuilderTotals::default() };
             totals.builders.extend((3..=257).map(more));
         }),
         ("beyond all counts", |totals| first(totals).incarnation = u32::MAX),
         ("without end", |totals| first(totals).listen = "x".repeat(301)),
         ("beyond all counts", |totals| first(totals).accounted = HUGE),
-        ("no such change", |totals| first(totals).membership = 77),
+        ("no such change", |totals| first(totals).membership = Change::Unspecified),
         ("than were built", |totals| first(totals).past_written = HUGE),
     ]);
 }

@@ -2,12 +2,12 @@
 
 use bytes::Buf as _;
 use prost::{
-    DecodeError, Message as _,
+    DecodeError,
     encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
 };
 
 use super::{Control, MAX_BUILDERS, MAX_EXCEPTIONS, MalformedMessage};
-use crate::set::MAX_SOURCES;
+use crate::{set::MAX_SOURCES, wire::encoding::Encoding as _};
 
 /// The fields of a `Control` that repeat messages, as their tags in `proto/control.proto` from the outermost in; how many
 /// there may be; and the message's name.

@@ -10,7 +10,7 @@ use evb_core::{
         AnswerPath, BuilderSummary, GrantPath, PacingSummary, Percentiles, Rates, RunPath, RunReport,
         SourceSummary,
     },
-    wire::control::{BuilderReport, SourceReport, report},
+    wire::control::{BuilderReport, RoleReport, SourceReport},
 };
 
 /// Returns the counters of this process's roles in the summary's form.
@@ -24,12 +24,12 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
         report.exit_code = report.exit_code.max(outcome.exit_code);
         report.verdict.clone_from(&outcome.verdict);
         match (peer, outcome.report.as_ref().and_then(|report| report.report.as_ref())) {
-            (Peer::Source(id), Some(report::Report::Source(own))) => {
+            (Peer::Source(id), Some(RoleReport::Source(own))) => {
                 report.network.tcp_retransmits += own.tcp_retransmits;
                 report.sources.push(source(id.number(), own));
                 sources.push(own);
             }
-            (Peer::Builder(id), Some(report::Report::Builder(own))) => {
+            (Peer::Builder(id), Some(RoleReport::Builder(own))) => {
                 latency.add(&own.latency_us, own.latency_max_us);
                 count(&mut report, own);
                 report.builders.push(builder(id.number(), own));

@@ -3,13 +3,13 @@ use std::time::Duration;
 use evb::role::RunOutcome;
 use evb_core::{
     id::{BuilderId, Epoch, Peer, RunNumber, SourceId},
-    wire::control::{BuilderReport, Report, SourceReport, report},
+    wire::control::{BuilderReport, Report, RoleReport, SourceReport},
 };
 use serde_json::Value;
 
 use super::part;
 
-fn outcome(report: report::Report, took_part: Option<Duration>) -> RunOutcome {
+fn outcome(report: RoleReport, took_part: Option<Duration>) -> RunOutcome {
     RunOutcome {
         run: RunNumber::new(1),
         epoch: Epoch::new(1),
@@ -21,13 +21,13 @@ fn outcome(report: report::Report, took_part: Option<Duration>) -> RunOutcome {
 }
 
 fn source(took_part: Option<Duration>) -> (Peer, RunOutcome) {
-    let report = report::Report::Source(SourceReport { pushed: 30, ..SourceReport::default() });
+    let report = RoleReport::Source(SourceReport { pushed: 30, ..SourceReport::default() });
     (Peer::Source(SourceId::new(1)), outcome(report, took_part))
 }
 
 fn builder(took_part: Option<Duration>) -> (Peer, RunOutcome) {
     let own = BuilderReport { complete: 20, incomplete: 10, payload_bytes: 6000, ..BuilderReport::default() };
-    (Peer::Builder(BuilderId::new(1)), outcome(report::Report::Builder(own), took_part))
+    (Peer::Builder(BuilderId::new(1)), outcome(RoleReport::Builder(own), took_part))
 }
 
 fn json(parts: &[(Peer, RunOutcome)]) -> Value {

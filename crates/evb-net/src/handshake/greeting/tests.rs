@@ -1,7 +1,7 @@
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
     wire::{
-        control::{Hello, Refusal, Welcome, refusal::Reason},
+        control::{Hello, Reason, Refusal, Welcome},
         preamble::{ConnectionKind, PREAMBLE_LENGTH},
     },
 };
@@ -71,7 +71,7 @@ async fn keys_that_do_not_fit_are_told_to_both_with_the_remedy() {
         assert!(accepting.to_string().contains(words), "{accepting}");
         assert!(connecting.to_string().contains(words), "{connecting}");
         let is_told = match &connecting {
-            HandshakeError::Refused(refusal) => refusal.reason() == Reason::Configuration,
+            HandshakeError::Refused(refusal) => refusal.reason == Reason::Configuration,
             error => error.is_about_keys(),
         };
         assert!(is_told, "{connecting:?}");

@@ -7,6 +7,7 @@ use evb_core::{
     builder::{BuilderCore, Segments},
     grant::GrantPolicy,
     id::SourceId,
+    index::LaneIndex,
     lane::DatagramFault,
     time::Instant,
     wire::{
@@ -47,7 +48,7 @@ struct Door {
     links: Vec<Option<Link>>,
     /// Whether datagrams carry tags.
     is_protected: bool,
-    replies: Vec<(SocketAddr, usize, [u8; DATAGRAM_HEADER])>,
+    replies: Vec<(SocketAddr, LaneIndex, [u8; DATAGRAM_HEADER])>,
     strangers: Strangers,
 }
 
@@ -79,7 +80,7 @@ impl BuilderDatagrams {
     }
 
     /// A lane's handshake is over, and its association begins.
-    pub fn open(&mut self, lane: usize, channel: impl Into<Channel>) {
+    pub fn open(&mut self, lane: LaneIndex, channel: impl Into<Channel>) {
         let (stream, session) = channel.into().into_parts();
         let tags = session.as_ref().map(Session::keys).map(|keys| Box::new(DatagramTags::new(keys)));
         self.door.is_protected |= tags.is_some();
@@ -87,12 +88,12 @@ impl BuilderDatagrams {
     }
 
     /// A lane is over.
-    pub fn close(&mut self, lane: usize) {
+    pub fn close(&mut self, lane: LaneIndex) {
         self.door.links[lane] = None;
     }
 
     /// Whether a lane is open.
-    pub fn is_open(&self, lane: usize) -> bool {
+    pub fn is_open(&self, lane: LaneIndex) -> bool {
         self.door.links[lane].is_some()
     }
 
@@ -105,14 +106,14 @@ impl BuilderDatagrams {
         cx: &mut Context<'_>,
         core: &mut BuilderCore<P>,
         now: Instant,
-        mut ended: impl FnMut(usize, LaneEnd),
+        mut ended: impl FnMut(LaneIndex, LaneEnd),
     ) -> io::Result<Progress> {
         let Self { socket, door, .. } = self;
         let progress = socket.poll_recv(cx, TURN, |from, run| door.take(from, run, core, now, &mut ended))?;
         self.reply();
         for (lane, link) in self.door.links.iter_mut().enumerate() {
             if let Some(Err(end)) = link.as_mut().map(|link| poll_end(&mut link.stream, cx)) {
-                ended(lane, end);
+                ended(LaneIndex::new(lane), end);
             }
         }
         Ok(progress)
@@ -126,7 +127,7 @@ impl BuilderDatagrams {
         &mut self,
         core: &mut BuilderCore<P>,
         now: Instant,
-        mut ended: impl FnMut(usize, LaneEnd),
+        mut ended: impl FnMut(LaneIndex, LaneEnd),
     ) -> io::Result<Progress> {
         let Self { socket, door, .. } = self;
         let progress = socket.recv(TURN, |from, run| door.take(from, run, core, now, &mut ended))?;
@@ -135,7 +136,7 @@ impl BuilderDatagrams {
     }
 
     /// Sends a lane's source what it is to know. What cannot be sent is lost like any datagram, and will be said again.
-    pub fn send<P: GrantPolicy>(&mut self, core: &mut BuilderCore<P>, lane: usize, now: Instant) {
+    pub fn send<P: GrantPolicy>(&mut self, core: &mut BuilderCore<P>, lane: LaneIndex, now: Instant) {
         self.datagram.clear();
         core.write_datagram(lane, now, &mut self.datagram);
         let Some(link) = &mut self.door.links[lane] else { return };
@@ -181,7 +182,7 @@ impl Door {
         run: Run<'_>,
         core: &mut BuilderCore<P>,
         now: Instant,
-        ended: &mut impl FnMut(usize, LaneEnd),
+        ended: &mut impl FnMut(LaneIndex, LaneEnd),
     ) {
         run.waited().into_iter().for_each(|waited| core.record_data_wake(waited));
         let mut together: Option<Segments<'_>> = None;
@@ -219,7 +220,7 @@ impl Door {
         let opened = DatagramHeader::decode(datagram)?;
         let association = opened.0.association;
         let known = self.sources.binary_search(&association.source).ok();
-        let known = known.filter(|lane| core.association(*lane) == Some(association));
+        let known = known.filter(|lane| core.association(LaneIndex::new(*lane)) == Some(association));
         let link = known.and_then(|lane| self.links[lane].as_mut());
         let tags = link.and_then(|link| link.tags.as_mut()).ok_or(Unbelieved::Stale)?;
         tags.check(&opened.0, datagram, tag)?;
@@ -232,11 +233,11 @@ impl Door {
         segments: &Segments<'_>,
         core: &mut BuilderCore<P>,
         now: Instant,
-        ended: &mut impl FnMut(usize, LaneEnd),
+        ended: &mut impl FnMut(LaneIndex, LaneEnd),
     ) {
         let Self { sources, links, replies, strangers, .. } = self;
         let header = segments.header();
-        let known = sources.binary_search(&header.association.source).ok();
+        let known = sources.binary_search(&header.association.source).ok().map(LaneIndex::new);
         let known = known.filter(|lane| core.association(*lane) == Some(header.association));
         let Some((lane, link)) = known.and_then(|lane| Some((lane, links[lane].as_mut()?))) else {
             return strangers.note_stale(from, segments.count());

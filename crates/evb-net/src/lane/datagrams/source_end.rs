@@ -10,6 +10,7 @@ use std::{
 
 use bytes::BytesMut;
 use evb_core::{
+    index::LaneIndex,
     lane::{DatagramFault, MAX_RESENDS, Request},
     source::SourceCore,
     time::Instant,
@@ -125,7 +126,7 @@ impl SourceDatagrams {
         &mut self,
         cx: &mut Context<'_>,
         core: &mut SourceCore,
-        lane: usize,
+        lane: LaneIndex,
         now: Instant,
     ) -> Result<Progress, LaneEnd> {
         poll_end(&mut self.stream, cx)?;
@@ -195,7 +196,7 @@ impl SourceDatagrams {
         &mut self,
         cx: &mut Context<'_>,
         core: &mut SourceCore,
-        lane: usize,
+        lane: LaneIndex,
     ) -> Poll<Result<(), LaneEnd>> {
         self.until = None;
         let mut was_full = false;
@@ -267,7 +268,7 @@ impl SourceDatagrams {
     }
 
     /// Sends the next segments that are queued, as many as go at once.
-    fn send_train(&mut self, core: &mut SourceCore, lane: usize) -> Result<(), SendError> {
+    fn send_train(&mut self, core: &mut SourceCore, lane: LaneIndex) -> Result<(), SendError> {
         let others_answer = self.queue.get(1).is_some_and(|next| next.request != 0);
         let frame = DATAGRAM_HEADER + self.tag_length();
         let Some(departing) = self.queue.front_mut() else { return Ok(()) };

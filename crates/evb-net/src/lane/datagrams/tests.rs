@@ -2,6 +2,7 @@ use std::{net::IpAddr, task::Poll, time::Duration};
 
 use evb_core::{
     id::EventId,
+    index::LaneIndex,
     lane::Taken,
     time::Instant,
     wire::datagram::{Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind},
@@ -35,7 +36,7 @@ async fn a_lane_goes_over(local: &str) {
         assert!(event.is_complete() && event.id == EventId::new(number), "{event:?}");
         assert!(fragment.payload == content(event.id, length), "event {number}");
     }
-    let counted = rig.core.datagram_counters(0);
+    let counted = rig.core.datagram_counters(LaneIndex::new(0));
     assert!(counted.segments > 800_000 / 1472, "{counted:?}");
     assert_eq!(rig.builder.report(), Default::default(), "nothing came that was nobody's");
 }
@@ -62,7 +63,7 @@ async fn what_a_lost_datagram_held_is_sent_again() {
     rig.damage_each(50).await;
     rig.run(|rig| rig.events.len() == 40 && rig.source.uncommitted() == 0).await;
     assert!(rig.events.iter().all(|event| event.is_complete()));
-    let (damaged, counted) = (rig.builder.report().damaged, rig.core.datagram_counters(0));
+    let (damaged, counted) = (rig.builder.report().damaged, rig.core.datagram_counters(LaneIndex::new(0)));
     assert!(damaged > 5, "{damaged}");
     assert!(counted.recovery.resends > 0 && counted.recovery.lost_bytes > 0, "{counted:?}");
 }

@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use evb_core::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, Peer, SourceId},
+    index::LaneIndex,
     source::{SourceConfig, SourceCore},
     units::Bytes,
     wire::{
@@ -57,7 +58,7 @@ fn core() -> SourceCore {
         report_period: Duration::ZERO,
     };
     let mut core = SourceCore::new(config, clock::now());
-    core.handle_lane_connected(0, 0, 0).unwrap();
+    core.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
     core
 }
 
@@ -72,14 +73,14 @@ fn push(core: &mut SourceCore, end: &mut SourceEnd, first: u64, count: u32, size
     }
     // Batch by batch, as time goes by.
     for turn in 0..100 {
-        core.announce(0, now + Duration::from_millis(turn * 100), &mut end.announcements);
+        core.announce(LaneIndex::new(0), now + Duration::from_millis(turn * 100), &mut end.announcements);
     }
 }
 
 /// Lets all go that is granted.
 fn grant(core: &mut SourceCore, end: &mut SourceEnd, upto: u64) {
-    core.handle_grant(0, upto).unwrap();
-    while let Some(taken) = core.take(0, u64::MAX) {
+    core.handle_grant(LaneIndex::new(0), upto).unwrap();
+    while let Some(taken) = core.take(LaneIndex::new(0), u64::MAX) {
         end.send(taken.range);
     }
 }
@@ -124,7 +125,7 @@ async fn carried(
     far: (&mut TcpStream, &mut Opener),
     size: u64,
 ) -> (usize, Vec<Range<u64>>) {
-    let flushing = poll_fn(|cx| end.poll_flush(cx, core, 0));
+    let flushing = poll_fn(|cx| end.poll_flush(cx, core, LaneIndex::new(0)));
     let both = async { tokio::join!(flushing, records(far.0, far.1, size)) };
     let (flushed, read) = tokio::time::timeout(Duration::from_secs(20), both).await.expect("it comes");
     flushed.unwrap();
@@ -137,9 +138,10 @@ async fn announcements_wait_for_the_end_of_a_record_that_is_under_way() {
     let mut core = core();
     // More than the kernel's buffers take, so that the record is under way when the next is announced.
     push(&mut core, &mut end, 1, 1, 32 << 20);
-    let size = core.sendable(0).max((32 << 20) + 16);
+    let size = core.sendable(LaneIndex::new(0)).max((32 << 20) + 16);
     grant(&mut core, &mut end, size);
-    let stuck = poll_fn(|cx| std::task::Poll::Ready(end.poll_flush(cx, &core, 0).is_pending()));
+    let stuck =
+        poll_fn(|cx| std::task::Poll::Ready(end.poll_flush(cx, &core, LaneIndex::new(0)).is_pending()));
     assert!(stuck.await);
     push(&mut core, &mut end, 2, 1, 1000);
     let (announced, data) = carried(&core, &mut end, (&mut stream, &mut opener), size).await;

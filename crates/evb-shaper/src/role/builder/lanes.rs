@@ -4,10 +4,11 @@ use core::{fmt::Display, time::Duration};
 
 use evb_core::{
     id::Incarnation,
-    set::SourceSet,
+    index::LaneIndex,
+    set::{LaneSet, SourceSet},
     time::Instant,
     wire::{
-        control::{Hello, Refusal, Welcome, refusal::Reason},
+        control::{Hello, Reason, Refusal, Welcome},
         datagram::Association,
     },
 };
@@ -36,7 +37,7 @@ pub struct Greeting {
 #[derive(Debug)]
 pub struct Admitted {
     /// Its lane. A connection that it has already, or an answer on its way, is to be dropped for the new one.
-    pub lane: usize,
+    pub lane: LaneIndex,
     /// The answer; [`BuilderRole::handle_lane_up`] when it has left.
     pub welcome: Welcome,
 }
@@ -52,7 +53,7 @@ impl BuilderRole {
         greeting: Greeting,
         now: Instant,
     ) -> Result<Admitted, Refusal> {
-        let lane = self.admission.check(hello, self.plan.sources())?;
+        let lane = LaneIndex::new(self.admission.check(hello, self.plan.sources())?);
         let source = self.plan.sources()[lane];
         if !self.core.meet(lane, Incarnation::new(hello.incarnation), now) {
             let detail = format!("source {source} is another process by now");
@@ -82,7 +83,7 @@ impl BuilderRole {
     }
 
     /// A lane's source has been told: the lane is open.
-    pub fn handle_lane_up(&mut self, lane: usize) {
+    pub fn handle_lane_up(&mut self, lane: LaneIndex) {
         if self.lanes[lane] == LaneState::Answering {
             self.lanes[lane] = LaneState::Open;
             if self.withheld.remove(lane) {
@@ -92,14 +93,14 @@ impl BuilderRole {
     }
 
     /// A lane's connection is gone, or its source went away before it was told: the driver has dropped it.
-    pub fn handle_lane_down(&mut self, lane: usize, cause: &dyn Display, now: Instant) {
+    pub fn handle_lane_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         self.end_lane(lane, cause, now);
     }
 
     /// Drops the lanes of sources that are down: a few frozen ones whose connections live would hold the whole budget by
     /// what they were granted. When they wake, they connect anew (docs/reference/protocol.md LANE-23).
     pub(super) fn drop_lanes_but(&mut self, up: SourceSet, now: Instant) {
-        for lane in (0..self.lanes.len()).filter(|lane| !up.contains(*lane)) {
+        for lane in LaneIndex::all(self.lanes.len()).filter(|lane| !up.contains(lane.get())) {
             if self.lanes[lane] != LaneState::Closed {
                 self.drop_lane(lane, &"its source is down", now);
             }
@@ -108,7 +109,7 @@ impl BuilderRole {
 
     /// Drops lanes on which nothing comes, and others wait for that.
     pub(super) fn drop_idle_lanes(&mut self, now: Instant) {
-        let silent: SourceSet = self.core.silent_lanes(now).collect();
+        let silent: LaneSet = self.core.silent_lanes(now).collect();
         for lane in silent.iter() {
             self.drop_lane(lane, &SILENT, now);
         }
@@ -118,7 +119,7 @@ impl BuilderRole {
     }
 
     /// Whether a lane's records may be written.
-    pub(super) fn takes_records(&self, lane: usize) -> bool {
+    pub(super) fn takes_records(&self, lane: LaneIndex) -> bool {
         match self.lanes[lane] {
             LaneState::Open => true,
             // Timers of datagrams count on being served.
@@ -128,14 +129,14 @@ impl BuilderRole {
     }
 
     /// Keeps in mind that a lane has records, if it is about to open.
-    pub(super) fn withhold(&mut self, lane: usize) {
+    pub(super) fn withhold(&mut self, lane: LaneIndex) {
         if self.lanes[lane] == LaneState::Answering {
             self.withheld.insert(lane);
         }
     }
 
     /// Has a lane's connection dropped, as far as the driver is concerned.
-    pub(super) fn close(&mut self, lane: usize) {
+    pub(super) fn close(&mut self, lane: LaneIndex) {
         if self.lanes[lane] != LaneState::Closed {
             self.lanes[lane] = LaneState::Closed;
             self.forget_records(lane);
@@ -143,12 +144,12 @@ impl BuilderRole {
         }
     }
 
-    fn forget_records(&mut self, lane: usize) {
+    fn forget_records(&mut self, lane: LaneIndex) {
         self.withheld.remove(lane);
         self.opened.remove(lane);
     }
 
-    fn drop_lane(&mut self, lane: usize, cause: &dyn Display, now: Instant) {
+    fn drop_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         if self.lanes[lane] == LaneState::Closed {
             // What it holds is let go in any case.
             self.core.handle_lane_disconnected(lane, now);
@@ -158,7 +159,7 @@ impl BuilderRole {
         self.end_lane(lane, cause, now);
     }
 
-    fn end_lane(&mut self, lane: usize, cause: &dyn Display, now: Instant) {
+    fn end_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         let state = core::mem::replace(&mut self.lanes[lane], LaneState::Closed);
         if state == LaneState::Closed {
             return;

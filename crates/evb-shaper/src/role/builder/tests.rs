@@ -2,10 +2,11 @@ use bytes::BytesMut;
 use evb_core::{
     fragment::Fragment,
     id::{EventId, Peer, SourceId},
+    index::LaneIndex,
     wire::{
         control::{
-            Assignments, BuilderReport, DatagramReport, Finish, Heartbeat, Hello, RefusalReport, Stop,
-            control::Message, refusal::Reason, report,
+            Assignments, BuilderReport, DatagramReport, Finish, Heartbeat, Hello, Message, Reason,
+            RefusalReport, RoleReport, Stop,
         },
         record::{Announcement, encode_fragment_header},
     },
@@ -101,15 +102,15 @@ fn admit(role: &mut BuilderRole, hello: &Hello, now: Instant) -> Admitted {
 }
 
 fn reason(role: &mut BuilderRole, hello: &Hello, now: Instant) -> Reason {
-    role.handle_hello(hello, Greeting::default(), now).unwrap_err().reason()
+    role.handle_hello(hello, Greeting::default(), now).unwrap_err().reason
 }
 
 /// A role whose two lanes are open.
 fn open() -> BuilderRole {
     let mut role = role();
     for (lane, source) in [SOURCE, OTHER].into_iter().enumerate() {
-        assert_eq!(admit(&mut role, &hello(source, 1, 1), at(1)).lane, lane);
-        role.handle_lane_up(lane);
+        assert_eq!(admit(&mut role, &hello(source, 1, 1), at(1)).lane, LaneIndex::new(lane));
+        role.handle_lane_up(LaneIndex::new(lane));
     }
     assert_eq!(told(&mut role, at(1)), "lane 0, lane 1");
     role
@@ -126,13 +127,15 @@ fn build(role: &mut BuilderRole, event: u64, nth: u64, now: Instant) {
     let announcement = Announcement { event: EventId::new(event), timestamp: Default::default(), length: 0 };
     for lane in 0..2 {
         let start = nth * announcement.lane_length();
-        role.records().handle_announcements(lane, start, [announcement].into_iter(), now).unwrap();
+        role.records()
+            .handle_announcements(LaneIndex::new(lane), start, [announcement].into_iter(), now)
+            .unwrap();
     }
     assert_eq!(told(role, now), "lane 0, lane 1", "grants");
     let fragment = Fragment::new(EventId::new(event), Default::default(), bytes::Bytes::new());
     let header = encode_fragment_header(fragment.event, fragment.checksum);
     for lane in 0..2 {
-        role.records().handle_data(lane, &header, now).unwrap();
+        role.records().handle_data(LaneIndex::new(lane), &header, now).unwrap();
     }
 }
 
@@ -140,25 +143,29 @@ fn build(role: &mut BuilderRole, event: u64, nth: u64, now: Instant) {
 fn a_source_is_let_in_and_its_records_follow_the_answer() {
     let mut role = role();
     let Admitted { lane, welcome } = admit(&mut role, &hello(OTHER, 1, 1), at(1));
-    assert_eq!((lane, welcome.run, welcome.epoch, welcome.connection), (1, 7, 4, 0));
+    assert_eq!((lane.get(), welcome.run, welcome.epoch, welcome.connection), (1, 7, 4, 0));
     assert_eq!(told(&mut role, at(1)), "", "not before the answer has left");
-    role.handle_lane_up(1);
+    role.handle_lane_up(LaneIndex::new(1));
     assert_eq!(told(&mut role, at(2)), "lane 1");
-    assert!(role.core().is_lane_connected(1));
-    role.handle_lane_down(1, &"reset", at(3));
-    assert!(!role.core().is_lane_connected(1));
+    assert!(role.core().is_lane_connected(LaneIndex::new(1)));
+    role.handle_lane_down(LaneIndex::new(1), &"reset", at(3));
+    assert!(!role.core().is_lane_connected(LaneIndex::new(1)));
     assert_eq!(told(&mut role, at(3)), "");
 }
 
 #[test]
 fn a_new_connection_takes_the_place_of_the_old_one() {
     let mut role = open();
-    assert_eq!(admit(&mut role, &hello(SOURCE, 1, 1), at(5)).lane, 0);
+    assert_eq!(admit(&mut role, &hello(SOURCE, 1, 1), at(5)).lane, LaneIndex::new(0));
     assert_eq!(told(&mut role, at(5)), "", "the driver drops the old one with the new one at hand");
-    assert_eq!(admit(&mut role, &hello(SOURCE, 2, 1), at(6)).lane, 0, "another process of it");
+    assert_eq!(
+        admit(&mut role, &hello(SOURCE, 2, 1), at(6)).lane,
+        LaneIndex::new(0),
+        "another process of it"
+    );
     assert_eq!(reason(&mut role, &hello(SOURCE, 1, 1), at(7)), Reason::DuplicateId, "that one is dead");
     assert_eq!(reason(&mut role, &hello(SOURCE, 2, 2), at(7)), Reason::Epoch, "another life of ours");
-    role.handle_lane_up(0);
+    role.handle_lane_up(LaneIndex::new(0));
     assert_eq!(told(&mut role, at(8)), "lane 0");
 }
 
@@ -167,8 +174,10 @@ fn lanes_of_sources_that_are_down_are_dropped() {
     let mut role = open();
     role.handle_supervisor(said(Message::Roster(roster(2, &[8], &[(2, 1)]))), at(5));
     assert_eq!(told(&mut role, at(5)), "close 0");
-    assert!(!role.core().is_lane_connected(0) && role.core().is_lane_connected(1));
-    role.handle_lane_down(0, &"late", at(6));
+    assert!(
+        !role.core().is_lane_connected(LaneIndex::new(0)) && role.core().is_lane_connected(LaneIndex::new(1))
+    );
+    role.handle_lane_down(LaneIndex::new(0), &"late", at(6));
     let mut other = roster(3, &[8], &[(2, 1)]);
     other.sources = vec![3, 9];
     role.handle_supervisor(said(Message::Roster(other)), at(7));
@@ -204,7 +213,7 @@ fn another_life_begins_empty_behind_a_sink_that_is_done_with_the_one_before() {
     assert_eq!(reason(&mut role, &hello(SOURCE, 1, 1), at(31)), Reason::Epoch);
     for (lane, source) in [SOURCE, OTHER].into_iter().enumerate() {
         admit(&mut role, &hello(source, 1, 2), at(32));
-        role.handle_lane_up(lane);
+        role.handle_lane_up(LaneIndex::new(lane));
     }
     told(&mut role, at(32));
     assign(&mut role, 2, at(33));
@@ -240,7 +249,7 @@ fn the_last_report_waits_for_the_sink_and_not_for_ever() {
         other => panic!("{other:?}"),
     };
     assert_eq!((ended.exit_code, ended.took_part), (1, Some(Duration::from_millis(10))));
-    let Some(report::Report::Builder(own)) = ended.report.unwrap().report else { panic!("not a builder's") };
+    let Some(RoleReport::Builder(own)) = ended.report.unwrap().report else { panic!("not a builder's") };
     let BuilderReport { datagrams, refusals, .. } = own;
     assert_eq!((datagrams.unwrap().stale, refusals.unwrap().silent), (4, 3));
 }

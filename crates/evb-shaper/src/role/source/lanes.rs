@@ -2,6 +2,7 @@
 
 use evb_core::{
     id::{BuilderId, Incarnation},
+    index::LaneIndex,
     session::LaneDialing,
     set::LaneSet,
     time::{Instant, earlier},
@@ -23,18 +24,18 @@ impl Lanes {
     }
 
     /// Which builder a lane leads to, and where that is.
-    pub(super) fn peer(&self, lane: usize) -> (BuilderId, &str) {
+    pub(super) fn peer(&self, lane: LaneIndex) -> (BuilderId, &str) {
         let (builder, dialing) = &self.lanes[lane];
         (*builder, dialing.address())
     }
 
     /// Which life of its builder a lane is to reach.
-    pub(super) fn incarnation(&self, lane: usize) -> Incarnation {
+    pub(super) fn incarnation(&self, lane: LaneIndex) -> Incarnation {
         self.lanes[lane].1.incarnation()
     }
 
-    pub(super) fn is_up(&self, lane: usize) -> bool {
-        self.lanes.get(lane).is_some_and(|(_, dialing)| dialing.is_up())
+    pub(super) fn is_up(&self, lane: LaneIndex) -> bool {
+        self.lanes.get(lane.get()).is_some_and(|(_, dialing)| dialing.is_up())
     }
 
     /// Adds the lane of a builder that is new.
@@ -45,12 +46,18 @@ impl Lanes {
         address: String,
         now: Instant,
     ) {
-        self.due.insert(self.lanes.len());
+        self.due.insert(LaneIndex::new(self.lanes.len()));
         self.lanes.push((builder, LaneDialing::new(incarnation, address, now)));
     }
 
     /// The roster has a lane's builder so; returns whether its connection is over.
-    pub(super) fn aim(&mut self, lane: usize, incarnation: Incarnation, address: &str, now: Instant) -> bool {
+    pub(super) fn aim(
+        &mut self,
+        lane: LaneIndex,
+        incarnation: Incarnation,
+        address: &str,
+        now: Instant,
+    ) -> bool {
         let dialing = &mut self.lanes[lane].1;
         let was_under_way = dialing.is_under_way();
         let is_over = dialing.aim(incarnation, address, now);
@@ -62,8 +69,8 @@ impl Lanes {
     }
 
     /// Ends the lanes of builders that are not listed any more; calls `over` for each.
-    pub(super) fn retain(&mut self, is_listed: impl Fn(BuilderId) -> bool, mut over: impl FnMut(usize)) {
-        for lane in 0..self.lanes.len() {
+    pub(super) fn retain(&mut self, is_listed: impl Fn(BuilderId) -> bool, mut over: impl FnMut(LaneIndex)) {
+        for lane in LaneIndex::all(self.lanes.len()) {
             let (builder, dialing) = &mut self.lanes[lane];
             if !is_listed(*builder) {
                 let was_under_way = dialing.is_under_way();
@@ -77,7 +84,7 @@ impl Lanes {
 
     /// Makes all connections anew.
     pub(super) fn begin_anew(&mut self, now: Instant) {
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             let dialing = &mut self.lanes[lane].1;
             let was_under_way = dialing.is_under_way();
             if dialing.begin_anew(now) {
@@ -88,13 +95,14 @@ impl Lanes {
     }
 
     /// Returns false if no connection was on its way.
-    pub(super) fn handle_connected(&mut self, lane: usize, now: Instant) -> bool {
-        self.lanes.get_mut(lane).is_some_and(|(_, dialing)| dialing.handle_connected(now))
+    pub(super) fn handle_connected(&mut self, lane: LaneIndex, now: Instant) -> bool {
+        self.lanes.get_mut(lane.get()).is_some_and(|(_, dialing)| dialing.handle_connected(now))
     }
 
     /// Returns false if there was none to fail.
-    pub(super) fn handle_failed(&mut self, lane: usize, now: Instant) -> bool {
-        let has_failed = self.lanes.get_mut(lane).is_some_and(|(_, dialing)| dialing.handle_failed(now));
+    pub(super) fn handle_failed(&mut self, lane: LaneIndex, now: Instant) -> bool {
+        let has_failed =
+            self.lanes.get_mut(lane.get()).is_some_and(|(_, dialing)| dialing.handle_failed(now));
         if has_failed {
             self.due.insert(lane);
         }
@@ -102,19 +110,19 @@ impl Lanes {
     }
 
     /// Has a lane's connection dropped.
-    pub(super) fn close(&mut self, lane: usize) {
+    pub(super) fn close(&mut self, lane: LaneIndex) {
         self.closing.insert(lane);
     }
 
     /// The next connection to be dropped.
-    pub(super) fn take_closing(&mut self) -> Option<usize> {
+    pub(super) fn take_closing(&mut self) -> Option<LaneIndex> {
         let lane = self.closing.iter().next()?;
         self.closing.remove(lane);
         Some(lane)
     }
 
     /// The next lane to be dialed now.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<usize> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<LaneIndex> {
         let lane = self.due.iter().find(|lane| self.lanes[*lane].1.take_due(now))?;
         self.due.remove(lane);
         Some(lane)
@@ -124,7 +132,7 @@ impl Lanes {
         self.due.iter().map(|lane| self.lanes[lane].1.next_timeout()).fold(None, earlier)
     }
 
-    fn close_if(&mut self, was_under_way: bool, lane: usize) {
+    fn close_if(&mut self, was_under_way: bool, lane: LaneIndex) {
         if was_under_way {
             self.closing.insert(lane);
         }

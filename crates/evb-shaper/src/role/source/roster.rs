@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use evb_core::{
     id::{BuilderId, EventId, Incarnation, Peer},
+    index::LaneIndex,
     session::{Dial, RoleFault, Start, Target},
     source::{SourceConfig, SourceCore},
     time::Instant,
@@ -74,7 +75,7 @@ impl SourceRole {
         self.lanes.retain(is_listed, |lane| core.handle_lane_disconnected(lane));
         for Listed { builder, incarnation, address } in listed {
             let Some(lane) = core.lane_index(builder) else { continue };
-            if lane == self.lanes.len() {
+            if lane == LaneIndex::new(self.lanes.len()) {
                 self.lanes.add(builder, incarnation, address, now);
             } else if self.lanes.aim(lane, incarnation, &address, now) {
                 core.handle_lane_disconnected(lane);
@@ -85,7 +86,7 @@ impl SourceRole {
     }
 
     /// How a lane's builder is greeted.
-    pub(super) fn dial(&self, lane: usize) -> Dial {
+    pub(super) fn dial(&self, lane: LaneIndex) -> Dial {
         let (builder, address) = self.lanes.peer(lane);
         let identity = self.attendance.identity();
         let hello = Hello {

@@ -1,7 +1,8 @@
 use evb_core::{
     fragment::Timestamp,
+    index::LaneIndex,
     wire::control::{
-        Decisions, Finish, LaneState, Roster, SourceReport, TrainReport, Verdict, control::Message, report,
+        Decisions, Finish, LaneState, Message, RoleReport, Roster, SourceReport, TrainReport, Verdict,
     },
 };
 
@@ -63,7 +64,7 @@ fn let_in() -> Welcome {
     Welcome { epoch: 4, run: 7, lane: Some(LaneState::default()), ..Welcome::default() }
 }
 
-fn connect(role: &mut SourceRole, lane: usize, now: Instant) {
+fn connect(role: &mut SourceRole, lane: LaneIndex, now: Instant) {
     role.handle_lane_up(lane, &let_in(), None, now);
 }
 
@@ -85,7 +86,7 @@ fn push(role: &mut SourceRole, event: u64, now: Instant) {
 fn ready() -> SourceRole {
     let mut role = role();
     assert_eq!(told(&mut role, at(0)), "dial 0");
-    connect(&mut role, 0, at(1));
+    connect(&mut role, LaneIndex::new(0), at(1));
     assert_eq!(told(&mut role, at(1)), "ready");
     role
 }
@@ -99,7 +100,7 @@ fn a_lane_is_dialed_in_the_roles_name() {
     });
     let dial = dialed.unwrap();
     let hello = &dial.hello;
-    assert_eq!((dial.target, dial.address.as_str()), (Target::Lane(0), "builder2:1"));
+    assert_eq!((dial.target, dial.address.as_str()), (Target::Lane(LaneIndex::new(0)), "builder2:1"));
     assert_eq!((hello.run, hello.epoch, hello.incarnation, hello.to_incarnation), (7, 4, 1, 1));
     let welcome = Welcome { connection: 77, ..let_in() };
     let association = dial.association(&welcome).unwrap();
@@ -111,15 +112,15 @@ fn a_lane_is_dialed_in_the_roles_name() {
 fn a_lane_is_tried_again_and_the_source_is_ready_once_it_stands() {
     let mut role = role();
     assert_eq!(told(&mut role, at(0)), "dial 0");
-    role.handle_lane_down(0, &"refused", at(1));
+    role.handle_lane_down(LaneIndex::new(0), &"refused", at(1));
     assert_eq!(told(&mut role, at(50)), "");
     assert_eq!(told(&mut role, at(51)), "dial 0");
-    connect(&mut role, 0, at(60));
+    connect(&mut role, LaneIndex::new(0), at(60));
     assert_eq!(told(&mut role, at(60)), "ready");
-    role.handle_lane_down(0, &"reset", at(70));
+    role.handle_lane_down(LaneIndex::new(0), &"reset", at(70));
     assert!(role.next_timeout().is_some_and(|at_| at_ <= at(170)));
     assert_eq!(told(&mut role, at(170)), "dial 0");
-    connect(&mut role, 0, at(180));
+    connect(&mut role, LaneIndex::new(0), at(180));
     assert_eq!(told(&mut role, at(180)), "", "that is said once for each roster");
 }
 
@@ -127,11 +128,11 @@ fn a_lane_is_tried_again_and_the_source_is_ready_once_it_stands() {
 fn a_builder_of_another_run_is_dropped_and_tried_again() {
     let mut role = role();
     assert_eq!(told(&mut role, at(0)), "dial 0");
-    role.handle_lane_up(0, &Welcome { epoch: 5, ..let_in() }, None, at(1));
+    role.handle_lane_up(LaneIndex::new(0), &Welcome { epoch: 5, ..let_in() }, None, at(1));
     assert_eq!(told(&mut role, at(1)), "close 0");
     assert_eq!(told(&mut role, at(51)), "dial 0");
     let beyond = LaneState { received: 100, announced: 100, committed: 0 };
-    role.handle_lane_up(0, &Welcome { lane: Some(beyond), ..let_in() }, None, at(52));
+    role.handle_lane_up(LaneIndex::new(0), &Welcome { lane: Some(beyond), ..let_in() }, None, at(52));
     assert_eq!(told(&mut role, at(52)), "close 0", "it has what was never sent");
 }
 
@@ -140,14 +141,14 @@ fn lanes_follow_the_roster() {
     let mut role = ready();
     publish(&mut role, roster(2, &UP, &[(2, 1), (9, 1)]), at(10));
     assert_eq!(told(&mut role, at(10)), "dial 1");
-    assert_eq!((role.lane_count(), role.builder_of(1)), (2, NINE));
-    connect(&mut role, 1, at(11));
+    assert_eq!((role.lane_count(), role.builder_of(LaneIndex::new(1))), (2, NINE));
+    connect(&mut role, LaneIndex::new(1), at(11));
     assert_eq!(told(&mut role, at(11)), "ready");
     publish(&mut role, roster(3, &UP, &[(2, 2), (9, 1)]), at(20));
     assert_eq!(told(&mut role, at(20)), "close 0, dial 0", "another process");
     publish(&mut role, roster(4, &UP, &[(9, 1)]), at(30));
     assert_eq!(told(&mut role, at(30)), "close 0, ready", "gone");
-    role.handle_lane_down(0, &"late", at(31));
+    role.handle_lane_down(LaneIndex::new(0), &"late", at(31));
     assert_eq!(told(&mut role, at(9000)), "");
     publish(&mut role, roster(5, &UP, &[(2, 2), (9, 1)]), at(9000));
     assert_eq!(told(&mut role, at(9000)), "dial 0", "back");
@@ -192,7 +193,7 @@ fn another_life_of_the_source_makes_its_lanes_anew() {
         SourceOutput::Dial(dial) => Some(dial.hello.incarnation),
         _ => None,
     });
-    assert!(matches!(outputs[0], SourceOutput::Close(Target::Lane(0))), "{outputs:?}");
+    assert!(matches!(outputs[0], SourceOutput::Close(Target::Lane(lane)) if lane.get() == 0), "{outputs:?}");
     assert_eq!(dialed, Some(2));
 }
 
@@ -267,7 +268,7 @@ fn the_last_report_waits_for_commits_and_not_for_ever() {
     };
     assert_eq!((ended.exit_code, ended.run.number()), (1, 7));
     assert_eq!(ended.took_part, Some(Duration::from_millis(7)), "from the first decision to Finish");
-    let Some(report::Report::Source(own)) = ended.report.unwrap().report else { panic!("not a source's") };
+    let Some(RoleReport::Source(own)) = ended.report.unwrap().report else { panic!("not a source's") };
     let SourceReport { tcp_retransmits, uncommitted, trains, .. } = own;
     assert_eq!((tcp_retransmits, uncommitted, trains.unwrap().uncut), (5, 1, 6));
 }
@@ -276,7 +277,7 @@ fn the_last_report_waits_for_commits_and_not_for_ever() {
 fn readout_is_asked_for_what_is_assigned() {
     let mut role = role_with(true);
     assert_eq!(told(&mut role, at(0)), "dial 0");
-    connect(&mut role, 0, at(1));
+    connect(&mut role, LaneIndex::new(0), at(1));
     decide(&mut role, 1, BUILDER, at(2));
     assert_eq!(told(&mut role, at(2)), "ready");
     assert!(role.has_wanted());
@@ -284,8 +285,8 @@ fn readout_is_asked_for_what_is_assigned() {
     push(&mut role, 1, at(3));
     assert_eq!(told(&mut role, at(3)), "announce 0");
     let mut stream = BytesMut::new();
-    role.announce(0, at(3), &mut stream);
+    role.announce(LaneIndex::new(0), at(3), &mut stream);
     assert!(!stream.is_empty());
-    role.records().handle_grant(0, 66).unwrap();
+    role.records().handle_grant(LaneIndex::new(0), 66).unwrap();
     assert_eq!(role.poll_departure(at(4)).map(|departure| departure.range), Some(0..66));
 }

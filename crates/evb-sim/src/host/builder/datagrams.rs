@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use evb_core::{
+    index::LaneIndex,
     lane::RecoveryCounters,
     time::Instant,
     wire::{
@@ -17,7 +18,7 @@ impl BuilderHost {
     /// Returns the sum of all lanes' recovery counters.
     pub(crate) fn recovery(&mut self) -> RecoveryCounters {
         let mut sum = RecoveryCounters::default();
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             sum += self.core.datagram_counters(lane).recovery;
         }
         sum
@@ -25,7 +26,7 @@ impl BuilderHost {
 
     pub(super) fn read_datagrams(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         socket: SocketIndex,
         network: &mut Network,
         now: Instant,
@@ -46,7 +47,7 @@ impl BuilderHost {
 
     pub(super) fn send_records(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         socket: SocketIndex,
         network: &mut Network,
         now: Instant,
@@ -62,7 +63,7 @@ impl BuilderHost {
     }
 
     /// Notes announcements as far as there is no gap before them.
-    fn note_announced(&mut self, lane: usize, mut body: &[u8]) -> Result<(), String> {
+    fn note_announced(&mut self, lane: LaneIndex, mut body: &[u8]) -> Result<(), String> {
         let announced = &mut self.lanes[lane].announced;
         while let Some((record, items)) = next_record(&mut body).map_err(|error| error.to_string())? {
             if let RecordHeader::Announce { offset, .. } = record

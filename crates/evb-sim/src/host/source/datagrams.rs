@@ -4,6 +4,7 @@ use std::io::IoSlice;
 
 use bytes::BytesMut;
 use evb_core::{
+    index::LaneIndex,
     time::Instant,
     wire::{
         datagram::{DATAGRAM_HEADER, DatagramHeader},
@@ -18,7 +19,7 @@ use crate::network::{Network, SocketIndex};
 impl SourceHost {
     pub(super) fn read_datagrams(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         socket: SocketIndex,
         network: &mut Network,
         now: Instant,
@@ -36,7 +37,7 @@ impl SourceHost {
 
     pub(super) fn send_records(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         socket: SocketIndex,
         network: &mut Network,
         now: Instant,

@@ -10,7 +10,7 @@ use evb_core::{
     rng::Rng,
     session::{HANDSHAKE_TIMEOUT, Heard, ReportFacts, Start, Target},
     time::{Instant, earlier},
-    wire::control::{Hello, control::Message},
+    wire::control::{Hello, Message},
 };
 use evb_shaper::role::{BuilderOutput, BuilderPlan, BuilderRole, BuilderRoleConfig, Greeting};
 

@@ -1,7 +1,5 @@
 //! A process on its way into a run.
 
-use core::time::Duration;
-
 use evb_core::{
     session::{Joining, JoiningOutput, Member, RoleFault, RunOutcome, Start},
     time::{Instant, earlier},
@@ -10,9 +8,6 @@ use evb_core::{
 
 use super::{Exit, Surroundings, line::Line};
 use crate::system::{failure::Failure, scenario};
-
-/// How long a role tries to join.
-const START: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Applicant {
@@ -29,7 +24,11 @@ pub(crate) enum Joined {
 
 impl Applicant {
     pub(crate) fn new(hello: Hello, now: Instant) -> Self {
-        let member = Member { supervisor: scenario::address_of_node(0), hello, start_timeout: START };
+        let member = Member {
+            supervisor: scenario::address_of_node(0),
+            hello,
+            start_timeout: scenario::START_TIMEOUT,
+        };
         Self { joining: Joining::new(member, now), line: Line::default() }
     }
 

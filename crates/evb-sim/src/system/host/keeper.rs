@@ -1,7 +1,7 @@
 //! [`Keeper`]: the supervisor's journal on a simulated disk, one write at a time, as `src/supervisor/journal/keeper.rs` has it
 //! on a thread.
 
-use core::{mem, time::Duration};
+use core::mem;
 
 use evb_core::{
     rng::Rng,
@@ -11,10 +11,7 @@ use evb_core::{
 };
 
 use super::Surroundings;
-use crate::system::disk::Written;
-
-/// How long a write takes.
-const WRITE: Duration = Duration::from_micros(100);
+use crate::system::disk::{WRITE, Written};
 
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {

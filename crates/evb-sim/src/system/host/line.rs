@@ -5,7 +5,7 @@ use core::time::Duration;
 use evb_core::{
     session::{Dial, DialFailure, DialFault, HANDSHAKE_TIMEOUT, Heard},
     time::Instant,
-    wire::control::{Control, HelloReply, Refusal, Welcome, hello_reply::Reply},
+    wire::control::{Control, HelloReply, Refusal, Reply, Welcome},
 };
 
 use super::Surroundings;

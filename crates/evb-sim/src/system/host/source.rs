@@ -9,7 +9,7 @@ use evb_core::{
     id::{EventId, Peer, SourceId},
     session::Heard,
     time::{Instant, earlier},
-    wire::control::{Hello, Verdict, control::Message},
+    wire::control::{Hello, Message, Verdict},
 };
 use evb_shaper::role::{Paces, SourceRole, SourceRoleConfig};
 

@@ -3,7 +3,7 @@
 use core::{mem, time::Duration};
 use std::collections::VecDeque;
 
-use evb_core::{event::Event, rng::Rng, time::Instant};
+use evb_core::{builder::SINK_RETRY, event::Event, rng::Rng, time::Instant};
 
 use super::Surroundings;
 use crate::system::{
@@ -18,9 +18,6 @@ pub(crate) enum Fate {
     Rejected,
     Failed(&'static str),
 }
-
-/// How often a sink that takes no events is tried.
-const RETRY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 pub(crate) struct Stage {
@@ -60,7 +57,7 @@ impl Stage {
             match around.disk.look(self.since, self.length(around), now) {
                 Written::Later(_) => return Vec::new(),
                 Written::Full if self.until.is_none_or(|until| now < until) => {
-                    self.since = now + RETRY;
+                    self.since = now + SINK_RETRY;
                     return Vec::new();
                 }
                 Written::Done => |around, event| match around.scenario.rejects(event.id) {

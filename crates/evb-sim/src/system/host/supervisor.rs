@@ -13,7 +13,7 @@ use evb_core::{
         SupervisorRole,
     },
     time::{Instant, earlier},
-    wire::control::{Control, Hello, Welcome, control::Message},
+    wire::control::{Control, Hello, Message, Welcome},
 };
 
 use super::{

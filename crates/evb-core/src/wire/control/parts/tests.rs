@@ -1,7 +1,7 @@
 use super::{
     super::{
-        BuilderAddress, BuilderReport, Completions, Exception, Holding, Holdings, LaneReport, Report, Roster,
-        control::Message, report,
+        BuilderAddress, BuilderReport, Completions, Exception, Holding, Holdings, LaneReport, Message,
+        Report, RoleReport, Roster,
     },
     *,
 };
@@ -12,7 +12,7 @@ fn repeating(count: usize) -> [(Message, usize); 4] {
     let completions = Completions { exceptions: vec![Exception::default(); count], ..Completions::default() };
     let lanes = vec![LaneReport::default(); count];
     let report = Report {
-        report: Some(report::Report::Builder(BuilderReport { lanes, ..BuilderReport::default() })),
+        report: Some(RoleReport::Builder(BuilderReport { lanes, ..BuilderReport::default() })),
         live: None,
     };
     let holdings = Holdings { held: vec![Holding::default(); count], ..Holdings::default() };

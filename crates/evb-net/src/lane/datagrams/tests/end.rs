@@ -1,6 +1,6 @@
 //! The connection of the handshake: its end is the lane's.
 
-use evb_core::units::Bytes;
+use evb_core::{index::LaneIndex, units::Bytes};
 
 use super::*;
 
@@ -16,8 +16,8 @@ async fn carried() -> Rig {
 #[tokio::test]
 async fn a_builder_that_closes_ends_the_sources_lane() {
     let mut rig = carried().await;
-    rig.builder.close(0);
-    assert!(!rig.builder.is_open(0));
+    rig.builder.close(LaneIndex::new(0));
+    assert!(!rig.builder.is_open(LaneIndex::new(0)));
     rig.run(|rig| !rig.ended.is_empty()).await;
     assert!(matches!(rig.ended[0], (usize::MAX, LaneEnd::Closed)), "{:?}", rig.ended[0]);
 }
@@ -43,7 +43,7 @@ async fn a_connection_that_speaks_is_no_more_trusted() {
         let speaker = if source_speaks { &mut stream } else { &mut other };
         speaker.write_all(b"hello again").await.unwrap();
         rig.end = SourceDatagrams::new(stream, socket, ethernet(local));
-        rig.builder.open(0, other);
+        rig.builder.open(LaneIndex::new(0), other);
         rig.run(|rig| !rig.ended.is_empty()).await;
         let at = if source_speaks { 0 } else { usize::MAX };
         assert!(matches!(rig.ended[0], (end, LaneEnd::NotSilent) if end == at), "{:?}", rig.ended[0]);

@@ -1,6 +1,6 @@
 //! Which way there is, if any.
 
-use evb_core::units::Bytes;
+use evb_core::{index::LaneIndex, units::Bytes};
 
 use super::{rig::builder_core, *};
 use crate::{lane::Progress, udp::tests::sys_namespace::leave_network};
@@ -13,7 +13,7 @@ async fn probed(local: &str, mtu: u32) -> Result<Path, PathError> {
     let peer = socket.local_addr().unwrap();
     let (_stream, other) = streams(local).await;
     let mut builder = BuilderDatagrams::new(socket, vec![ASSOCIATION.source]);
-    builder.open(0, other);
+    builder.open(LaneIndex::new(0), other);
     let mut core = builder_core();
     let answers = std::future::poll_fn(|cx| {
         while builder.poll_recv(cx, &mut core, clock::now(), |_, end| panic!("{end}")).unwrap()

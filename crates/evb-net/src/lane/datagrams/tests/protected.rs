@@ -10,6 +10,7 @@ use std::{
 
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
+    index::LaneIndex,
     wire::{
         control::{DatagramReport, Hello, Welcome},
         preamble::ConnectionKind,
@@ -63,7 +64,7 @@ async fn protected(meddle: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -
     let mut rig = Rig::new("127.0.0.1").await;
     let relay = relay(rig.address, meddle);
     let (near, far) = channels().await;
-    rig.builder.open(0, far);
+    rig.builder.open(LaneIndex::new(0), far);
     let mut socket = open("127.0.0.1:0".parse().unwrap(), Some(relay), &UdpOptions::default()).unwrap();
     let (stream, session) = near.into_parts();
     let mut tags = session.map(|session| DatagramTags::new(session.keys()));
@@ -180,7 +181,11 @@ async fn replayed_ones_are_dropped_and_counted_soon_and_late() {
     .await;
     let report = goes_over(&mut rig).await;
     assert!(report.replayed > 300 && report.forged == 0, "{report:?}");
-    assert_eq!(rig.core.datagram_counters(0).recovery.duplicates, 0, "none came to the machine");
+    assert_eq!(
+        rig.core.datagram_counters(LaneIndex::new(0)).recovery.duplicates,
+        0,
+        "none came to the machine"
+    );
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use evb_core::{
     fragment::{Fragment, Timestamp},
     grant::{Fate, Grant, GrantCounters, GrantPolicy, LaneDemand},
     id::{BuilderId, Epoch, RunNumber, SourceId},
+    index::LaneIndex,
     lane::Request,
     set::SourceSet,
     source::{Output, SourceConfig, SourceCore},
@@ -42,14 +43,14 @@ impl GrantPolicy for GrantAll {
         let room = BUDGET.saturating_sub(self.outstanding);
         let grant = match demand.lost {
             Some(lost) => Grant {
-                lane: 0,
+                lane: LaneIndex::new(0),
                 start: lost.start,
                 end: lost.end.min(lost.start + room),
                 request: lost.request,
             },
             None => {
                 let end = demand.ready.min(demand.granted + room);
-                Grant { lane: 0, start: demand.granted, end, request: 0 }
+                Grant { lane: LaneIndex::new(0), start: demand.granted, end, request: 0 }
             }
         };
         let is_due = demand.connected && grant.start < grant.end;
@@ -57,13 +58,13 @@ impl GrantPolicy for GrantAll {
         is_due.then_some(grant)
     }
 
-    fn handle_accounted(&mut self, _: usize, range: Range<u64>, _: Request, _: Fate, _: Instant) {
+    fn handle_accounted(&mut self, _: LaneIndex, range: Range<u64>, _: Request, _: Fate, _: Instant) {
         self.outstanding -= range.end - range.start;
     }
 
-    fn handle_received(&mut self, _lane: usize, _received: u64, _now: Instant) {}
-    fn handle_reset(&mut self, _lane: usize, _received: u64, _now: Instant) {}
-    fn handle_gone(&mut self, _lane: usize, _now: Instant) {}
+    fn handle_received(&mut self, _lane: LaneIndex, _received: u64, _now: Instant) {}
+    fn handle_reset(&mut self, _lane: LaneIndex, _received: u64, _now: Instant) {}
+    fn handle_gone(&mut self, _lane: LaneIndex, _now: Instant) {}
     fn handle_timeout(&mut self, _now: Instant) {}
 
     fn next_timeout(&self) -> Option<Instant> {
@@ -126,8 +127,8 @@ pub(super) fn builder_core() -> BuilderCore<GrantAll> {
     let now = clock::now();
     let mut core = BuilderCore::new(config, GrantAll::default(), now);
     core.handle_roster(1, SourceSet::first(1), SourceSet::default(), now);
-    core.handle_lane_connected(0, now);
-    core.associate(0, ASSOCIATION, None, Bytes::mib(1), now);
+    core.handle_lane_connected(LaneIndex::new(0), now);
+    core.associate(LaneIndex::new(0), ASSOCIATION, None, Bytes::mib(1), now);
     core
 }
 
@@ -145,8 +146,8 @@ fn source_core(path: Path) -> SourceCore {
         report_period: Duration::ZERO,
     };
     let mut source = SourceCore::new(config, clock::now());
-    source.handle_lane_connected(0, 0, 0).unwrap();
-    source.associate(0, ASSOCIATION, Some(path.round_trip), path.datagram);
+    source.handle_lane_connected(LaneIndex::new(0), 0, 0).unwrap();
+    source.associate(LaneIndex::new(0), ASSOCIATION, Some(path.round_trip), path.datagram);
     source
 }
 
@@ -159,7 +160,7 @@ impl Rig {
         let socket = open(SocketAddr::new(local, 0), None, &options).unwrap();
         let address = socket.local_addr().unwrap();
         let mut builder = BuilderDatagrams::new(socket, vec![ASSOCIATION.source]);
-        builder.open(0, streams.1);
+        builder.open(LaneIndex::new(0), streams.1);
         let socket = open(SocketAddr::new(local, 0), Some(address), &UdpOptions::default()).unwrap();
         let end = SourceDatagrams::new(streams.0, socket, path);
         let (core, source) = (builder_core(), source_core(path));
@@ -195,7 +196,7 @@ impl Rig {
         let socket = open(local, Some(relay.local_addr().unwrap()), &UdpOptions::default()).unwrap();
         let (stream, other) = streams(self.address.ip()).await;
         self.end = SourceDatagrams::new(stream, socket, self.end.path());
-        self.builder.open(0, other);
+        self.builder.open(LaneIndex::new(0), other);
         let builder = self.address;
         // Ends with the test's process.
         std::thread::spawn(move || {
@@ -235,7 +236,7 @@ impl Rig {
             "{} events, {:?}, {:?}",
             self.events.len(),
             self.ended,
-            self.core.datagram_counters(0)
+            self.core.datagram_counters(LaneIndex::new(0))
         );
     }
 
@@ -243,7 +244,7 @@ impl Rig {
     pub(super) async fn take(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) {
         let all = std::future::poll_fn(|cx| {
             let ended = &mut self.ended;
-            let note = |lane, end| ended.push((lane, end));
+            let note = |lane: LaneIndex, end| ended.push((lane.get(), end));
             self.builder.poll_recv(cx, &mut self.core, clock::now(), note).unwrap();
             if is_done(self) { Poll::Ready(()) } else { Poll::Pending }
         });
@@ -253,7 +254,7 @@ impl Rig {
     fn turn_builder(&mut self, cx: &mut Context<'_>) {
         let now = clock::now();
         let ended = &mut self.ended;
-        self.builder.poll_recv(cx, &mut self.core, now, |lane, end| ended.push((lane, end))).unwrap();
+        self.builder.poll_recv(cx, &mut self.core, now, |lane, end| ended.push((lane.get(), end))).unwrap();
         self.core.handle_timeout(now);
         while let Some(output) = self.core.poll(now) {
             match output {
@@ -273,20 +274,20 @@ impl Rig {
 
     fn turn_source(&mut self, cx: &mut Context<'_>) -> Result<(), LaneEnd> {
         let now = clock::now();
-        self.end.poll_recv(cx, &mut self.source, 0, now)?;
+        self.end.poll_recv(cx, &mut self.source, LaneIndex::new(0), now)?;
         self.source.handle_timeout(now);
         while let Some(output) = self.source.poll(now) {
             if let Output::Announce(lane) = output
                 && self.end.records.is_empty()
             {
                 self.source.write_datagram(lane, now, &mut self.end.records);
-                let _ = self.end.poll_flush(cx, &mut self.source, 0)?;
+                let _ = self.end.poll_flush(cx, &mut self.source, LaneIndex::new(0))?;
             }
         }
-        while let Some(Taken { range, request }) = self.source.take(0, 1 << 20) {
+        while let Some(Taken { range, request }) = self.source.take(LaneIndex::new(0), 1 << 20) {
             self.end.send(range, request, now);
         }
-        let _ = self.end.poll_flush(cx, &mut self.source, 0)?;
+        let _ = self.end.poll_flush(cx, &mut self.source, LaneIndex::new(0))?;
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::net::UdpSocket;
 
 use evb_core::{
     id::{BuilderId, Epoch, SourceId},
+    index::LaneIndex,
     wire::{control::DatagramReport, record::RecordHeader},
 };
 
@@ -68,9 +69,12 @@ async fn only_the_lanes_own_datagrams_say_where_its_source_is() {
         (stranger, other, [false, true]),
     ] {
         socket.send_to(&sealed(association, DatagramKind::Records, &records), rig.address).unwrap();
-        let before = rig.core.datagram_counters(0).segments + rig.builder.report().stale;
-        rig.take(|rig| rig.core.datagram_counters(0).segments + rig.builder.report().stale > before).await;
-        rig.builder.send(&mut rig.core, 0, clock::now());
+        let before = rig.core.datagram_counters(LaneIndex::new(0)).segments + rig.builder.report().stale;
+        rig.take(|rig| {
+            rig.core.datagram_counters(LaneIndex::new(0)).segments + rig.builder.report().stale > before
+        })
+        .await;
+        rig.builder.send(&mut rig.core, LaneIndex::new(0), clock::now());
         assert_eq!([stranger, source].map(heard), comes);
     }
     assert_eq!(rig.builder.report().stale, 2);

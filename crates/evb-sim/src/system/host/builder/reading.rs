@@ -2,6 +2,7 @@
 
 use bytes::{Buf as _, BytesMut};
 use evb_core::{
+    index::LaneIndex,
     lane::DatagramFault,
     wire::{
         datagram::DatagramHeader,
@@ -52,7 +53,7 @@ impl Running {
         if around.scenario.is_udp() {
             self.read_datagrams(around)?;
         }
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             let Some(end) = self.lanes[lane].end else { continue };
             if !around.scenario.is_udp() {
                 let read = self.read_stream(lane, end, around);
@@ -67,7 +68,12 @@ impl Running {
         Ok(())
     }
 
-    fn read_stream(&mut self, lane: usize, end: EndId, around: &mut Surroundings<'_>) -> Result<(), String> {
+    fn read_stream(
+        &mut self,
+        lane: LaneIndex,
+        end: EndId,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), String> {
         let now = around.now();
         let incoming = around.network.incoming(end);
         loop {
@@ -109,10 +115,12 @@ impl Running {
             let Ok((header, body)) = DatagramHeader::open(&datagram) else { continue };
             let sources = &self.role.core().config().sources;
             let known = sources.binary_search(&header.association.source).ok();
-            let known = known.filter(|lane| self.role.core().association(*lane) == Some(header.association));
+            let known = known.filter(|lane| {
+                self.role.core().association(LaneIndex::new(*lane)) == Some(header.association)
+            });
             let Some(lane) = known.filter(|lane| self.lanes[*lane].is_open()) else { continue };
             self.lanes[lane].peer.get_or_insert(from);
-            match self.role.records().handle_datagram(lane, &header, body, now) {
+            match self.role.records().handle_datagram(LaneIndex::new(lane), &header, body, now) {
                 Ok(()) | Err(DatagramFault::Stale) => {}
                 Err(fault) => {
                     return Err(Failure::protocol(format!("lane {lane} at a builder: {fault}")));
@@ -123,7 +131,7 @@ impl Running {
     }
 
     /// Sends what a source is to know.
-    pub(super) fn write_lane(&mut self, lane: usize, around: &mut Surroundings<'_>) {
+    pub(super) fn write_lane(&mut self, lane: LaneIndex, around: &mut Surroundings<'_>) {
         let BuilderLane { end, peer, .. } = self.lanes[lane];
         if around.scenario.is_udp() {
             let mut datagram = BytesMut::new();

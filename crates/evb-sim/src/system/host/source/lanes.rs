@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use bytes::BytesMut;
 use evb_core::{
+    index::LaneIndex,
     lane::DatagramFault,
     session::{Dial, OPENING},
     time::Instant,
@@ -76,9 +77,9 @@ impl SourceLane {
 }
 
 impl Running {
-    pub(super) fn dial_lane(&mut self, lane: usize, dial: Dial, around: &mut Surroundings<'_>) {
-        if self.lanes.len() <= lane {
-            self.lanes.resize_with(lane + 1, SourceLane::default);
+    pub(super) fn dial_lane(&mut self, lane: LaneIndex, dial: Dial, around: &mut Surroundings<'_>) {
+        if self.lanes.len() <= lane.get() {
+            self.lanes.resize_with(lane.get() + 1, SourceLane::default);
         }
         self.lanes[lane].close(around);
         let greeted = Greeted::dial(dial, ConnectionKind::Lane, OPENING, around);
@@ -86,7 +87,7 @@ impl Running {
     }
 
     pub(super) fn poll_lanes(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
-        for lane in 0..self.lanes.len() {
+        for lane in LaneIndex::all(self.lanes.len()) {
             if let SourceLane::Greeted(greeted) = &self.lanes[lane]
                 && let Some(answer) = greeted.poll(ConnectionKind::Lane, around)?
             {
@@ -109,7 +110,7 @@ impl Running {
 
     fn handle_answer(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         answer: Answer,
         around: &mut Surroundings<'_>,
     ) -> Result<(), Failure> {
@@ -123,7 +124,7 @@ impl Running {
 
     fn begin(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         welcome: &Welcome,
         around: &mut Surroundings<'_>,
     ) -> Result<(), Failure> {
@@ -147,13 +148,18 @@ impl Running {
         Ok(())
     }
 
-    fn lane_is_down(&mut self, lane: usize, why: &str, around: &mut Surroundings<'_>) {
+    fn lane_is_down(&mut self, lane: LaneIndex, why: &str, around: &mut Surroundings<'_>) {
         around.say(|| format!("lane {lane} is down: {why}"));
         self.lanes[lane].close(around);
         self.role.handle_lane_down(lane, &why, around.now());
     }
 
-    fn read_lane(&mut self, lane: usize, end: EndId, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+    fn read_lane(
+        &mut self,
+        lane: LaneIndex,
+        end: EndId,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), Failure> {
         let incoming = around.network.incoming(end);
         while let Some(record) = read_record(incoming).map_err(Failure::protocol)? {
             let records = self.role.records();
@@ -172,7 +178,7 @@ impl Running {
 
     fn read_datagrams(
         &mut self,
-        lane: usize,
+        lane: LaneIndex,
         own: Address,
         around: &mut Surroundings<'_>,
     ) -> Result<(), Failure> {

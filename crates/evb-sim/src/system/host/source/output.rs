@@ -5,6 +5,7 @@ use std::io::IoSlice;
 
 use bytes::BytesMut;
 use evb_core::{
+    index::LaneIndex,
     session::{ReportFacts, Target},
     units::Bytes,
     wire::{
@@ -35,7 +36,7 @@ impl Running {
                     },
                     SourceOutput::Close(Target::Supervisor) => self.line.close(around),
                     SourceOutput::Close(Target::Lane(lane)) => {
-                        if let Some(lane) = self.lanes.get_mut(lane) {
+                        if let Some(lane) = self.lanes.get_mut(lane.get()) {
                             lane.close(around);
                         }
                     }
@@ -76,9 +77,9 @@ impl Running {
         self.role.handle_control_sent(Bytes::new(written), around.now());
     }
 
-    fn announce(&mut self, lane: usize, around: &mut Surroundings<'_>) {
+    fn announce(&mut self, lane: LaneIndex, around: &mut Surroundings<'_>) {
         let now = around.now();
-        let Some(up) = self.lanes.get(lane).and_then(SourceLane::up) else { return };
+        let Some(up) = self.lanes.get(lane.get()).and_then(SourceLane::up) else { return };
         around.say(|| format!("announces on lane {lane}"));
         match up.sockets {
             None => self.role.announce(lane, now, around.network.outgoing(up.end)),
@@ -93,7 +94,7 @@ impl Running {
     }
 
     fn depart(&mut self, departure: &Departure, around: &mut Surroundings<'_>) -> Result<(), Failure> {
-        let Some(up) = self.lanes.get(departure.lane).and_then(SourceLane::up) else { return Ok(()) };
+        let Some(up) = self.lanes.get(departure.lane.get()).and_then(SourceLane::up) else { return Ok(()) };
         around.say(|| format!("{departure:?}"));
         match up.sockets {
             None => self.depart_in_records(departure.lane, up.end, departure.range.clone(), around),
@@ -103,7 +104,7 @@ impl Running {
 
     fn depart_in_records(
         &self,
-        lane: usize,
+        lane: LaneIndex,
         end: EndId,
         mut range: Range<u64>,
         around: &mut Surroundings<'_>,

@@ -1,0 +1,167 @@
+//! Positions as types, so that a lane is not taken for a slot, and [`Per`], a list with one value for each peer.
+
+#[cfg(test)]
+mod tests;
+
+use core::{
+    fmt,
+    marker::PhantomData,
+    ops::{Index, IndexMut},
+};
+
+/// A position in a list of peers.
+pub(crate) trait Position: Copy {
+    /// Returns the position of that number, from 0.
+    fn at(number: usize) -> Self;
+
+    /// Returns its number, from 0.
+    fn get(self) -> usize;
+}
+
+macro_rules! position {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name($inner);
+
+        impl $name {
+            /// The position of that number, from 0.
+            pub const fn new(number: usize) -> Self {
+                Self(number as $inner)
+            }
+
+            /// The first `count` positions.
+            pub fn all(count: usize) -> impl DoubleEndedIterator<Item = Self> {
+                (0..count).map(Self::new)
+            }
+
+            /// Its number, from 0.
+            pub const fn get(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl Position for $name {
+            fn at(number: usize) -> Self {
+                Self::new(number)
+            }
+
+            fn get(self) -> usize {
+                self.get()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl<T> Index<$name> for Vec<T> {
+            type Output = T;
+
+            #[inline]
+            fn index(&self, position: $name) -> &T {
+                &self[position.get()]
+            }
+        }
+
+        impl<T> IndexMut<$name> for Vec<T> {
+            #[inline]
+            fn index_mut(&mut self, position: $name) -> &mut T {
+                &mut self[position.get()]
+            }
+        }
+
+        impl<T> Index<$name> for [T] {
+            type Output = T;
+
+            #[inline]
+            fn index(&self, position: $name) -> &T {
+                &self[position.get()]
+            }
+        }
+    };
+}
+
+position! {
+    /// A source's position in the roster.
+    SourceIndex(u16)
+}
+position! {
+    /// A builder's position in the roster, or in a plan.
+    BuilderIndex(u16)
+}
+position! {
+    /// A lane's position at its end: at a builder that of its source, at a source that of its builder among those it has met.
+    LaneIndex(usize)
+}
+position! {
+    /// A slot's position among those of its builder.
+    SlotIndex(u32)
+}
+position! {
+    /// A class's position in the plan of a link.
+    ClassIndex(usize)
+}
+
+/// One value for each peer of a kind, in the order of the roster.
+#[derive(Clone, Debug)]
+pub(crate) struct Per<K, T>(Vec<T>, PhantomData<K>);
+
+impl<K: Position, T> Per<K, T> {
+    /// Adds the value of the next position.
+    pub(crate) fn push(&mut self, value: T) {
+        self.0.push(value);
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The value at a position, if there is one.
+    pub(crate) fn get(&self, position: K) -> Option<&T> {
+        self.0.get(position.get())
+    }
+
+    /// All values.
+    pub(crate) fn iter(&self) -> core::slice::Iter<'_, T> {
+        self.0.iter()
+    }
+
+    /// All values, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
+        self.0.iter_mut()
+    }
+
+    /// All values.
+    pub(crate) fn as_slice(&self) -> &[T] {
+        &self.0
+    }
+
+    /// Returns all positions; the list may change while they are gone through.
+    pub(crate) fn positions(&self) -> impl DoubleEndedIterator<Item = K> + use<K, T> {
+        (0..self.0.len()).map(K::at)
+    }
+}
+
+impl<K, T> FromIterator<T> for Per<K, T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        Self(values.into_iter().collect(), PhantomData)
+    }
+}
+
+impl<K: Position, T> Index<K> for Per<K, T> {
+    type Output = T;
+
+    fn index(&self, position: K) -> &T {
+        &self.0[position.get()]
+    }
+}
+
+impl<K: Position, T> IndexMut<K> for Per<K, T> {
+    fn index_mut(&mut self, position: K) -> &mut T {
+        &mut self.0[position.get()]
+    }
+}

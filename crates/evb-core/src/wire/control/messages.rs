@@ -1,0 +1,144 @@
+//! The control messages as plain structures. What each field means is said once, in `proto/control.proto`.
+#![allow(missing_docs, clippy::large_enum_variant)]
+
+use crate::wire::encoding::{choices, enumerations, messages};
+
+enumerations! {
+    pub enum Role { Unspecified = 0, Supervisor = 1, Source = 2, Builder = 3 }
+    pub enum Reason {
+        Unspecified = 0, ProtocolVersion = 1, Epoch = 2, Run = 3, UnknownPeer = 4, DuplicateId = 5, WrongRole = 6,
+        WrongId = 7, Malformed = 8, RunOver = 9, Configuration = 10,
+    }
+    pub enum Outcome { Unspecified = 0, Incomplete = 1, Rejected = 2, Lost = 3 }
+}
+
+choices! {
+    derive(Eq);
+    pub enum Reply { Welcome(Welcome) = 1, Refusal(Refusal) = 2 }
+    pub enum Message {
+        Roster(Roster) = 1, Decisions(Decisions) = 2, Assignments(Assignments) = 3, Completions(Completions) = 4,
+        Heartbeat(Heartbeat) = 5, Stop(Stop) = 6, Finish(Finish) = 7, Report(Report) = 8, RunEnd(RunEnd) = 9,
+        Triggers(Triggers) = 10, Ready(Ready) = 11, Accounted(Accounted) = 12, Accepted(Accepted) = 13,
+        Holdings(Holdings) = 14,
+    }
+    pub enum RoleReport { Source(SourceReport) = 1, Builder(BuilderReport) = 2 }
+}
+
+messages! {
+    derive(Eq);
+    /// First message of every connection, sent by the side that connects.
+    pub struct Hello {
+        role: Role = 1, id: u32 = 2, to_role: Role = 3, to_id: u32 = 4, epoch: u64 = 5, run: u32 = 6,
+        boot_id: String = 7, software: String = 8, listen: String = 9, max_fragment: u64 = 10, datagrams: bool = 11,
+        incarnation: u32 = 12, to_incarnation: u32 = 13,
+    }
+    /// The answer to a Hello: exactly one of the two.
+    pub struct HelloReply { reply: Option<Reply> = 0 }
+    #[derive(Copy)]
+    pub struct Welcome {
+        epoch: u64 = 1, run: u32 = 2, parameters: Option<RunParameters> = 3, lane: Option<LaneState> = 4,
+        connection: u32 = 5, incarnation: u32 = 6,
+    }
+    #[derive(Copy)]
+    pub struct RunParameters {
+        slots: u32 = 1, deadline_ns: u64 = 2, orphan_timeout_ns: u64 = 3, heartbeat_ns: u64 = 4, decided: u64 = 5,
+        shared_clock: bool = 6, lease_ns: u64 = 7, patience_ns: u64 = 8, report_ns: u64 = 9,
+    }
+    /// What the builder holds of a lane, so that the source can rewind.
+    #[derive(Copy)]
+    pub struct LaneState { received: u64 = 1, announced: u64 = 2, committed: u64 = 3 }
+    pub struct Refusal { reason: Reason = 1, detail: String = 2 }
+    /// Everything after the handshake on a control connection.
+    pub struct Control { message: Option<Message> = 0 }
+    /// Which sources an event is expected to have, and where the builders are. Sent before the first use of its
+    /// version.
+    pub struct Roster {
+        version: u32 = 1, sources: Vec<u32> = 2, up: Vec<u32> = 3, builders: Vec<BuilderAddress> = 4,
+        max_fragment: Vec<u64> = 5, incarnations: Vec<u32> = 6, awaited: Vec<u32> = 7,
+    }
+    pub struct BuilderAddress { id: u32 = 1, listen: String = 2, incarnation: u32 = 3 }
+    /// A decision for every event id from `first` on, run-length coded.
+    pub struct Decisions { first: u64 = 1, runs: Vec<u32> = 2 }
+    /// Events for the receiving builder.
+    pub struct Assignments {
+        roster_version: u32 = 1, events: Vec<u64> = 2, triggered_ns: Vec<u64> = 3, epoch: u64 = 4,
+        expected: Vec<u32> = 5, answer: u32 = 6,
+    }
+    /// Every assignment up to here that asked for an answer is taken.
+    #[derive(Copy)]
+    pub struct Accepted { answer: u32 = 1 }
+    /// So many completions of this incarnation of the builder are in the ledger: their fragments may be forgotten.
+    #[derive(Copy)]
+    pub struct Accounted { completions: u64 = 1 }
+    /// The state of all events up to `decided`, for a source that may have missed decisions, or whose lanes are over.
+    /// What is not named is closed.
+    pub struct Holdings { decided: u64 = 1, held: Vec<Holding> = 2 }
+    pub struct Holding { builder: u32 = 1, events: Vec<u64> = 2 }
+    pub struct Completions { complete: Vec<u64> = 1, exceptions: Vec<Exception> = 2, before: u64 = 3 }
+    pub struct Exception { event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4 }
+    #[derive(Copy)]
+    pub struct Heartbeat { sent_ns: u64 = 1, echo_ns: u64 = 2, echo_delay_ns: u64 = 3, load: Option<Load> = 4 }
+    /// What a builder's slots are taken by.
+    #[derive(Copy)]
+    pub struct Load {
+        building: u32 = 1, at_sink: u32 = 2, slowest: u32 = 3, slowest_events: u32 = 4, others_events: u32 = 5,
+    }
+    pub struct Stop { cause: String = 1 }
+    #[derive(Copy)]
+    pub struct Finish {}
+    pub struct RunEnd { exit_code: u32 = 1, verdict: String = 2 }
+    /// Sent whenever lanes to all builders of the newest roster are connected.
+    #[derive(Copy)]
+    pub struct Ready {}
+    #[derive(Copy)]
+    pub struct Triggers { count: u64 = 1 }
+    pub struct Report { report: Option<RoleReport> = 0, live: Option<Live> = 3 }
+    /// What only a report so far says. Such a report of a builder has no histograms but this one.
+    pub struct Live {
+        backlog_bytes: u64 = 1, backlog_fragments: u64 = 2, building: u32 = 3, at_sink: u32 = 4,
+        since_commit_ns: u64 = 5, latency: Vec<u64> = 6, disk_free_bytes: u64 = 7, disk_bytes: u64 = 8,
+        processor_ns: u64 = 9, memory_bytes: u64 = 10,
+    }
+    pub struct SourceReport {
+        pushed: u64 = 1, pushed_bytes: u64 = 2, announced: u64 = 3, sent_bytes: u64 = 4, committed: u64 = 5,
+        inhibited: u64 = 6, closed: u64 = 7, unexpected: u64 = 8, duplicate: u64 = 9, uncommitted: u64 = 10,
+        tcp_retransmits: u64 = 11, backlog_peak_bytes: u64 = 12, reconnects: u64 = 13, resends: u64 = 14,
+        departures: u64 = 15, late_p50_ns: u64 = 16, late_p99_ns: u64 = 17, late_max_ns: u64 = 18,
+        forfeited_ns: u64 = 19, trains: Option<TrainReport> = 20, stages: Option<Box<GrantStages>> = 21,
+        refused: u64 = 22,
+    }
+    /// A role's part of the way from a grant to its data, sampled, by its own clock. Histograms: pairs (value in µs,
+    /// count); empty: not measured.
+    pub struct GrantStages { wake_us: Vec<u64> = 1, write_us: Vec<u64> = 2 }
+    /// What became of trains at the sender's own kernel.
+    #[derive(Copy)]
+    pub struct TrainReport { send_drops: u64 = 1, segmentation_refused: u64 = 2, uncut: u64 = 3 }
+    pub struct BuilderReport {
+        complete: u64 = 1, incomplete: u64 = 2, rejected: u64 = 3, lost: u64 = 4, written: u64 = 5,
+        payload_bytes: u64 = 6, lanes: Vec<LaneReport> = 7, latency_us: Vec<u64> = 8, latency_max_us: u64 = 9,
+        memory_peak_bytes: u64 = 10, grant_delay_us: Vec<u64> = 11, clock_error_ns: u64 = 12,
+        datagrams: Option<DatagramReport> = 13, times: Option<DatagramTimes> = 14,
+        grant_first_byte_us: Vec<u64> = 15, stages: Option<Box<GrantStages>> = 16,
+        refusals: Option<RefusalReport> = 20,
+    }
+    #[derive(Copy)]
+    pub struct LaneReport {
+        source: u32 = 1, fragments: u64 = 2, payload_bytes: u64 = 3, missing: u64 = 4, late: u64 = 5,
+        duplicate: u64 = 6, unexpected: u64 = 7, crc_errors: u64 = 8, last: u64 = 9, last_by_ns: u64 = 10,
+        stalls: u64 = 11, reconnects: u64 = 12, segments: u64 = 13, absent: u64 = 14, lost_bytes: u64 = 15,
+        resends: u64 = 16, timeouts: u64 = 17, late_after_loss: u64 = 18, duplicate_segments: u64 = 19,
+    }
+    /// Histograms: pairs (value in µs, count).
+    pub struct DatagramTimes { recovery_us: Vec<u64> = 1, recovery_max_us: u64 = 2, round_trip_us: Vec<u64> = 3 }
+    /// Connections that were turned away, or that ended by bytes that no peer has sent.
+    #[derive(Copy)]
+    pub struct RefusalReport {
+        foreign: u64 = 1, keys: u64 = 2, malformed: u64 = 3, silent: u64 = 4, unwelcome: u64 = 5, limited: u64 = 6,
+        forged: u64 = 7,
+    }
+    #[derive(Copy)]
+    pub struct DatagramReport {
+        damaged: u64 = 1, foreign: u64 = 2, stale: u64 = 3, receive_drops: u64 = 4, forged: u64 = 5,
+        replayed: u64 = 6,
+    }
+}

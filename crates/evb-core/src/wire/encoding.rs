@@ -1,0 +1,333 @@
+//! The Protobuf form of messages: the one place that knows of it. `proto/` is its specification; the macros below declare a
+//! message as a plain structure, each field with its number there, and `encoding/tests.rs` holds the two together.
+
+use bytes::{Buf, BufMut};
+use prost::encoding::{self, DecodeContext, WireType};
+
+pub use prost::DecodeError;
+
+/// A message as bytes.
+pub trait Encoding: Sized {
+    /// Returns how many bytes it takes.
+    fn encoded_len(&self) -> usize;
+
+    /// Appends it.
+    fn encode(&self, into: &mut impl BufMut);
+
+    /// Reads one that fills these bytes.
+    ///
+    /// # Errors
+    /// The bytes are no such message.
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
+
+    /// Appends it behind its length, as messages go over the wire (docs/reference/protocol.md CTRL-1).
+    fn encode_framed(&self, into: &mut impl BufMut) {
+        into.put_u32_le(self.encoded_len() as u32);
+        self.encode(into);
+    }
+
+    /// Returns it as bytes of its own.
+    fn encode_to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.encoded_len());
+        self.encode(&mut bytes);
+        bytes
+    }
+}
+
+impl<M: prost::Message + Default> Encoding for M {
+    fn encoded_len(&self) -> usize {
+        prost::Message::encoded_len(self)
+    }
+
+    fn encode(&self, into: &mut impl BufMut) {
+        self.encode_raw(into);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        prost::Message::decode(bytes)
+    }
+}
+
+/// A field of a message, by its type.
+pub(super) trait Field {
+    /// Returns true if it is not on the wire.
+    fn is_absent(&self) -> bool;
+
+    fn put(&self, number: u32, into: &mut impl BufMut);
+
+    fn length(&self, number: u32) -> usize;
+
+    /// Returns true if a field of this number on the wire is this one.
+    fn takes(own: u32, number: u32) -> bool {
+        own == number
+    }
+
+    fn merge(
+        &mut self,
+        number: u32,
+        form: WireType,
+        from: &mut impl Buf,
+        context: DecodeContext,
+    ) -> Result<(), DecodeError>;
+}
+
+/// A message that is a field of another one.
+pub(super) trait Part: prost::Message + Default {}
+
+impl<P: Part> Part for Box<P> {}
+
+/// The functions of a field that `prost::encoding` has.
+macro_rules! coded {
+    ($codec:ident: $put:ident, $length:ident, $merge:ident) => {
+        fn put(&self, number: u32, into: &mut impl BufMut) {
+            encoding::$codec::$put(number, self, into);
+        }
+
+        fn length(&self, number: u32) -> usize {
+            encoding::$codec::$length(number, self)
+        }
+
+        fn merge(
+            &mut self,
+            _: u32,
+            form: WireType,
+            from: &mut impl Buf,
+            context: DecodeContext,
+        ) -> Result<(), DecodeError> {
+            encoding::$codec::$merge(form, self, from, context)
+        }
+    };
+}
+
+macro_rules! plain {
+    ($($type:ty: $codec:ident),*) => {$(
+        impl Field for $type {
+            fn is_absent(&self) -> bool {
+                *self == Self::default()
+            }
+
+            coded!($codec: encode, encoded_len, merge);
+        }
+    )*};
+}
+
+plain!(u32: uint32, u64: uint64, bool: bool, f64: double, String: string);
+
+macro_rules! packed {
+    ($($type:ty: $codec:ident),*) => {$(
+        impl Field for Vec<$type> {
+            fn is_absent(&self) -> bool {
+                self.is_empty()
+            }
+
+            coded!($codec: encode_packed, encoded_len_packed, merge_repeated);
+        }
+    )*};
+}
+
+packed!(u32: uint32, u64: uint64);
+
+impl<P: Part> Field for Vec<P> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    coded!(message: encode_repeated, encoded_len_repeated, merge_repeated);
+}
+
+impl<P: Part> Field for P {
+    fn is_absent(&self) -> bool {
+        false
+    }
+
+    coded!(message: encode, encoded_len, merge);
+}
+
+impl<P: Part> Field for Option<P> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+
+    fn put(&self, number: u32, into: &mut impl BufMut) {
+        self.iter().for_each(|part| part.put(number, into));
+    }
+
+    fn length(&self, number: u32) -> usize {
+        self.as_ref().map_or(0, |part| part.length(number))
+    }
+
+    fn merge(
+        &mut self,
+        number: u32,
+        form: WireType,
+        from: &mut impl Buf,
+        context: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        Field::merge(self.get_or_insert_default(), number, form, from, context)
+    }
+}
+
+/// Declares structures that are messages: each field with its number, in the order in which they are written. `Option` of a
+/// choice has none of its own, and says 0. The attributes in front are those of all.
+macro_rules! messages {
+    ($all:meta; $($(#[$attribute:meta])* pub struct $name:ident { $($field:ident: $type:ty = $number:literal),* $(,)? })*) => {
+        $(
+            $(#[$attribute])*
+            #[$all]
+            #[derive(Clone, Debug, Default, PartialEq)]
+            pub struct $name { $(pub $field: $type),* }
+
+            impl $crate::wire::encoding::Part for $name {}
+
+            #[allow(unused_variables)]
+            impl prost::Message for $name {
+                fn encode_raw(&self, into: &mut impl bytes::BufMut) {
+                    $(if !$crate::wire::encoding::Field::is_absent(&self.$field) {
+                        $crate::wire::encoding::Field::put(&self.$field, $number, into);
+                    })*
+                }
+
+                fn merge_field(
+                    &mut self,
+                    number: u32,
+                    form: prost::encoding::WireType,
+                    from: &mut impl bytes::Buf,
+                    context: prost::encoding::DecodeContext,
+                ) -> Result<(), prost::DecodeError> {
+                    $(if <$type as $crate::wire::encoding::Field>::takes($number, number) {
+                        let merged = $crate::wire::encoding::Field::merge(&mut self.$field, number, form, from, context);
+                        return merged.map_err(|mut error| {
+                            error.push(stringify!($name), stringify!($field));
+                            error
+                        });
+                    })*
+                    prost::encoding::skip_field(form, number, from, context)
+                }
+
+                fn encoded_len(&self) -> usize {
+                    0 $(+ if $crate::wire::encoding::Field::is_absent(&self.$field) { 0 } else { $crate::wire::encoding::Field::length(&self.$field, $number) })*
+                }
+
+                fn clear(&mut self) {
+                    *self = Self::default();
+                }
+            }
+        )*
+
+        #[cfg(test)]
+        pub(crate) const MESSAGES: &[$crate::wire::encoding::tests::Declared] =
+            &[$((stringify!($name), &[$((stringify!($field), stringify!($type), $number)),*])),*];
+    };
+}
+
+/// Declares enumerations whose variants are one field of a message, each with its number there.
+macro_rules! choices {
+    ($all:meta; $($(#[$attribute:meta])* pub enum $name:ident { $($variant:ident($type:ty) = $number:literal),* $(,)? })*) => {
+        $(
+            $(#[$attribute])*
+            #[$all]
+            #[derive(Clone, Debug, PartialEq)]
+            pub enum $name { $($variant($type)),* }
+
+            impl $crate::wire::encoding::Field for Option<$name> {
+                fn is_absent(&self) -> bool {
+                    self.is_none()
+                }
+
+                fn put(&self, _: u32, into: &mut impl bytes::BufMut) {
+                    match self {
+                        None => {}
+                        $(Some($name::$variant(part)) => $crate::wire::encoding::Field::put(part, $number, into),)*
+                    }
+                }
+
+                fn length(&self, _: u32) -> usize {
+                    match self {
+                        None => 0,
+                        $(Some($name::$variant(part)) => $crate::wire::encoding::Field::length(part, $number),)*
+                    }
+                }
+
+                fn takes(_: u32, number: u32) -> bool {
+                    [$($number),*].contains(&number)
+                }
+
+                fn merge(
+                    &mut self,
+                    number: u32,
+                    form: prost::encoding::WireType,
+                    from: &mut impl bytes::Buf,
+                    context: prost::encoding::DecodeContext,
+                ) -> Result<(), prost::DecodeError> {
+                    match number {
+                        $($number => {
+                            // A message that comes twice is merged.
+                            let mut part = match self.take() {
+                                Some($name::$variant(part)) => part,
+                                _ => Default::default(),
+                            };
+                            $crate::wire::encoding::Field::merge(&mut part, number, form, from, context)?;
+                            *self = Some($name::$variant(part));
+                        })*
+                        _ => prost::encoding::skip_field(form, number, from, context)?,
+                    }
+                    Ok(())
+                }
+            }
+        )*
+
+        #[cfg(test)]
+        pub(crate) const CHOICES: &[$crate::wire::encoding::tests::Declared] =
+            &[$((stringify!($name), &[$((stringify!($variant), stringify!($type), $number)),*])),*];
+    };
+}
+
+/// Declares enumerations that are numbers on the wire. An unknown number is the first one.
+macro_rules! enumerations {
+    ($($(#[$attribute:meta])* pub enum $name:ident { $first:ident = 0, $($variant:ident = $number:literal),* $(,)? })*) => {
+        $(
+            $(#[$attribute])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            pub enum $name { #[default] $first = 0, $($variant = $number),* }
+
+            impl $crate::wire::encoding::Field for $name {
+                fn is_absent(&self) -> bool {
+                    *self == Self::$first
+                }
+
+                fn put(&self, number: u32, into: &mut impl bytes::BufMut) {
+                    prost::encoding::int32::encode(number, &(*self as i32), into);
+                }
+
+                fn length(&self, number: u32) -> usize {
+                    prost::encoding::int32::encoded_len(number, &(*self as i32))
+                }
+
+                fn merge(
+                    &mut self,
+                    _: u32,
+                    form: prost::encoding::WireType,
+                    from: &mut impl bytes::Buf,
+                    context: prost::encoding::DecodeContext,
+                ) -> Result<(), prost::DecodeError> {
+                    let mut read = 0;
+                    prost::encoding::int32::merge(form, &mut read, from, context)?;
+                    *self = match read {
+                        $($number => Self::$variant,)*
+                        _ => Self::$first,
+                    };
+                    Ok(())
+                }
+            }
+        )*
+
+        #[cfg(test)]
+        pub(crate) const ENUMERATIONS: &[$crate::wire::encoding::tests::Declared] =
+            &[$((stringify!($name), &[(stringify!($first), "", 0), $((stringify!($variant), "", $number)),*])),*];
+    };
+}
+
+pub(super) use {choices, enumerations, messages};
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,105 @@
+//! Lanes, slots, classes and builders are named by positions of their own types (`evb_core::index`), so that none is taken for
+//! another: no field, parameter or result of that name is a bare number.
+
+use quote::ToTokens as _;
+use syn::{Field, FnArg, Pat, ReturnType, Type, visit::Visit};
+
+use super::{finding::Finding, syntax::is_test_only};
+use crate::repo::Repo;
+
+/// What has an index type of its own.
+const INDEXED: [&str; 4] = ["lane", "slot", "class", "builder"];
+
+/// Where the rule holds: what knows lanes, slots, classes and builders by position.
+const FOLDERS: [&str; 5] =
+    ["crates/evb-core/src/", "crates/evb-shaper/src/", "crates/evb-net/src/", "crates/evb-sim/src/", "src/"];
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let concerned = |path: &str| FOLDERS.iter().any(|folder| path.starts_with(folder));
+    for (file, ast) in repo.rust().filter(|(file, _)| concerned(&file.path) && !file.is_test()) {
+        let mut bare = Bare { found: Vec::new() };
+        bare.visit_file(ast);
+        found.extend(bare.found.into_iter().map(|(name, line)| {
+            let message = format!("`{name}` is a bare number: give it its type of `evb_core::index`");
+            Finding::new(&file.path, line, message)
+        }));
+    }
+    found
+}
+
+/// What is a bare number and should not be, with its line.
+struct Bare {
+    found: Vec<(String, usize)>,
+}
+
+impl Bare {
+    fn look(&mut self, name: &syn::Ident, kind: &Type) {
+        if is_indexed(&name.to_string()) && is_bare(kind) {
+            self.found.push((name.to_string(), name.span().start().line));
+        }
+    }
+
+    fn look_at(&mut self, signature: &syn::Signature) {
+        if let ReturnType::Type(_, kind) = &signature.output {
+            self.look(&signature.ident, kind);
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Bare {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test_only(&item.attrs) {
+            syn::visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_field(&mut self, field: &'ast Field) {
+        if let Some(name) = &field.ident {
+            self.look(name, &field.ty);
+        }
+    }
+
+    fn visit_fn_arg(&mut self, argument: &'ast FnArg) {
+        if let FnArg::Typed(argument) = argument {
+            self.visit_pat_type(argument);
+        }
+    }
+
+    /// Of closures, and of `let`.
+    fn visit_pat_type(&mut self, pattern: &'ast syn::PatType) {
+        if let Pat::Ident(name) = &*pattern.pat {
+            self.look(&name.ident, &pattern.ty);
+        }
+    }
+
+    fn visit_signature(&mut self, signature: &'ast syn::Signature) {
+        self.look_at(signature);
+        syn::visit::visit_signature(self, signature);
+    }
+
+    fn visit_variant(&mut self, variant: &'ast syn::Variant) {
+        let name = syn::Ident::new(&variant.ident.to_string().to_lowercase(), variant.ident.span());
+        let fields = variant.fields.iter().filter(|field| field.ident.is_none());
+        fields.for_each(|field| self.look(&name, &field.ty));
+        syn::visit::visit_variant(self, variant);
+    }
+}
+
+/// Returns true for `lane`, `a_lane`, `lane_of` and `lane_index`, but not for `lane_count`, which is no lane.
+fn is_indexed(name: &str) -> bool {
+    let name = name.trim_start_matches('_');
+    let name = name.strip_suffix("_index").or_else(|| name.strip_suffix("_of")).unwrap_or(name);
+    INDEXED.iter().any(|indexed| name == *indexed || name.ends_with(&format!("_{indexed}")))
+}
+
+/// Returns true for a number, and for references, options, lists and results of numbers.
+fn is_bare(kind: &Type) -> bool {
+    let text = kind.to_token_stream().to_string().replace(' ', "");
+    let text = text.trim_start_matches("&mut").trim_start_matches('&');
+    let inner = ["Option<", "Vec<", "[", "Result<"].iter().find_map(|outer| text.strip_prefix(outer));
+    inner.unwrap_or(text).split([',', ';', '>', ']']).next() == Some("usize")
+}
+
+#[cfg(test)]
+mod tests;

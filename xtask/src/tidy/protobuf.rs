@@ -1,0 +1,42 @@
+//! Protobuf is a form of messages on the wire and in the journal. One folder knows of it; machines, drivers and the simulator
+//! have plain structures, and bytes.
+
+use super::{crates::crates, finding::Finding, syntax::named_paths};
+use crate::repo::Repo;
+
+/// The module that names Protobuf, and the folder below it.
+const EDGE: &str = "crates/evb-core/src/wire";
+
+/// The crate that may depend on it.
+const OWNER: &str = "evb-core";
+
+/// The crates that are Protobuf.
+const PROTOBUF: [&str; 4] = ["prost", "prost_build", "prost_types", "protox"];
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for krate in crates(repo).iter().filter(|krate| krate.name != OWNER) {
+        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let Some(table) = krate.manifest.get(section).and_then(|table| table.as_table()) else {
+                continue;
+            };
+            for name in table.keys().filter(|name| PROTOBUF.contains(&name.replace('-', "_").as_str())) {
+                let message = format!("`{}` depends on `{name}`: it is for `{OWNER}` alone", krate.name);
+                found.push(Finding::new(krate.manifest_path, 0, message));
+            }
+        }
+    }
+    for (file, ast) in repo.rust().filter(|(file, _)| !file.path.starts_with(&format!("{EDGE}/"))) {
+        for named in named_paths(ast) {
+            if named.segments.first().is_some_and(|first| PROTOBUF.contains(&first.as_str())) {
+                let message =
+                    format!("`{}`: only `{EDGE}` names Protobuf; use `wire::encoding`", named.text());
+                found.push(Finding::new(&file.path, named.line, message));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;
