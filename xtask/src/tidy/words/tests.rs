@@ -21,7 +21,7 @@ fn bare_clauses_at_the_head_of_item_docs_are_found() {
 #[test]
 fn wide_comments_are_found() {
     let wide = format!("// {}\n", "word ".repeat(20));
-    assert!(messages("plain/a.rs", &wide)[0].contains("102 columns"), "{:?}", messages("plain/a.rs", &wide));
+    assert!(messages("plain/a.rs", &wide)[0].contains("103 columns"), "{:?}", messages("plain/a.rs", &wide));
     assert_eq!(messages("plain/a.rs", &format!("// {}\n", "word ".repeat(19))), [""; 0]);
     let link = format!("// https://example.org/{}\n", "a".repeat(100));
     assert_eq!(messages("plain/a.rs", &link), [""; 0], "a link has no place to break");
