@@ -1,9 +1,9 @@
 //! [`BuilderCore`]: builds events from fragments, and grants bytes to sources.
 //!
 //! ```text
-//!   supervisor: assignments, roster ──►┌─────────────┐──► Output::Event       to filter and sink
-//!   lanes: announcements, data ───────►│ BuilderCore │──► Output::Lane        grants and commits to a source
-//!   sink: written, rejected, failed ──►└─────────────┘──► Output::Supervisor  completions, heartbeats
+//! supervisor: assignments, roster ──►┌─────────────┐──► Output::Event       for filter and sink
+//! lanes: announcements, data ───────►│ BuilderCore │──► Output::Lane        grants and commits
+//! sink: written, rejected, failed ──►└─────────────┘──► Output::Supervisor  completions, heartbeats
 //! ```
 
 mod pool;
@@ -180,8 +180,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Says if events may go to the sink. While the sink is busy with events of an earlier
-    /// incarnation, events wait in their slots.
+    /// Opens the sink to events, or closes it while it is busy with events of an earlier
+    /// incarnation. Meanwhile, events wait in their slots.
     pub fn open_sink(&mut self, is_open: bool) {
         self.is_sink_open = is_open;
     }

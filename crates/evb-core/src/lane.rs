@@ -85,7 +85,7 @@ pub enum LaneError {
         event: crate::id::EventId,
         /// Announced length.
         length: u32,
-        /// The limit.
+        /// The agreed limit.
         limit: u64,
     },
     /// An announcement has event id 0.

@@ -371,7 +371,7 @@ impl Assembly {
 
     /// Withdraws the announcement of a source that restarted, so that it counts as not announced. A
     /// fragment that has arrived stays, with `nowhere` as its lane offset. Returns true if an open
-    /// event had lost an announced fragment that way.
+    /// event lost an announced fragment that way.
     pub(super) fn withdraw(&mut self, source: usize, nowhere: u64, pool: &mut Pool) -> bool {
         if self.state == State::Free {
             return false;

@@ -17,7 +17,7 @@ pub(super) struct Latency {
 }
 
 impl Latency {
-    /// Nothing is counted yet.
+    /// Returns empty histograms.
     pub(super) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LIMIT, 3).expect("the bounds are constants that fit");
         Self { histogram, max: 0, coarse: Latencies::new() }

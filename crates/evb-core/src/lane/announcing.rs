@@ -32,9 +32,9 @@ pub(crate) const FEW: usize = 4;
 const PACKETFUL: usize = 59;
 
 /// The schedule of one lane's announcements. All sources learn of a decision at the same time, and
-/// their announcements would meet in the builder's port. So while the builder has enough to grant,
-/// each source waits for a time of its own, or until the builder has granted a part of its own of
-/// the announced bytes.
+/// announcements need no grant, so they would meet in the builder's port. Therefore, while the
+/// builder has enough to grant, each source waits for a time of its own, or until the builder has
+/// granted a part of its own of the announced bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Announcing {
     within: Duration,

@@ -18,7 +18,7 @@ const NEAR: usize = 4;
 /// The builder's state of one source's lane.
 ///
 /// Fragments are identified by the lane offset at which they begin. Neighbours that are settled
-/// become one entry, so that there are at most two entries per fragment that still has a slot, and
+/// become one entry, so that there are at most two entries per fragment that still has a slot, plus
 /// one. A peer's announcements take no memory beyond that, and an event that stays open for long
 /// delays no other (docs/reference/protocol.md LANE-22).
 #[derive(Debug)]

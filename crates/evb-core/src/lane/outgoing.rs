@@ -203,7 +203,7 @@ impl OutgoingLane {
 
     /// Returns a part of [`Self::sendable`] of about `about` bytes that ends with a fragment: with
     /// the last one that ends between half of `about` and `about`, otherwise with the first one
-    /// that ends below twice `about`, otherwise just `about`. So a fragment leaves in one piece
+    /// that ends within twice `about`, otherwise just `about`. So a fragment leaves in one piece
     /// while its bytes are in the cache.
     pub fn sendable_whole(&self, about: u64) -> u64 {
         let sendable = self.sendable();

@@ -137,9 +137,9 @@ impl OutgoingDatagrams {
             && let Some((_, sent)) = self.timed.take()
         {
             self.round_trip.sample(now.since(sent));
-            // Failures count until now: the answer to a repetition does not measure the round trip,
-            // and the next announcement would be repeated too soon (Karn's algorithm: RFC 6298, §3
-            // and §5.7).
+            // Failures are reset only here: the answer to a repetition does not measure the round
+            // trip, and the next announcement would be repeated too soon (Karn's algorithm: RFC
+            // 6298, §3 and §5.7).
             self.failures = 0;
         }
         let is_news = offset > self.acknowledged;
@@ -253,8 +253,8 @@ impl OutgoingDatagrams {
             }
         }
         let sequence = self.sequence.wrapping_add(1);
-        // First transmissions are recognised as such. The builder would take them for lost if other
-        // datagrams acknowledged their grant before they are sent.
+        // The builder recognises first transmissions that answer a request. If other datagrams
+        // acknowledged the request before these are sent, it would take them for lost.
         let is_first = kind == DatagramKind::Data && request == 0;
         let heard = if is_first { self.heard } else { self.heard_whole };
         let association = self.association;

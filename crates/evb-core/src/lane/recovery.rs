@@ -189,7 +189,8 @@ impl Recovery {
 
     /// Notes that a further datagram of ours repeats the permissions. Bytes whose permission the
     /// source had not heard of may come in answer to this one, so their timers restart
-    /// (docs/protocol.md UDP-13). `answered` is the last datagram that the source has acknowledged.
+    /// (docs/reference/protocol.md UDP-13). `answered` is the last datagram that the source has
+    /// acknowledged.
     pub(crate) fn say_again(&mut self, sequence: u32, answered: u32, now: Instant) {
         let first = self.first.iter_mut().rev().take_while(|pending| is_after(pending.said, answered));
         let is_unheard = |pending: &&mut Pending| pending.charged == 0 && is_after(pending.said, answered);
@@ -208,8 +209,8 @@ impl Recovery {
 
     /// Requests overdue bytes again, by our next datagram `said`, if the source has acknowledged no
     /// datagram that permits them, `answered` being the last. The permission seems lost, not the
-    /// bytes: they stay outstanding as they are (docs/protocol.md UDP-13). Adds the ranges to
-    /// `asked`, as far as that has room.
+    /// bytes: they stay outstanding as they are (docs/reference/protocol.md UDP-13). Adds the
+    /// ranges to `asked`, as far as that has room.
     pub(crate) fn ask_unheard(
         &mut self,
         said: u32,
