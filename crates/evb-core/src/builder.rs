@@ -1,9 +1,9 @@
 //! [`BuilderCore`]: builds events from fragments, and grants bytes to sources.
 //!
 //! ```text
-//! supervisor: assignments, roster ──►┌─────────────┐──► Output::Event       for filter and sink
-//! lanes: announcements, data ───────►│ BuilderCore │──► Output::Lane        grants and commits
-//! sink: written, rejected, failed ──►└─────────────┘──► Output::Supervisor  completions, heartbeats
+//! supervisor: assignments, roster ──►┌─────────────┐──► Output::Event      for filter and sink
+//! lanes: announcements, data ───────►│ BuilderCore │──► Output::Lane       grants and commits
+//! sink: written, rejected, failed ──►└─────────────┘──► Output::Supervisor completions, heartbeats
 //! ```
 
 mod pool;
@@ -343,7 +343,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Report { report: Some(RoleReport::Builder(counters)), live: Some(live) }
     }
 
-    /// Returns what occupies the slots.
+    /// Returns the load of the slots.
     fn load(&self) -> Load {
         self.slots.load(&self.config.sources)
     }

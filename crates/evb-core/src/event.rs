@@ -54,7 +54,7 @@ pub(crate) enum Place {
 pub struct FragmentView<'a> {
     /// Source of the fragment.
     pub source: SourceId,
-    /// The detector's time stamp.
+    /// The detector's timestamp.
     pub timestamp: Timestamp,
     /// Checksum of the payload, which the builder has verified.
     pub checksum: Checksum,

@@ -92,8 +92,8 @@ pub trait GrantPolicy {
     fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant);
 
     /// Notes the end of a transmission of `range` under that request, over datagrams, where bytes
-    /// are granted and lost in pieces. Each byte of a grant ends once (docs/reference/protocol.md
-    /// UDP-15).
+    /// are granted and lost in pieces. Each byte of a grant ends once
+    /// (docs/reference/protocol.md UDP-15).
     fn handle_accounted(
         &mut self,
         lane: LaneIndex,

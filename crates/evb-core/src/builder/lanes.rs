@@ -114,7 +114,7 @@ impl<P: GrantPolicy> Lanes<P> {
         datagrams.fold(earlier(said, self.policy.next_timeout()), earlier)
     }
 
-    /// Grants what the policy permits; returns the next lane with records to send.
+    /// Carries out the grants of the policy. Returns the next lane with records to send.
     pub(super) fn poll(&mut self, now: Instant) -> Option<LaneIndex> {
         if core::mem::take(&mut self.grants_due) {
             while let Some(grant) = self.policy.poll(&self.demands, now) {

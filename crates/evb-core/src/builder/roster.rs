@@ -11,12 +11,12 @@ const REMEMBERED: usize = 64;
 /// A message of the supervisor that a builder cannot carry out.
 #[derive(Debug, thiserror::Error)]
 pub enum RosterError {
-    /// The assignment's roster was never published, or is too old (docs/reference/protocol.md
-    /// RUN-9).
+    /// The assignment's roster was never published, or is too old
+    /// (docs/reference/protocol.md RUN-9).
     #[error("assignment under roster version {0}, which was not published before")]
     UnknownVersion(u32),
-    /// The message assigns more events at once than may be outstanding (docs/reference/protocol.md
-    /// RUN-10).
+    /// The message assigns more events at once than may be outstanding
+    /// (docs/reference/protocol.md RUN-10).
     #[error("{count} events are assigned at once to a builder with {slots} slots")]
     BeyondSlots {
         /// Events in the message.
@@ -66,7 +66,7 @@ impl Rosters {
         Self { versions: VecDeque::new(), up: SourceSet::first(sources), awaited: SourceSet::default() }
     }
 
-    /// Publishes a version. Returns what it changes.
+    /// Publishes a version. Returns the change.
     pub(super) fn publish(&mut self, version: u32, up: SourceSet, awaited: SourceSet) -> Change {
         let expected = up.union(&awaited);
         let gone = self.expected_now().without(&expected);

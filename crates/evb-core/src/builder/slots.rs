@@ -121,7 +121,7 @@ impl Slots {
         self.deadlines.front().map(|(deadline, _)| *deadline)
     }
 
-    /// Returns what occupies the slots.
+    /// Returns the load of the slots.
     pub(super) fn load(&self, sources: &[SourceId]) -> Load {
         load(&self.assemblies, sources)
     }

@@ -195,8 +195,8 @@ impl IncomingLane {
         self.granted = end.min(self.ready);
     }
 
-    /// Checks that `length` data bytes from `offset` on may come now (docs/reference/protocol.md
-    /// LANE-9, LANE-10).
+    /// Checks that `length` data bytes from `offset` on may come now
+    /// (docs/reference/protocol.md LANE-9, LANE-10).
     pub fn check_data(&self, offset: u64, length: u32) -> Result<(), LaneError> {
         let end = offset.saturating_add(length.into());
         if offset != self.received {

@@ -67,8 +67,8 @@ struct Held {
 }
 
 impl OutgoingLane {
-    /// Appends a fragment whose event is this builder's (docs/reference/protocol.md LANE-4,
-    /// LANE-5).
+    /// Appends a fragment whose event is this builder's
+    /// (docs/reference/protocol.md LANE-4, LANE-5).
     pub fn append(&mut self, fragment: Fragment) {
         let length = u32::try_from(fragment.payload.len()).unwrap_or(u32::MAX);
         let announcement = Announcement { event: fragment.event, timestamp: fragment.timestamp, length };

@@ -180,8 +180,8 @@ impl OutgoingDatagrams {
         self.is_repeating = true;
     }
 
-    /// Returns true if announcements are to be repeated at this time (docs/reference/protocol.md
-    /// UDP-9).
+    /// Returns true if announcements are to be repeated at this time
+    /// (docs/reference/protocol.md UDP-9).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.repeat_at.is_some_and(|repeat_at| repeat_at <= now);
         if due {
@@ -193,8 +193,8 @@ impl OutgoingDatagrams {
         due
     }
 
-    /// Returns true if a datagram of records is to be sent now (docs/reference/protocol.md UDP-7,
-    /// UDP-8).
+    /// Returns true if a datagram of records is to be sent now
+    /// (docs/reference/protocol.md UDP-7, UDP-8).
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, now: Instant) -> bool {
         let is_due = self.announcing.is_due(lane, 0, now) || (self.is_repeating && lane.has_announcements());
         // Announcements are not charged to the port, so if the builder has enough, only one batch

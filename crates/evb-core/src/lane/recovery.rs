@@ -359,8 +359,8 @@ impl Recovery {
     }
 
     /// Declares overdue transmissions lost, and calls `accounted` for each. Bytes that are `here`
-    /// by another transmission are not requested again. Requirements: docs/reference/protocol.md
-    /// UDP-13.
+    /// by another transmission are not requested again.
+    /// Requirements: docs/reference/protocol.md UDP-13.
     pub(crate) fn expire(
         &mut self,
         received: u64,
@@ -425,8 +425,8 @@ impl Recovery {
         })
     }
 
-    /// Counts a segment that no transmission was waited for. Requirements:
-    /// docs/reference/protocol.md UDP-14.
+    /// Counts a segment that no transmission was waited for.
+    /// Requirements: docs/reference/protocol.md UDP-14.
     fn count_unawaited(&mut self, range: &Range<u64>, request: Request, is_new: bool, now: Instant) {
         let overlaps = |(lost, of, _): &&(Range<u64>, Request, bool)| {
             *of == request && lost.start < range.end && range.start < lost.end

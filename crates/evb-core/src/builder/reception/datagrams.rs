@@ -101,7 +101,7 @@ impl Reception {
         (!reassembly.next(received).is_empty()).then(|| reassembly.lend())
     }
 
-    /// Takes back what was lent.
+    /// Takes back the lent bytes.
     pub(in crate::builder) fn give_back(&mut self, waiting: Reassembly) {
         if let Some(datagrams) = &mut self.datagrams {
             datagrams.reassembly = waiting;

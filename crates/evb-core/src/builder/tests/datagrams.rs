@@ -503,7 +503,7 @@ fn a_path_that_is_gone_is_noticed() {
     let mut bench = Bench::announced(&[84, 84]);
     bench.say(at(0));
     assert_eq!(bench.core.silent_lanes(at(4_999_999)).count(), 0);
-    // Records get through and data does not: the source hears everything.
+    // Records get through and data does not: the source acknowledges everything.
     for second in 1..5 {
         bench.say(at(second * 1_000_000));
         let heard = DatagramHeader {

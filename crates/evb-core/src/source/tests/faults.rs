@@ -20,7 +20,7 @@ fn roster(builders: &[(u16, u32)]) -> Vec<(BuilderId, Incarnation)> {
     builders.iter().map(listed).collect()
 }
 
-/// Returns the outstanding events of each builder. Builder 0 stands for none yet.
+/// Returns the outstanding events of each builder. Builder 0 stands for none.
 fn holdings(decided: u64, held: &[(u32, &[u64])]) -> Holdings {
     let holding = |(builder, events): &(u32, &[u64])| {
         let steps = core::iter::once(0).chain(events.iter().copied()).zip(events.iter());
