@@ -1,9 +1,9 @@
-//! [`BuilderCore`]: fragments to events, and grants to sources.
+//! [`BuilderCore`]: builds events from fragments, and grants bytes to sources.
 //!
 //! ```text
-//!   supervisor: assignments, roster ──►┌─────────────┐──► Output::Event       to filter and sink
-//!   lanes: announcements, data ───────►│ BuilderCore │──► Output::Lane        grants and commits to a source
-//!   sink: written, rejected, failed ──►└─────────────┘──► Output::Supervisor  completions, heartbeats
+//! supervisor: assignments, roster ──►┌─────────────┐──► Output::Event      for filter and sink
+//! lanes: announcements, data ───────►│ BuilderCore │──► Output::Lane       grants and commits
+//! sink: written, rejected, failed ──►└─────────────┘──► Output::Supervisor completions, heartbeats
 //! ```
 
 mod pool;
@@ -57,69 +57,72 @@ use crate::{
     },
 };
 
-/// How often a sink that takes no events is tried.
+/// Interval at which a sink that takes no events is tried again.
 pub const SINK_RETRY: Duration = Duration::from_millis(200);
 
-/// What a builder has to know before the first event.
+/// Configuration of a builder, fixed before the first event.
 #[derive(Clone, Debug)]
 pub struct BuilderConfig {
-    /// Which builder.
+    /// Id of this builder.
     pub id: BuilderId,
-    /// Which run.
+    /// Number of the run.
     pub run: RunNumber,
-    /// Which life of the run.
+    /// Epoch of the run.
     pub epoch: Epoch,
-    /// Events that may be open at once.
+    /// Most events that may be open or with the sink at once.
     pub slots: usize,
-    /// How long an event waits, from its assignment, for sources that have announced nothing.
+    /// Time, from its assignment, for which an event waits for sources that have announced nothing.
     pub deadline: Duration,
-    /// How often the supervisor hears of us at least.
+    /// Longest time between two heartbeats to the supervisor.
     pub heartbeat: Duration,
-    /// How long events may be given to the sink after a heartbeat of ours that the supervisor answered; zero: for ever.
+    /// Time for which events may go to the sink after a heartbeat of ours that the supervisor
+    /// answered. Zero means without limit.
     pub lease: Duration,
-    /// Whether the supervisor's clock is ours.
+    /// True if the supervisor's clock is also ours.
     pub shared_clock: bool,
     /// All sources of the run, ascending; a source's position is its index.
     pub sources: Vec<SourceId>,
     /// The largest payload of each source, in the same order.
     pub max_fragment: Vec<Bytes>,
-    /// Time for which data of a lane over datagrams may wait in the builder's port: no timer takes it for lost before.
+    /// Longest time that data of a lane over datagrams may wait in the builder's port. No timer
+    /// declares data lost before that.
     pub queue: Duration,
-    /// Interval of reports so far; zero: none.
+    /// Interval of the periodic reports; zero for none.
     pub report_period: Duration,
 }
 
-/// What a builder wants done.
+/// Action that the driver is to take.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "it is rare, never kept, and boxed would cost an allocation each"
 )]
 pub enum Output {
-    /// An event is over: filter it, write it, and say so by `handle_written`, `handle_rejected` or `handle_failed`.
+    /// An event is over. Filter it, write it, and report the outcome by `handle_written`,
+    /// `handle_rejected` or `handle_failed`.
     Event(Event),
-    /// The lane of that source index has records to be sent: call [`BuilderCore::write_records`], or over datagrams
-    /// [`BuilderCore::write_datagram`].
+    /// The lane of that source index has records to be sent. Call [`BuilderCore::write_records`],
+    /// or over datagrams [`BuilderCore::write_datagram`].
     Lane(LaneIndex),
-    /// To the supervisor.
+    /// A message to the supervisor.
     Supervisor(Control),
 }
 
 /// The builder's machine. `P` decides when which source may send.
 ///
-/// Law: after inputs that share one `now`, call `poll` until `None`.
+/// After all inputs that share one `now`, call `poll` until it returns `None`.
 #[derive(Debug)]
 pub struct BuilderCore<P> {
     config: BuilderConfig,
     lanes: Lanes<P>,
     slots: Slots,
     unaccounted: Unaccounted,
-    /// The latest assignments that asked for an answer, and have none.
+    /// The latest request for an answer among assignments that is not answered yet.
     accepted: Option<u32>,
-    /// Whether there is a connection to the supervisor.
+    /// True while there is a connection to the supervisor.
     is_supervised: bool,
     lease: Lease,
-    /// Whether the sink takes events.
+    /// True while the sink takes events.
     is_sink_open: bool,
     clock: PeerClock,
     last_heartbeat: Instant,
@@ -127,20 +130,21 @@ pub struct BuilderCore<P> {
     reports: ReportTimer,
     counters: BuilderReport,
     last_commit: Option<Instant>,
-    /// Its part of the way from a grant to its data.
+    /// Times of this builder's stages between a grant and its data.
     stages: StageTimes,
     next_sweep: Instant,
 }
 
-/// How often slots are looked through for events that nobody assigned, and memory is summed up.
+/// Interval at which slots are searched for unassigned events, and memory is summed up.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// A builder whose last slot is taken says at once by what, but no more often than so many times within a heartbeat's time:
-/// from then on triggers may be inhibited for it.
+/// Number of early heartbeats per heartbeat interval at most. A builder whose last slot is taken
+/// reports its load early, because triggers may be inhibited for it from then on.
 const FULL_HEARTBEATS: u32 = 5;
 
 impl<P: GrantPolicy> BuilderCore<P> {
-    /// A builder with empty slots. Every expected source is up until the supervisor says otherwise.
+    /// Returns a builder with empty slots. Every expected source is up until the supervisor reports
+    /// otherwise.
     pub fn new(config: BuilderConfig, policy: P, now: Instant) -> Self {
         Self {
             lanes: Lanes::new(&config, policy),
@@ -162,13 +166,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// The most payload memory that the slots can take.
+    /// Returns the most payload memory that the slots can take.
     pub fn memory_bound(config: &BuilderConfig) -> Bytes {
         slot_memory(config.max_fragment.iter().copied()) * config.slots as u64
     }
 
-    /// A heartbeat of the supervisor's. One that answers one of ours renews the lease (docs/reference/protocol.md
-    /// RUN-31).
+    /// Takes in a heartbeat of the supervisor. One that answers one of ours renews the lease
+    /// (docs/reference/protocol.md RUN-31).
     pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.clock.handle(heartbeat, now);
         if heartbeat.echo_ns != 0 {
@@ -176,12 +180,14 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Whether events may go to the sink: not while it is busy with those of an earlier life. They wait in their slots.
+    /// Opens the sink to events, or closes it while it is busy with events of an earlier
+    /// incarnation. Meanwhile, events wait in their slots.
     pub fn open_sink(&mut self, is_open: bool) {
         self.is_sink_open = is_open;
     }
 
-    /// The sink accepted the event: its slot is free, and its sources may forget it when the ledger has it.
+    /// Frees the slot of an event that the sink accepted. Its sources may forget the fragments once
+    /// the ledger has the event.
     pub fn handle_written(&mut self, event: Event, now: Instant) {
         let Some(slot) = self.slots.find(event.id) else { return };
         self.last_commit = Some(now);
@@ -193,21 +199,22 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.release(slot, event, (!is_complete).then_some(Outcome::Incomplete), "");
     }
 
-    /// The filter rejected the event.
+    /// Frees the slot of an event that the filter rejected.
     pub fn handle_rejected(&mut self, event: Event, _now: Instant) {
         let Some(slot) = self.slots.find(event.id) else { return };
         self.counters.rejected += 1;
         self.release(slot, event, Some(Outcome::Rejected), "");
     }
 
-    /// The sink failed to take the event: it is lost, and the ledger says why.
+    /// Frees the slot of an event that the sink failed to take. The event is lost, and the ledger
+    /// has the cause.
     pub fn handle_failed(&mut self, event: Event, cause: &str, _now: Instant) {
         let Some(slot) = self.slots.find(event.id) else { return };
         self.counters.lost += 1;
         self.release(slot, event, Some(Outcome::Lost), cause);
     }
 
-    /// Time passed: deadlines, stalled lanes (docs/reference/protocol.md LANE-15).
+    /// Handles deadlines and stalled lanes (docs/reference/protocol.md LANE-15).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.lanes.handle_timeout(now);
         self.slots.expire(now, |ended| self.lanes.note_end(ended));
@@ -219,7 +226,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// When `handle_timeout` or `poll` has something to do without further input.
+    /// Returns the time at which `handle_timeout` or `poll` has something to do without further
+    /// input.
     pub fn next_timeout(&self) -> Option<Instant> {
         let heartbeat =
             earlier(Some(self.next_heartbeat), self.reports.next()).filter(|_| self.is_supervised);
@@ -227,7 +235,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         earlier(earlier(self.slots.next_deadline(), self.lanes.next_timeout()), regular)
     }
 
-    /// What is to be done next.
+    /// Returns the next action.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         if self.is_sink_open
             && self.lease.holds(now)
@@ -242,56 +250,58 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Some(Output::Supervisor(Control { message: Some(message) }))
     }
 
-    /// Events that are open or with the sink.
+    /// Returns the number of events that are open or with the sink.
     pub fn slots_used(&self) -> usize {
         self.slots.used()
     }
 
-    /// Events that are over and not in the supervisor's ledger.
+    /// Returns the number of events that are over and not yet in the supervisor's ledger.
     pub fn unaccounted(&self) -> usize {
         self.unaccounted.len()
     }
 
-    /// Whether all that came in on all lanes is committed and told.
+    /// Returns true if everything that came in on all lanes is committed, and the sources have been
+    /// told.
     pub fn is_idle(&self) -> bool {
         self.slots.used() == 0 && self.unaccounted.is_empty() && self.lanes.is_idle()
     }
 
-    /// The policy, for its counters.
+    /// Returns the policy, for its counters.
     pub fn policy(&self) -> &P {
         self.lanes.policy()
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         self.lanes.invariants();
         self.slots.invariants();
     }
 
-    /// What is known of this builder.
+    /// Returns the builder's configuration.
     pub fn config(&self) -> &BuilderConfig {
         &self.config
     }
 
-    /// Counts a sample of the builder's write: from a grant to the end of the write that carries it.
+    /// Counts a sample of the write time: from a grant to the end of the write that carries it.
     pub fn record_grant_write(&mut self, took: Duration) {
         self.stages.write.record(took);
     }
 
-    /// Counts a sample of the builder's wake-up: from the kernel's receipt of data to its read.
+    /// Counts a sample of the wake-up time: from the kernel's receipt of data to its read.
     pub fn record_data_wake(&mut self, took: Duration) {
         self.stages.wake.record(took);
     }
 
-    /// The final counters, for the supervisor.
+    /// Returns the final counters for the supervisor.
     pub fn report(&self) -> Control {
         self.report_with(None)
     }
 
-    /// The same of a builder whose lanes go by datagrams: with what their common socket has seen.
+    /// Returns the final counters of a builder whose lanes use datagrams, with those of their
+    /// common socket.
     pub fn report_with(&self, datagrams: Option<DatagramReport>) -> Control {
         let granted = self.policy().counters();
         let mut counters = BuilderReport {
@@ -309,7 +319,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Control { message: Some(Message::Report(report)) }
     }
 
-    /// What costs little to say again and again; without that of the lanes.
+    /// Returns the counters that are small enough for periodic reports, without those of the lanes.
     fn counters_so_far(&self) -> BuilderReport {
         BuilderReport {
             latency_max_us: self.slots.latency().max(),
@@ -318,7 +328,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// The counters so far.
+    /// Returns a periodic report.
     fn report_so_far(&self, now: Instant) -> Report {
         let counters = BuilderReport { lanes: self.lanes.reports_so_far(), ..self.counters_so_far() };
         let load = self.load();
@@ -333,12 +343,12 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Report { report: Some(RoleReport::Builder(counters)), live: Some(live) }
     }
 
-    /// What the slots are taken by.
+    /// Returns the load of the slots.
     fn load(&self) -> Load {
         self.slots.load(&self.config.sources)
     }
 
-    /// What the supervisor is to hear next.
+    /// Returns the next message to the supervisor.
     fn next_message(&mut self, now: Instant) -> Option<Message> {
         if let Some(answer) = self.accepted.take() {
             return Some(Message::Accepted(Accepted { answer }));
@@ -355,7 +365,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Some(Message::Heartbeat(heartbeat))
     }
 
-    /// Where the last slot was taken just now, the supervisor soon hears by what.
+    /// Brings the next heartbeat forward if the last free slot has just been taken.
     fn hasten_if_full(&mut self) {
         if self.slots.take_newly_full() {
             let soon = self.last_heartbeat + self.config.heartbeat / FULL_HEARTBEATS;
@@ -363,8 +373,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Waits no more for what was announced on lanes that have been broken for the deadline: their sources may still speak
-    /// to the supervisor, and would hold every slot (docs/reference/protocol.md LANE-15).
+    /// Gives up fragments that were announced on lanes whose connection has been gone for the
+    /// deadline. Their sources may still reach the supervisor, and would otherwise hold every slot
+    /// (docs/reference/protocol.md LANE-15).
     fn give_up_broken_lanes(&mut self, now: Instant) {
         if undo::is_undone(Fix::Ac5e2f5) {
             return;
@@ -377,8 +388,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// The sink is done with the event: its slot is free. Its sources may forget it when the ledger has it. `outcome`: what is
-    /// to be said of one that is not simply complete.
+    /// Frees the slot of an event after filter and sink. `outcome` is `None` for an event that is
+    /// simply complete.
     fn release(&mut self, slot: SlotIndex, event: Event, outcome: Option<Outcome>, cause: &str) {
         let starts = self.slots.starts(slot);
         match outcome {
@@ -389,8 +400,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 }
 
-/// The most payload memory that a slot can take: Σ `max_fragment` of all sources, where one whose fragments may be large or small
-/// counts [`LARGE_FRAGMENT`] more, for the small ones.
+/// Returns the most payload memory that a slot can take: the sum of `max_fragment` of all sources.
+/// A source with large fragments counts [`LARGE_FRAGMENT`] more, for its small ones.
 pub fn slot_memory(max_fragment: impl IntoIterator<Item = Bytes>) -> Bytes {
     let of_one = |limit: Bytes| match limit.as_usize() >= LARGE_FRAGMENT {
         true => limit + Bytes::new(LARGE_FRAGMENT as u64),

@@ -1,4 +1,5 @@
-//! [`Event`]: all fragments of one event id, built; perhaps incomplete, then with the missing sources named.
+//! [`Event`]: a built event with the fragments of one event id. An incomplete event names its
+//! missing sources.
 
 use core::ops::Range;
 
@@ -11,19 +12,20 @@ use crate::{
 
 /// A built physics event, as a sink receives it. Cloning shares the data.
 ///
-/// Fragments stand in the order of their source ids. Small ones share one allocation, large ones have their own;
-/// when a sink is done with an event and kept no clone, the builder uses the memory again.
+/// Fragments are in the order of their source ids. Small ones share one allocation, large ones have
+/// their own. When a sink returns an event and has kept no clone, the builder uses the memory
+/// again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// The trigger number.
     pub id: EventId,
     /// The run it belongs to.
     pub run: RunNumber,
-    /// The life of that run.
+    /// The epoch of that run.
     pub epoch: Epoch,
-    /// Who built it.
+    /// Builder that built it.
     pub builder: BuilderId,
-    /// When it was triggered, on the builder's clock.
+    /// Time of the trigger, on the builder's clock.
     pub triggered: Instant,
     /// Sources that were expected and did not contribute: empty for a complete event.
     pub missing: Vec<SourceId>,
@@ -40,29 +42,29 @@ pub(crate) struct Contribution {
     pub(crate) place: Place,
 }
 
-/// Where a fragment's payload lies.
+/// Place of a fragment's payload in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Arena(Range<u32>),
     Own(bytes::Bytes),
 }
 
-/// A look at one fragment of an event.
+/// A view of one fragment of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentView<'a> {
-    /// Whose data it is.
+    /// Source of the fragment.
     pub source: SourceId,
-    /// The detector's time stamp.
+    /// The detector's timestamp.
     pub timestamp: Timestamp,
-    /// Of the payload; verified by the builder.
+    /// Checksum of the payload, which the builder has verified.
     pub checksum: Checksum,
-    /// The data.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
 impl Event {
-    /// An event with no fragments yet; [`Self::add`] them in the order of their source ids. For tools and tests:
-    /// builders assemble events without this copy.
+    /// Returns an event without fragments, for tools and tests. [`Self::add`] them in the order of
+    /// their source ids. Builders assemble events without this copy.
     pub fn empty(id: EventId, run: RunNumber, epoch: Epoch, builder: BuilderId) -> Self {
         Self { id, run, epoch, builder, ..Self::default() }
     }
@@ -73,12 +75,12 @@ impl Event {
         self.fragments.push(Contribution { source, timestamp, checksum, place: Place::Own(payload) });
     }
 
-    /// Whether every expected source contributed.
+    /// Returns true if every expected source contributed.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// The fragments, in the order of their source ids.
+    /// Returns the fragments in the order of their source ids.
     pub fn fragments(&self) -> impl ExactSizeIterator<Item = FragmentView<'_>> {
         self.fragments.iter().map(|part| FragmentView {
             source: part.source,
@@ -88,12 +90,12 @@ impl Event {
         })
     }
 
-    /// The fragment of one source, if it is there.
+    /// Returns the fragment of one source, if it is there.
     pub fn fragment(&self, source: SourceId) -> Option<FragmentView<'_>> {
         self.fragments().find(|part| part.source == source)
     }
 
-    /// One source's payload as a shared buffer that outlives the event, without a copy.
+    /// Returns one source's payload as a shared buffer that outlives the event, without a copy.
     pub fn share_payload(&self, source: SourceId) -> Option<bytes::Bytes> {
         let part = self.fragments.iter().find(|part| part.source == source)?;
         Some(match &part.place {
@@ -102,7 +104,7 @@ impl Event {
         })
     }
 
-    /// The sum of the payloads.
+    /// Returns the sum of the payload sizes.
     pub fn payload_size(&self) -> Bytes {
         self.fragments().map(|part| Bytes::new(part.payload.len() as u64)).sum()
     }

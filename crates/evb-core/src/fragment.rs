@@ -4,17 +4,18 @@ use core::fmt;
 
 use crate::{id::EventId, units::Bytes};
 
-/// The detector's own time stamp in a fragment, in the detector's ticks. Carried, never interpreted; never our clock.
+/// The detector's own timestamp in a fragment, in the detector's ticks. It is carried and never
+/// interpreted, and has nothing to do with our clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// From the detector's tick count.
+    /// Wraps the detector's tick count.
     pub const fn new(ticks: u64) -> Self {
         Self(ticks)
     }
 
-    /// The detector's tick count.
+    /// Returns the detector's tick count.
     pub const fn ticks(self) -> u64 {
         self.0
     }
@@ -26,24 +27,24 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// CRC-64/NVME of a fragment's payload (NVM Express NVM command set 1.0, §5.2.1.3.4; polynomial `0xad93d23594c93659`,
-/// reflected): computed where the fragment enters, checked where the event is built. UDP's and TCP's 16-bit sums,
-/// often computed by the network card, do not cover host memory.
+/// CRC-64/NVME of a fragment's payload (NVM Express NVM command set 1.0, §5.2.1.3.4; polynomial
+/// `0xad93d23594c93659`, reflected). It is computed at the source and checked at the builder. The
+/// 16-bit checksums of UDP and TCP, often computed by the network card, do not cover host memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Checksum(u64);
 
 impl Checksum {
-    /// The checksum of these bytes.
+    /// Returns the checksum of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes))
     }
 
-    /// A checksum that came over the wire.
+    /// Wraps a checksum that came over the wire.
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
 
-    /// The 64 bits.
+    /// Returns the 64 bits.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -53,8 +54,9 @@ impl Checksum {
 #[derive(Debug)]
 pub struct RunningChecksum(crc_fast::Digest);
 
-/// Memory that fills is summed up by so many bytes at least: short steps cost more (measured: 1392 B ones twice as much a
-/// byte as 16 KiB ones), and so many still are in the core's cache.
+/// Least number of new bytes that are summed up at once while memory fills. Shorter steps cost more
+/// (measured: per byte, steps of 1392 B cost twice as much as steps of 16 KiB), and that many bytes
+/// are still in the core's cache.
 const STEP: usize = 16 << 10;
 
 impl Default for RunningChecksum {
@@ -69,20 +71,21 @@ impl RunningChecksum {
         self.0.update(bytes);
     }
 
-    /// Takes in what has come of memory that fills, once it is worth a step; `bytes` are all since the fresh start.
+    /// Takes in the new part of memory that fills, once it is worth a step. `bytes` are all bytes
+    /// since the last [`Self::take`].
     pub(crate) fn follow(&mut self, bytes: &[u8]) {
         if bytes.len() as u64 >= self.0.get_amount() + STEP as u64 {
             self.catch_up(bytes);
         }
     }
 
-    /// The same, of all that has come.
+    /// Takes in the new part of memory that fills, however short.
     pub(crate) fn catch_up(&mut self, bytes: &[u8]) {
         let known = usize::try_from(self.0.get_amount()).unwrap_or(usize::MAX);
         self.update(bytes.get(known..).unwrap_or_default());
     }
 
-    /// The checksum of all bytes since the last call, and a fresh start.
+    /// Returns the checksum of all bytes since the last call, and starts over.
     pub fn take(&mut self) -> Checksum {
         Checksum(self.0.finalize_reset())
     }
@@ -93,23 +96,23 @@ impl RunningChecksum {
 pub struct Fragment {
     /// The trigger number.
     pub event: EventId,
-    /// The detector's time stamp.
+    /// The detector's timestamp.
     pub timestamp: Timestamp,
-    /// The data; travels from here to the socket without a copy.
+    /// The payload, which travels from here to the socket without a copy.
     pub payload: bytes::Bytes,
-    /// Of the payload, from the moment it was handed over.
+    /// Checksum of the payload, computed when it was handed over.
     pub checksum: Checksum,
 }
 
 impl Fragment {
-    /// Wraps readout data and takes its checksum.
+    /// Wraps readout data and computes its checksum.
     pub fn new(event: EventId, timestamp: Timestamp, payload: impl Into<bytes::Bytes>) -> Self {
         let payload = payload.into();
         let checksum = Checksum::of(&payload);
         Self { event, timestamp, payload, checksum }
     }
 
-    /// The payload's length.
+    /// Returns the payload's length.
     pub fn size(&self) -> Bytes {
         Bytes::new(self.payload.len() as u64)
     }

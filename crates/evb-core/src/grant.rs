@@ -1,4 +1,5 @@
-//! [`GrantPolicy`]: when a builder lets which source send how much. Core says what a policy is; evb-shaper has them.
+//! [`GrantPolicy`]: the interface of policies by which a builder grants bytes to sources. The
+//! policies are in evb-shaper.
 
 use core::ops::Range;
 
@@ -6,35 +7,37 @@ use crate::{
     id::EventId, index::LaneIndex, time::Instant, times::Times, units::Bytes, wire::datagram::Request,
 };
 
-/// What a policy sees of a lane: the cumulative counters (lane offsets in bytes) and the event that comes next.
+/// A policy's view of a lane: the cumulative counters (lane offsets in bytes) and the event that
+/// comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneDemand {
     /// End of the last announced fragment.
     pub ready: u64,
-    /// The source may send up to here.
+    /// Lane offset up to which the source may send.
     pub granted: u64,
-    /// Arrived up to here.
+    /// Lane offset up to which bytes have arrived.
     pub received: u64,
-    /// The event whose fragment holds the offset `granted`; meaningful while `ready > granted`.
+    /// The event whose fragment holds the offset `granted`. It is meaningful while
+    /// `ready > granted`.
     pub oldest: EventId,
-    /// Where that fragment ends in the lane.
+    /// Lane offset at which that fragment ends.
     pub oldest_end: u64,
-    /// How many lane bytes a fragment has in the mean, of those that are to come; 0 where none is.
+    /// Mean lane bytes of the fragments that are to come; 0 if there are none.
     pub fragment: u64,
-    /// Whether the source is connected; a lane that is not gets no grants.
+    /// True if the source is connected. A lane that is not gets no grants.
     pub connected: bool,
     /// Bytes below `granted` that were lost on the way and have to be sent again.
     pub lost: Option<Lost>,
 }
 
-/// Lane bytes to be asked for again.
+/// Lane bytes to be requested again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Lane offset of the first.
+    /// Lane offset of the first byte.
     pub start: u64,
-    /// Where they end.
+    /// Lane offset of the end.
     pub end: u64,
-    /// The number under which they would be asked for now.
+    /// The number of a request for them now.
     pub request: Request,
 }
 
@@ -45,18 +48,18 @@ pub struct Grant {
     pub lane: LaneIndex,
     /// Lane offset of the first byte.
     pub start: u64,
-    /// Where they end; for a first transmission, the new value of the lane's `granted`.
+    /// Lane offset of the end; for a first transmission, the new value of the lane's `granted`.
     pub end: u64,
-    /// 0 for a first transmission, else the number of the request.
+    /// The number of the request, or 0 for a first transmission.
     pub request: Request,
 }
 
-/// How a transmission ended.
+/// End of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is here.
+    /// It arrived.
     Arrived,
-    /// It was declared lost; if it comes nevertheless, it does not count.
+    /// It was declared lost. If it arrives later, it does not count.
     Lost,
 }
 
@@ -65,30 +68,32 @@ pub enum Fate {
 pub struct GrantCounters {
     /// Grants given.
     pub grants: u64,
-    /// From a grant to its first byte, of grants whose bytes arrived.
+    /// Time from a grant to its first byte, of grants whose bytes arrived.
     pub first_byte: Times,
-    /// From a grant to its last byte.
+    /// Time from a grant to its last byte.
     pub last_byte: Times,
     /// Most bytes that were outstanding at once, in buffer bytes.
     pub outstanding_peak: Bytes,
-    /// How often each lane stalled with a grant outstanding.
+    /// Number of stalls of each lane with a grant outstanding.
     pub stalls: Vec<u64>,
 }
 
-/// A machine that decides the next grant from what the lanes demand.
+/// A machine that decides the next grant from the lanes' demands.
 ///
-/// Inputs: `handle_received`, `handle_accounted`, `handle_reset`, `handle_timeout`; output: `poll`, until `None`. After each grant the caller
-/// raises the lane's `granted` before it polls again.
+/// Its inputs are `handle_received`, `handle_accounted`, `handle_reset` and `handle_timeout`; its
+/// output is `poll`, which is called until it returns `None`. After each grant, the caller raises
+/// the lane's `granted` before it polls again.
 pub trait GrantPolicy {
-    /// The next grant that may be given now.
+    /// Returns the next grant that may be given now.
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
 
-    /// Bytes arrived: `lane` has received up to `received`, without gap. Over a stream, that accounts for all permitted
-    /// bytes below it.
+    /// Notes that `lane` has received all bytes up to `received`. Over a stream, that accounts for
+    /// all granted bytes below it.
     fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant);
 
-    /// Over datagrams, where bytes are permitted and lost in pieces: a transmission of `range`, permitted under that
-    /// number, has ended. Each byte of a grant ends once (docs/reference/protocol.md UDP-15).
+    /// Notes the end of a transmission of `range` under that request, over datagrams, where bytes
+    /// are granted and lost in pieces. Each byte of a grant ends once
+    /// (docs/reference/protocol.md UDP-15).
     fn handle_accounted(
         &mut self,
         lane: LaneIndex,
@@ -98,27 +103,28 @@ pub trait GrantPolicy {
         now: Instant,
     );
 
-    /// The lane's connection is new: what was granted beyond `received` is void.
+    /// Notes that the lane has a new connection. Grants beyond `received` are void.
     fn handle_reset(&mut self, lane: LaneIndex, received: u64, now: Instant);
 
-    /// The lane's connection is gone: what is outstanding may still lie in the switch.
+    /// Notes that the lane's connection is gone. Its outstanding bytes may still be in the switch.
     fn handle_gone(&mut self, lane: LaneIndex, now: Instant);
 
-    /// Time passed.
+    /// Handles timers that are due.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Names a lane that brings nothing and holds budget that the others wait for. Close its connection: its grants are then void
-    /// and the others go on. Asked after `handle_timeout`.
+    /// Returns a lane that delivers nothing and withholds budget that others wait for. Close its
+    /// connection, so that its grants are void and the others go on. It is called after
+    /// `handle_timeout`.
     fn withholding(&self, _lanes: &[LaneDemand], _now: Instant) -> Option<LaneIndex> {
         None
     }
 
-    /// When `handle_timeout` is due.
+    /// Returns the time at which `handle_timeout` is due.
     fn next_timeout(&self) -> Option<Instant>;
 
-    /// Buffer bytes permitted and not yet arrived, over all lanes.
+    /// Returns the buffer bytes that are granted and have not arrived, over all lanes.
     fn outstanding(&self) -> Bytes;
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     fn counters(&self) -> &GrantCounters;
 }

@@ -1,4 +1,4 @@
-//! Who and which: the numbers that name events, peers and runs. Newtypes, so that no two can be mixed up.
+//! Ids of events, peers and runs. They are newtypes, so that no two can be mixed up.
 
 use core::{fmt, num::ParseIntError, str::FromStr};
 
@@ -14,7 +14,7 @@ macro_rules! id {
                 Self(number)
             }
 
-            /// The bare number, for wire and display.
+            /// Returns the bare number, for wire and display.
             pub const fn number(self) -> $inner {
                 self.0
             }
@@ -37,15 +37,15 @@ macro_rules! id {
 }
 
 id! {
-    /// The trigger number that groups fragments into one event. Dense: 1, 2, 3, …
+    /// The trigger number that groups fragments into one event. Event ids are dense: 1, 2, 3, …
     EventId(u64)
 }
 id! {
-    /// Which readout source.
+    /// The id of a readout source.
     SourceId(u16)
 }
 id! {
-    /// Which builder.
+    /// The id of a builder.
     BuilderId(u16)
 }
 id! {
@@ -53,12 +53,13 @@ id! {
     RunNumber(u32)
 }
 id! {
-    /// A number that is fresh for every supervisor start: it tells this life of a run from every other,
-    /// and stands in every message and file record.
+    /// A number that is new for every start of the supervisor. It tells this epoch of a run from
+    /// every other, and is in every message and event record.
     Epoch(u64)
 }
 id! {
-    /// Which life of a source or builder within a run: the supervisor counts its processes from 1. 0: not known yet.
+    /// The incarnation of a source or builder within a run: the supervisor counts its processes
+    /// from 1. It is 0 while unknown.
     Incarnation(u32)
 }
 
@@ -66,14 +67,14 @@ impl EventId {
     /// The first event of every run.
     pub const FIRST: Self = Self(1);
 
-    /// The event after this one.
+    /// Returns the event after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
 
-/// A process's part in a run: which role, and which one of it.
+/// A process's part in a run: its role and id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
     /// The supervisor; a run has exactly one.

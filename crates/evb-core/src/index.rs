@@ -1,4 +1,5 @@
-//! Positions as types, so that a lane is not taken for a slot, and [`Per`], a list with one value for each peer.
+//! Positions as types, so that a lane is not taken for a slot, and [`Per`], a list with one value
+//! for each peer.
 
 #[cfg(test)]
 mod tests;
@@ -25,17 +26,17 @@ macro_rules! position {
         pub struct $name($inner);
 
         impl $name {
-            /// The position of that number, from 0.
+            /// Returns the position of that number, from 0.
             pub const fn new(number: usize) -> Self {
                 Self(number as $inner)
             }
 
-            /// The first `count` positions.
+            /// Returns the first `count` positions.
             pub fn all(count: usize) -> impl DoubleEndedIterator<Item = Self> {
                 (0..count).map(Self::new)
             }
 
-            /// Its number, from 0.
+            /// Returns its number, from 0.
             pub const fn get(self) -> usize {
                 self.0 as usize
             }
@@ -93,7 +94,8 @@ position! {
     BuilderIndex(u16)
 }
 position! {
-    /// A lane's position at its end: at a builder that of its source, at a source that of its builder among those it has met.
+    /// A lane's position at its end: at a builder that of its source, at a source that of its
+    /// builder among all builders so far.
     LaneIndex(usize)
 }
 position! {
@@ -115,32 +117,32 @@ impl<K: Position, T> Per<K, T> {
         self.0.push(value);
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The value at a position, if there is one.
+    /// Returns the value at a position, if there is one.
     pub(crate) fn get(&self, position: K) -> Option<&T> {
         self.0.get(position.get())
     }
 
-    /// All values.
+    /// Returns all values.
     pub(crate) fn iter(&self) -> core::slice::Iter<'_, T> {
         self.0.iter()
     }
 
-    /// All values, to be changed.
+    /// Returns all values, to be changed.
     pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
         self.0.iter_mut()
     }
 
-    /// All values.
+    /// Returns all values as a slice.
     pub(crate) fn as_slice(&self) -> &[T] {
         &self.0
     }
 
-    /// Returns all positions; the list may change while they are gone through.
+    /// Returns all positions. The list may change during the iteration.
     pub(crate) fn positions(&self) -> impl DoubleEndedIterator<Item = K> + use<K, T> {
         (0..self.0.len()).map(K::at)
     }

@@ -1,10 +1,11 @@
-//! The lane: what one source sends to one builder, as one byte stream with offsets, and the four cumulative counters
-//! that govern it: `ready`, `granted`, `received`, `committed`.
+//! The lane: the byte stream with offsets from one source to one builder, and the four cumulative
+//! counters that govern it: `ready`, `granted`, `received`, `committed`.
 //!
-//! [`OutgoingLane`] is the source's end, [`IncomingLane`] the builder's. Both are pure bookkeeping: bytes enter and leave
-//! as slices, and every record is idempotent, so that control records may be batched, repeated or lost.
+//! [`OutgoingLane`] is the source's end, [`IncomingLane`] the builder's. Both are pure bookkeeping:
+//! bytes enter and leave as slices, and every record is idempotent, so that control records may be
+//! batched, repeated or lost.
 //!
-//! Over datagrams, each end has a companion that knows what was lost, what to ask for again and what to repeat; the lanes
+//! Over datagrams, each end has a companion that tracks losses, requests and repetitions. The lanes
 //! themselves are the same.
 
 mod outgoing;
@@ -38,94 +39,95 @@ pub use recovery::RecoveryCounters;
 pub use crate::wire::datagram::Request;
 pub use round_trip::RoundTrip;
 
-/// Why a datagram was not taken in.
+/// Reason for which a datagram was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatagramFault {
-    /// Of another epoch, or of a connection that is gone: drop it, and count it.
+    /// It is of another epoch, or of a connection that is gone. Drop it, and count it.
     #[error("a datagram of another epoch, or of a connection that is gone")]
     Stale,
-    /// The peer sent bytes that are no record: the end of the connection.
+    /// The peer sent bytes that are no record. The connection ends.
     #[error("the peer broke the protocol: {0}")]
     Record(#[from] RecordError),
-    /// The peer's records contradict each other: the end of the connection.
+    /// The peer's records contradict each other. The connection ends.
     #[error("the peer broke the protocol: {0}")]
     Lane(#[from] LaneError),
-    /// Data of no bytes (docs/reference/protocol.md UDP-11): the end of the connection.
+    /// It has data of no bytes (docs/reference/protocol.md UDP-11). The connection ends.
     #[error("the peer broke the protocol: a segment of no bytes")]
     Empty,
-    /// A record or datagram that only the other side may send: the end of the connection.
+    /// Only the other side may send such a record or datagram. The connection ends.
     #[error("the peer broke the protocol: it sent what is not its to send")]
     WrongDirection,
 }
 
-/// A record that contradicts what the lane knows: the peer's fault, and the end of the connection.
+/// A record that contradicts the state of the lane. The peer is at fault, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaneError {
-    /// Announcements that leave a hole in the lane.
+    /// Announcements leave a hole in the lane.
     #[error("announcements from offset {offset} leave a gap: the lane is announced up to {announced}")]
     AnnouncementGap {
-        /// Where the record began.
+        /// Offset of the record.
         offset: u64,
-        /// Where it had to begin at the latest.
+        /// Highest offset that leaves no hole.
         announced: u64,
     },
-    /// An announcement that does not fit the lane's earlier ones.
+    /// An announcement does not fit the lane's earlier ones.
     #[error("announcements from offset {offset} do not fit those before")]
     AnnouncementMismatch {
-        /// Where the record began.
+        /// Offset of the record.
         offset: u64,
     },
-    /// A fragment beyond the agreed size.
+    /// A fragment is larger than agreed.
     #[error(
         "event {event}: a fragment of {length} bytes is announced; at most {limit} were agreed (max_fragment)"
     )]
     Oversize {
-        /// Its event.
+        /// Event of the fragment.
         event: crate::id::EventId,
         /// Announced length.
         length: u32,
-        /// The limit.
+        /// The agreed limit.
         limit: u64,
     },
-    /// Event id 0.
+    /// An announcement has event id 0.
     #[error("event ids start at 1")]
     EventZero,
-    /// Data from an offset that does not follow.
+    /// Data does not continue where earlier data ended.
     #[error("data from offset {offset}: {expected} was to come")]
     DataOffset {
-        /// Where the record began.
+        /// Offset of the record.
         offset: u64,
-        /// Where it had to begin.
+        /// Offset that was expected.
         expected: u64,
     },
-    /// Data that was not permitted.
+    /// Data was not granted.
     #[error("data up to offset {end}: only {granted} was granted")]
     NotGranted {
-        /// Where the record ends.
+        /// Lane offset of the record's end.
         end: u64,
-        /// The limit.
+        /// End of the granted bytes.
         granted: u64,
     },
     /// A fragment's own header names another event than its announcement.
     #[error("the fragment at offset {offset} is of event {found}; event {announced} was announced")]
     WrongEvent {
-        /// Where the fragment begins.
+        /// Lane offset of the fragment.
         offset: u64,
-        /// What its header says.
+        /// Event in the fragment's header.
         found: crate::id::EventId,
-        /// What was announced.
+        /// Event in the announcement.
         announced: crate::id::EventId,
     },
-    /// A grant or commit beyond what was announced, or a rewind to what is gone.
+    /// A grant or commit is beyond the announced bytes, or a reconnect goes back to bytes that are
+    /// gone.
     #[error("{what} up to offset {offset} is outside of what the lane holds ({from}..{to})")]
     Outside {
-        /// Which counter.
+        /// Name of the counter.
         what: &'static str,
-        /// Its claimed value.
+        /// Claimed value of the counter.
         offset: u64,
-        /// Lowest possible.
+        /// Lowest possible value.
         from: u64,
-        /// Highest possible.
+        /// Highest possible value.
         to: u64,
     },
 }

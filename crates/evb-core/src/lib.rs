@@ -1,21 +1,23 @@
-//! The pure machines and the vocabulary of the evb event builder: **what** happens, with no socket, clock or chance.
+//! The machines and basic types of the evb event builder. They are pure: no sockets, no clocks, and
+//! random numbers only from a seed.
 //!
-//! In reading order, a module knows only those above it:
+//! In reading order, a module uses only those above it:
 //!
 //! | module | has |
 //! |---|---|
-//! | [`id`], [`time`], [`units`], [`set`] | who, when, how much, which sources or lanes: types instead of bare numbers |
-//! | [`rng`] | chance as a value, from a seed |
-//! | [`fragment`], [`event`] | what goes in and what comes out |
+//! | [`id`], [`time`], [`units`], [`set`] | ids, times, quantities and sets, as types |
+//! | [`rng`] | random numbers from a seed |
+//! | [`fragment`], [`event`] | the input and the output |
 //! | [`wire`] | both as bytes, with every check |
-//! | [`grant`], [`lane`] | the byte stream from one source to one builder, its counters, and what a shaper is |
+//! | [`grant`], [`lane`] | the byte stream from a source to a builder, its counters and policies |
 //! | [`session`] | a role's place in the run, the connections of its lanes, and who may open one |
 //! | [`source`], [`builder`] | the machines of the two ends |
-//! | [`trigger`], [`ledger`], [`supervisor`] | when events happen, what became of them, and who decides |
-//! | [`run_control`] | the states of a system, and what may be asked of it in which |
+//! | [`trigger`], [`ledger`], [`supervisor`] | triggers, decisions, and the outcome of events |
+//! | [`run_control`] | the states of a system, and the commands that each allows |
 //!
-//! Every machine has the same shape: `new`, inputs `push` / `handle_*` that take `now`, `handle_timeout(now)`,
-//! `next_timeout()`, and one door out, `poll(now)`, called until it answers `None`.
+//! Every machine has the same shape: `new`, inputs `push` / `handle_*` that take `now`,
+//! `handle_timeout(now)`, `next_timeout()`, and one output `poll(now)`, which is called until it
+//! returns `None`.
 
 pub mod undo;
 pub mod id;

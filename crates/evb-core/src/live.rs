@@ -1,4 +1,4 @@
-//! Reports so far: what a source or builder says about once a second while its run lasts.
+//! Periodic reports of sources and builders, about one a second while their run lasts.
 
 mod latencies;
 #[cfg(test)]
@@ -13,30 +13,32 @@ use crate::{
 
 pub use latencies::Latencies;
 
-/// The most parts into which peers' first reports are spread over a period, so that they do not come all at once.
+/// Most parts of a period over which peers' first reports are spread, so that they do not come all
+/// at once.
 const PARTS: u32 = 16;
 
-/// When a peer reports next.
+/// The timer of a peer's periodic reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportTimer {
-    /// `None`: it reports at the end alone.
+    /// Interval of reports; `None` if there is only the final one.
     period: Option<Duration>,
     next: Instant,
 }
 
 impl ReportTimer {
-    /// A timer that rings once in each period. `number` is the peer's, by which peers take turns.
+    /// Returns a timer that rings once in each period. Peers take turns by their `number`.
     pub(crate) fn new(period: Duration, number: u16, now: Instant) -> Self {
         let part = u32::from(number) % PARTS + 1;
         Self { period: Some(period).filter(|period| !period.is_zero()), next: now + period * part / PARTS }
     }
 
-    /// When it rings, if ever.
+    /// Returns the time at which it rings, if ever.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.period.map(|_| self.next)
     }
 
-    /// Returns true once when it is time. Reports that could not be sent meanwhile are left out.
+    /// Returns true once when it is time. Reports that could not be sent in the meantime are left
+    /// out.
     pub(crate) fn ring(&mut self, now: Instant) -> bool {
         let Some(period) = self.period.filter(|_| self.next <= now) else { return false };
         self.next = now + period;
@@ -44,20 +46,20 @@ impl ReportTimer {
     }
 }
 
-/// What a machine cannot know of the process that it runs in.
+/// Facts about its process that a machine cannot know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     /// Processor time of the process so far.
     pub processor: Duration,
-    /// Memory of the process, bytes; 0 if unknown.
+    /// Memory of the process in bytes; 0 if unknown.
     pub memory: u64,
-    /// Free bytes where the sink writes, and how many there are in all; `None` if unknown.
+    /// Free and total bytes of the sink's file system; `None` if unknown.
     pub disk: Option<(u64, u64)>,
-    /// TCP segments that a source's kernel sent again.
+    /// TCP segments that a source's kernel has sent again.
     pub tcp_retransmits: u64,
 }
 
-/// Adds to a report so far what its machine does not know; `facts` is asked for nothing else.
+/// Adds the facts to a periodic report. For other messages, `facts` is not called.
 pub fn complete_live(message: &mut Control, facts: impl FnOnce() -> HostFacts) {
     let Some(Message::Report(report)) = &mut message.message else { return };
     let Some(live) = &mut report.live else { return };
@@ -71,7 +73,8 @@ pub fn complete_live(message: &mut Control, facts: impl FnOnce() -> HostFacts) {
 }
 
 impl Live {
-    /// How fast a process uses processors, between an earlier report and this one, `apart`; 1 is a core.
+    /// Returns the mean number of cores that a process used between an earlier report and this one,
+    /// `apart`.
     pub(crate) fn processor_since(&self, before: &Self, apart: Duration) -> f64 {
         let used = self.processor_ns.saturating_sub(before.processor_ns) as f64;
         if apart.is_zero() { 0.0 } else { used / apart.as_nanos() as f64 }

@@ -1,18 +1,19 @@
-//! [`RangeSet`]: which parts of a lane, as disjoint ranges of offsets.
+//! [`RangeSet`]: parts of a lane, as disjoint ranges of offsets.
 
 use core::ops::Range;
 
-/// Disjoint, ascending, non-empty ranges that do not touch. Costs are linear in the number of ranges, which callers bound.
+/// A set of disjoint, ascending, non-empty ranges that do not touch. Costs are linear in the number
+/// of ranges, which callers bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSet(Vec<Range<u64>>);
 
 impl RangeSet {
-    /// Adds a range; what is in already stays.
+    /// Adds a range, which may overlap others.
     pub fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
-        // All that touch the new one become one with it.
+        // All ranges that touch the new one are merged with it.
         let from = self.0.partition_point(|known| known.end < range.start);
         let to = from + self.0[from..].partition_point(|known| known.start <= range.end);
         let touched = &self.0[from..to];
@@ -21,7 +22,7 @@ impl RangeSet {
         self.0.splice(from..to, core::iter::once(start..end));
     }
 
-    /// Takes a range out; what is not in is not missed.
+    /// Removes a range, which need not be in the set.
     pub fn remove(&mut self, range: &Range<u64>) {
         if range.is_empty() {
             return;
@@ -33,7 +34,7 @@ impl RangeSet {
         self.0.splice(from..to, rests.into_iter().filter(|rest| rest.start < rest.end));
     }
 
-    /// The parts of `range` that are not in, ascending.
+    /// Returns the parts of `range` that are not in the set, ascending.
     pub fn missing_in(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let from = self.0.partition_point(|known| known.end <= range.start);
         let within = self.0[from..].iter().take_while({
@@ -45,31 +46,31 @@ impl RangeSet {
         starts.zip(ends).map(|(start, end)| start..end).filter(|gap| gap.start < gap.end)
     }
 
-    /// Whether a range overlaps one that is in, or is next to it.
+    /// Returns true if a range overlaps one of the set, or is next to it.
     pub fn touches(&self, range: &Range<u64>) -> bool {
         let first = self.0.partition_point(|known| known.end < range.start);
         self.0.get(first).is_some_and(|known| known.start <= range.end)
     }
 
-    /// The first range.
+    /// Returns the first range.
     pub fn first(&self) -> Option<Range<u64>> {
         self.0.first().cloned()
     }
 
-    /// All ranges, ascending.
+    /// Returns all ranges, ascending.
     pub fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
         self.0.iter()
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         assert!(self.0.iter().all(|range| range.start < range.end), "no range is empty: {self:?}");
         assert!(
@@ -78,7 +79,7 @@ impl RangeSet {
         );
     }
 
-    /// Whether nothing is in.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

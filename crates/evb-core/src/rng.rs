@@ -1,17 +1,17 @@
-//! Chance as a value: a small seeded generator, so that everything random can be repeated from its seed.
+//! A small random generator with a seed, from which everything random can be repeated.
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014): equidistributed
-/// 64-bit numbers, not for secrets.
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014):
+/// equidistributed 64-bit numbers, not for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator whose whole future is fixed by `seed`.
+    /// Returns a generator whose numbers follow from `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -20,22 +20,23 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0..bound`; zero for an empty range. The bias is below bound / 2⁶⁴.
+    /// Returns a uniform number in `0..bound`, and zero for an empty range. The bias is below bound
+    /// / 2⁶⁴.
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.next_u64() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// Uniform in [0, 1).
+    /// Returns a uniform number in [0, 1).
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Exponential with mean 1: the gaps of a Poisson process.
+    /// Returns an exponential number of mean 1, as for the gaps of a Poisson process.
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.uniform()).ln()
     }
 
-    /// Normal with mean 0 and sigma 1 (Box and Muller 1958).
+    /// Returns a normal number of mean 0 and sigma 1 (Box and Muller 1958).
     pub fn gaussian(&mut self) -> f64 {
         let radius = (2.0 * self.exponential()).sqrt();
         radius * (core::f64::consts::TAU * self.uniform()).cos()

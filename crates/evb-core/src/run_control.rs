@@ -1,5 +1,6 @@
-//! Run control as one table: what every command and every occurrence does in every state. Whoever leads runs asks
-//! [`State::after`] and nothing else, and `docs/reference/run-control.md` shows the same table.
+//! Run control as one table: the effect of every command and every occurrence in every state. The
+//! leader of runs uses only [`State::after`], and `docs/reference/run-control.md` shows the same
+//! table.
 
 mod drawing;
 #[cfg(test)]
@@ -14,25 +15,25 @@ pub use drawing::table;
 use Outcome::{Becomes, Ignored, Refused};
 use State::{Configured, Failed, Paused, Running, Stopping, Unconfigured};
 
-/// Where a system stands.
+/// State of a system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
-    /// No configuration is in force. Sources and builders wait outside.
+    /// No configuration is in force. Sources and builders have to wait.
     #[default]
     Unconfigured,
-    /// The next run has its number; sources and builders register for it and connect.
+    /// The next run has its number. Sources and builders register for it and connect.
     Configured,
     /// Triggers are taken.
     Running,
-    /// Triggers are not taken, everything else goes on.
+    /// Triggers are not taken, and everything else goes on.
     Paused,
-    /// No more triggers; what is under way is built and written, or named.
+    /// There are no more triggers. Events under way are built and written, or named as lost.
     Stopping,
-    /// A run could not begin, or could not go on. Somebody should know before the next one.
+    /// A run could not begin, or could not go on. The cause needs attention before the next run.
     Failed,
 }
 
-/// What people and programs may ask for.
+/// Command of a person or program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Command {
     /// Read the configuration and open the next run to sources and builders.
@@ -49,14 +50,15 @@ pub enum Command {
     Reset,
 }
 
-/// What comes about without a command.
+/// Occurrence that changes the state without a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Occurrence {
     /// Every source and builder is registered, and all lanes are connected.
     PeersReady,
-    /// The supervisor goes on with a run that its journal tells of.
+    /// The supervisor goes on with a run that it found in its journal.
     Recovered,
-    /// The run has had its last trigger: by its number of events, its duration, or a peer's wish.
+    /// The run has had its last trigger, by its number of events, its duration, or a peer's
+    /// request.
     LastTrigger,
     /// Every event of the run is settled, and its ledger is closed.
     Drained,
@@ -64,42 +66,42 @@ pub enum Occurrence {
     Failure,
 }
 
-/// A command, or an occurrence.
+/// A command or an occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stimulus {
-    /// Asked for.
+    /// A command was given.
     Command(Command),
-    /// Come about.
+    /// Something occurred.
     Occurrence(Occurrence),
 }
 
-/// What a stimulus does.
+/// Effect of a stimulus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// This is the state now.
+    /// The system changes to this state.
     Becomes(State),
-    /// The command is refused by the state.
+    /// The state refuses the command.
     Refused {
-        /// Why, as a sentence without its subject, which is the state.
+        /// Reason, as a sentence without its subject, which is the state.
         reason: &'static str,
-        /// What to do instead.
+        /// Advice on what to do instead.
         remedy: &'static str,
     },
-    /// The occurrence is of no meaning here, and changes nothing.
+    /// The occurrence has no meaning in this state, and changes nothing.
     Ignored,
 }
 
-/// What was asked for and is not carried out.
+/// A refused request, with the reason and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{request} refused by {refused_by}: {reason}; {remedy}")]
 pub struct Refusal {
-    /// What was asked for: a command, or another wish.
+    /// The refused command or other request.
     pub request: String,
-    /// Who said no: the state, the configuration, a source or builder.
+    /// The refusing party: the state, the configuration, a source or builder.
     pub refused_by: String,
-    /// Why.
+    /// Reason for the refusal.
     pub reason: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub remedy: String,
 }
 
@@ -107,7 +109,7 @@ impl State {
     /// All states, in the order of a run.
     pub const ALL: [Self; 6] = [Unconfigured, Configured, Running, Paused, Stopping, Failed];
 
-    /// The word for people and programs.
+    /// Returns the name for people and programs.
     pub const fn name(self) -> &'static str {
         match self {
             Unconfigured => "Unconfigured",
@@ -119,7 +121,7 @@ impl State {
         }
     }
 
-    /// The table.
+    /// Returns the table's entry for a state and a stimulus.
     pub const fn after(self, stimulus: Stimulus) -> Outcome {
         match stimulus {
             Stimulus::Command(command) => self.commanded(command),
@@ -170,17 +172,17 @@ impl State {
             (Configured, Occurrence::PeersReady) => Becomes(Configured),
             (Configured, Occurrence::Recovered) => Becomes(Running),
             (Running | Paused, Occurrence::LastTrigger) => Becomes(Stopping),
-            // A run without a trigger may be over before anybody looked.
+            // A run without a trigger may be over before its state was read.
             (Running | Paused | Stopping, Occurrence::Drained) => Becomes(Configured),
             (Configured | Running | Paused | Stopping, Occurrence::Failure) => Becomes(Failed),
             (_, _) => Ignored,
         }
     }
 
-    /// The state after a command.
+    /// Returns the state after a command.
     ///
     /// # Errors
-    /// The state's [`Refusal`].
+    /// Returns the state's [`Refusal`].
     pub fn command(self, command: Command) -> Result<Self, Refusal> {
         match self.after(Stimulus::Command(command)) {
             Becomes(state) => Ok(state),
@@ -194,7 +196,7 @@ impl State {
         }
     }
 
-    /// The state after an occurrence.
+    /// Returns the state after an occurrence.
     #[must_use]
     pub fn occur(self, occurrence: Occurrence) -> Self {
         match self.after(Stimulus::Occurrence(occurrence)) {
@@ -213,7 +215,7 @@ impl Command {
     pub const ALL: [Self; 6] =
         [Self::Configure, Self::Start, Self::Pause, Self::Resume, Self::Stop, Self::Reset];
 
-    /// The word for people and programs.
+    /// Returns the name for people and programs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Configure => "configure",
@@ -231,7 +233,7 @@ impl Occurrence {
     pub const ALL: [Self; 5] =
         [Self::PeersReady, Self::Recovered, Self::LastTrigger, Self::Drained, Self::Failure];
 
-    /// The words for people.
+    /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PeersReady => "all peers ready",
@@ -244,12 +246,12 @@ impl Occurrence {
 }
 
 impl Stimulus {
-    /// All of them: commands, then occurrences.
+    /// Returns all stimuli: commands, then occurrences.
     pub fn all() -> impl Iterator<Item = Self> {
         Command::ALL.map(Self::Command).into_iter().chain(Occurrence::ALL.map(Self::Occurrence))
     }
 
-    /// The words for people.
+    /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Command(command) => command.name(),
@@ -258,7 +260,7 @@ impl Stimulus {
     }
 }
 
-/// There is no such command.
+/// Error for a text that is not the name of a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no command; there are configure, start, pause, resume, stop and reset")]
 pub struct UnknownCommand(String);

@@ -1,30 +1,30 @@
-//! [`SourceSet`] and [`LaneSet`]: which sources of a run, or which lanes of a source.
+//! [`SourceSet`] and [`LaneSet`]: sets of a run's sources, and of a source's lanes.
 
 use crate::index::LaneIndex;
 use core::marker::PhantomData;
 
-/// The most sources of one run: bounds every per-event set.
+/// Most sources of one run, which bounds every per-event set.
 pub const MAX_SOURCES: usize = 256;
 
 const WORDS: usize = MAX_SOURCES / 64;
 
-/// Sources, by their index in the roster.
+/// Marker for sources, by their index in the roster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sources;
 
-/// A source's lanes to builders, by their index there.
+/// Marker for a source's lanes to builders, by their index there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lanes;
 
-/// What a set holds, by position.
+/// The kind of a set's members, by position.
 pub trait Member {
-    /// The position.
+    /// Type of a position.
     type Index: Copy;
 
-    /// The position of that number.
+    /// Returns the position of that number.
     fn at(number: usize) -> Self::Index;
 
-    /// Its number.
+    /// Returns the number of a position.
     fn number(index: Self::Index) -> usize;
 }
 
@@ -70,15 +70,15 @@ pub type LaneSet = IndexSet<Lanes>;
 pub struct IndexSet<K>([u64; WORDS], PhantomData<K>);
 
 impl<K: Member> IndexSet<K> {
-    /// All indices are below.
+    /// Limit that all indices are below.
     pub const LIMIT: usize = MAX_SOURCES;
 
-    /// The first `count` indices.
+    /// Returns the set of the first `count` indices.
     pub fn first(count: usize) -> Self {
         (0..count.min(Self::LIMIT)).map(K::at).collect()
     }
 
-    /// Adds an index; whether it was new.
+    /// Adds an index. Returns true if it was new.
     pub fn insert(&mut self, index: K::Index) -> bool {
         let index = K::number(index);
         let word = &mut self.0[index / 64];
@@ -88,7 +88,7 @@ impl<K: Member> IndexSet<K> {
         new
     }
 
-    /// Takes an index out; whether it was there.
+    /// Removes an index. Returns true if it was there.
     pub fn remove(&mut self, index: K::Index) -> bool {
         let index = K::number(index);
         let word = &mut self.0[index / 64];
@@ -98,46 +98,46 @@ impl<K: Member> IndexSet<K> {
         was
     }
 
-    /// Whether the index is in.
+    /// Returns true if the set has the index.
     pub fn contains(&self, index: K::Index) -> bool {
         let index = K::number(index);
         self.0[index / 64] & (1 << (index % 64)) != 0
     }
 
-    /// Whether all of `other` are in.
+    /// Returns true if the set has all indices of `other`.
     pub fn is_superset(&self, other: &Self) -> bool {
         self.0.iter().zip(other.0).all(|(mine, theirs)| theirs & !mine == 0)
     }
 
-    /// Those in either.
+    /// Returns the indices in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
 
-    /// Those in `self` that are not in `other`.
+    /// Returns the indices in `self` that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a & !b)
     }
 
-    /// Those in both.
+    /// Returns the indices in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a & b)
     }
 
-    /// Whether none is in.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// How many are in.
+    /// Returns the number of indices.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The indices, ascending.
+    /// Returns the indices, ascending.
     pub fn iter(&self) -> impl Iterator<Item = K::Index> + use<K> {
         Indices { words: self.0, at: if self.is_empty() { WORDS } else { 0 } }.map(K::at)
     }
@@ -151,11 +151,11 @@ impl<K: Member> IndexSet<K> {
 
 /// The indices of an [`IndexSet`], ascending.
 ///
-/// Most sets that are looked through, for each event, are empty: that has to cost little.
+/// Most sets that are iterated over for each event are empty, so that case has to cost little.
 #[derive(Clone, Debug)]
 struct Indices {
     words: [u64; WORDS],
-    /// The word that is looked at.
+    /// Index of the current word.
     at: usize,
 }
 

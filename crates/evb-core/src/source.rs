@@ -1,10 +1,11 @@
-//! [`SourceCore`]: fragments from readout to the lanes of the builders that want them.
+//! [`SourceCore`]: brings fragments from readout to the lanes of the builders that build their
+//! events.
 //!
 //! ```text
-//!   readout: push ───────────────────────►┌────────────┐──► Output::Announce    records for a builder's lane
-//!   supervisor: decisions ───────────────►│ SourceCore │──► Output::Wanted      an event that readout is to make
-//!   lanes: grants, commits ──────────────►└────────────┘──► Output::Supervisor  heartbeats
-//!                                          permitted bytes: `take` from a lane, paced by evb-shaper
+//! readout: push ──────────►┌────────────┐──► Output::Announce    records for a builder's lane
+//! supervisor: decisions ──►│ SourceCore │──► Output::Wanted      a fragment for readout to make
+//! lanes: grants, commits ─►└────────────┘──► Output::Supervisor  heartbeats
+//!                           granted bytes: `take` from a lane, paced by evb-shaper
 //! ```
 
 mod push_error;
@@ -46,79 +47,84 @@ use crate::{
 /// Time for which a source waits at the end of the run for commits that are under way.
 pub const LAST_COMMITS: Duration = Duration::from_secs(2);
 
-/// What a source has to know before the first event.
+/// Configuration of a source, fixed before the first event.
 #[derive(Clone, Debug)]
 pub struct SourceConfig {
-    /// Which source.
+    /// Id of this source.
     pub id: SourceId,
     /// The largest payload that it may push.
     pub max_fragment: Bytes,
-    /// How long a fragment waits for a decision before it counts as unexpected.
+    /// Time for which a fragment waits for a decision before it counts as unexpected.
     pub orphan_timeout: Duration,
-    /// How often the supervisor hears of us at least.
+    /// Longest time between two heartbeats to the supervisor.
     pub heartbeat: Duration,
-    /// All builders of the first roster, ascending; a builder's position is its lane's index, for the whole run.
+    /// All builders of the first roster, ascending. A builder's position is the index of its lane
+    /// for the whole run.
     pub builders: Vec<BuilderId>,
-    /// Whether readout makes fragments when they are wanted ([`Output::Wanted`]) instead of pushing them by itself.
+    /// True if readout makes fragments on demand ([`Output::Wanted`]) instead of pushing them by
+    /// itself.
     pub on_demand: bool,
-    /// All events up to this one were decided before this source came: nobody waits for it there.
+    /// Last event that was decided before this source joined. Events up to it do not wait for this
+    /// source.
     pub decided: EventId,
-    /// Time after an event's assignment at which builders give up what is not announced.
+    /// Time after an event's assignment at which builders give up fragments that are not announced.
     pub deadline: Duration,
-    /// Time that full ports on the way to the builders take to drain: announcements keep a distance by it, and over datagrams none is
-    /// repeated before.
+    /// Time that full ports on the way to the builders take to drain. Announcements keep a distance
+    /// that depends on it, and over datagrams none is repeated earlier.
     pub queue: Duration,
-    /// Interval of reports so far; zero: none.
+    /// Interval of the periodic reports; zero for none.
     pub report_period: Duration,
 }
 
-/// What a source wants done.
+/// Action that the driver is to take.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "it is rare, never kept, and boxed would cost an allocation each"
 )]
 pub enum Output {
-    /// The lane of that builder index has announcements: call [`SourceCore::announce`], or over datagrams
-    /// [`SourceCore::write_datagram`].
+    /// The lane of that builder index has announcements. Call [`SourceCore::announce`], or over
+    /// datagrams [`SourceCore::write_datagram`].
     Announce(LaneIndex),
-    /// An event is assigned and its fragment is not here: make it and push it. Only with `on_demand`.
+    /// An event is assigned and its fragment is not here: make it and push it. This comes only with
+    /// `on_demand`.
     Wanted(EventId),
-    /// To the supervisor.
+    /// A message to the supervisor.
     Supervisor(Control),
 }
 
 /// The source's machine.
 ///
-/// Law: after inputs that share one `now`, call `poll` until `None`, and `take` what the shaper lets go.
+/// After all inputs that share one `now`, call `poll` until it returns `None`, and `take` the bytes
+/// that the shaper releases.
 #[derive(Debug)]
 pub struct SourceCore {
     config: SourceConfig,
     backlog: Backlog,
     parking: Parking,
     seats: Seats,
-    /// By the position of their builders; see [`Seats`].
+    /// Lanes by the positions of their builders; see [`Seats`].
     lanes: Vec<SourceLane>,
     times: LaneTimes,
     /// Lanes that may have something to announce.
     announce: LaneSet,
-    /// Events that readout is to be asked for.
+    /// Assigned events whose fragments readout is to make.
     wanted: VecDeque<EventId>,
-    /// Whether there is a connection to the supervisor.
+    /// True while there is a connection to the supervisor.
     is_supervised: bool,
     next_heartbeat: Instant,
     reports: ReportTimer,
     last_heard: Option<(u64, Instant)>,
-    /// The run is ending: when to report at the latest.
+    /// Time of the final report at the latest, while the run is ending.
     finish: Option<Instant>,
     counters: SourceReport,
     stages: StageTimes,
 }
 
 impl SourceCore {
-    /// A source with nothing in hand.
+    /// Returns a source without fragments.
     pub fn new(mut config: SourceConfig, now: Instant) -> Self {
-        // An announcement says a payload's length in 32 bits (docs/reference/protocol.md LANE-4).
+        // An announcement has 32 bits for a payload's length (docs/reference/protocol.md LANE-4).
         config.max_fragment = config.max_fragment.min(Bytes::new(u32::MAX.into()));
         let times = LaneTimes::new(config.id, config.deadline, config.queue);
         Self {
@@ -140,7 +146,8 @@ impl SourceCore {
         }
     }
 
-    /// Takes a fragment from readout. Fragments that nobody wants are dropped and counted by cause, as is one that is refused.
+    /// Takes in a fragment from readout. Unwanted fragments are dropped and counted by cause, as
+    /// are refused ones.
     pub fn push(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
         let taken = self.take_in(fragment, now);
         self.counters.refused += u64::from(taken.is_err());
@@ -167,7 +174,7 @@ impl SourceCore {
         Ok(())
     }
 
-    /// The supervisor decided.
+    /// Takes in decisions of the supervisor.
     pub fn handle_decisions(&mut self, decisions: &Decisions) -> Result<(), MalformedMessage> {
         self.check_wanted(0)?;
         for (first, count, verdict) in decisions.verdicts()? {
@@ -190,7 +197,8 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Whether so few events wait for readout that a run can have them outstanding; the driver adds those that it was told of.
+    /// Checks that no more events wait for readout than a run can have outstanding. `told` is the
+    /// number of events that the driver has taken over.
     /// Requirements: docs/reference/protocol.md RUN-6.
     pub fn check_wanted(&self, told: usize) -> Result<(), MalformedMessage> {
         let fault = MalformedMessage {
@@ -200,24 +208,24 @@ impl SourceCore {
         if (self.wanted.len() + told) as u64 > MAX_AHEAD { Err(fault) } else { Ok(()) }
     }
 
-    /// The connection to the supervisor is gone: nothing is said to it until there is another.
+    /// Notes that the connection to the supervisor is gone. Messages wait until there is another.
     pub fn handle_supervisor_lost(&mut self) {
         self.is_supervised = false;
     }
 
-    /// We registered, or registered again.
+    /// Notes that we registered, or registered again.
     pub fn handle_registered(&mut self, now: Instant) {
         self.is_supervised = true;
         self.next_heartbeat = now;
         self.backlog.wait_anew(now);
     }
 
-    /// A heartbeat of the supervisor's.
+    /// Takes in a heartbeat of the supervisor.
     pub fn handle_heartbeat(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.last_heard = Some((heartbeat.sent_ns, now));
     }
 
-    /// Time passed: fragments that nobody decided about.
+    /// Drops fragments that waited too long for a decision, and handles the timers of the lanes.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.is_supervised {
             self.counters.unexpected += self.backlog.expire(now);
@@ -229,7 +237,8 @@ impl SourceCore {
         }
     }
 
-    /// When `handle_timeout` or `poll` has something to do without further input.
+    /// Returns the time at which `handle_timeout` or `poll` has something to do without further
+    /// input.
     pub fn next_timeout(&self) -> Option<Instant> {
         let spoken = earlier(Some(self.next_heartbeat), self.reports.next());
         let supervised = earlier(spoken, self.backlog.next_expiry());
@@ -237,7 +246,7 @@ impl SourceCore {
         lanes.fold(supervised.filter(|_| self.is_supervised), earlier)
     }
 
-    /// What is to be done next; permitted data is taken from the lanes beside it.
+    /// Returns the next action. Granted data is not among them: `take` it from the lanes.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         if let Some(event) = self.wanted.pop_front() {
             return Some(Output::Wanted(event));
@@ -261,76 +270,77 @@ impl SourceCore {
         Some(Output::Supervisor(Control { message: Some(Message::Heartbeat(heartbeat)) }))
     }
 
-    /// Notes that the run is ending (docs/reference/protocol.md RUN-17): every event is settled, and only
-    /// commits may still be under way.
+    /// Notes that the run is ending (docs/reference/protocol.md RUN-17): every event is settled,
+    /// and only commits may still be under way.
     pub fn handle_finish(&mut self, now: Instant) {
         self.finish = Some(now + LAST_COMMITS);
     }
 
-    /// Returns when the last report is due at the latest; `None` if it is not asked for, or has
-    /// been given.
+    /// Returns the latest time for the final report. It is `None` if the report is not requested,
+    /// or has been given.
     pub fn next_finish(&self) -> Option<Instant> {
         self.finish
     }
 
-    /// Returns true if the last report is due, once for each time that it was asked for: all is committed, or
+    /// Returns true if the final report is due, once for each request: everything is committed, or
     /// [`LAST_COMMITS`] have passed.
     pub fn finish(&mut self, now: Instant) -> bool {
         self.finish.take_if(|limit| *limit <= now).is_some()
             || (self.uncommitted() == 0 && self.finish.take().is_some())
     }
 
-    /// Counts a sample of the source's wake-up: from the kernel's receipt of a grant to its read.
+    /// Counts a sample of the wake-up time: from the kernel's receipt of a grant to its read.
     pub fn record_grant_wake(&mut self, took: Duration) {
         self.stages.wake.record(took);
     }
 
-    /// Counts a sample of the source's answer: from the read of a grant to the end of the write of its first data.
+    /// Counts a sample of the write time: from the read of a grant to the end of the write of its
+    /// first data.
     pub fn record_grant_answer(&mut self, took: Duration) {
         self.stages.write.record(took);
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         self.lanes.iter().for_each(SourceLane::invariants);
         assert_eq!(self.lanes.len(), self.seats.len(), "each builder has a lane");
         assert!(self.announce.iter().all(|lane| lane.get() < self.lanes.len()), "{:?}", self.announce);
     }
 
-    /// How many lanes there are.
+    /// Returns the number of lanes.
     pub fn lane_count(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Payload bytes that wait for a decision: what `backlog` bounds.
+    /// Returns the payload bytes that wait for a decision, which the configured backlog bounds.
     pub fn backlog(&self) -> Bytes {
         self.backlog.bytes()
     }
 
-    /// How many fragments that is.
+    /// Returns the number of fragments that wait for a decision.
     pub fn backlog_fragments(&self) -> usize {
         self.backlog.held()
     }
 
-    /// The first event that is not decided.
+    /// Returns the first event that is not decided.
     pub fn undecided(&self) -> EventId {
         self.backlog.undecided()
     }
 
-    /// The lane of a builder that is or was in a roster.
+    /// Returns the lane of a builder that is or was in a roster.
     pub fn lane_index(&self, builder: BuilderId) -> Option<LaneIndex> {
         self.seats.lane(builder)
     }
 
-    /// The configuration that it runs by.
+    /// Returns the source's configuration.
     pub fn config(&self) -> &SourceConfig {
         &self.config
     }
 
-    /// The final counters, for the supervisor.
+    /// Returns the final counters for the supervisor.
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let counters =
             SourceReport { tcp_retransmits, trains, stages: self.stages.report(), ..self.counters() };
@@ -338,7 +348,7 @@ impl SourceCore {
         Control { message: Some(Message::Report(report)) }
     }
 
-    /// The counters so far, without histograms.
+    /// Returns a periodic report, without histograms.
     fn report_so_far(&self) -> Control {
         let counters = self.counters();
         let live = Live {
@@ -350,7 +360,7 @@ impl SourceCore {
         Control { message: Some(Message::Report(report)) }
     }
 
-    /// Returns what was counted so far, that of the lanes included.
+    /// Returns the counters so far, with those of the lanes.
     fn counters(&self) -> SourceReport {
         let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
         let mut counters = SourceReport { uncommitted, ..self.counters.clone() };

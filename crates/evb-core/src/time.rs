@@ -1,4 +1,5 @@
-//! Time as a value: nanoseconds of the host's monotonic clock, passed in as `now`, never read here.
+//! Times in nanoseconds of the host's monotonic clock. They are passed in as `now` and never read
+//! here.
 
 use core::{
     fmt,
@@ -6,35 +7,37 @@ use core::{
     time::Duration,
 };
 
-/// A point on the host's monotonic clock, in nanoseconds (production: `CLOCK_MONOTONIC`; simulator: from zero).
+/// An instant of the host's monotonic clock in nanoseconds (production: `CLOCK_MONOTONIC`;
+/// simulator: from zero).
 ///
-/// Hosts have different clocks: never subtract instants of two hosts without the offset between them.
+/// Hosts have different clocks: never subtract instants of two hosts without the offset between
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
     /// The clock's zero.
     pub const ZERO: Self = Self(0);
-    /// Later than any instant that a clock shows.
+    /// An instant that no clock reaches.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
-    /// From nanoseconds since the clock's zero.
+    /// Returns the instant that many nanoseconds after the clock's zero.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the clock's zero.
+    /// Returns the nanoseconds since the clock's zero.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` to `self`; zero where `earlier` is in fact later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The same instant on a clock that is `nanos` ahead of this one.
+    /// Returns the same instant on a clock that is `nanos` ahead of this one.
     #[must_use]
     pub const fn shifted(self, nanos: i64) -> Self {
         Self(self.0.saturating_add_signed(nanos))
@@ -70,7 +73,7 @@ impl fmt::Display for Instant {
     }
 }
 
-/// The earlier of two optional deadlines.
+/// Returns the earlier of two optional deadlines.
 pub fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -1,50 +1,50 @@
-//! [`Times`]: how long things took, as a histogram that is small until it is used.
+//! [`Times`]: a histogram of durations that is small until it is used.
 
 use core::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// What takes longer is counted as an hour, in µs.
+/// An hour in µs. Longer durations count as an hour.
 const LIMIT: u64 = 3_600_000_000;
 
-/// Durations, to a hundredth of each, in µs.
+/// A histogram of durations in µs, with a resolution of a hundredth.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// `None`: nothing was recorded.
+    /// Histogram; `None` until something was recorded.
     histogram: Option<Histogram<u32>>,
     max: u64,
 }
 
 impl Times {
-    /// None yet.
+    /// Returns an empty histogram.
     pub const fn new() -> Self {
         Self { histogram: None, max: 0 }
     }
 
-    /// Another one.
+    /// Counts a duration.
     pub fn record(&mut self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(LIMIT).min(LIMIT);
         self.max = self.max.max(micros);
         self.histogram().saturating_record(micros);
     }
 
-    /// Those of another account too.
+    /// Adds the durations of another histogram.
     pub fn add(&mut self, other: &Self) {
         self.max = self.max.max(other.max);
         for bin in other.histogram.iter().flat_map(Histogram::iter_recorded) {
             let count = bin.count_at_value();
-            // Within the limit, as it was recorded there.
+            // The value is within the limit, as it was recorded there.
             self.histogram().saturating_record_n(bin.value_iterated_to(), count);
         }
     }
 
-    /// As reports have it: pairs of a value in µs and how often there was one.
+    /// Returns the histogram in the form of reports: pairs of a value in µs and its count.
     pub fn pairs(&self) -> Vec<u64> {
         let bins = self.histogram.iter().flat_map(Histogram::iter_recorded);
         bins.flat_map(|bin| [bin.value_iterated_to(), bin.count_at_value().into()]).collect()
     }
 
-    /// The largest, in µs.
+    /// Returns the longest duration in µs.
     pub fn max(&self) -> u64 {
         self.max
     }

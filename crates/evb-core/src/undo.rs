@@ -1,7 +1,8 @@
-//! Fixes of the past that can be undone one at a time, to see whether the simulator finds what they mended.
+//! Past fixes that can be undone one at a time, to see if the simulator finds the defects again.
 //!
-//! Only with the feature `undo`, which is off by default and does not build without debug assertions, and so in no release.
-//! Everywhere else [`is_undone`] is a constant that the compiler takes out.
+//! This needs the feature `undo`, which is off by default and does not build without debug
+//! assertions, and so is in no release. Without it, [`is_undone`] is a constant that the compiler
+//! removes.
 
 #[cfg(all(feature = "undo", not(debug_assertions)))]
 compile_error!("the feature `undo` brings old defects back: it is for `cargo xtask seeds --undo` alone");
@@ -10,31 +11,34 @@ compile_error!("the feature `undo` brings old defects back: it is for `cargo xta
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fix {
-    /// A silent source beside an awaited one has a deadline again; lost announcements go again as answers come.
+    /// A silent source beside an awaited one has a deadline again, and lost announcements are
+    /// repeated as answers come.
     Cccd56c,
     /// An assignment waits for its fragment however many triggers are inhibited behind it.
     C2101a00,
-    /// A drain lasts while something is settled; the last living builder stays; who was asked for its report is asked again.
+    /// A drain lasts while events are being settled, the last living builder stays, and a peer that
+    /// was asked for its report is asked again.
     C33dca9c,
     /// A stop while peers come back waits for those that do not.
     F1e823b,
     /// A builder that leaves cannot be added before it has left.
     C8b484b,
-    /// Lanes whose datagrams get nowhere end; grants wait until a source has spoken.
+    /// Lanes whose datagrams get no answer end, and grants wait until the source has sent a
+    /// datagram.
     A0635af,
-    /// A request cannot miss what left less than a round trip ago.
+    /// A request cannot be right about bytes that left less than a round trip ago.
     A1617af,
     /// An answer of several segments is not overtaken by itself.
     Cd126fa,
     /// A lane that stays broken holds no slots.
     Ac5e2f5,
-    /// Early fragments are kept as long as an assignment may be held up.
+    /// Early fragments are kept for as long as an assignment can be delayed.
     Cb1826e,
-    /// A round trip that nobody measured is not known.
+    /// A round trip that was not measured is unknown.
     B023ab1,
 }
 
-/// All of them, by what they are called on a command line.
+/// All fixes with their names on a command line.
 pub const FIXES: [(&str, Fix); 11] = [
     ("cccd56c", Fix::Cccd56c),
     ("2101a00", Fix::C2101a00),
@@ -64,7 +68,7 @@ mod switch {
         UNDONE.store(fix as u8, Ordering::Relaxed);
     }
 
-    /// Whether a fix is undone.
+    /// Returns true if a fix is undone.
     #[inline]
     pub fn is_undone(fix: Fix) -> bool {
         UNDONE.load(Ordering::Relaxed) == fix as u8
@@ -75,7 +79,7 @@ mod switch {
 mod switch {
     use super::Fix;
 
-    /// No fix is.
+    /// Returns false, as no fix can be undone.
     #[inline]
     pub const fn is_undone(_fix: Fix) -> bool {
         false

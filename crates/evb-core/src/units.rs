@@ -1,7 +1,8 @@
-//! Quantities with their units: [`Bytes`], [`Rate`], [`Frequency`], and how people write them.
+//! Quantities with their units: [`Bytes`], [`Rate`], [`Frequency`], and their notation.
 //!
-//! `Bytes / Rate` is a `Duration`. Text needs a unit: `"128 KiB"`, `"1 Gbit/s"`, `"600 MB/s"`, `"2 kHz"`, `"50 ms"`;
-//! bare numbers are refused, because nobody knows whether `1000` meant bytes, kilobytes or packets.
+//! `Bytes / Rate` is a `Duration`. Text needs a unit: `"128 KiB"`, `"1 Gbit/s"`, `"600 MB/s"`,
+//! `"2 kHz"`, `"50 ms"`. Bare numbers are refused, because `1000` could mean bytes, kilobytes or
+//! packets.
 
 mod parse;
 #[cfg(test)]
@@ -21,37 +22,37 @@ pub use parse::{UnitError, parse_duration};
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// Nothing.
+    /// Zero bytes.
     pub const ZERO: Self = Self(0);
-    /// No limit.
+    /// The largest amount, used for no limit.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// That many bytes.
+    /// Returns that many bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// That many binary kilobytes.
+    /// Returns that many KiB.
     pub const fn kib(kib: u64) -> Self {
         Self(kib * 1024)
     }
 
-    /// That many binary megabytes.
+    /// Returns that many MiB.
     pub const fn mib(mib: u64) -> Self {
         Self(mib * 1024 * 1024)
     }
 
-    /// The bare number.
+    /// Returns the bare number.
     pub const fn count(self) -> u64 {
         self.0
     }
 
-    /// The bare number as an index into memory.
+    /// Returns the bare number as an index into memory.
     pub const fn as_usize(self) -> usize {
         self.0 as usize
     }
 
-    /// `self − other`, or zero.
+    /// Returns `self − other`, or zero.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -110,7 +111,7 @@ const NANOBITS: u128 = 8_000_000_000;
 
 impl Div<Rate> for Bytes {
     type Output = Duration;
-    /// How long that many bytes take at that rate, rounded up to a nanosecond.
+    /// Returns the time that the bytes take at that rate, rounded up to a nanosecond.
     #[allow(clippy::suspicious_arithmetic_impl)] // bytes · 8 · 1e9 / (bit/s)
     fn div(self, rate: Rate) -> Duration {
         let bits_in_nanos = u128::from(self.0) * NANOBITS;
@@ -145,22 +146,22 @@ impl fmt::Display for Bytes {
 pub struct Rate(u64);
 
 impl Rate {
-    /// That many bits per second.
+    /// Returns that many bits per second.
     pub const fn from_bits_per_second(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// That many bytes per second.
+    /// Returns that many bytes per second.
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
         Self(bytes.saturating_mul(8))
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn bits_per_second(self) -> u64 {
         self.0
     }
 
-    /// Bytes per second.
+    /// Returns the rate in bytes per second.
     pub fn bytes_per_second(self) -> f64 {
         self.0 as f64 / 8.0
     }
@@ -182,7 +183,7 @@ impl Mul<u64> for Rate {
 
 impl Mul<Duration> for Rate {
     type Output = Bytes;
-    /// How many bytes pass in that time.
+    /// Returns the bytes that pass in that time.
     #[allow(clippy::suspicious_arithmetic_impl)] // bit/s · ns / 8 / 1e9
     fn mul(self, time: Duration) -> Bytes {
         let bytes = u128::from(self.0) * time.as_nanos() / NANOBITS;
@@ -202,22 +203,22 @@ impl fmt::Display for Rate {
     }
 }
 
-/// How often per second, in hertz.
+/// A frequency, held in hertz.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Frequency(f64);
 
 impl Frequency {
-    /// That often per second; must be finite and above zero.
+    /// Returns that frequency, which must be finite and above zero.
     pub fn from_hertz(hertz: f64) -> Option<Self> {
         (hertz.is_finite() && hertz > 0.0).then_some(Self(hertz))
     }
 
-    /// How often per second.
+    /// Returns the frequency in hertz.
     pub const fn hertz(self) -> f64 {
         self.0
     }
 
-    /// The time from one to the next, in nanoseconds.
+    /// Returns the period in nanoseconds.
     pub fn period_nanos(self) -> f64 {
         1e9 / self.0
     }

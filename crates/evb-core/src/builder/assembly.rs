@@ -14,48 +14,49 @@ use crate::{
     wire::record::Announcement,
 };
 
-/// From this payload length on, a fragment has its own memory, into which the socket is read without a copy in between;
-/// shorter ones are copied side by side into the event's arena. 16 KiB: a copy costs less than the extra system call.
+/// Payload length from which on a fragment has its own memory, into which the socket is read
+/// without a copy. Shorter fragments are copied side by side into the event's arena: up to 16 KiB,
+/// a copy costs less than the extra system call.
 pub const LARGE_FRAGMENT: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests;
 
-/// An event in a slot.
+/// A slot, with its event while it is taken.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     event: EventId,
     state: State,
-    /// `None` until assigned.
+    /// The assignment; `None` until there is one.
     assigned: Option<Assigned>,
-    /// Until when what is not announced is waited for, once assigned.
+    /// Time until which an assigned event waits for fragments that are not announced.
     deadline: Instant,
-    /// That has passed while a source was awaited.
+    /// True if the deadline has passed while a source was awaited.
     overdue: bool,
     announced: SourceSet,
     arrived: SourceSet,
-    /// Sources that nobody waits for any more.
+    /// Sources that the event no longer waits for.
     given_up: SourceSet,
     opened: Instant,
     arrivals: Arrivals,
     parts: Vec<Part>,
     arena: BytesMut,
-    /// Memory of large fragments that went out with the event.
+    /// Bytes of large fragments that went out with the event.
     lent: usize,
 }
 
-/// What the supervisor said of an event.
+/// The supervisor's assignment of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Assigned {
-    /// When the trigger was, on this builder's clock.
+    /// Time of the trigger, on this builder's clock.
     pub(super) triggered: Instant,
-    /// Which sources are to contribute.
+    /// Sources that are to contribute.
     pub(super) expected: SourceSet,
-    /// Of the assignment.
+    /// Epoch of the assignment.
     pub(super) epoch: Epoch,
 }
 
-/// Which fragment came last, and by how much.
+/// The last fragment to arrive, and its delay behind the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrivals {
     pub(super) last: usize,
@@ -69,7 +70,7 @@ pub(super) enum State {
     Free,
     /// Fragments come in.
     Open,
-    /// With the sink.
+    /// The event is with the sink.
     Writing,
 }
 
@@ -80,17 +81,18 @@ struct Part {
     checksum: Checksum,
     /// Payload bytes that were announced.
     length: u32,
-    /// Where it begins in the source's lane.
+    /// Offset in the source's lane at which the fragment begins.
     start: u64,
     place: PartPlace,
-    /// Whether its place in the arena has been taken.
+    /// True if its place in the arena has been taken.
     has_room: bool,
-    /// A place in the arena that an earlier process of the source had, and that is taken before there is more.
+    /// Arena room of an earlier incarnation of the source, which is used again before more is
+    /// taken.
     room: Range<u32>,
 }
 
 impl Part {
-    /// The place in the arena that begins at `start`.
+    /// Returns the fragment's place in the arena, from `start` on.
     fn in_arena(&self, start: u32) -> Range<u32> {
         start..start + self.length
     }
@@ -107,12 +109,14 @@ enum PartPlace {
 }
 
 impl Assembly {
-    /// Starts on an event; `sources` is how many the run has, `room` what their small fragments can take together.
+    /// Opens the slot for an event. `sources` is the number of sources of the run, `room` the most
+    /// that their small fragments can take together.
     pub(super) fn open(&mut self, event: EventId, sources: usize, room: usize, now: Instant) {
         debug_assert_eq!(self.state, State::Free);
         let (mut arena, mut parts) = (core::mem::take(&mut self.arena), core::mem::take(&mut self.parts));
         if arena.capacity() < room {
-            // All at once and never again: growing would double it, beyond what is promised. Untouched pages cost nothing.
+            // All of the room is taken once: growing would double it, beyond the promised bound.
+            // Untouched pages cost nothing.
             arena = BytesMut::with_capacity(room);
         }
         parts.resize_with(sources, Part::default);
@@ -120,7 +124,7 @@ impl Assembly {
         *self = Self { event, state: State::Open, opened: now, arena, parts, ..Self::default() };
     }
 
-    /// Returns the event, of a slot that is not free.
+    /// Returns the event of a slot that is not free.
     pub(super) fn event(&self) -> EventId {
         self.event
     }
@@ -129,37 +133,38 @@ impl Assembly {
         self.state
     }
 
-    /// Returns what the supervisor said of it, if it has.
+    /// Returns the assignment, if there is one.
     pub(super) fn assigned(&self) -> Option<&Assigned> {
         self.assigned.as_ref()
     }
 
-    /// Returns when the first was heard of it.
+    /// Returns the time of the first announcement or assignment of the event.
     pub(super) fn opened(&self) -> Instant {
         self.opened
     }
 
-    /// Returns which fragment came last; `None` if none came, or others are missing.
+    /// Returns the last arrival; `None` if no fragment arrived or some are missing.
     pub(super) fn completed_by(&self) -> Option<Arrivals> {
         (self.missing().is_empty() && !self.arrived.is_empty()).then_some(self.arrivals)
     }
 
-    /// Whether that source announced its fragment.
+    /// Returns true if that source announced its fragment.
     pub(super) fn is_announced(&self, source: usize) -> bool {
         self.announced.contains(source)
     }
 
-    /// Returns the sources that announced a fragment, and where it begins in their lanes.
+    /// Returns the sources that announced a fragment, with the lane offsets at which the fragments
+    /// begin.
     pub(super) fn announced(&self) -> impl Iterator<Item = (usize, u64)> {
         self.starts(&self.announced)
     }
 
-    /// Returns the same of fragments that are part of the event.
+    /// Returns sources and lane offsets of the fragments that are part of the event.
     pub(super) fn arrived(&self) -> impl Iterator<Item = (usize, u64)> {
         self.starts(&self.arrived)
     }
 
-    /// Returns the same of fragments that were announced and have not arrived.
+    /// Returns sources and lane offsets of the fragments that were announced and have not arrived.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = (usize, u64)> {
         self.starts(&self.announced.without(&self.arrived))
     }
@@ -168,37 +173,38 @@ impl Assembly {
         sources.iter().map(|source| (source, self.parts[source].start))
     }
 
-    /// The supervisor assigned it; returns false if it had before. Those that are not `expected_now` are given up.
+    /// Records the assignment and gives up sources that are not in `expected_now`. Returns false if
+    /// the event was assigned before.
     pub(super) fn assign(&mut self, assigned: Assigned, expected_now: &SourceSet) -> bool {
         if let Some(known) = &mut self.assigned {
-            // Perhaps by a supervisor that went on by its journal.
+            // A supervisor that continued from its journal may have repeated the assignment.
             known.epoch = known.epoch.max(assigned.epoch);
             return false;
         }
         self.assigned = Some(assigned);
-        // A fragment that came damaged before the assignment was given up then.
+        // This also gives up a fragment that came damaged before the assignment.
         self.give_up(&assigned.expected.without(expected_now));
         true
     }
 
-    /// The deadline begins anew.
+    /// Sets a new deadline.
     pub(super) fn put_off(&mut self, deadline: Instant) {
         self.deadline = deadline;
         self.overdue = false;
     }
 
-    /// Whether it waits until that deadline.
+    /// Returns true if the event waits until that deadline.
     pub(super) fn is_due_at(&self, deadline: Instant) -> bool {
         self.is_waiting() && self.deadline == deadline
     }
 
-    /// Whether it is assigned, and fragments come in.
+    /// Returns true if the event is assigned and fragments still come in.
     pub(super) fn is_waiting(&self) -> bool {
         self.state == State::Open && self.assigned.is_some()
     }
 
-    /// The deadline passed. Whoever announced nothing is given up; returns false if that has to wait for those that are
-    /// `awaited`.
+    /// Handles the end of the deadline. Gives up sources that announced nothing, or returns false
+    /// if the event has to wait because one of the `awaited` sources is missing.
     pub(super) fn expire(&mut self, awaited: &SourceSet) -> bool {
         self.overdue = self.awaits_any(awaited);
         if !self.overdue {
@@ -207,22 +213,23 @@ impl Assembly {
         !self.overdue
     }
 
-    /// Whether the deadline passed while a source was awaited.
+    /// Returns true if the deadline passed while a source was awaited.
     pub(super) fn is_overdue(&self) -> bool {
         self.state == State::Open && self.overdue
     }
 
-    /// Whether it waits for one of those sources.
+    /// Returns true if the event waits for one of those sources.
     pub(super) fn awaits_any(&self, sources: &SourceSet) -> bool {
         !self.awaits().intersection(sources).is_empty()
     }
 
-    /// Nobody waits for those sources any more; for fragments that are here, that means nothing.
+    /// Stops waiting for those sources. Fragments that have arrived stay.
     pub(super) fn give_up(&mut self, sources: &SourceSet) {
         self.given_up = self.given_up.union(&sources.without(&self.arrived));
     }
 
-    /// Gives up what that source announced and did not bring; returns false if there is no such fragment.
+    /// Gives up a fragment that the source announced and did not deliver. Returns false if there is
+    /// no such fragment.
     pub(super) fn give_up_unfinished(&mut self, source: usize) -> bool {
         let is_unfinished =
             self.state == State::Open && self.announced.contains(source) && !self.arrived.contains(source);
@@ -232,7 +239,7 @@ impl Assembly {
         is_unfinished
     }
 
-    /// A source announced its fragment.
+    /// Records the announcement of a source's fragment.
     pub(super) fn announce(&mut self, source: usize, start: u64, announcement: &Announcement) {
         self.announced.insert(source);
         let part = &mut self.parts[source];
@@ -243,7 +250,8 @@ impl Assembly {
         part.has_room = false;
     }
 
-    /// Room for a payload whose bytes begin to come. Returns whether it has memory of its own.
+    /// Makes room for a payload whose first bytes are here. Returns true if it has memory of its
+    /// own.
     pub(super) fn begin(&mut self, source: usize, pool: &mut Pool) -> bool {
         let part = &mut self.parts[source];
         let length = part.length as usize;
@@ -256,7 +264,8 @@ impl Assembly {
         is_large
     }
 
-    /// Payload bytes from `position` on; `running` sums up those that go to memory of their own.
+    /// Stores payload bytes from `position` on. `running` sums up those that go to memory of their
+    /// own.
     pub(super) fn write(
         &mut self,
         source: usize,
@@ -272,7 +281,8 @@ impl Assembly {
             }
             PartPlace::Arena { start } => {
                 if position == 0 && part.room.len() < part.length as usize {
-                    // Another lane's fragment may have begun meanwhile: room is taken when the first byte comes.
+                    // Another lane's fragment may have begun in the meantime, so room is taken when
+                    // the first byte comes.
                     *start = self.arena.len() as u32;
                     self.arena.extend_from_slice(bytes);
                     self.arena.resize(*start as usize + part.length as usize, 0);
@@ -290,7 +300,7 @@ impl Assembly {
         }
     }
 
-    /// Memory of its own of a large fragment, to be read into.
+    /// Returns the memory of a large fragment, to be read into.
     pub(super) fn own_memory(&mut self, source: usize) -> Option<&mut BytesMut> {
         match &mut self.parts[source].place {
             PartPlace::Own(memory) => Some(memory),
@@ -298,7 +308,8 @@ impl Assembly {
         }
     }
 
-    /// All bytes are here: checks them. `running` knows those of a large fragment.
+    /// Checks a whole payload, and returns true if it is intact. `running` has the checksum of a
+    /// large fragment so far.
     pub(super) fn finish(
         &mut self,
         source: usize,
@@ -328,23 +339,23 @@ impl Assembly {
         self.arrivals = Arrivals { last: source, last_at: now, previous_at: self.arrivals.last_at };
     }
 
-    /// Whether nothing more is waited for.
+    /// Returns true if the event waits for no further fragment.
     pub(super) fn is_over(&self) -> bool {
         let Some(assigned) = &self.assigned else { return false };
         self.state == State::Open && self.arrived.union(&self.given_up).is_superset(&assigned.expected)
     }
 
-    /// Takes no more in: the event is the sink's.
+    /// Ends the assembly: the event goes to the sink, and no more fragments are taken in.
     pub(super) fn end(&mut self) {
         self.state = State::Writing;
     }
 
-    /// Whether sources spoke of it and the supervisor did not.
+    /// Returns true if the event was announced by sources but not assigned by the supervisor.
     pub(super) fn is_provisional(&self) -> bool {
         self.state == State::Open && self.assigned.is_none()
     }
 
-    /// The sources that were expected and are not there.
+    /// Returns the expected sources whose fragments are not here.
     pub(super) fn missing(&self) -> SourceSet {
         self.expected().without(&self.arrived)
     }
@@ -353,13 +364,14 @@ impl Assembly {
         self.assigned.map(|assigned| assigned.expected).unwrap_or_default()
     }
 
-    /// The sources that it still waits for.
+    /// Returns the sources that the event still waits for.
     pub(super) fn awaits(&self) -> SourceSet {
         self.missing().without(&self.given_up)
     }
 
-    /// The source is another process, which has announced nothing: as if it had not been announced, and what arrived begins
-    /// `nowhere` in its lane. Whether it was announced to an open event, and had not arrived.
+    /// Withdraws the announcement of a source that restarted, so that it counts as not announced. A
+    /// fragment that has arrived stays, with `nowhere` as its lane offset. Returns true if an open
+    /// event lost an announced fragment that way.
     pub(super) fn withdraw(&mut self, source: usize, nowhere: u64, pool: &mut Pool) -> bool {
         if self.state == State::Free {
             return false;
@@ -378,7 +390,8 @@ impl Assembly {
         true
     }
 
-    /// Moves the data into `event`, whose run and builder the caller sets. Incomplete fragments stay behind.
+    /// Moves the data into `event`; the caller sets its run and builder. Incomplete fragments stay
+    /// behind.
     pub(super) fn fill(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
         event.id = self.event;
         event.triggered = self.assigned.map(|assigned| assigned.triggered).unwrap_or_default();
@@ -406,7 +419,7 @@ impl Assembly {
         event.arena = core::mem::take(&mut self.arena).freeze();
     }
 
-    /// The sink is done: takes the memory back, unless somebody kept a share of it.
+    /// Takes back the memory of an event after the sink, unless a clone of it still exists.
     pub(super) fn recycle(&mut self, event: &mut Event, sources: &[SourceId], pool: &mut Pool) {
         let arena = core::mem::take(&mut event.arena);
         self.arena = arena.try_into_mut().unwrap_or_default();
@@ -423,19 +436,19 @@ impl Assembly {
         pool.forget(core::mem::take(&mut self.lent));
     }
 
-    /// Bytes that this slot's arena takes.
+    /// Returns the bytes that this slot's arena takes.
     pub(super) fn arena_capacity(&self) -> usize {
         self.arena.capacity()
     }
 
-    /// Gives the slot free.
+    /// Frees the slot.
     pub(super) fn close(&mut self) {
         self.state = State::Free;
         self.assigned = None;
         self.arena.clear();
     }
 
-    /// Lets go of everything that came in: the event is nobody's.
+    /// Drops everything that came in, and frees the slot of an unassigned event.
     pub(super) fn abandon(&mut self, pool: &mut Pool) {
         for (index, part) in self.parts.iter_mut().enumerate() {
             if let PartPlace::Own(memory) = core::mem::take(&mut part.place) {
@@ -445,10 +458,10 @@ impl Assembly {
         self.close();
     }
 
-    /// Checks what always holds.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         if self.state == State::Free {
             assert!(self.assigned.is_none() && self.arena.is_empty(), "a free slot keeps nothing: {self:?}");

@@ -1,4 +1,4 @@
-//! What the supervisor says to a builder: assignments, rosters, and what its ledger has.
+//! Messages from the supervisor to a builder: assignments, rosters, and the state of its ledger.
 
 use super::{BuilderCore, RosterError, assembly::Assigned};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl<P: GrantPolicy> BuilderCore<P> {
-    /// The supervisor assigned events to us; those that it says once more are skipped.
+    /// Takes in events that the supervisor assigned to us, and skips repeated ones.
     /// Requirements: docs/reference/protocol.md RUN-8, RUN-9, RUN-10, RUN-33.
     pub fn handle_assignments(&mut self, assignments: &Assignments, now: Instant) -> Result<(), RosterError> {
         let events = assignments.events()?;
@@ -31,7 +31,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             0 => self.config.epoch,
             epoch => Epoch::new(epoch),
         };
-        // Only such messages repeat what was said before.
+        // Only messages that name their sources repeat earlier assignments.
         let over = if is_named { self.unaccounted.events() } else { Vec::new() };
         for (event, triggered_ns) in events {
             if over.binary_search(&event).is_err() {
@@ -46,8 +46,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Ok(())
     }
 
-    /// The supervisor published a roster: which sources are up from that version on, and which it waits for. Returns those that
-    /// were up or waited for, and are not any more.
+    /// Takes in a roster: the sources that are up from that version on, and those that are awaited.
+    /// Returns the sources that were up or awaited before and are neither now.
     pub fn handle_roster(
         &mut self,
         version: u32,
@@ -58,7 +58,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.slots.publish(version, up, awaited, now, |ended| self.lanes.note_end(ended))
     }
 
-    /// So many of our completions are in the supervisor's ledger: their sources may forget the fragments.
+    /// Takes in the number of our completions that the supervisor's ledger has. Their sources may
+    /// forget the fragments.
     /// Requirements: docs/reference/protocol.md RUN-20.
     pub fn handle_accounted(&mut self, accounted: &Accounted) -> Result<(), RosterError> {
         let settle = |lane, start| self.lanes.settle(lane, start);
@@ -68,12 +69,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// The connection to the supervisor is gone: nothing is said to it until there is another.
+    /// Notes that the connection to the supervisor is gone. Messages wait until there is another.
     pub fn handle_supervisor_lost(&mut self) {
         self.is_supervised = false;
     }
 
-    /// We registered, or registered again, by a greeting that was sent at `greeted`: what may not have arrived is said again.
+    /// Notes that we registered, or registered again, by a greeting that was sent at `greeted`.
+    /// Messages that may not have arrived are repeated.
     pub fn handle_registered(&mut self, greeted: Instant, now: Instant) {
         self.is_supervised = true;
         self.lease.renew(greeted.min(now));
@@ -92,7 +94,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// The sources that an assignment names.
+    /// Returns the sources that an assignment names.
     fn named(&self, ids: &[u32]) -> Result<SourceSet, RosterError> {
         let index = |id: &u32| {
             let id = u16::try_from(*id).map(SourceId::new);
@@ -102,7 +104,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     }
 }
 
-/// What is said of an event that is not simply complete.
+/// Returns the exception that reports an event which is not simply complete.
 pub(super) fn exception_of(event: &Event, outcome: Outcome, cause: &str) -> Exception {
     let missing = event.missing.iter().map(|source| source.number().into()).collect();
     let cause = cause.chars().take(MAX_CAUSE).collect();

@@ -1,15 +1,16 @@
-//! How far the supervisor's clock is from ours, from heartbeats that are echoed.
+//! The offset between the supervisor's clock and ours, from echoed heartbeats.
 
 use core::time::Duration;
 
 use crate::{time::Instant, wire::control::Heartbeat};
 
-/// Estimates the offset as NTP does (RFC 5905, §8): half of the shortest round trip seen is the error's bound.
+/// An estimate of the offset as in NTP (RFC 5905, §8): half of the shortest round trip bounds the
+/// error.
 /// Requirements: docs/reference/protocol.md CTRL-6.
 #[derive(Debug)]
 pub(super) struct PeerClock {
     shared: bool,
-    /// Ours − theirs.
+    /// Our clock minus theirs, in ns.
     offset: i64,
     best_round_trip: Option<Duration>,
     last: Option<(u64, Instant)>,
@@ -20,7 +21,7 @@ impl PeerClock {
         Self { shared, offset: 0, best_round_trip: None, last: None }
     }
 
-    /// A heartbeat came in.
+    /// Takes in a heartbeat.
     pub(super) fn handle(&mut self, heartbeat: &Heartbeat, now: Instant) {
         self.last = Some((heartbeat.sent_ns, now));
         if self.shared || heartbeat.echo_ns == 0 {
@@ -28,7 +29,7 @@ impl PeerClock {
         }
         let sent = Instant::from_nanos(heartbeat.echo_ns.saturating_add(heartbeat.echo_delay_ns));
         let round_trip = now.since(sent);
-        // A slowly drifting clock: an old best sample loses its worth, 1 µs a heartbeat.
+        // Clocks drift slowly, so the best sample loses 1 µs of its worth with each heartbeat.
         let best = self.best_round_trip.map(|best| best + Duration::from_micros(1));
         if best.is_none_or(|best| round_trip <= best) {
             let theirs = heartbeat.sent_ns.saturating_add(round_trip.as_nanos() as u64 / 2);
@@ -39,19 +40,19 @@ impl PeerClock {
         }
     }
 
-    /// A heartbeat to send.
+    /// Returns a heartbeat to send.
     pub(super) fn heartbeat(&self, now: Instant) -> Heartbeat {
         let (echo_ns, since) = self.last.unwrap_or_default();
         let echo_delay_ns = if echo_ns == 0 { 0 } else { now.since(since).as_nanos() as u64 };
         Heartbeat { sent_ns: now.as_nanos(), echo_ns, echo_delay_ns, load: None }
     }
 
-    /// The supervisor's instant on our clock.
+    /// Returns the supervisor's instant on our clock.
     pub(super) fn ours(&self, theirs_ns: u64) -> Instant {
         Instant::from_nanos(theirs_ns).shifted(self.offset)
     }
 
-    /// How wrong `ours` may be.
+    /// Returns the largest possible error of [`Self::ours`].
     pub(super) fn error(&self) -> Duration {
         if self.shared { Duration::ZERO } else { self.best_round_trip.unwrap_or(Duration::MAX) / 2 }
     }

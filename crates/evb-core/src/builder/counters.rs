@@ -1,23 +1,23 @@
-//! What a builder counts of its lanes over datagrams.
+//! Counters of a builder's lanes over datagrams.
 
 use crate::{
     lane::{IncomingDatagrams, RecoveryCounters},
     wire::control::LaneReport,
 };
 
-/// What is counted of one lane's datagrams.
+/// Counters of one lane's datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCounters {
     /// Datagrams of the source that came.
     pub segments: u64,
     /// Datagrams of the source that never came, by their sequence.
     pub absent: u64,
-    /// What was declared lost, and what became of it.
+    /// Counters of losses and their repair.
     pub recovery: RecoveryCounters,
 }
 
 impl DatagramCounters {
-    /// Puts them into a lane's part of the final report.
+    /// Copies the counters into a lane's part of the final report.
     pub(super) fn report(&self, lane: &mut LaneReport) {
         lane.segments = self.segments;
         lane.absent = self.absent;
@@ -28,7 +28,7 @@ impl DatagramCounters {
         lane.duplicate_segments = self.recovery.duplicates;
     }
 
-    /// These and those of another association.
+    /// Returns the sum of these counters and those of another association.
     pub(super) fn and(mut self, datagrams: &IncomingDatagrams) -> Self {
         self.segments += datagrams.segments;
         self.absent += datagrams.heard.absent();

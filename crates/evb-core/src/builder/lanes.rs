@@ -1,4 +1,4 @@
-//! [`Lanes`]: the lanes of one builder, and who of their sources may send when.
+//! [`Lanes`]: the lanes of one builder, and the policy that grants on them.
 
 #[cfg(test)]
 mod tests;
@@ -29,33 +29,34 @@ use crate::{
     },
 };
 
-/// How long a commit may wait for a grant to go along with: it only lets the source's memory go, and wakes it up. Lanes at
-/// full speed are granted more often: 32 of them by 1 Gbit/s, through 128 KiB, every 8 ms.
+/// Longest time for which a commit waits for a grant to go along with. A commit only frees the
+/// source's memory, and wakes the source up. Lanes at full speed are granted more often: 32 lanes
+/// at 1 Gbit/s with 128 KiB of credit, every 8 ms.
 const COMMIT_WITHIN: Duration = Duration::from_millis(20);
 
-/// The lanes by the indices of their sources, and the policy that grants on them.
+/// All lanes by the indices of their sources, and the policy that grants on them.
 #[derive(Debug)]
 pub(super) struct Lanes<P> {
     lanes: Vec<Reception>,
     policy: P,
-    /// What the policy sees of each lane.
+    /// The policy's view of each lane.
     demands: Vec<LaneDemand>,
-    /// Whether anything happened that may let the policy grant.
+    /// True if anything happened that may let the policy grant.
     grants_due: bool,
     /// Lanes with something to send now.
     dirty: LaneSet,
     /// Lanes with a commit to send, unless a grant takes it along.
     commits: Later,
-    /// Lanes over datagrams with announcements to acknowledge, in the same way.
+    /// Lanes over datagrams with announcements to acknowledge, unless a grant does so first.
     answers: Later,
-    /// Memory for the ranges of a commit.
+    /// Scratch memory for the ranges of a commit.
     ranges: Vec<Range<u64>>,
-    /// How long things took on associations that are gone.
+    /// Times measured on associations that are gone.
     past_times: LaneTimes,
 }
 
 impl<P: GrantPolicy> Lanes<P> {
-    /// A lane for each source, with nothing on it.
+    /// Returns an empty lane for each source.
     pub(super) fn new(config: &BuilderConfig, policy: P) -> Self {
         let lane = |index, source: &SourceId, max_fragment| {
             let counters = LaneReport { source: source.number().into(), ..LaneReport::default() };
@@ -96,24 +97,24 @@ impl<P: GrantPolicy> Lanes<P> {
         &self.policy
     }
 
-    /// Returns a lane whose source holds what the others wait for.
+    /// Returns a lane whose source withholds budget that others wait for.
     pub(super) fn withholding(&self, now: Instant) -> Option<LaneIndex> {
         self.policy.withholding(&self.demands, now)
     }
 
-    /// Whether all sources are told all there is.
+    /// Returns true if no record waits to be sent to a source.
     pub(super) fn is_idle(&self) -> bool {
         self.dirty.is_empty() && self.commits.is_empty() && self.answers.is_empty()
     }
 
-    /// Returns when to call [`Self::handle_timeout`] or [`Self::poll`].
+    /// Returns the time at which to call [`Self::handle_timeout`] or [`Self::poll`].
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let said = earlier(self.commits.next(), self.answers.next());
         let datagrams = self.datagrams().map(IncomingDatagrams::next_timeout);
         datagrams.fold(earlier(said, self.policy.next_timeout()), earlier)
     }
 
-    /// Grants what the policy permits; returns the next lane with records to send.
+    /// Carries out the grants of the policy. Returns the next lane with records to send.
     pub(super) fn poll(&mut self, now: Instant) -> Option<LaneIndex> {
         if core::mem::take(&mut self.grants_due) {
             while let Some(grant) = self.policy.poll(&self.demands, now) {
@@ -129,7 +130,7 @@ impl<P: GrantPolicy> Lanes<P> {
         Some(lane)
     }
 
-    /// Time passed: what is lost on the way, and has to be said again.
+    /// Declares losses, and marks lanes on which something has to be repeated.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.policy.handle_timeout(now);
         self.grants_due = true;
@@ -144,7 +145,7 @@ impl<P: GrantPolicy> Lanes<P> {
         }
     }
 
-    /// A source connected, or connected anew.
+    /// Notes that a source connected or reconnected. Returns the lane's state.
     pub(super) fn connect(&mut self, lane: LaneIndex, now: Instant) -> LaneState {
         let state = self.lanes[lane].connect();
         self.policy.handle_reset(lane, state.received, now);
@@ -154,7 +155,7 @@ impl<P: GrantPolicy> Lanes<P> {
         state
     }
 
-    /// A source's connection is gone.
+    /// Notes that a source's connection is gone.
     pub(super) fn disconnect(&mut self, lane: LaneIndex, now: Instant) {
         if let Some(datagrams) = self.lanes[lane].disconnect(now) {
             self.past_times.add(&datagrams);
@@ -164,7 +165,7 @@ impl<P: GrantPolicy> Lanes<P> {
         self.grants_due = true;
     }
 
-    /// The source is another process: its lane begins at 0.
+    /// Begins a source's lane at 0, as the source has restarted.
     pub(super) fn restart(&mut self, lane: LaneIndex, incarnation: Incarnation, now: Instant) {
         if self.lanes[lane].incoming().is_connected() {
             self.disconnect(lane, now);
@@ -177,13 +178,13 @@ impl<P: GrantPolicy> Lanes<P> {
         self.grants_due = true;
     }
 
-    /// The lane's records and bytes come and go by datagrams.
+    /// Moves a lane's records and bytes to datagrams.
     pub(super) fn associate(&mut self, lane: LaneIndex, datagrams: IncomingDatagrams) {
         self.lanes[lane].associate(datagrams);
         self.refresh(lane);
     }
 
-    /// Announcements of one record came.
+    /// Takes in the announcements of one record.
     pub(super) fn handle_announcements(
         &mut self,
         lane: LaneIndex,
@@ -198,7 +199,7 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
-    /// Data bytes came, in order.
+    /// Takes in data bytes in order.
     pub(super) fn handle_data(
         &mut self,
         lane: LaneIndex,
@@ -211,7 +212,7 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
-    /// `count` bytes were read into the lane's [`Reception::spare_memory`].
+    /// Notes that `count` bytes were read into the lane's [`Reception::spare_memory`].
     pub(super) fn handle_filled(&mut self, lane: LaneIndex, count: usize, slots: &mut Slots, now: Instant) {
         if let Some(progress) = self.lanes[lane].fill(count, slots) {
             self.note_progress(lane, progress, slots, now);
@@ -219,7 +220,7 @@ impl<P: GrantPolicy> Lanes<P> {
         }
     }
 
-    /// Datagrams came. All but their bytes is dealt with once for all of them.
+    /// Takes in datagrams. Everything but their bytes is handled once for all of them.
     /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     pub(super) fn handle_datagrams(
         &mut self,
@@ -229,7 +230,7 @@ impl<P: GrantPolicy> Lanes<P> {
         now: Instant,
     ) -> Result<(), DatagramFault> {
         if self.lanes[lane].handle_header(segments, now)? {
-            // What is granted, and what was committed before, it hears now.
+            // The source now gets earlier grants and commits.
             self.refresh(lane);
             self.dirty.insert(lane);
             self.grants_due = true;
@@ -245,29 +246,31 @@ impl<P: GrantPolicy> Lanes<P> {
         }
     }
 
-    /// Appends what the source is to hear on a stream.
+    /// Appends the records for the source, on a stream.
     pub(super) fn write_records(&mut self, lane: LaneIndex, into: &mut BytesMut) {
         self.lanes[lane].write_records(&mut self.ranges, into);
         self.note_said(lane);
     }
 
-    /// Appends the datagram that the source is to get.
+    /// Appends the datagram for the source.
     pub(super) fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         self.note_said(lane);
         if self.lanes[lane].write_datagram(&mut self.ranges, now, into) {
-            // There is room for more requests.
+            // The datagram made room for more requests.
             self.refresh(lane);
             self.grants_due |= self.demands[lane].lost.is_some();
         }
     }
 
-    /// The ledger has the fragment that begins at `start`, or nobody wants it: the source may forget it.
+    /// Lets the source forget the fragment that begins at `start`, as the ledger has it or no event
+    /// needs it.
     pub(super) fn settle(&mut self, lane: LaneIndex, start: u64) {
         self.lanes[lane].settle(start);
         self.commits.insert(lane);
     }
 
-    /// An event is over. What was announced and is not here: the bytes will be discarded when they come.
+    /// Counts an event that is over. Bytes of its unfinished fragments will be discarded when they
+    /// come.
     pub(super) fn note_end(&mut self, event: &Assembly) {
         for source in event.missing().iter() {
             self.lanes[source].counters_mut().missing += 1;
@@ -282,7 +285,7 @@ impl<P: GrantPolicy> Lanes<P> {
         event.unfinished().for_each(|(source, start)| self.settle(LaneIndex::new(source), start));
     }
 
-    /// An event that nobody assigned lost its slot.
+    /// Counts an unassigned event that lost its slot.
     pub(super) fn note_eviction(&mut self, event: &Assembly) {
         for (source, start) in event.announced() {
             self.lanes[source].counters_mut().unexpected += 1;
@@ -290,7 +293,7 @@ impl<P: GrantPolicy> Lanes<P> {
         }
     }
 
-    /// Returns what was counted, without what is said at the end only.
+    /// Returns the lanes' counters for a periodic report.
     pub(super) fn reports_so_far(&self) -> Vec<LaneReport> {
         let mut reports: Vec<_> = self.lanes.iter().map(|lane| *lane.counters()).collect();
         for (report, stalls) in reports.iter_mut().zip(&self.policy.counters().stalls) {
@@ -299,7 +302,7 @@ impl<P: GrantPolicy> Lanes<P> {
         reports
     }
 
-    /// Returns what was counted.
+    /// Returns the lanes' final counters.
     pub(super) fn reports(&self) -> Vec<LaneReport> {
         let mut reports = self.reports_so_far();
         for (report, lane) in reports.iter_mut().zip(&self.lanes) {
@@ -308,18 +311,18 @@ impl<P: GrantPolicy> Lanes<P> {
         reports
     }
 
-    /// Returns how long things took, over all lanes and their associations. Not of each lane: reports of all builders meet
-    /// in the supervisor's port, and histograms are long.
+    /// Returns the times measured over all lanes and their associations. They are not kept by lane
+    /// because histograms are long, and the reports of all builders meet in the supervisor's port.
     pub(super) fn datagram_times(&self) -> LaneTimes {
         let mut times = self.past_times.clone();
         self.datagrams().for_each(|datagrams| times.add(datagrams));
         times
     }
 
-    /// Checks what always holds.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         self.lanes.iter().for_each(Reception::invariants);
         assert_eq!(self.demands.len(), self.lanes.len(), "the policy sees each lane");
@@ -330,7 +333,7 @@ impl<P: GrantPolicy> Lanes<P> {
         self.lanes.iter().filter_map(Reception::datagrams)
     }
 
-    /// That lane's source is told all there is.
+    /// Notes that a lane's source is up to date.
     fn note_said(&mut self, lane: LaneIndex) {
         self.commits.remove(lane);
         self.answers.remove(lane);
@@ -340,7 +343,7 @@ impl<P: GrantPolicy> Lanes<P> {
         self.demands[lane] = self.lanes[lane].demand();
     }
 
-    /// Data bytes; [`Self::after_data`] when there are no more for now.
+    /// Takes in data bytes. Call [`Self::after_data`] after the last of them.
     fn take_in(
         &mut self,
         lane: LaneIndex,
@@ -376,8 +379,8 @@ impl<P: GrantPolicy> Lanes<P> {
         self.grants_due = true;
     }
 
-    /// A permitted range of the lane came. Each of its bytes is delivered once, in order (docs/reference/protocol.md
-    /// UDP-11).
+    /// Takes in a permitted range of the lane. Each of its bytes is delivered once, in order
+    /// (docs/reference/protocol.md UDP-11).
     fn handle_segments(
         &mut self,
         lane: LaneIndex,
@@ -405,7 +408,7 @@ impl<P: GrantPolicy> Lanes<P> {
             known = 0;
         }
         self.after_data(lane, now);
-        // What had to wait for bytes in front of it.
+        // The range may have been the one that later bytes waited for.
         while let Some(waiting) = self.lanes[lane].lend_waiting() {
             let received = self.lanes[lane].incoming().received();
             let outcome = self.handle_data(lane, waiting.next(received), slots, now);
@@ -426,7 +429,7 @@ impl<P: GrantPolicy> Lanes<P> {
             let RecordHeader::Announce { offset, .. } = record else {
                 return Err(DatagramFault::WrongDirection);
             };
-            // To be acknowledged, with a grant or soon.
+            // The announcements are acknowledged with a grant, or soon.
             self.answers.insert(lane);
             let items = items.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
             match self.handle_announcements(lane, offset, items, slots, now) {

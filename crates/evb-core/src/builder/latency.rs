@@ -1,10 +1,10 @@
-//! [`Latency`]: how long events take from their trigger to their last fragment.
+//! [`Latency`]: the time of events from their trigger to their last fragment.
 
 use hdrhistogram::Histogram;
 
 use crate::{live::Latencies, wire::control::BuilderReport};
 
-/// An hour in µs: later is counted as an hour.
+/// An hour in µs. Longer latencies count as an hour.
 const LIMIT: u64 = 3_600_000_000;
 
 /// Latencies of complete events, in µs.
@@ -12,18 +12,18 @@ const LIMIT: u64 = 3_600_000_000;
 pub(super) struct Latency {
     histogram: Histogram<u32>,
     max: u64,
-    /// The same, for reports so far.
+    /// The same latencies in coarser buckets, for periodic reports.
     coarse: Latencies,
 }
 
 impl Latency {
-    /// Nothing is counted yet.
+    /// Returns empty histograms.
     pub(super) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LIMIT, 3).expect("the bounds are constants that fit");
         Self { histogram, max: 0, coarse: Latencies::new() }
     }
 
-    /// Counts one, in ns.
+    /// Counts one latency in ns.
     pub(super) fn record(&mut self, nanos: u64) {
         let micros = (nanos + 500) / 1000;
         self.histogram.saturating_record(micros);
@@ -31,17 +31,17 @@ impl Latency {
         self.max = self.max.max(micros);
     }
 
-    /// Returns the longest.
+    /// Returns the longest latency.
     pub(super) fn max(&self) -> u64 {
         self.max
     }
 
-    /// Returns the histogram of reports so far.
+    /// Returns the histogram of periodic reports.
     pub(super) fn coarse(&self) -> &Latencies {
         &self.coarse
     }
 
-    /// Puts all into a final report.
+    /// Copies the histogram into a final report.
     pub(super) fn report(&self, report: &mut BuilderReport) {
         let bins = self.histogram.iter_recorded();
         report.latency_us =

@@ -1,4 +1,4 @@
-//! [`Later`]: lanes that have something to say which may wait for something else to go along with.
+//! [`Later`]: lanes whose records may wait for others to go along with.
 
 #[cfg(test)]
 mod tests;
@@ -7,8 +7,9 @@ use core::time::Duration;
 
 use crate::{index::LaneIndex, set::LaneSet, time::Instant};
 
-/// Lanes in two lots: those that came in since the last tick, and those that saw it. At a tick, who has seen one before has
-/// waited for one to two ticks, and waits no more. So nobody needs a time of its own, and many leave at once.
+/// Lanes in two sets: those that were inserted since the last tick, and those that were there at
+/// it. A lane that has seen one tick is due at the next, after one to two ticks. So no lane needs a
+/// timer of its own, and many are due at once.
 #[derive(Clone, Debug)]
 pub(super) struct Later {
     fresh: LaneSet,
@@ -18,19 +19,20 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// None waits. None will wait for longer than `most`, and none is let go before half of it.
+    /// Returns an empty set, in which no lane waits for longer than `most` or less than half of
+    /// that.
     pub(super) fn new(most: Duration) -> Self {
         Self { fresh: LaneSet::default(), seen: LaneSet::default(), tick: most / 2, next: None }
     }
 
-    /// That lane waits, if it does not already.
+    /// Lets a lane wait, if it does not already.
     pub(super) fn insert(&mut self, lane: LaneIndex) {
         if !self.seen.contains(lane) {
             self.fresh.insert(lane);
         }
     }
 
-    /// That lane has said it.
+    /// Removes a lane that has sent its records.
     pub(super) fn remove(&mut self, lane: LaneIndex) {
         self.fresh.remove(lane);
         self.seen.remove(lane);
@@ -40,12 +42,12 @@ impl Later {
         self.fresh.is_empty() && self.seen.is_empty()
     }
 
-    /// When to call [`Self::take_due`], as far as it has been called.
+    /// Returns the time at which to call [`Self::take_due`], as of its last call.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }
 
-    /// Those that wait no more.
+    /// Takes out the lanes that have waited long enough.
     pub(super) fn take_due(&mut self, now: Instant) -> LaneSet {
         if self.is_empty() {
             self.next = None;

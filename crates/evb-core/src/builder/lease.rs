@@ -1,30 +1,31 @@
-//! [`Lease`]: how long a builder may go on writing without a word from the supervisor.
+//! [`Lease`]: the time for which a builder may write without an answer from the supervisor.
 
 use core::time::Duration;
 
 use crate::time::Instant;
 
-/// What a builder may give to its sink now. The supervisor assigns a builder's events anew when it has not heard from it for
-/// two leases; so a builder that it cannot hear stops by then (Gray & Cheriton, SOSP 1989).
+/// A builder's permission to give events to its sink. The supervisor reassigns the events of a
+/// builder that it has not heard from for two leases, so a builder that it cannot hear has stopped
+/// by then (Gray & Cheriton, SOSP 1989).
 #[derive(Debug)]
 pub(super) struct Lease {
-    /// Zero: for ever.
+    /// Zero means that the lease never ends.
     length: Duration,
     until: Instant,
 }
 
 impl Lease {
-    /// One that begins with the first sign that the supervisor heard us.
+    /// Returns a lease that begins with the first sign that the supervisor heard us.
     pub(super) fn new(length: Duration) -> Self {
         Self { length, until: Instant::ZERO }
     }
 
-    /// The supervisor heard what we sent at `sent`.
+    /// Renews the lease from `sent`, the time at which we sent a message that the supervisor heard.
     pub(super) fn renew(&mut self, sent: Instant) {
         self.until = self.until.max(sent + self.length);
     }
 
-    /// Whether events may be given to the sink.
+    /// Returns true if events may be given to the sink.
     pub(super) fn holds(&self, now: Instant) -> bool {
         self.length.is_zero() || now < self.until
     }

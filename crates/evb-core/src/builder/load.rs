@@ -1,9 +1,9 @@
-//! What a builder's slots are taken by: who is to blame for dead time.
+//! The load of a builder's slots, which shows what causes dead time.
 
 use super::assembly::{Assembly, State};
 use crate::{id::SourceId, set::MAX_SOURCES, wire::control::Load};
 
-/// Looks through the slots; for every heartbeat.
+/// Returns the load of the slots, for a heartbeat.
 pub(super) fn load(slots: &[Assembly], sources: &[SourceId]) -> Load {
     let mut load = Load::default();
     let mut waiting = [0u32; MAX_SOURCES];
@@ -23,7 +23,8 @@ pub(super) fn load(slots: &[Assembly], sources: &[SourceId]) -> Load {
         load.slowest_events = waiting[slowest];
         let others = &mut waiting[..sources.len()];
         others.sort_unstable();
-        // The last of them is the slowest; of an even number of others, the lower one in the middle.
+        // The last element is the slowest source. Of an even number of others, the lower median
+        // counts.
         let middle = sources.len().saturating_sub(2) / 2;
         load.others_events = others.get(middle).filter(|_| sources.len() > 1).copied().unwrap_or(0);
     }

@@ -2,11 +2,11 @@
 
 use bytes::BytesMut;
 
-/// Memory of large fragments, for the next ones of the same source: shared between sources, every piece would grow to
-/// the largest of them.
+/// Spare memory of large fragments, kept for each source. If sources shared it, every piece would
+/// grow to the largest fragment of all.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// By source.
+    /// Spare pieces by source.
     spare: Vec<Vec<BytesMut>>,
     /// Most pieces kept for one source.
     limit: usize,

@@ -1,4 +1,5 @@
-//! What sources send to a builder: connections, announcements and data, over streams and datagrams.
+//! Input from sources to a builder: connections, announcements and data, over streams and
+//! datagrams.
 
 use core::time::Duration;
 
@@ -20,7 +21,8 @@ use crate::{
 };
 
 impl<P: GrantPolicy> BuilderCore<P> {
-    /// A source wants its lane, in that life of it. A new life's lane begins at 0; false: of a life that is over.
+    /// Admits a source's incarnation to its lane. The lane of a new incarnation begins at 0.
+    /// Returns false for an incarnation that has been replaced.
     /// Requirements: docs/reference/protocol.md LANE-24.
     pub fn meet(&mut self, lane: LaneIndex, incarnation: Incarnation, now: Instant) -> bool {
         let known = self.lanes.lane(lane).incarnation();
@@ -32,32 +34,34 @@ impl<P: GrantPolicy> BuilderCore<P> {
         incarnation >= known
     }
 
-    /// A source connected, or connected anew. Returns what we hold, for it to go on from there.
+    /// Notes that a source connected or reconnected. Returns the lane's state, from which the
+    /// source continues.
     pub fn handle_lane_connected(&mut self, lane: LaneIndex, now: Instant) -> LaneState {
         self.lanes.connect(lane, now)
     }
 
-    /// A source's connection is gone.
+    /// Notes that a source's connection is gone.
     pub fn handle_lane_disconnected(&mut self, lane: LaneIndex, now: Instant) {
         self.lanes.disconnect(lane, now);
     }
 
-    /// A lane to be closed because it holds what the others wait for ([`GrantPolicy::withholding`]).
+    /// Returns a lane that is to be closed because it withholds budget that others wait for
+    /// ([`GrantPolicy::withholding`]).
     pub fn withholding_lane(&self, now: Instant) -> Option<LaneIndex> {
         self.lanes.withholding(now)
     }
 
-    /// Whether a source has a live connection.
+    /// Returns true if the source of that lane has a live connection.
     pub fn is_lane_connected(&self, lane: LaneIndex) -> bool {
         self.lanes.lane(lane).incoming().is_connected()
     }
 
-    /// Returns the lane offset up to which a source was granted.
+    /// Returns the lane offset up to which the source has been granted.
     pub fn granted(&self, lane: LaneIndex) -> u64 {
         self.lanes.lane(lane).incoming().granted()
     }
 
-    /// An announcement record came in. Announcements of one record open their events in order.
+    /// Takes in an announcement record. Its announcements open their events in order.
     pub fn handle_announcements(
         &mut self,
         lane: LaneIndex,
@@ -70,36 +74,38 @@ impl<P: GrantPolicy> BuilderCore<P> {
         taken
     }
 
-    /// Whether a data record may come now.
+    /// Checks that a data record may come now.
     pub fn check_data(&self, lane: LaneIndex, offset: u64, length: u32) -> Result<(), LaneError> {
         self.lanes.lane(lane).incoming().check_data(offset, length)
     }
 
-    /// Data bytes, within a record that was checked.
+    /// Takes in data bytes of a record that was checked.
     pub fn handle_data(&mut self, lane: LaneIndex, bytes: &[u8], now: Instant) -> Result<(), LaneError> {
         self.lanes.handle_data(lane, bytes, &mut self.slots, now)
     }
 
-    /// Memory for the next bytes of a large fragment, and how many it may take: read into it and call
-    /// [`Self::handle_filled`]. `None` where the bytes are to go through [`Self::handle_data`].
+    /// Returns memory for the next bytes of a large fragment, and the most bytes to read into it.
+    /// Call [`Self::handle_filled`] after the read. Returns `None` if the bytes are to go through
+    /// [`Self::handle_data`].
     pub fn spare_memory(&mut self, lane: LaneIndex) -> Option<(&mut BytesMut, usize)> {
         self.lanes.lane(lane).spare_memory(&mut self.slots)
     }
 
-    /// `count` bytes were read into [`Self::spare_memory`].
+    /// Notes that `count` bytes were read into [`Self::spare_memory`].
     pub fn handle_filled(&mut self, lane: LaneIndex, count: usize, now: Instant) -> Result<(), LaneError> {
         self.lanes.handle_filled(lane, count, &mut self.slots, now);
         Ok(())
     }
 
-    /// Appends what the source of that lane is to hear (docs/reference/protocol.md LANE-18).
+    /// Appends the records for the lane's source (docs/reference/protocol.md LANE-18).
     pub fn write_records(&mut self, lane: LaneIndex, into: &mut BytesMut) {
         self.lanes.write_records(lane, into);
     }
 
-    /// From now on, the lane's records and bytes come and go by datagrams of this association: until
-    /// [`Self::handle_lane_disconnected`]. Call it after [`Self::handle_lane_connected`]. Bytes are kept up to `window` beyond
-    /// the first that is missing; `estimate` is a round trip to the source, if one is known.
+    /// Moves the lane's records and bytes to datagrams of this association, until
+    /// [`Self::handle_lane_disconnected`]. Call it after [`Self::handle_lane_connected`]. Bytes are
+    /// kept up to `window` beyond the first missing one; `estimate` is the round trip to the
+    /// source, if known.
     pub fn associate(
         &mut self,
         lane: LaneIndex,
@@ -113,15 +119,15 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lanes.associate(lane, datagrams);
     }
 
-    /// The association of a lane, if it has one.
+    /// Returns the association of a lane, if it has one.
     pub fn association(&self, lane: LaneIndex) -> Option<Association> {
         self.lanes.iter().nth(lane.get())?.datagrams().map(IncomingDatagrams::association)
     }
 
-    /// A datagram came in for that lane; probes are the driver's to answer.
+    /// Takes in a datagram for that lane. Drivers answer probes themselves.
     ///
     /// # Errors
-    /// As [`Self::handle_datagrams`].
+    /// The errors are those of [`Self::handle_datagrams`].
     pub fn handle_datagram(
         &mut self,
         lane: LaneIndex,
@@ -132,11 +138,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.handle_datagrams(lane, &Segments::one(*header, body), now)
     }
 
-    /// Datagrams came in for that lane that follow each other. All but their bytes is dealt with once for all of them.
+    /// Takes in consecutive datagrams for that lane. Everything but their bytes is handled once for
+    /// all of them.
     /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     ///
     /// # Errors
-    /// [`DatagramFault`]: drop the datagrams if they are stale, else the connection.
+    /// Returns [`DatagramFault`]: drop the datagrams if they are stale, otherwise close the
+    /// connection.
     pub fn handle_datagrams(
         &mut self,
         lane: LaneIndex,
@@ -148,19 +156,20 @@ impl<P: GrantPolicy> BuilderCore<P> {
         taken
     }
 
-    /// Appends the datagram that the source of that lane is to get; nothing if the lane has no association.
+    /// Appends the datagram for the lane's source, or nothing if the lane has no association.
     pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         self.lanes.write_datagram(lane, now, into);
     }
 
-    /// Lanes whose datagrams get nowhere: close their connections, and let the sources find another path.
+    /// Returns lanes whose datagrams get no answer. Close their connections, and let the sources
+    /// find another path.
     pub fn silent_lanes(&self, now: Instant) -> impl Iterator<Item = LaneIndex> {
         let lanes = self.lanes.iter().enumerate();
         let silent = lanes.filter(move |(_, lane)| lane.datagrams().is_some_and(|one| one.is_silent(now)));
         silent.map(|(index, _)| LaneIndex::new(index))
     }
 
-    /// What was counted of a lane's datagrams, over all its associations.
+    /// Returns the datagram counters of a lane, over all its associations.
     pub fn datagram_counters(&self, lane: LaneIndex) -> DatagramCounters {
         self.lanes.lane(lane).datagram_counters()
     }

@@ -35,43 +35,43 @@ const HEADER: usize = FRAGMENT_HEADER as usize;
 /// A lane, over a stream or datagrams.
 #[derive(Debug)]
 pub(super) struct Reception {
-    /// Of its source, and of the lane.
+    /// Index of the lane and of its source.
     index: LaneIndex,
     max_fragment: Bytes,
     incoming: IncomingLane,
-    /// Which life of its source it is of.
+    /// Incarnation of the source that the lane belongs to.
     incarnation: Incarnation,
-    /// Where its records and bytes go by datagrams.
+    /// The datagram state, if records and bytes go by datagrams.
     datagrams: Option<Box<IncomingDatagrams>>,
-    /// What was counted of datagrams on connections that are gone.
+    /// Datagram counters of connections that are gone.
     past: DatagramCounters,
-    /// What was counted over all its connections and lives.
+    /// Counters over all connections and incarnations.
     counters: LaneReport,
     header: [u8; HEADER],
     running: RunningChecksum,
     granted_sent: u64,
-    /// Since when its connection is gone, and no byte came that an event waits for.
+    /// Time since which the connection is gone, and no byte came that an event waits for.
     gone_since: Option<Instant>,
 }
 
-/// What some bytes of a lane were.
+/// Effect of lane bytes that came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Bytes that nobody wants: the source may forget them.
+    /// The bytes belong to no event, and the source may forget them.
     Discarded,
-    /// Part of a fragment.
+    /// The bytes are part of a fragment.
     Partial,
-    /// The rest of a fragment of the event in that slot.
+    /// The bytes complete a fragment.
     Whole {
-        /// Of the event.
+        /// Slot of the fragment's event.
         slot: SlotIndex,
-        /// Whether its checksum is right.
+        /// True if the fragment's checksum is right.
         is_intact: bool,
     },
 }
 
 impl Reception {
-    /// A lane with nothing on it, of a source that was counted before.
+    /// Returns an empty lane, with the counters of the source so far.
     pub(super) fn new(index: LaneIndex, max_fragment: Bytes, counters: LaneReport) -> Self {
         Self {
             index,
@@ -88,7 +88,7 @@ impl Reception {
         }
     }
 
-    /// The source is another process: its lane begins at 0.
+    /// Begins the lane at 0, as its source has restarted.
     pub(super) fn restart(&mut self, incarnation: Incarnation) {
         let fresh = Self::new(self.index, self.max_fragment, self.counters);
         *self = Self { past: self.past, incarnation, ..fresh };
@@ -111,7 +111,8 @@ impl Reception {
         &mut self.counters
     }
 
-    /// The source connected, or connected anew. Returns what we hold, for it to go on from there.
+    /// Notes that the source connected or reconnected. Returns the lane's state, from which the
+    /// source continues.
     pub(super) fn connect(&mut self) -> LaneState {
         self.incoming.handle_connected();
         let (received, announced) = (self.incoming.received(), self.incoming.ready());
@@ -123,7 +124,7 @@ impl Reception {
         LaneState { received, announced, committed: self.incoming.committed() }
     }
 
-    /// The connection is gone. Returns its datagrams, if it had any.
+    /// Notes that the connection is gone. Returns its datagram state, if it had any.
     pub(super) fn disconnect(&mut self, now: Instant) -> Option<Box<IncomingDatagrams>> {
         self.incoming.handle_disconnected();
         self.gone_since.get_or_insert(now);
@@ -132,18 +133,19 @@ impl Reception {
         Some(datagrams)
     }
 
-    /// Whether the connection has been gone for so long, and no byte came. One that is connected again gets time to bring
-    /// something; if it breaks first, it is looked at then.
+    /// Returns true if the connection has been gone for `patience` without a byte in between. A
+    /// reconnected lane gets time to deliver; if it breaks first, the time counts from the first
+    /// break.
     pub(super) fn is_broken(&self, patience: Duration, now: Instant) -> bool {
         !self.incoming.is_connected() && self.gone_since.is_some_and(|since| now.since(since) >= patience)
     }
 
-    /// Returns what a grant policy sees.
+    /// Returns the grant policy's view of the lane.
     pub(super) fn demand(&self) -> LaneDemand {
         let demand = self.incoming.demand();
         match &self.datagrams {
             None => demand,
-            // Before the source has spoken, nobody knows where grants would go.
+            // Before the source has sent a datagram, the address for grants is unknown.
             Some(datagrams) => LaneDemand {
                 lost: datagrams.lost(),
                 connected: demand.connected && (datagrams.is_met || undo::is_undone(Fix::A0635af)),
@@ -152,7 +154,7 @@ impl Reception {
         }
     }
 
-    /// The policy permits new bytes, or that lost ones are sent again.
+    /// Carries out a grant of new bytes, or of lost ones to be sent again.
     pub(super) fn grant(&mut self, grant: &Grant, now: Instant) {
         let range = grant.start..grant.end;
         match (grant.request, &mut self.datagrams) {
@@ -167,12 +169,13 @@ impl Reception {
         }
     }
 
-    /// The source may forget the fragment that begins at `start`: its bytes are safe, or nobody wants them.
+    /// Lets the source forget the fragment that begins at `start`, as its bytes are safe or no
+    /// event needs them.
     pub(super) fn settle(&mut self, start: u64) {
         self.incoming.settle(start);
     }
 
-    /// Announcements of one record came; they open their events in order.
+    /// Takes in the announcements of one record, which open their events in order.
     pub(super) fn announce(
         &mut self,
         mut start: u64,
@@ -196,7 +199,7 @@ impl Reception {
         Ok(())
     }
 
-    /// Takes as many of the bytes as belong to one fragment; returns how many.
+    /// Takes in the bytes that belong to the fragment at hand; returns their number.
     pub(super) fn take(&mut self, bytes: &[u8], slots: &mut Slots) -> Result<(usize, Progress), LaneError> {
         let Some(arrival) = self.incoming.arrival() else {
             let offset = self.incoming.received();
@@ -209,7 +212,7 @@ impl Reception {
         Ok((count, self.advance(&arrival, count as u64, slots)))
     }
 
-    /// Memory for the next bytes of a large fragment, and how many it may take.
+    /// Returns memory for the next bytes of a large fragment, and the most bytes to read into it.
     pub(super) fn spare_memory<'a>(&self, slots: &'a mut Slots) -> Option<(&'a mut BytesMut, usize)> {
         let arrival = self.incoming.arrival()?;
         if arrival.position < FRAGMENT_HEADER {
@@ -219,7 +222,7 @@ impl Reception {
         Some((memory, usize::try_from(arrival.remaining).unwrap_or(usize::MAX)))
     }
 
-    /// So many bytes were read into [`Self::spare_memory`].
+    /// Notes that `count` bytes were read into [`Self::spare_memory`].
     pub(super) fn fill(&mut self, count: usize, slots: &mut Slots) -> Option<Progress> {
         let arrival = self.incoming.arrival()?;
         if let Some(memory) =
@@ -230,13 +233,14 @@ impl Reception {
         Some(self.advance(&arrival, count as u64, slots))
     }
 
-    /// Bytes came; returns how many have by now.
+    /// Notes that bytes came. Returns the number received so far.
     pub(super) fn note_received(&mut self) -> u64 {
         self.gone_since = None;
         self.incoming.received()
     }
 
-    /// Appends what the source is to hear on a stream (docs/reference/protocol.md LANE-18). `ranges` is memory for it.
+    /// Appends the records for the source, on a stream (docs/reference/protocol.md LANE-18).
+    /// `ranges` is scratch memory.
     pub(super) fn write_records(&mut self, ranges: &mut Vec<Range<u64>>, into: &mut BytesMut) {
         let granted = self.incoming.granted();
         if granted > self.granted_sent {
@@ -249,17 +253,18 @@ impl Reception {
         }
     }
 
-    /// Checks what always holds.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         self.incoming.invariants();
         self.datagrams.iter().for_each(|datagrams| datagrams.recovery.invariants());
     }
 
-    /// Keeps a piece of the fragment that is coming in. Its own header is checked before any room is made for the payload,
-    /// so that an error leaves nothing behind that a repetition would find.
+    /// Stores a piece of the fragment that is coming in. The fragment's header is checked before
+    /// any room is made for the payload, so that an error leaves nothing behind that a repetition
+    /// would find.
     /// Requirements: docs/reference/protocol.md LANE-12.
     fn store(
         &mut self,
@@ -294,7 +299,7 @@ impl Reception {
         Ok(())
     }
 
-    /// Moves on by `count` bytes; at the end of a fragment, checks it.
+    /// Moves on by `count` bytes, and checks a fragment at its end.
     /// Requirements: docs/reference/protocol.md LANE-13.
     fn advance(&mut self, arrival: &Arrival, count: u64, slots: &mut Slots) -> Progress {
         self.incoming.advance(count);

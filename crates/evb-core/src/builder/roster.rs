@@ -1,19 +1,22 @@
-//! Which sources an event is expected to have, by roster version.
+//! The sources that an event is expected to have, by roster version.
 
 use std::collections::VecDeque;
 
 use crate::{set::SourceSet, wire::control::MalformedMessage};
 
-/// How many versions are remembered: assignments follow their roster on the same connection, so the latest few suffice.
+/// Number of versions that are remembered. Assignments follow their roster on the same connection,
+/// so the latest few suffice.
 const REMEMBERED: usize = 64;
 
-/// An assignment that cannot be understood: the supervisor's fault.
+/// A message of the supervisor that a builder cannot carry out.
 #[derive(Debug, thiserror::Error)]
 pub enum RosterError {
-    /// The roster that it speaks of was never published, or is too old (docs/reference/protocol.md RUN-9).
+    /// The assignment's roster was never published, or is too old
+    /// (docs/reference/protocol.md RUN-9).
     #[error("assignment under roster version {0}, which was not published before")]
     UnknownVersion(u32),
-    /// More at once than may be outstanding here (docs/reference/protocol.md RUN-10).
+    /// The message assigns more events at once than may be outstanding
+    /// (docs/reference/protocol.md RUN-10).
     #[error("{count} events are assigned at once to a builder with {slots} slots")]
     BeyondSlots {
         /// Events in the message.
@@ -21,39 +24,40 @@ pub enum RosterError {
         /// Slots of the builder.
         slots: usize,
     },
-    /// It names a source that the run does not have.
+    /// The assignment names a source that is not in the run.
     #[error("assignment that expects source {0}, which is not of this run")]
     UnknownSource(u32),
-    /// The ledger does not keep up, and no more is kept for it (docs/reference/protocol.md RUN-32).
+    /// The ledger does not keep up, and the builder keeps no more completions for it
+    /// (docs/reference/protocol.md RUN-32).
     #[error("{count} completions wait to be accounted for, at a builder with {slots} slots")]
     Unaccounted {
-        /// Completions.
+        /// Completions that wait for the ledger.
         count: usize,
         /// Slots of the builder.
         slots: usize,
     },
-    /// More are accounted for than there were.
+    /// The message accounts for more completions than there were.
     #[error("{0} completions are accounted for, which is more than there were")]
     NeverCompleted(u64),
-    /// Its numbers do not make sense.
+    /// The numbers of the message do not make sense.
     #[error(transparent)]
     Malformed(#[from] MalformedMessage),
 }
 
 #[derive(Debug)]
 pub(super) struct Rosters {
-    /// Who is expected from that version on.
+    /// The expected sources of each version.
     versions: VecDeque<(u32, SourceSet)>,
     up: SourceSet,
     awaited: SourceSet,
 }
 
-/// What a roster changes.
+/// Effect of a new roster.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Change {
-    /// Sources that nobody waits for any more.
+    /// Sources that are no longer expected.
     pub(super) gone: SourceSet,
-    /// Those that were waited for and are not any more, as they are up, or gone.
+    /// Sources that are no longer awaited, because they are up or gone.
     pub(super) back: SourceSet,
 }
 
@@ -62,7 +66,7 @@ impl Rosters {
         Self { versions: VecDeque::new(), up: SourceSet::first(sources), awaited: SourceSet::default() }
     }
 
-    /// Remembers a version.
+    /// Publishes a version. Returns the change.
     pub(super) fn publish(&mut self, version: u32, up: SourceSet, awaited: SourceSet) -> Change {
         let expected = up.union(&awaited);
         let gone = self.expected_now().without(&expected);
@@ -75,17 +79,17 @@ impl Rosters {
         Change { gone, back }
     }
 
-    /// The sources that are up now, or waited for.
+    /// Returns the sources that are up now or awaited.
     pub(super) fn expected_now(&self) -> SourceSet {
         self.up.union(&self.awaited)
     }
 
-    /// The sources that are down, and for which events wait.
+    /// Returns the sources that are down, and for which events wait.
     pub(super) fn awaited(&self) -> SourceSet {
         self.awaited
     }
 
-    /// The sources that events under that version are expected to have.
+    /// Returns the sources that events under that version are expected to have.
     pub(super) fn expected(&self, version: u32) -> Result<SourceSet, RosterError> {
         let found = self.versions.iter().rev().find(|(known, _)| *known == version);
         found.map(|(_, expected)| *expected).ok_or(RosterError::UnknownVersion(version))

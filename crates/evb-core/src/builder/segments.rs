@@ -1,14 +1,15 @@
-//! [`Segments`]: datagrams that came together and follow each other, to be dealt with at once.
+//! [`Segments`]: consecutive datagrams that came together and are handled at once.
 
 use crate::wire::datagram::{DatagramHeader, DatagramKind};
 
-/// As many as the kernel merges (`UDP_MAX_SEGMENTS` in `include/linux/udp.h` has been 64 and is 128).
+/// Most datagrams that the kernel merges (`UDP_MAX_SEGMENTS` in `include/linux/udp.h` was 64 and is
+/// now 128).
 const MOST: usize = 64;
 
-/// One datagram, or several with lane bytes that follow each other, in sequence and in the lane.
+/// One datagram, or several data datagrams that are consecutive both in sequence and in the lane.
 #[derive(Clone, Debug)]
 pub struct Segments<'a> {
-    /// Of the first.
+    /// Header of the first datagram.
     header: DatagramHeader,
     bodies: [&'a [u8]; MOST],
     count: usize,
@@ -16,14 +17,14 @@ pub struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
-    /// One datagram.
+    /// Returns the segments of a single datagram.
     pub fn one(header: DatagramHeader, body: &'a [u8]) -> Self {
         let mut bodies: [&[u8]; MOST] = [&[]; MOST];
         bodies[0] = body;
         Self { header, bodies, count: 1, length: body.len() as u64 }
     }
 
-    /// Adds the next one; false if it is not of the same kind, or does not follow.
+    /// Adds the next datagram. Returns false if it is of another kind, or not consecutive.
     pub fn join(&mut self, next: &DatagramHeader, body: &'a [u8]) -> bool {
         let expected = DatagramHeader {
             sequence: self.header.sequence.wrapping_add(self.count as u32),
@@ -40,12 +41,12 @@ impl<'a> Segments<'a> {
         true
     }
 
-    /// The first one's header: that of the others differs in sequence and offset.
+    /// Returns the header of the first datagram. The others differ in sequence and offset.
     pub fn header(&self) -> &DatagramHeader {
         &self.header
     }
 
-    /// The first one.
+    /// Returns the first datagram.
     pub fn first(&self) -> (&DatagramHeader, &'a [u8]) {
         (&self.header, self.bodies[0])
     }
@@ -54,17 +55,17 @@ impl<'a> Segments<'a> {
         &self.bodies[..self.count]
     }
 
-    /// How many there are.
+    /// Returns the number of datagrams.
     pub fn count(&self) -> u32 {
         self.count as u32
     }
 
-    /// All bodies together, bytes.
+    /// Returns the bytes of all bodies together.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Each by itself.
+    /// Returns each datagram by itself.
     pub(super) fn apart(&self) -> impl Iterator<Item = Self> {
         let mut header = self.header;
         self.bodies().iter().map(move |body| {

@@ -26,48 +26,52 @@ use crate::{
     wire::{control::Load, record::Announcement},
 };
 
-/// Assignments may come so much later than what sources announce because of the same decision: the control connection
-/// may wait for TCP's retransmission timer, which is 200 ms at least and doubles.
+/// Most that an assignment may come after an announcement that follows from the same decision. The
+/// control connection may wait for TCP's retransmission timer, which is at least 200 ms and
+/// doubles.
 const ASSIGNMENT_DELAY: Duration = Duration::from_secs(3);
 
-/// Why an announced fragment goes nowhere.
+/// Reason for which an announced fragment is not wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unwanted {
-    /// Its source announced it before.
+    /// The source announced it before.
     Duplicate,
     /// Its event is over.
     Late,
-    /// Nobody assigned its event, and no slot is free.
+    /// Its event is not assigned, and no slot is free.
     Unexpected,
 }
 
-/// Slots, and what becomes of the events in them. `ended` is called for each event that is over, before the sink has it.
+/// All slots and their events. `ended` is called for each event that is over, before the sink gets
+/// it.
 #[derive(Debug)]
 pub(super) struct Slots {
     assemblies: Vec<Assembly>,
     free: Vec<SlotIndex>,
-    /// Whether the last free slot was taken, and nobody has asked since.
+    /// True if the last free slot was taken since [`Self::take_newly_full`] was called.
     is_newly_full: bool,
     table: EventTable,
     pool: Pool,
     rosters: Rosters,
     /// Slots whose event is over, in the order in which they ended.
     over: VecDeque<SlotIndex>,
-    /// Deadlines in the order of time: of assignment, or of what put them off.
+    /// Deadlines in the order of time, each from the event's assignment or from its last
+    /// postponement.
     deadlines: VecDeque<(Instant, EventId)>,
-    /// The highest event id that was ever assigned to us: below it, what is not open is closed.
+    /// The highest event id that was ever assigned to us. Below it, every event that is not open is
+    /// closed.
     highest: EventId,
     latency: Latency,
     spare_events: Vec<Event>,
     memory_peak: usize,
-    /// What the small fragments of one event can take.
+    /// Most bytes that the small fragments of one event can take.
     arena_room: usize,
     sources: usize,
     deadline: Duration,
 }
 
 impl Slots {
-    /// Empty slots. Every source is up.
+    /// Returns empty slots, with every source up.
     pub(super) fn new(config: &BuilderConfig) -> Self {
         let sources = config.sources.len();
         Self {
@@ -89,7 +93,7 @@ impl Slots {
         }
     }
 
-    /// Returns how many are taken.
+    /// Returns the number of slots that are taken.
     pub(super) fn used(&self) -> usize {
         self.assemblies.len() - self.free.len()
     }
@@ -112,12 +116,12 @@ impl Slots {
         &self.latency
     }
 
-    /// Returns when to call [`Self::expire`].
+    /// Returns the time at which to call [`Self::expire`].
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.front().map(|(deadline, _)| *deadline)
     }
 
-    /// Returns what the slots are taken by.
+    /// Returns the load of the slots.
     pub(super) fn load(&self, sources: &[SourceId]) -> Load {
         load(&self.assemblies, sources)
     }
@@ -132,7 +136,7 @@ impl Slots {
         &self.pool
     }
 
-    /// Sums up the memory that payload takes.
+    /// Sums up the memory that payloads take.
     pub(super) fn sum_memory(&mut self) {
         self.memory_peak = self.memory_peak.max(self.arenas() + self.pool.peak());
     }
@@ -142,7 +146,7 @@ impl Slots {
         self.memory_peak
     }
 
-    /// A source announced its fragment of an event. Returns where its bytes go.
+    /// Takes in a source's announcement of its fragment. Returns the slot for its bytes.
     /// Requirements: docs/reference/protocol.md LANE-14, RUN-11.
     pub(super) fn announce(
         &mut self,
@@ -159,19 +163,19 @@ impl Slots {
                 _ => slot,
             },
             None if event <= self.highest => return Err(Unwanted::Late),
-            // The source heard of the assignment before we did.
+            // The source learned of the assignment before we did.
             None => self.open(event, now).ok_or(Unwanted::Unexpected)?,
         };
         self.assemblies[slot.get()].announce(source, start, announcement);
         Ok(slot)
     }
 
-    /// Returns where the bytes of that slot's event go, and the memory for it.
+    /// Returns the assembly in that slot, and the memory pool for its large fragments.
     pub(super) fn room(&mut self, slot: SlotIndex) -> (&mut Assembly, &mut Pool) {
         (&mut self.assemblies[slot.get()], &mut self.pool)
     }
 
-    /// A checked fragment becomes part of its event, or a damaged one is given up.
+    /// Adds an intact fragment to its event, or gives up a damaged one.
     pub(super) fn conclude(
         &mut self,
         slot: SlotIndex,
@@ -189,7 +193,8 @@ impl Slots {
         self.end_if_over(slot, now, &mut ended);
     }
 
-    /// The supervisor assigned an event to us, perhaps not for the first time. Returns false if there is no slot for it.
+    /// Takes in the assignment of an event, perhaps a repeated one. Returns false if there is no
+    /// slot for it.
     pub(super) fn assign(
         &mut self,
         event: EventId,
@@ -206,7 +211,7 @@ impl Slots {
         true
     }
 
-    /// The supervisor published a roster. Returns the sources that were expected until now.
+    /// Publishes a roster. Returns the sources that are no longer expected.
     pub(super) fn publish(
         &mut self,
         version: u32,
@@ -234,7 +239,8 @@ impl Slots {
         change.gone
     }
 
-    /// Gives up what was not announced by its deadline, unless the supervisor waits for its source.
+    /// Gives up fragments that were not announced by the deadline, unless the supervisor waits for
+    /// their source.
     pub(super) fn expire(&mut self, now: Instant, mut ended: impl FnMut(&Assembly)) {
         while let Some((deadline, event)) = self.deadlines.pop_front_if(|(deadline, _)| *deadline <= now) {
             let Some(slot) = self.table.slot(event) else { continue };
@@ -245,7 +251,7 @@ impl Slots {
         }
     }
 
-    /// Waits no more for what that source announced and did not bring.
+    /// Stops waiting for fragments that the source announced and did not deliver.
     pub(super) fn give_up(&mut self, source: usize, now: Instant, mut ended: impl FnMut(&Assembly)) {
         for slot in self.all() {
             if self.assemblies[slot.get()].give_up_unfinished(source) {
@@ -254,7 +260,8 @@ impl Slots {
         }
     }
 
-    /// The source is another process. What was announced and has not arrived it announces once more, if anybody waits for it.
+    /// Withdraws the announcements of a source that restarted. It announces fragments that have not
+    /// arrived once more, if events still wait for them.
     pub(super) fn withdraw(&mut self, source: usize, now: Instant, mut ended: impl FnMut(&Assembly)) {
         let is_expected = self.rosters.expected_now().contains(source);
         for slot in self.all() {
@@ -271,8 +278,8 @@ impl Slots {
         }
     }
 
-    /// Makes room for an assigned event, where there is none: the slot that was opened by announcements alone, the longest
-    /// ago, is free. `evicted` is called for the event in it.
+    /// Makes room for an assigned event if no slot is free. Frees the slot that was opened first by
+    /// announcements alone, and calls `evicted` for its event.
     pub(super) fn make_room(&mut self, event: EventId, evicted: impl FnMut(&Assembly)) {
         if !self.free.is_empty() || self.table.slot(event).is_some() {
             return;
@@ -308,12 +315,13 @@ impl Slots {
         Some(event)
     }
 
-    /// Returns the lanes that brought an event's fragments, and where they begin there.
+    /// Returns the lanes that delivered an event's fragments, and the lane offsets at which these
+    /// begin.
     pub(super) fn starts(&self, slot: SlotIndex) -> impl Iterator<Item = (usize, u64)> {
         self.assemblies[slot.get()].arrived()
     }
 
-    /// The sink is done with the event: its slot is free.
+    /// Frees the slot of an event that comes back from the sink.
     pub(super) fn release(&mut self, slot: SlotIndex, mut event: Event, sources: &[SourceId]) {
         let assembly = &mut self.assemblies[slot.get()];
         assembly.recycle(&mut event, sources, &mut self.pool);
@@ -325,10 +333,10 @@ impl Slots {
         }
     }
 
-    /// Checks what always holds.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         let is_in = |slot: &SlotIndex, state| self.assemblies[slot.get()].state() == state;
         assert!(self.free.iter().all(|slot| is_in(slot, State::Free)), "{:?}", self.free);
@@ -355,7 +363,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// The event's deadline begins anew.
+    /// Restarts the event's deadline.
     fn put_off(&mut self, slot: SlotIndex, now: Instant) {
         let deadline = now + self.deadline;
         let assembly = &mut self.assemblies[slot.get()];
@@ -369,8 +377,9 @@ impl Slots {
         }
     }
 
-    /// Something has changed for an event. If it is not over, and its deadline passed meanwhile, and none of those that it
-    /// waits for is awaited any more, whoever else keeps silent has another one (docs/reference/protocol.md RUN-36).
+    /// Ends an event that waits for nothing more. If instead the deadline passed for the sake of
+    /// awaited sources, and none of those is awaited any more, restarts the deadline for the
+    /// sources that remain silent (docs/reference/protocol.md RUN-36).
     fn end_if_over(&mut self, slot: SlotIndex, now: Instant, ended: &mut impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         if !assembly.is_over() {

@@ -1,11 +1,13 @@
-//! From event id to slot: open addressing with linear probing (Knuth, TAOCP vol. 3, §6.4), sized for a fixed number of slots.
+//! The table from event id to slot: open addressing with linear probing (Knuth, TAOCP vol. 3,
+//! §6.4), sized for a fixed number of slots.
 
 #[cfg(test)]
 mod tests;
 
 use crate::{id::EventId, index::SlotIndex};
 
-/// Which slot holds which open event. Never more entries than slots, never more than a quarter full.
+/// The slot of each open event. It has at most as many entries as there are slots, and is never
+/// more than a quarter full.
 #[derive(Debug)]
 pub(super) struct EventTable {
     cells: Vec<Option<(EventId, SlotIndex)>>,
@@ -28,7 +30,7 @@ impl EventTable {
         self.cells[at] = Some((event, slot));
     }
 
-    /// Takes an event out and closes the gap, so that later probes find what lies behind it.
+    /// Removes an event and closes the gap, so that later probes find the entries behind it.
     pub(super) fn remove(&mut self, event: EventId) {
         let mask = self.cells.len() - 1;
         let mut gap = self.find(event);
@@ -45,7 +47,7 @@ impl EventTable {
         }
     }
 
-    /// The event's cell, or the free cell where it would go.
+    /// Returns the event's cell, or the free cell for it.
     fn find(&self, event: EventId) -> usize {
         let mask = self.cells.len() - 1;
         let mut at = self.home(event);
@@ -55,7 +57,8 @@ impl EventTable {
         at
     }
 
-    /// Fibonacci hashing: neighbours in event id spread over the table.
+    /// Returns the first cell to probe, by Fibonacci hashing, which spreads neighbouring event ids
+    /// over the table.
     fn home(&self, event: EventId) -> usize {
         (event.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }

@@ -1,4 +1,4 @@
-//! [`Unaccounted`]: events that this builder is done with, until the supervisor's ledger has them.
+//! [`Unaccounted`]: events that are over at this builder and not yet in the supervisor's ledger.
 
 use std::collections::VecDeque;
 
@@ -8,71 +8,73 @@ use crate::{
     wire::control::{Completions, Exception, MAX_EXCEPTIONS},
 };
 
-/// The most complete events in one message: keeps it far below [`MAX_MESSAGE`](crate::wire::control::MAX_MESSAGE).
+/// Most complete events in one message, which keeps it far below
+/// [`MAX_MESSAGE`](crate::wire::control::MAX_MESSAGE).
 const MAX_COMPLETE: usize = 1 << 16;
 
-/// Where nothing begins: of a lane that is over.
+/// Start offset of fragments on a lane that has been replaced.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
-/// Events in the order in which they are numbered, and where their fragments begin in their lanes. Two rings and no memory of
-/// an event's own, so that small events at a high rate cost no allocation.
+/// Completed events in the order of their numbers, and the lane offsets of their fragments. Two
+/// rings hold them without memory of an event's own, so that small events at a high rate cost no
+/// allocation.
 ///
 /// Requirements: docs/reference/protocol.md RUN-20.
 #[derive(Debug, Default)]
 pub(super) struct Unaccounted {
     entries: VecDeque<Entry>,
-    /// Lane and start of their fragments, in the same order.
+    /// Lane and start of the fragments, in the same order.
     starts: VecDeque<(u16, u64)>,
-    /// Exceptions that go behind the complete events of the next message, and their fragments.
+    /// Events with an exception, which follow the complete events of the next message.
     behind: VecDeque<Entry>,
     behind_starts: VecDeque<(u16, u64)>,
-    /// How many are in the ledger: the number of the first entry.
+    /// Number of completions in the ledger, which is also the number of the first entry.
     accounted: u64,
-    /// How many of `entries` were said on this connection.
+    /// Number of `entries` that were sent on this connection.
     said: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
     event: EventId,
-    /// How many fragments it has.
+    /// Number of its fragments.
     starts: u16,
-    /// What was not ordinary about it.
+    /// Exception that reports the event, unless it is simply complete.
     exception: Option<Box<Exception>>,
 }
 
 impl Unaccounted {
-    /// The sink has a complete event.
+    /// Adds a complete event that the sink has.
     pub(super) fn complete(&mut self, event: EventId, starts: impl Iterator<Item = (usize, u64)>) {
         let starts = extend(&mut self.starts, starts);
         self.entries.push_back(Entry { event, starts, exception: None });
     }
 
-    /// An event ended otherwise.
+    /// Adds an event that ended otherwise.
     pub(super) fn except(&mut self, exception: Exception, starts: impl Iterator<Item = (usize, u64)>) {
         let starts = extend(&mut self.behind_starts, starts);
         let event = EventId::new(exception.event);
         self.behind.push_back(Entry { event, starts, exception: Some(Box::new(exception)) });
     }
 
-    /// How many there are.
+    /// Returns the number of events.
     pub(super) fn len(&self) -> usize {
         self.entries.len() + self.behind.len()
     }
 
-    /// Whether the ledger has all.
+    /// Returns true if the ledger has all events.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Their ids, ascending.
+    /// Returns the ids of the events, ascending.
     pub(super) fn events(&self) -> Vec<EventId> {
         let mut events: Vec<_> = self.entries.iter().chain(&self.behind).map(|entry| entry.event).collect();
         events.sort_unstable();
         events
     }
 
-    /// What is to be said next: complete events, then exceptions, in the order of their numbers.
+    /// Returns the next message: complete events, then exceptions, in the order of their numbers.
     pub(super) fn next_message(&mut self) -> Option<Completions> {
         self.entries.append(&mut self.behind);
         self.starts.append(&mut self.behind_starts);
@@ -96,13 +98,13 @@ impl Unaccounted {
         Some(message)
     }
 
-    /// All of them are to be said anew: the connection is another.
+    /// Marks all events as not sent, for a new connection.
     pub(super) fn say_again(&mut self) {
         self.said = 0;
     }
 
-    /// The ledger has so many of all that were ever completed; `settle` is called for each fragment that may be forgotten.
-    /// False: so many were never completed.
+    /// Takes in the number of completions that the ledger has. Calls `settle` for each fragment
+    /// that may be forgotten. Returns false if there were fewer completions.
     pub(super) fn handle_accounted(
         &mut self,
         completions: u64,
@@ -114,7 +116,7 @@ impl Unaccounted {
         }
         for _ in 0..news {
             let Some(entry) = self.entries.pop_front() else { break };
-            // Not by `drain`, which costs more than what it brings, for each event.
+            // `drain` would cost more per event than it saves.
             for (lane, start) in core::iter::from_fn(|| self.starts.pop_front()).take(entry.starts.into()) {
                 settle(LaneIndex::new(lane.into()), start);
             }
@@ -124,7 +126,7 @@ impl Unaccounted {
         true
     }
 
-    /// A lane began anew: what its old fragments are told does not matter any more.
+    /// Voids the fragments of a lane that begins again, as their commits no longer matter.
     pub(super) fn void(&mut self, lane: LaneIndex) {
         let starts = self.starts.iter_mut().chain(&mut self.behind_starts);
         starts.filter(|(of, _)| usize::from(*of) == lane.get()).for_each(|(_, start)| *start = NOWHERE);

@@ -1,4 +1,5 @@
-//! [`Announcing`]: when a source says what waits to be announced on a lane (docs/reference/protocol.md LANE-6).
+//! [`Announcing`]: the times at which a source announces fragments on a lane
+//! (docs/reference/protocol.md LANE-6).
 
 #[cfg(test)]
 mod tests;
@@ -8,46 +9,51 @@ use core::time::Duration;
 use super::OutgoingLane;
 use crate::{id::SourceId, time::Instant};
 
-/// How long an announcement may wait for others at most, while the builder has enough announced bytes to grant. The grant by
-/// which it has no longer enough wakes the source and ends the wait, so that this costs no throughput; each wake-up before does.
+/// Longest time for which an announcement waits for others while the builder has enough announced
+/// bytes to grant. A grant that leaves it less than enough wakes the source and ends the wait, so
+/// waiting costs no throughput; each earlier wake-up would cost some.
 const WITHIN: Duration = Duration::from_millis(20);
 
-/// … or for so many times what a full port on the way takes to drain: what is announced meanwhile then fills a small part of it.
+/// Multiple of the time in which a full port on the way drains. If that is longer than [`WITHIN`],
+/// it is the longest wait, so that the announcements of that time fill a small part of the port.
 const DRAINS: u32 = 8;
 
-/// How many announced bytes that are not granted are enough at least, whatever a turn is.
+/// Announced and ungranted bytes that are enough at least, whatever a turn is.
 pub(crate) const ENOUGH: u64 = 8 << 10;
 
-/// The same where a port is known to be shallow.
+/// Announced and ungranted bytes that are enough at least if a port is known to be shallow.
 const ENOUGH_FOR_A_PORT: u64 = 3 << 10;
 
-/// So few announcements do not wait on a stream: the port counts their packet like the smallest one.
+/// Number of announcements that never wait on a stream, as the port counts their packet like the
+/// smallest one.
 pub(crate) const FEW: usize = 4;
 
-/// How many announcements a packet of 1500 B holds.
+/// Number of announcements that fit into a packet of 1500 B.
 const PACKETFUL: usize = 59;
 
-/// When announcements of one lane are due. All sources hear of a decision at once, and nobody asks for what they then say: while
-/// the builder has enough, each waits for another time, and until the builder has granted another part of what it knows of.
+/// The schedule of one lane's announcements. All sources learn of a decision at the same time, and
+/// announcements need no grant, so they would meet in the builder's port. Therefore, while the
+/// builder has enough to grant, each source waits for a time of its own, or until the builder has
+/// granted a part of its own of the announced bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Announcing {
     within: Duration,
-    /// This source's place among the others, in parts of 2¹⁶.
+    /// This source's part of the waits, in units of 2⁻¹⁶, which differs from those of the others.
     part: u64,
-    /// Whether a full port is on the way, and its room to be spared.
+    /// True if there is a full port on the way, whose room is to be spared.
     spares_port: bool,
     wait: Option<Wait>,
 }
 
-/// What waits, for what.
+/// The wait of announcements, and the conditions that end it.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     until: Instant,
-    /// Or until so few announced bytes are not granted.
+    /// Number of announced and ungranted bytes below which the wait ends too.
     low: u64,
-    /// The builder has granted as much.
+    /// True once the builder has granted that many.
     is_low: bool,
-    /// How many may be left then, for the next wait.
+    /// Number of announcements that may be left at the end, for the next wait.
     left: usize,
 }
 
@@ -58,22 +64,24 @@ impl Wait {
 }
 
 impl Announcing {
-    /// For a lane of that source, where none may wait for longer than `most`, and full ports on the way take `queue` to drain.
+    /// Returns the schedule of a lane of that source. No wait is longer than `most`, and full ports
+    /// on the way take `queue` to drain.
     pub(crate) fn new(source: SourceId, most: Duration, queue: Duration) -> Self {
-        // Multiples of the golden ratio, less whole ones, lie far apart, however many there are.
+        // The fractional parts of multiples of the golden ratio lie far apart for any number of
+        // sources.
         let part = u64::from(source.number().wrapping_mul(40_503));
         let half = WITHIN.max(queue.saturating_mul(DRAINS)).min(most).as_nanos() as u64 / 2;
         let within = Duration::from_nanos(half + (half >> 16) * part);
         Self { within, part, spares_port: !queue.is_zero(), wait: None }
     }
 
-    /// Whether the builder has little to grant on that lane: less than it took last, or twice that. A builder that could take more
-    /// would have granted it.
+    /// Returns true if the builder has little to grant on that lane: less than it took last, or
+    /// twice that. A builder that could take more would have granted it.
     pub(crate) fn is_short(&self, lane: &OutgoingLane) -> bool {
         ahead(lane) < self.enough(lane)
     }
 
-    /// Whether what waits is to be announced now; so many or fewer never wait.
+    /// Returns true if announcements are due. Up to `few` of them never wait.
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, few: usize, now: Instant) -> bool {
         let waiting = lane.unannounced();
         if waiting == 0 {
@@ -84,7 +92,8 @@ impl Announcing {
             until: now + self.within,
             low: self.low(lane),
             is_low: false,
-            // A packet full, or half of them, so that however many wait soon do not.
+            // One packet is filled, or half of the announcements go, so that the number that waits
+            // falls soon.
             left: waiting.saturating_sub(PACKETFUL).min(waiting / 2),
         });
         wait.is_low |= ahead(lane) < wait.low;
@@ -92,7 +101,8 @@ impl Announcing {
         waiting <= few || wait.is_over(now) || self.is_short(lane)
     }
 
-    /// How many to announce now: those whose wait is over; before that, no more than the builder needs, or few.
+    /// Returns the number of announcements to make now: those whose wait is over, or before that
+    /// the few that the builder needs.
     pub(crate) fn batch(&self, lane: &OutgoingLane, now: Instant) -> usize {
         let wait = self.wait.filter(|wait| wait.is_over(now));
         let over = wait.map_or(0, |wait| lane.unannounced().saturating_sub(wait.left));
@@ -101,40 +111,43 @@ impl Announcing {
         FEW.max(over).max(lane.unannounced_below(lane.granted().saturating_add(wanted)))
     }
 
-    /// Something was announced: when the wait is over for all that it was for, the others begin theirs.
+    /// Notes that announcements were made. If the wait is over for all that it was for, the others
+    /// begin theirs.
     pub(crate) fn note(&mut self, lane: &OutgoingLane, now: Instant) {
         let left = lane.unannounced();
         self.wait = self.wait.filter(|wait| left > 0 && (!wait.is_over(now) || left > wait.left));
     }
 
-    /// The lane is over.
+    /// Ends the wait, as the lane is over.
     pub(crate) fn reset(&mut self) {
         self.wait = None;
     }
 
-    /// Not before `until`.
+    /// Lets announcements wait until `until` at least.
     pub(crate) fn put_off(&mut self, until: Instant) {
         self.wait = self.wait.map(|wait| Wait { until: until.max(wait.until), is_low: false, ..wait });
     }
 
-    /// When the wait is over, if something waits.
+    /// Returns the end of the wait, if announcements wait.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.wait.map(|wait| wait.until)
     }
 
-    /// Of the announced bytes that are not granted now, beyond those that are enough, so many are left when this source ends its
-    /// wait: builders serve all lanes alike, and so sources end theirs one after the other, whatever the rate is.
+    /// Returns the number of announced and ungranted bytes at which this source ends its wait.
+    /// Builders serve all lanes alike, so sources end their waits one after the other, at any rate.
     fn low(&self, lane: &OutgoingLane) -> u64 {
         let enough = self.enough(lane);
         match ahead(lane).saturating_sub(enough) {
             spare if spare > 0 && self.spares_port => enough + (spare >> 8) * (self.part >> 8),
-            // It is short, or nearly: then it says what is needed, and no packet full.
+            // The builder is short of announced bytes, or nearly. Then the source announces what it
+            // needs, and no full packet.
             _ => 0,
         }
     }
 
-    /// How many announced bytes that are not granted are enough: two turns. For a port, one, if that is a small part of the lane,
-    /// or all sources would be short of them at once.
+    /// Returns the number of announced and ungranted bytes that are enough: two turns. To spare a
+    /// port, one turn is enough if that is a small part of the lane; otherwise all sources would be
+    /// short of bytes at once.
     fn enough(&self, lane: &OutgoingLane) -> u64 {
         if self.spares_port {
             ENOUGH_FOR_A_PORT.max(lane.turn().min((lane.ready() - lane.committed()) / 8))
@@ -144,7 +157,7 @@ impl Announcing {
     }
 }
 
-/// How many announced bytes are not granted.
+/// Returns the number of announced and ungranted bytes.
 fn ahead(lane: &OutgoingLane) -> u64 {
     lane.announced().saturating_sub(lane.granted())
 }

@@ -11,28 +11,30 @@ use crate::{
     wire::record::{Announcement, FRAGMENT_HEADER, MAX_COMMIT_RANGES},
 };
 
-/// So many entries are looked at before the others are searched: one that is open for long, and the settled ones behind it.
+/// Number of entries that are looked at before the others are searched: one that stays open for
+/// long, and the settled ones behind it.
 const NEAR: usize = 4;
 
-/// What one builder knows of one source's lane.
+/// The builder's state of one source's lane.
 ///
-/// Fragments are known by the lane offset at which they begin. Neighbours that are settled become one entry, so that there
-/// are never more than two entries per fragment that still has a slot, and one: what a peer announces takes no memory
-/// beyond that, and an event that stays open for long holds up nobody (docs/reference/protocol.md LANE-22).
+/// Fragments are identified by the lane offset at which they begin. Neighbours that are settled
+/// become one entry, so that there are at most two entries per fragment that still has a slot, plus
+/// one. A peer's announcements take no memory beyond that, and an event that stays open for long
+/// delays no other (docs/reference/protocol.md LANE-22).
 #[derive(Debug)]
 pub struct IncomingLane {
-    /// Without gaps, from the first byte that is not committed to `ready`.
+    /// Entries without gaps, from the first byte that is not committed to `ready`.
     pub(super) held: VecDeque<IncomingFragment>,
-    /// Index in `held` of what the next byte belongs to; where all is here, its length.
+    /// Index in `held` of the next byte's entry, or the length of `held` if all bytes are here.
     arriving: usize,
-    /// How many of `held` are settled.
+    /// Number of settled entries in `held`.
     settled: usize,
     ready: u64,
     granted: u64,
     received: u64,
     committed: u64,
     max_fragment: u64,
-    /// How far beyond `received` may be granted.
+    /// Most bytes that may be granted beyond `received`.
     window: u64,
     commit_due: bool,
     connected: bool,
@@ -41,11 +43,12 @@ pub struct IncomingLane {
 /// One announced fragment, or a run of settled ones.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingFragment {
-    /// What was announced; of a run, the first.
+    /// The announcement; of a run, the first one.
     pub announcement: Announcement,
-    /// Where it begins in the lane.
+    /// Lane offset at which it begins.
     pub start: u64,
-    /// The caller's mark: where the bytes go. `None`: they are discarded, and the source may forget them.
+    /// The caller's slot for the bytes. With `None`, they are discarded, and the source may forget
+    /// them.
     pub slot: Option<SlotIndex>,
     end: u64,
 }
@@ -53,16 +56,16 @@ pub struct IncomingFragment {
 /// The fragment that the next bytes belong to.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The fragment.
+    /// The fragment's entry.
     pub fragment: IncomingFragment,
-    /// How many of its lane bytes have arrived.
+    /// Number of its lane bytes that have arrived.
     pub position: u64,
-    /// How many are still to come.
+    /// Number of its lane bytes that are still to come.
     pub remaining: u64,
 }
 
 impl IncomingLane {
-    /// A lane with nothing on it.
+    /// Returns an empty lane.
     pub fn new(max_fragment: u64) -> Self {
         Self {
             held: VecDeque::new(),
@@ -79,32 +82,32 @@ impl IncomingLane {
         }
     }
 
-    /// Lane bytes announced.
+    /// Returns the announced lane bytes.
     pub fn ready(&self) -> u64 {
         self.ready
     }
 
-    /// Lane bytes arrived.
+    /// Returns the lane bytes that have arrived.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Lane bytes permitted.
+    /// Returns the granted lane bytes.
     pub fn granted(&self) -> u64 {
         self.granted
     }
 
-    /// Lane bytes that the source may forget, without gap.
+    /// Returns the lane bytes that the source may forget, without gap.
     pub fn committed(&self) -> u64 {
         self.committed
     }
 
-    /// Whether the source is connected.
+    /// Returns true if the source is connected.
     pub fn is_connected(&self) -> bool {
         self.connected
     }
 
-    /// What a grant policy sees.
+    /// Returns the grant policy's view of the lane.
     pub fn demand(&self) -> LaneDemand {
         let next = self.at(self.granted);
         LaneDemand {
@@ -119,18 +122,18 @@ impl IncomingLane {
         }
     }
 
-    /// From now on, grants reach at most so far beyond the first byte that is missing: what a datagram lane can keep
-    /// (docs/reference/protocol.md UDP-11).
+    /// Limits grants to `window` bytes beyond the first missing one, which is what a datagram lane
+    /// can keep (docs/reference/protocol.md UDP-11).
     pub(crate) fn limit_window(&mut self, window: u64) {
         self.window = window;
     }
 
-    /// Whether there is news for the source about `committed`.
+    /// Returns true if `committed` has changed since the source was told.
     pub fn is_commit_due(&self) -> bool {
         self.commit_due
     }
 
-    /// The source connected, or connected anew: what was granted beyond `received` is void.
+    /// Notes that the source connected or reconnected. Grants beyond `received` are void.
     /// Requirements: docs/reference/protocol.md LANE-20.
     pub fn handle_connected(&mut self) {
         self.connected = true;
@@ -138,13 +141,13 @@ impl IncomingLane {
         self.commit_due = true;
     }
 
-    /// The connection is gone.
+    /// Notes that the connection is gone.
     pub fn handle_disconnected(&mut self) {
         self.connected = false;
     }
 
-    /// Whether an announcement for the lane bytes from `start` on is news; an old one is skipped
-    /// (docs/reference/protocol.md LANE-6, LANE-7).
+    /// Checks an announcement of the lane bytes from `start` on. Returns false for an old one,
+    /// which is to be skipped (docs/reference/protocol.md LANE-6, LANE-7).
     pub fn check_announcement(&self, start: u64, announcement: &Announcement) -> Result<bool, LaneError> {
         if start > self.ready {
             return Err(LaneError::AnnouncementGap { offset: start, announced: self.ready });
@@ -170,7 +173,7 @@ impl IncomingLane {
         Ok(true)
     }
 
-    /// Takes a checked announcement in; `slot` says where its bytes go, `None` that they are discarded.
+    /// Takes in a checked announcement. Its bytes go to `slot`; with `None`, they are discarded.
     pub fn push(&mut self, announcement: Announcement, slot: Option<SlotIndex>) {
         let start = self.ready;
         self.ready = start.saturating_add(announcement.lane_length());
@@ -186,13 +189,14 @@ impl IncomingLane {
         }
     }
 
-    /// Raises `granted`; the policy's word.
+    /// Raises `granted`, as the policy decided.
     pub fn grant(&mut self, end: u64) {
         debug_assert!(self.granted < end && end <= self.ready, "grant to {end} of {self:?}");
         self.granted = end.min(self.ready);
     }
 
-    /// Whether `length` data bytes from `offset` on may come now (docs/reference/protocol.md LANE-9, LANE-10).
+    /// Checks that `length` data bytes from `offset` on may come now
+    /// (docs/reference/protocol.md LANE-9, LANE-10).
     pub fn check_data(&self, offset: u64, length: u32) -> Result<(), LaneError> {
         let end = offset.saturating_add(length.into());
         if offset != self.received {
@@ -204,14 +208,14 @@ impl IncomingLane {
         Ok(())
     }
 
-    /// The fragment that the next byte belongs to; `None` when nothing is to come.
+    /// Returns the fragment that the next byte belongs to, or `None` if no bytes are to come.
     pub fn arrival(&self) -> Option<Arrival> {
         let fragment = *self.held.get(self.arriving)?;
         let position = self.received - fragment.start;
         Some(Arrival { fragment, position, remaining: fragment.end - self.received })
     }
 
-    /// `count` more bytes of the current fragment are here.
+    /// Notes that `count` more bytes of the current fragment are here.
     pub fn advance(&mut self, count: u64) {
         self.received += count;
         let Some(held) = self.held.get(self.arriving) else { return };
@@ -223,8 +227,8 @@ impl IncomingLane {
         }
     }
 
-    /// The source may forget the fragment that begins at `start` as soon as its bytes are here; until then they are
-    /// discarded.
+    /// Lets the source forget the fragment that begins at `start` as soon as its bytes are here.
+    /// Until then they are discarded.
     pub fn settle(&mut self, start: u64) {
         let index = self.held_from(start);
         let Some(held) = self.held.get_mut(index) else { return };
@@ -232,7 +236,7 @@ impl IncomingLane {
             return;
         }
         if index == 0 && held.end <= self.received {
-            // As most are: all of it is here, and nothing before it is held.
+            // This is the usual case: the whole fragment is here, and no entry is held before it.
             self.committed = held.end;
             self.commit_due = true;
             self.held.pop_front();
@@ -249,7 +253,7 @@ impl IncomingLane {
         self.release();
     }
 
-    /// What to tell the source about `committed`: the offset; ranges above it are left in `ranges`.
+    /// Returns the committed offset for the source, and leaves the ranges above it in `ranges`.
     /// Requirements: docs/reference/protocol.md LANE-16.
     pub fn take_commit(&mut self, ranges: &mut Vec<Range<u64>>) -> u64 {
         ranges.clear();
@@ -260,10 +264,10 @@ impl IncomingLane {
         self.committed
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         let Self { ready, granted, received, committed, .. } = *self;
         assert!(
@@ -282,13 +286,14 @@ impl IncomingLane {
         assert_eq!(arriving, self.arriving, "the next byte's entry: {self:?}");
     }
 
-    /// The first entry that begins at `start` or beyond. Events mostly end in their lanes' order, so it is near the front.
+    /// Returns the first entry that begins at `start` or beyond. Events mostly end in the order of
+    /// their lanes, so it is near the front.
     fn held_from(&self, start: u64) -> usize {
         let near = (0..NEAR).find(|index| self.held.get(*index).is_some_and(|held| held.start >= start));
         near.unwrap_or_else(|| self.held.partition_point(|held| held.start < start))
     }
 
-    /// Makes one of an entry and the next, where both are settled.
+    /// Joins an entry with the next one if both are settled.
     fn join(&mut self, index: usize) {
         let Some(next) = self.held.get(index + 1).filter(|next| next.slot.is_none()) else { return };
         let end = next.end;
@@ -300,7 +305,8 @@ impl IncomingLane {
         }
     }
 
-    /// Commits what is settled and here, from the front on: whole fragments, or the beginning of a run.
+    /// Commits settled bytes that are here, from the front on: whole fragments, or the beginning of
+    /// a run.
     fn release(&mut self) {
         let Some(front) = self.held.front_mut() else { return };
         if front.slot.is_some() || front.start >= self.received {
@@ -316,13 +322,14 @@ impl IncomingLane {
         }
     }
 
-    /// Lane bytes of a fragment to come, in the mean. A run of settled ones counts as one: they are few.
+    /// Returns the mean of the lane bytes of fragments to come. A run of settled ones counts as
+    /// one, as runs are few.
     fn mean_fragment(&self) -> u64 {
         let Some(next) = self.held.get(self.arriving) else { return 0 };
         (self.ready - next.start) / (self.held.len() - self.arriving) as u64
     }
 
-    /// The entry that holds the lane byte at `offset`.
+    /// Returns the entry that holds the lane byte at `offset`.
     fn at(&self, offset: u64) -> Option<&IncomingFragment> {
         if offset == self.ready {
             return None;
@@ -332,7 +339,7 @@ impl IncomingLane {
 }
 
 impl IncomingFragment {
-    /// Where it ends in the lane.
+    /// Returns the lane offset at which it ends.
     pub fn end(&self) -> u64 {
         self.end
     }

@@ -1,4 +1,4 @@
-//! [`IncomingDatagrams`]: what a builder knows of one lane's datagrams, beside the lane itself.
+//! [`IncomingDatagrams`]: the builder's datagram state of one lane, beside the lane itself.
 
 use core::{ops::Range, time::Duration};
 use std::collections::VecDeque;
@@ -19,49 +19,52 @@ use crate::{
     },
 };
 
-/// Most ranges of a commit in one datagram: with those of a request, it fits into the smallest packet that every path
-/// carries.
+/// Most ranges of a commit in one datagram. With those of a request, it fits into the smallest
+/// packet that every path carries.
 const COMMIT_RANGES: usize = 32;
 
-/// How many of our datagrams are remembered until they are heard of, to measure round trips
-/// (docs/reference/protocol.md UDP-16).
+/// Number of our datagrams that are remembered to measure round trips, until the source has heard
+/// of them (docs/reference/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
-/// How long a source may wait before it says what it heard, if it has nothing else to say
+/// Longest time for which a source with nothing else to send waits before it acknowledges datagrams
 /// (docs/reference/protocol.md UDP-7).
 pub(crate) const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(10);
 
-/// After so long without an answer, the association is over: as long as TCP waits for acknowledgements on a lane.
+/// Time without an answer after which the association is over: as long as TCP waits for
+/// acknowledgements on a lane.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 
 /// The builder's side of one association.
 #[derive(Debug)]
 pub(crate) struct IncomingDatagrams {
     association: Association,
-    /// Of our last datagram.
+    /// Sequence of our last datagram.
     sequence: u32,
-    /// Of the source's.
+    /// Sequences of the source's datagrams.
     pub(crate) heard: Sequences,
-    /// The highest of ours that the source has heard.
+    /// The highest of our sequences that the source has acknowledged.
     answered: u32,
     pub(crate) recovery: Recovery,
     pub(crate) reassembly: Reassembly,
-    /// Lost ranges that may be sent again: for the next datagram to ask for.
+    /// Lost ranges that may be sent again, for the request in the next datagram.
     asked: Vec<Range<u64>>,
-    /// When the datagrams left that permitted something, until the source has heard of them.
+    /// Sequences and times of our datagrams that permitted bytes, until the source acknowledges
+    /// them.
     permits: VecDeque<(u32, Instant)>,
-    /// Our last datagram, if the source has not heard of it, and when to repeat what it said.
+    /// Our last datagram and the time to repeat it, unless the source has acknowledged it.
     unheard: Option<(u32, Instant)>,
     failures: u32,
-    /// Since when the source hears nothing of what we say: since the first of it, or since it heard something.
+    /// Time since which the source acknowledges nothing: of our first datagram, or of its last
+    /// acknowledgement.
     unheard_since: Option<Instant>,
-    /// Whether the source has spoken.
+    /// True if the source has sent a datagram.
     pub(crate) is_met: bool,
-    /// The first datagram that said the present commit; all since repeat it.
+    /// The first datagram with the current commit, which all later ones repeat.
     commit_since: Option<u32>,
-    /// Something was announced behind announcements that are not here.
+    /// True if announcements came while earlier ones are missing.
     pub(crate) announcements_missing: bool,
-    /// Datagrams of the source.
+    /// Number of the source's datagrams that came.
     pub(crate) segments: u64,
 }
 
@@ -95,35 +98,36 @@ impl IncomingDatagrams {
         self.association
     }
 
-    /// The next loss that may be asked for, if the datagram under way has room for it.
+    /// Returns the next loss that may be requested, if the next datagram has room for it.
     pub(crate) fn lost(&self) -> Option<Lost> {
         let Range { start, end } = self.recovery.lost();
         let has_room = start < end && self.asked.len() < MAX_RESEND_RANGES;
         has_room.then(|| Lost { start, end, request: self.next_sequence() as u16 })
     }
 
-    /// The policy permits that a range is sent for the first time.
+    /// Notes that the policy permits a first transmission of a range.
     pub(crate) fn permit(&mut self, range: Range<u64>, now: Instant) {
         self.recovery.permit(range, self.next_sequence(), now);
     }
 
-    /// The policy permits that a lost range is sent again.
+    /// Notes that the policy permits a lost range to be sent again.
     pub(crate) fn ask(&mut self, range: Range<u64>, now: Instant) {
         self.recovery.ask(range.clone(), self.next_sequence(), now);
         self.asked.push(range);
     }
 
-    /// Asks anew for what was permitted by datagrams that seem lost; returns true if there is something to say.
+    /// Requests bytes again whose permission seems lost. Returns true if there is such a request to
+    /// send.
     pub(crate) fn ask_unheard(&mut self, now: Instant) -> bool {
         let (next, answered) = (self.next_sequence(), self.answered);
         self.recovery.ask_unheard(next, answered, &mut self.asked, now)
     }
 
-    /// Datagrams of this association came: so many in sequence, the first with this header.
+    /// Takes in the header of `count` consecutive datagrams of this association.
     pub(crate) fn handle_header(&mut self, header: &DatagramHeader, count: u32, now: Instant) {
         self.segments += u64::from(count);
         if !core::mem::replace(&mut self.is_met, true) {
-            // Until now the source may have looked for a path, and that takes its time.
+            // Until now the source may have searched for a path, which takes its time.
             self.unheard_since = self.unheard.map(|_| now);
         }
         (0..count).for_each(|later| self.heard.note(header.sequence.wrapping_add(later)));
@@ -134,7 +138,7 @@ impl IncomingDatagrams {
             }
         }
         if is_after(header.heard, self.answered) {
-            // On a long path the last of them is always under way.
+            // On a long path, the last of our datagrams is always under way.
             self.answered = header.heard;
             self.unheard = self.unheard.filter(|(sequence, _)| !is_heard(*sequence));
             self.unheard_since = self.unheard.map(|_| now);
@@ -146,8 +150,8 @@ impl IncomingDatagrams {
         self.recovery.handle_heard(header, now);
     }
 
-    /// Whether what was asked for does not come, or what is said is not heard, for so long that the path must be gone
-    /// (docs/reference/protocol.md UDP-1).
+    /// Returns true if requested bytes do not come, or our datagrams are not acknowledged, for so
+    /// long that the path must be gone (docs/reference/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         let unheard_since = self.unheard_since.filter(|_| self.is_met);
         if undo::is_undone(Fix::A0635af) {
@@ -158,7 +162,8 @@ impl IncomingDatagrams {
         since.is_some_and(|since| now.since(since) >= SILENCE)
     }
 
-    /// Whether what was said last is to be said again, as it seems lost (docs/reference/protocol.md UDP-10).
+    /// Returns true if our last datagram seems lost and is to be repeated
+    /// (docs/reference/protocol.md UDP-10).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.unheard.is_some_and(|(_, repeat_at)| repeat_at <= now);
         if due {
@@ -168,12 +173,12 @@ impl IncomingDatagrams {
         due
     }
 
-    /// When something is overdue.
+    /// Returns the time at which a timer is due.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         earlier(self.recovery.next_timeout(), self.unheard.map(|(_, repeat_at)| repeat_at))
     }
 
-    /// Appends one datagram with all that the source is to know (docs/reference/protocol.md UDP-10).
+    /// Appends one datagram with all records for the source (docs/reference/protocol.md UDP-10).
     pub(crate) fn write(
         &mut self,
         lane: &mut IncomingLane,
@@ -229,24 +234,25 @@ impl IncomingDatagrams {
         }
     }
 
-    /// Its low half numbers a request, and so is not 0 (docs/reference/protocol.md UDP-6).
+    /// Returns the next sequence. Its low half numbers a request, and so is not 0
+    /// (docs/reference/protocol.md UDP-6).
     fn next_sequence(&self) -> u32 {
         let next = self.sequence.wrapping_add(1);
         if next as u16 == 0 { next.wrapping_add(1) } else { next }
     }
 }
 
-/// How long things took on lanes by datagrams.
+/// Times measured on lanes over datagrams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LaneTimes {
-    /// From when lost bytes could have come until they came.
+    /// Time from when lost bytes could have come until they came.
     repairs: Times,
-    /// From a permission to the first that answers it.
+    /// Time from a permission to the first datagram that answers it.
     round_trips: Times,
 }
 
 impl LaneTimes {
-    /// As the final report has them.
+    /// Returns the times in the form of the final report.
     pub(crate) fn report(&self) -> DatagramTimes {
         DatagramTimes {
             recovery_us: self.repairs.pairs(),
@@ -255,7 +261,7 @@ impl LaneTimes {
         }
     }
 
-    /// Those of another association too.
+    /// Adds the times of another association.
     pub(crate) fn add(&mut self, datagrams: &IncomingDatagrams) {
         let (repairs, round_trips) = datagrams.recovery.times();
         self.repairs.add(repairs);

@@ -19,40 +19,42 @@ use crate::{
     },
 };
 
-/// What one source sends to one builder, kept until committed.
+/// The lane bytes of one source for one builder, kept until they are committed.
 #[derive(Debug, Default)]
 pub struct OutgoingLane {
     held: VecDeque<Held>,
-    /// Sequence number of the first in `held`: positions stay valid while the front is forgotten.
+    /// Sequence number of the first in `held`, by which positions stay valid while the front is
+    /// forgotten.
     first: u64,
     /// Sequence number of the first that is not announced yet.
     next_announcement: u64,
     ready: u64,
-    /// The end of what was ever announced on this connection.
+    /// End of all announcements on this connection.
     announced: u64,
     granted: u64,
-    /// By how much the last grant went further.
+    /// Bytes by which the last grant went further.
     turn: u64,
     sent: u64,
     committed: u64,
-    /// What the builder asked for again, and is not handed out.
+    /// Ranges that the builder requested again and that are not handed out yet, with their
+    /// requests.
     resends: VecDeque<(Range<u64>, Request)>,
     held_bytes: u64,
-    /// How many of `held` are not committed.
+    /// Number of fragments in `held` that are not committed.
     uncommitted: usize,
 }
 
-/// Permitted bytes that are to be sent now.
+/// Granted bytes that are to be sent now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Lane offsets.
+    /// Lane offsets of the bytes.
     pub range: Range<u64>,
-    /// 0 if they are sent for the first time, else the number of the builder's request.
+    /// Number of the builder's request, or 0 if the bytes are sent for the first time.
     pub request: Request,
 }
 
-/// How many ranges may wait to be sent again (docs/reference/protocol.md UDP-16): what a builder asks for beyond, it
-/// will ask for once more.
+/// Most ranges that may wait to be sent again (docs/reference/protocol.md UDP-16). The builder
+/// repeats requests beyond that.
 pub const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
 
 #[derive(Debug)]
@@ -60,12 +62,13 @@ struct Held {
     start: u64,
     announcement: Announcement,
     header: [u8; FRAGMENT_HEADER as usize],
-    /// `None` once committed out of order: nobody will ask for the bytes again.
+    /// Payload; `None` once committed out of order, as the bytes will not be requested again.
     payload: Option<bytes::Bytes>,
 }
 
 impl OutgoingLane {
-    /// Appends a fragment whose event is this builder's (docs/reference/protocol.md LANE-4, LANE-5).
+    /// Appends a fragment whose event is this builder's
+    /// (docs/reference/protocol.md LANE-4, LANE-5).
     pub fn append(&mut self, fragment: Fragment) {
         let length = u32::try_from(fragment.payload.len()).unwrap_or(u32::MAX);
         let announcement = Announcement { event: fragment.event, timestamp: fragment.timestamp, length };
@@ -78,12 +81,12 @@ impl OutgoingLane {
         self.held.push_back(Held { start, announcement, header, payload });
     }
 
-    /// The events whose fragments are here.
+    /// Returns the events whose fragments are held.
     pub(crate) fn held_events(&self) -> impl Iterator<Item = EventId> {
         self.held.iter().filter(|held| held.payload.is_some()).map(|held| held.announcement.event)
     }
 
-    /// What is not committed, of a lane that is over.
+    /// Returns the fragments that are not committed, of a lane that is over.
     pub(crate) fn into_uncommitted(self) -> impl Iterator<Item = Fragment> {
         self.held.into_iter().filter_map(|held| {
             let Announcement { event, timestamp, .. } = held.announcement;
@@ -92,53 +95,54 @@ impl OutgoingLane {
         })
     }
 
-    /// Lane bytes appended so far.
+    /// Returns the lane bytes appended so far.
     pub fn ready(&self) -> u64 {
         self.ready
     }
 
-    /// Lane bytes handed out to be sent.
+    /// Returns the lane bytes that were handed out for sending.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Lane bytes that the builder accepted for good, without gap.
+    /// Returns the lane bytes that the builder committed, without gap.
     pub fn committed(&self) -> u64 {
         self.committed
     }
 
-    /// Payload bytes that are not committed.
+    /// Returns the payload bytes that are not committed.
     pub fn held_bytes(&self) -> Bytes {
         Bytes::new(self.held_bytes)
     }
 
-    /// Fragments that are not committed.
+    /// Returns the number of fragments that are not committed.
     pub fn held_fragments(&self) -> usize {
         self.uncommitted
     }
 
-    /// Whether fragments wait to be announced.
+    /// Returns true if fragments wait to be announced.
     pub fn has_announcements(&self) -> bool {
         self.unannounced() > 0
     }
 
-    /// How many fragments wait to be announced.
+    /// Returns the number of fragments that wait to be announced.
     pub(crate) fn unannounced(&self) -> usize {
         self.held.len() - self.index(self.next_announcement)
     }
 
-    /// How many of them begin below that offset.
+    /// Returns the number of fragments below that offset that wait to be announced.
     pub(crate) fn unannounced_below(&self, offset: u64) -> usize {
         let next = self.index(self.next_announcement);
         self.held.partition_point(|held| held.start < offset).saturating_sub(next)
     }
 
-    /// Appends the next announcement record, of at most [`MAX_ANNOUNCEMENTS`]. Returns how many it holds.
+    /// Appends the next announcement record, with at most [`MAX_ANNOUNCEMENTS`]. Returns their
+    /// number.
     pub fn announce(&mut self, into: &mut BytesMut) -> usize {
         self.announce_at_most(MAX_ANNOUNCEMENTS, into)
     }
 
-    /// Appends the next announcement record, of at most `limit`. Returns how many it holds.
+    /// Appends the next announcement record, with at most `limit`. Returns their number.
     pub(crate) fn announce_at_most(&mut self, limit: usize, into: &mut BytesMut) -> usize {
         let from = self.index(self.next_announcement);
         let count = self.unannounced().min(limit).min(MAX_ANNOUNCEMENTS);
@@ -150,13 +154,14 @@ impl OutgoingLane {
         for held in self.held.range(from..from + count) {
             held.announcement.encode(into);
         }
-        // Not from where it was: what was to be announced again may be committed and forgotten since.
+        // Counted from the front, because fragments to be announced again may have been committed
+        // and forgotten since.
         self.next_announcement = self.first + (from + count) as u64;
         self.announced = self.announced.max(self.announced_next());
         count
     }
 
-    /// Announcements from `offset` on are to be made again (docs/reference/protocol.md UDP-9).
+    /// Repeats the announcements from `offset` on (docs/reference/protocol.md UDP-9).
     pub(crate) fn reannounce(&mut self, offset: u64) -> Result<(), LaneError> {
         self.check_announced(offset)?;
         let position = self.held.partition_point(|held| held.start < offset);
@@ -164,7 +169,7 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// Whether a builder can know announcements up to `offset`.
+    /// Checks that a builder can know announcements up to `offset`.
     pub(crate) fn check_announced(&self, offset: u64) -> Result<(), LaneError> {
         match offset > self.announced {
             true => Err(self.outside("announced", offset, self.committed)),
@@ -172,22 +177,23 @@ impl OutgoingLane {
         }
     }
 
-    /// Lane bytes announced.
+    /// Returns the announced lane bytes.
     pub(crate) fn announced(&self) -> u64 {
         self.announced
     }
 
-    /// Lane bytes permitted.
+    /// Returns the granted lane bytes.
     pub(crate) fn granted(&self) -> u64 {
         self.granted
     }
 
-    /// By how many lane bytes the last grant went further.
+    /// Returns the lane bytes by which the last grant went further.
     pub(crate) fn turn(&self) -> u64 {
         self.turn
     }
 
-    /// How many permitted bytes [`Self::take`] hands out next, if it may: those of a request, else all that are not sent.
+    /// Returns the number of bytes that [`Self::take`] can hand out next: those of a request,
+    /// otherwise all that are granted and not sent.
     pub fn sendable(&self) -> u64 {
         match self.resends.front() {
             Some((range, _)) => range.end - range.start,
@@ -195,8 +201,10 @@ impl OutgoingLane {
         }
     }
 
-    /// As [`Self::sendable`], about `about` bytes: to the last end of a fragment between half of that and all of it, or to the first one
-    /// beyond, if it is not beyond the double; else just so many. So a fragment leaves in one piece, while what readout wrote is in the cache.
+    /// Returns a part of [`Self::sendable`] of about `about` bytes that ends with a fragment: with
+    /// the last one that ends between half of `about` and `about`, otherwise with the first one
+    /// that ends within twice `about`, otherwise just `about`. So a fragment leaves in one piece
+    /// while its bytes are in the cache.
     pub fn sendable_whole(&self, about: u64) -> u64 {
         let sendable = self.sendable();
         if sendable <= about / 2 || !self.resends.is_empty() {
@@ -210,7 +218,7 @@ impl OutgoingLane {
         within.or_else(next).unwrap_or(limit)
     }
 
-    /// Hands out at most `limit` permitted bytes for sending, first those that were asked for again
+    /// Hands out at most `limit` granted bytes for sending, requested ones first
     /// (docs/reference/protocol.md LANE-11, UDP-12).
     pub fn take(&mut self, limit: u64) -> Option<Taken> {
         let length = self.sendable().min(limit);
@@ -230,19 +238,20 @@ impl OutgoingLane {
         Some(Taken { range: start..self.sent, request: 0 })
     }
 
-    /// Whether bytes that were asked for again are not handed out yet.
+    /// Returns true if requested bytes are not handed out yet.
     pub(crate) fn has_resends(&self) -> bool {
         !self.resends.is_empty()
     }
 
-    /// How many ranges that were asked for again wait to be handed out.
+    /// Returns the number of requested ranges that wait to be handed out.
     pub(crate) fn resends(&self) -> usize {
         self.resends.len()
     }
 
-    /// The builder lacks `range` and permits that it is sent again. What was never sent goes in its turn, what is committed
-    /// is gone, what lies beyond `known` left too late for the builder to miss it; a newer request for the same bytes replaces
-    /// an older one (docs/reference/protocol.md UDP-12).
+    /// Takes in a request to send `range` again, which is also permission to do so. Bytes that were
+    /// never sent go in their turn, and committed bytes are gone. Bytes beyond `known` left too
+    /// late for the builder to miss them. A newer request for the same bytes replaces an older one
+    /// (docs/reference/protocol.md UDP-12).
     pub(crate) fn handle_resend(
         &mut self,
         mut range: Range<u64>,
@@ -255,7 +264,7 @@ impl OutgoingLane {
         range.end = range.end.min(known);
         self.resends.retain_mut(|(waiting, _)| {
             if waiting.start < range.end && range.start < waiting.end {
-                // What is left of it beside the new one is asked for anew when it is missed again.
+                // The builder requests the rest beside the new range again when it misses it again.
                 *waiting = if waiting.start < range.start {
                     waiting.start..range.start
                 } else {
@@ -268,7 +277,7 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// Lets what is still held of a range wait to be sent again.
+    /// Queues the bytes of a range that are still held, to be sent again.
     fn queue_resend(&mut self, range: Range<u64>, request: Request) {
         let mut start = range.start.max(self.committed);
         let end = range.end.min(self.sent);
@@ -286,14 +295,15 @@ impl OutgoingLane {
         }
     }
 
-    /// The memory behind a range that was handed out, in at most `slices.capacity()` pieces; returns the bytes covered.
-    /// Shorter than asked where the capacity ends, or where the range was committed meanwhile.
+    /// Collects the memory of a range that was handed out, in at most `slices.capacity()` pieces.
+    /// Returns the bytes covered: fewer than asked if the capacity ends, or if the range was
+    /// committed in the meantime.
     pub fn gather<'a>(&'a self, range: Range<u64>, slices: &mut Vec<IoSlice<'a>>) -> u64 {
         let room = slices.capacity() - slices.len();
         self.pieces(range, room, |piece| slices.push(IoSlice::new(piece)))
     }
 
-    /// The same, piece by piece; at most `room` of them.
+    /// Calls `each` for the pieces of a range, at most `room` of them. Returns the bytes covered.
     pub fn pieces<'a>(&'a self, range: Range<u64>, room: usize, mut each: impl FnMut(&'a [u8])) -> u64 {
         let mut at = range.start;
         let mut room = room;
@@ -323,7 +333,7 @@ impl OutgoingLane {
         at - range.start
     }
 
-    /// The builder permits up to `end`. Old grants are harmless (docs/reference/protocol.md LANE-8).
+    /// Takes in a grant up to `end`. Old grants are harmless (docs/reference/protocol.md LANE-8).
     pub fn handle_grant(&mut self, end: u64) -> Result<(), LaneError> {
         if end > self.announced {
             return Err(self.outside("grant", end, self.sent));
@@ -335,7 +345,7 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// The builder accepted all below `offset`, and `ranges` above it: their memory is given back.
+    /// Takes in a commit of all bytes below `offset` and of `ranges` above it. Frees their memory.
     /// Requirements: docs/reference/protocol.md LANE-17.
     pub fn handle_commit(&mut self, offset: u64, ranges: &[Range<u64>]) -> Result<(), LaneError> {
         let highest = ranges.iter().map(|range| range.end).max().unwrap_or(offset);
@@ -357,14 +367,15 @@ impl OutgoingLane {
             let from = self.held.partition_point(|held| held.start < range.start);
             self.held.range_mut(from..).take_while(|held| held.end() <= range.end).for_each(&mut let_go);
         }
-        // It came after all: what waits to be sent again is not there any more.
+        // Committed bytes need not be sent again.
         for (range, request) in core::mem::take(&mut self.resends) {
             self.queue_resend(range, request);
         }
         Ok(())
     }
 
-    /// A new connection: the builder has `received` bytes and knows the announcements up to `announced`.
+    /// Begins a new connection, to a builder that has `received` bytes and the announcements up to
+    /// `announced`.
     /// Requirements: docs/reference/protocol.md LANE-20, LANE-21.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
@@ -387,10 +398,10 @@ impl OutgoingLane {
         Ok(())
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         let Self { ready, announced, granted, sent, committed, .. } = *self;
         assert!(
@@ -413,7 +424,8 @@ impl OutgoingLane {
         }
     }
 
-    /// Where the next announcement begins: below what is announced while some are made again.
+    /// Returns the offset of the next announcement, which is below [`Self::announced`] while
+    /// announcements are repeated.
     pub(crate) fn announced_next(&self) -> u64 {
         self.held.get(self.index(self.next_announcement)).map_or(self.ready, |held| held.start)
     }

@@ -1,4 +1,4 @@
-//! [`OutgoingDatagrams`]: what a source knows of one lane's datagrams, beside the lane itself.
+//! [`OutgoingDatagrams`]: the source's datagram state of one lane, beside the lane itself.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -20,64 +20,65 @@ use crate::{
     },
 };
 
-/// A builder answers an announcement with a grant at once, or after so long.
+/// Longest time for which a builder waits before it acknowledges an announcement without a grant.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_millis(2);
 
 /// The source's side of one association.
 #[derive(Debug)]
 pub(crate) struct OutgoingDatagrams {
     association: Association,
-    /// Of our last datagram.
+    /// Sequence of our last datagram.
     sequence: u32,
-    /// The highest of the builder's that was taken in.
+    /// The highest of the builder's sequences that was taken in.
     seen: u32,
-    /// The same, as far as all that it asked for again has been handed out.
+    /// The highest of its sequences whose requests have all been handed out.
     heard: u32,
-    /// The same, as far as all that it permits has been handed out, too.
+    /// The highest of its sequences whose requests and grants have all been handed out.
     heard_whole: u32,
-    /// What that will be next: a datagram, and where in the lane its permission ends.
+    /// The next value of `heard_whole`, and the lane offset at which its grant ends.
     next_whole: (u32, u64),
-    /// The most announcements in one datagram.
+    /// Most announcements in one datagram.
     batch: usize,
     acknowledge_at: Option<Instant>,
-    /// Announcements are known to the builder up to here.
+    /// Lane offset up to which the builder knows the announcements.
     pub(crate) acknowledged: u64,
     announcing: Announcing,
-    /// When to announce again what the builder has not acknowledged.
+    /// Time at which to repeat announcements that the builder has not acknowledged.
     repeat_at: Option<Instant>,
     failures: u32,
-    /// Since when announcements are not acknowledged.
+    /// Time since which announcements are not acknowledged.
     unanswered_since: Option<Instant>,
     is_answering: bool,
-    /// What the builder lacks is to be announced again.
+    /// True while announcements that the builder lacks are to be repeated.
     is_repeating: bool,
-    /// Announcements wait for the answer to those before.
+    /// True while announcements wait for the acknowledgement of earlier ones.
     is_held: bool,
-    /// Announced up to there, then: to measure how long the answer takes.
+    /// End and time of the announcements whose acknowledgement is timed.
     timed: Option<(u64, Instant)>,
     round_trip: RoundTrip,
-    /// How far the lane had been sent when datagrams came in, of late.
+    /// Times of the latest datagrams that came in, and the lane bytes that had been sent by then.
     sent: VecDeque<(Instant, u64)>,
 }
 
-/// How many datagrams of late are remembered.
+/// Number of incoming datagrams that are remembered.
 const REMEMBERED: usize = 64;
 
-/// What the headers of the segments of one train have in common.
+/// The common part of the headers of one train of segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealing {
     header: DatagramHeader,
 }
 
 impl Sealing {
-    /// The header of the `index`th segment of the train: lane bytes from `offset` on.
+    /// Returns the header of the `index`th segment of the train, with lane bytes from `offset` on.
     pub fn header(&self, index: u32, offset: u64) -> DatagramHeader {
         DatagramHeader { sequence: self.header.sequence.wrapping_add(index), offset, ..self.header }
     }
 }
 
 impl OutgoingDatagrams {
-    /// `datagram`: the most bytes of one, header included.
+    /// Returns the state of a new association. `datagram` is the most bytes of a datagram, header
+    /// included.
     pub(crate) fn new(
         association: Association,
         estimate: Option<Duration>,
@@ -94,7 +95,7 @@ impl OutgoingDatagrams {
             heard_whole: 0,
             next_whole: (0, 0),
             batch: batch.max(1),
-            // The builder waits to hear of us.
+            // The builder waits for our first datagram.
             acknowledge_at: (!undo::is_undone(Fix::A0635af)).then_some(Instant::ZERO),
             acknowledged: announced,
             announcing,
@@ -110,7 +111,7 @@ impl OutgoingDatagrams {
         }
     }
 
-    /// Announcements wait in the builder's port for so long if that is full.
+    /// Sets the longest time that announcements wait in the builder's port if that is full.
     pub(crate) fn expect_queue(&mut self, longest: Duration) {
         self.round_trip.expect_queue(longest);
     }
@@ -119,7 +120,8 @@ impl OutgoingDatagrams {
         self.association
     }
 
-    /// A datagram of this association came; whether it is newer than all before.
+    /// Takes in the header of a datagram of this association. Returns true if it is newer than all
+    /// before.
     pub(crate) fn handle_header(&mut self, header: &DatagramHeader, now: Instant) -> bool {
         let is_newer = is_after(header.sequence, self.seen);
         if is_newer {
@@ -129,20 +131,22 @@ impl OutgoingDatagrams {
         is_newer
     }
 
-    /// The builder knows the announcements up to `offset`.
+    /// Notes that the builder knows the announcements up to `offset`.
     pub(crate) fn handle_announced(&mut self, offset: u64, lane: &OutgoingLane, now: Instant) {
         if self.timed.is_some_and(|(end, _)| end <= offset)
             && let Some((_, sent)) = self.timed.take()
         {
             self.round_trip.sample(now.since(sent));
-            // Not before: an answer to what was repeated says nothing of the round trip, and the next would be repeated as soon
-            // (Karn's algorithm: RFC 6298, §3 and §5.7).
+            // Failures are reset only here: the answer to a repetition does not measure the round
+            // trip, and the next announcement would be repeated too soon (Karn's algorithm: RFC
+            // 6298, §3 and §5.7).
             self.failures = 0;
         }
         let is_news = offset > self.acknowledged;
         self.acknowledged = self.acknowledged.max(offset);
         if offset >= lane.announced() && (is_news || !undo::is_undone(Fix::Cccd56c)) {
-            // Also if it says nothing new: something may have been announced anew that had been known already.
+            // This holds for an old offset too, as announcements that were known already may have
+            // been repeated.
             self.unanswered_since = None;
             self.repeat_at = None;
         } else if is_news {
@@ -151,32 +155,33 @@ impl OutgoingDatagrams {
         }
     }
 
-    /// Nothing can be said now: not before `until`.
+    /// Lets datagrams of records wait until `until`, as none can be sent now.
     pub(crate) fn put_off(&mut self, until: Instant) {
         self.acknowledge_at = self.acknowledge_at.map(|at| until.max(at));
         self.announcing.put_off(until);
     }
 
-    /// Whether announcements have been in vain for so long that the path must be gone (docs/reference/protocol.md
-    /// UDP-1).
+    /// Returns true if announcements have been in vain for so long that the path must be gone
+    /// (docs/reference/protocol.md UDP-1).
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         let is_silent = self.unanswered_since.is_some_and(|since| now.since(since) >= SILENCE);
         is_silent && !undo::is_undone(Fix::A0635af)
     }
 
-    /// Answers to requests were handed out and are not sent: they are not heard of before
-    /// (docs/reference/protocol.md UDP-7).
+    /// Sets whether answers to requests were handed out and are not sent yet. Until they are, their
+    /// requests are not acknowledged (docs/reference/protocol.md UDP-7).
     pub(crate) fn set_answering(&mut self, is_answering: bool) {
         self.is_answering = is_answering;
     }
 
-    /// The builder says that it lacks announcements.
+    /// Notes that the builder lacks announcements.
     pub(crate) fn handle_missing(&mut self) {
         self.timed = None;
         self.is_repeating = true;
     }
 
-    /// Time passed: whether announcements are to be repeated (docs/reference/protocol.md UDP-9).
+    /// Returns true if announcements are to be repeated at this time
+    /// (docs/reference/protocol.md UDP-9).
     pub(crate) fn is_repeat_due(&mut self, now: Instant) -> bool {
         let due = self.repeat_at.is_some_and(|repeat_at| repeat_at <= now);
         if due {
@@ -188,22 +193,24 @@ impl OutgoingDatagrams {
         due
     }
 
-    /// Whether a datagram of records is to be sent now (docs/reference/protocol.md UDP-7, UDP-8).
+    /// Returns true if a datagram of records is to be sent now
+    /// (docs/reference/protocol.md UDP-7, UDP-8).
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, now: Instant) -> bool {
         let is_due = self.announcing.is_due(lane, 0, now) || (self.is_repeating && lane.has_announcements());
-        // Announcements are not charged to the port: where the builder has enough, one batch of a lane is under way at once.
+        // Announcements are not charged to the port, so if the builder has enough, only one batch
+        // of a lane is under way at once.
         self.is_held = !self.announcing.is_short(lane) && lane.announced_next() > self.acknowledged;
         (is_due && !self.is_held) || self.acknowledge_at.is_some_and(|at| at <= now)
     }
 
-    /// When something is to be said, or said again.
+    /// Returns the time at which a datagram is to be sent or repeated.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let announce_at = self.announcing.next().filter(|_| !self.is_held);
         earlier(earlier(self.acknowledge_at, announce_at), self.repeat_at)
     }
 
-    /// Appends one datagram with announcements that wait, or none if there are none: it says what was heard. Returns how
-    /// many it announces.
+    /// Appends one datagram with announcements that wait, or with none, which only acknowledges.
+    /// Returns their number.
     pub(crate) fn write(&mut self, lane: &mut OutgoingLane, now: Instant, into: &mut BytesMut) -> usize {
         let start = into.len();
         into.put_bytes(0, DATAGRAM_HEADER);
@@ -213,7 +220,7 @@ impl OutgoingDatagrams {
         if count > 0 {
             self.announcing.note(lane, now);
             self.unanswered_since.get_or_insert(now);
-            // Which of two transmissions is answered, nobody knows.
+            // The answer to a repetition could belong to either transmission, so it is not timed.
             if !self.is_repeating {
                 self.timed.get_or_insert_with(|| (lane.announced(), now));
             }
@@ -229,14 +236,14 @@ impl OutgoingDatagrams {
         count
     }
 
-    /// What the headers of the next datagrams have in common. They say what was heard (docs/reference/protocol.md
-    /// UDP-7).
+    /// Returns the common part of the next datagrams' headers, which acknowledges the builder's
+    /// datagrams (docs/reference/protocol.md UDP-7).
     pub(crate) fn sealing(&mut self, kind: DatagramKind, request: u16, lane: &OutgoingLane) -> Sealing {
-        // The datagrams that answer a request will say that it was heard.
+        // The datagrams that answer a request will acknowledge it.
         self.acknowledge_at = None;
         if !lane.has_resends() && !self.is_answering {
             self.heard = self.seen;
-            // What a lost datagram asked for may be among what a later one permits.
+            // A range that a lost datagram requested may be among those that a later one grants.
             if lane.sent() >= self.next_whole.1 {
                 self.heard_whole = self.next_whole.0;
                 self.next_whole = (self.seen, lane.granted());
@@ -246,19 +253,20 @@ impl OutgoingDatagrams {
             }
         }
         let sequence = self.sequence.wrapping_add(1);
-        // First transmissions are known for what they are; behind anything else, the builder would take them for lost.
+        // The builder recognises first transmissions that answer a request. If other datagrams
+        // acknowledged the request before these are sent, it would take them for lost.
         let is_first = kind == DatagramKind::Data && request == 0;
         let heard = if is_first { self.heard } else { self.heard_whole };
         let association = self.association;
         Sealing { header: DatagramHeader { kind, request, association, sequence, heard, offset: 0 } }
     }
 
-    /// So many datagrams were sent.
+    /// Notes that `count` datagrams were sent.
     pub(crate) fn advance(&mut self, count: u32) {
         self.sequence = self.sequence.wrapping_add(count);
     }
 
-    /// A datagram comes in, and the lane has been sent up to there.
+    /// Notes that a datagram came in, while the lane has been sent up to `sent`.
     pub(crate) fn note_sent(&mut self, sent: u64, now: Instant) {
         if self.sent.len() == REMEMBERED {
             self.sent.pop_front();
@@ -266,8 +274,9 @@ impl OutgoingDatagrams {
         self.sent.push_back((now, sent));
     }
 
-    /// Up to where a request that comes now can know that bytes are lost. What left less than a round trip ago was on its
-    /// way when the builder asked: it had not heard that the grant came through (docs/reference/protocol.md UDP-12).
+    /// Returns the lane offset up to which a request that comes now can be right about losses.
+    /// Bytes that left less than a round trip ago were on their way when the builder sent it,
+    /// before it heard that the grant came through (docs/reference/protocol.md UDP-12).
     pub(crate) fn can_be_missed(&self, now: Instant) -> u64 {
         if undo::is_undone(Fix::A1617af) {
             return u64::MAX;

@@ -8,38 +8,38 @@ use crate::{
     units::Bytes,
 };
 
-/// The most separate pieces that are kept (docs/reference/protocol.md UDP-16): each costs 16 bytes and a step of
-/// every search.
+/// Most separate pieces that are kept (docs/reference/protocol.md UDP-16). Each costs 16 bytes and
+/// a step of every search.
 const MAX_PIECES: usize = 1024;
 
-/// A ring of lane bytes beyond the first that is missing. Its memory is taken when the first byte comes out of order: most
-/// lanes never need it.
+/// A ring of lane bytes beyond the first missing one. Its memory is taken when the first byte comes
+/// out of order, as most lanes never need it.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     ring: Vec<u8>,
-    /// How far beyond `received` bytes may lie.
+    /// Most bytes beyond `received` that can be kept.
     window: usize,
     here: RangeSet,
 }
 
 impl Reassembly {
-    /// Keeps bytes up to `window` beyond the first that is missing.
+    /// Returns an empty ring for `window` bytes beyond the first missing one.
     pub(crate) fn new(window: Bytes) -> Self {
         Self { ring: Vec::new(), window: window.as_usize(), here: RangeSet::default() }
     }
 
-    /// How far beyond the first missing byte others may lie.
+    /// Returns the most bytes that can be kept beyond the first missing one.
     pub(crate) fn window(&self) -> u64 {
         self.window as u64
     }
 
-    /// Which bytes are here.
+    /// Returns the bytes that are here.
     pub(crate) fn here(&self) -> &RangeSet {
         &self.here
     }
 
-    /// Keeps the bytes from `offset` on, where the lane has `received` bytes without gap. `false`: there is no room, and
-    /// none of them was kept.
+    /// Keeps the bytes from `offset` on, while the lane has `received` bytes without gap. Returns
+    /// false if there is no room, and then keeps none of them.
     pub(crate) fn insert(&mut self, offset: u64, bytes: &[u8], received: u64) -> bool {
         let end = offset + bytes.len() as u64;
         let is_full = self.here.len() >= MAX_PIECES
@@ -58,7 +58,8 @@ impl Reassembly {
         true
     }
 
-    /// Bytes that follow `received` in one piece of memory, and none where those are missing; [`Self::release`] them.
+    /// Returns bytes that follow `received`, as one piece of memory, or none if those are missing.
+    /// [`Self::release`] them afterwards.
     pub(crate) fn next(&self, received: u64) -> &[u8] {
         match self.here.first() {
             Some(first) if first.start <= received && received < first.end => {
@@ -69,7 +70,7 @@ impl Reassembly {
         }
     }
 
-    /// Forgets what lies below `received`.
+    /// Forgets bytes below `received`.
     pub(crate) fn release(&mut self, received: u64) {
         if let Some(first) = self.here.first()
             && first.start < received
@@ -78,12 +79,12 @@ impl Reassembly {
         }
     }
 
-    /// Moves out, for as long as its owner is busy with its bytes.
+    /// Moves the ring out while its owner works on its bytes.
     pub(crate) fn lend(&mut self) -> Self {
         core::mem::take(self)
     }
 
-    /// Where a part of the lane lies in the ring: in one piece, or two where it wraps around.
+    /// Returns the places of lane bytes in the ring: one piece, or two if they wrap around.
     fn places(&self, lane: Range<u64>) -> (Range<usize>, Range<usize>) {
         let start = (lane.start % self.window as u64) as usize;
         let length = (lane.end - lane.start) as usize;

@@ -1,4 +1,5 @@
-//! [`Recovery`]: which permitted bytes are still to come, which are lost, and when one knows.
+//! [`Recovery`]: the permitted bytes that are still to come, and the detection of losses among
+//! them.
 
 mod counters;
 mod pending;
@@ -22,59 +23,67 @@ use crate::{
     },
 };
 
-/// The builder's account of one lane's transmissions, each of which ends once: it arrives, or it is declared lost.
+/// The builder's account of one lane's transmissions, each of which ends once: it arrives, or it is
+/// declared lost.
 ///
-/// Permitted bytes that do not come are lost when bytes that were sent later have arrived and a reordering window has
-/// passed (RFC 8985 §6.2), or when nothing came for a timer from measured round trips. Lost bytes are asked for again, as
-/// soon as the grant policy permits that transmission too.
+/// Permitted bytes that do not come are lost when bytes that were sent later have arrived and a
+/// reordering window has passed (RFC 8985 §6.2), or when nothing came before a timer based on
+/// measured round trips went off. Lost bytes are requested again as soon as the grant policy
+/// permits that transmission too.
 #[derive(Debug)]
 pub(crate) struct Recovery {
     /// First transmissions that are to come, by lane offset.
     first: VecDeque<Pending>,
-    /// Repetitions that are to come, in the order of asking.
+    /// Repetitions that are to come, in the order of their requests.
     again: VecDeque<Pending>,
-    /// Declared lost and not asked for again.
+    /// Bytes that were declared lost and are not requested again yet.
     lost: RangeSet,
     round_trip: RoundTrip,
     last_arrival: Instant,
-    /// Since when bytes are to come, or the last of them came.
+    /// Time since which bytes are to come, or of the last arrival.
     waiting_since: Option<Instant>,
-    /// Timers in a row that went off before a byte came.
+    /// Number of timers in a row that went off before a byte came.
     failures: u32,
-    /// The longest time between two arrivals of late, while bytes were to come: a source may be slow, or paced.
+    /// The longest recent time between two arrivals while bytes were to come: a source may be slow,
+    /// or paced.
     gap: Duration,
-    /// By how much the reordering window is wider than usual, as a power of two: what was declared lost came nevertheless.
+    /// Power of two by which the reordering window is wider than usual, because bytes came that had
+    /// been declared lost.
     patience: u32,
     /// Losses since the window changed.
     confirmed: u32,
-    /// By how much the timer waits longer than usual, as a power of two: it went off, and the bytes came nevertheless.
+    /// Power of two by which the timer is longer than usual, because it went off and the bytes came
+    /// after all.
     caution: u32,
-    /// When that changed last.
+    /// Time of the last change of `caution`.
     caution_at: Instant,
-    /// Whether the last timer may still prove a mistake.
+    /// True if the last timer may still turn out to be a mistake.
     on_trial: bool,
-    /// What was declared lost last, and whether by the timer.
+    /// The latest losses. The last value is true for a loss by timer.
     written_off: VecDeque<(Range<u64>, Request, bool)>,
     counters: RecoveryCounters,
     repairs: Repairs,
     round_trips: Times,
 }
 
-/// A reordering window is no shorter: packets of one train pass different queues of a host.
+/// Shortest reordering window. Packets of one train pass different queues of a host.
 const LEAST_WINDOW: Duration = Duration::from_micros(50);
-/// What the window may grow by, as a power of two.
+/// Most that the window grows, as a power of two.
 const MOST_PATIENCE: u32 = 10;
-/// After so many losses that were no mistakes, the window shrinks again (RFC 8985 §6.2 has 16 recoveries).
+/// Number of losses without a mistake after which the window shrinks again (RFC 8985 §6.2 has 16
+/// recoveries).
 const LOSSES_PER_PATIENCE: u32 = 16;
-/// What the timer may grow by, as a power of two.
+/// Most that the timer grows, as a power of two.
 const MOST_CAUTION: u32 = 3;
-/// How long the timer stays so before it is halved: whatever kept a host busy is over.
+/// Time after which a longer timer is halved, as the host is no longer busy then.
 const CAUTION_LASTS: Duration = Duration::from_secs(1);
-/// So many of the last losses are remembered, to know a mistake when it arrives (docs/reference/protocol.md UDP-16).
+/// Number of the latest losses that are remembered, to detect a mistake when the bytes arrive
+/// (docs/reference/protocol.md UDP-16).
 const REMEMBERED: usize = 64;
 
 impl Recovery {
-    /// Nothing permitted. `estimate`: a round trip measured elsewhere.
+    /// Returns an account without transmissions. `estimate` is a round trip that was measured
+    /// elsewhere.
     pub(crate) fn new(estimate: Option<Duration>, now: Instant) -> Self {
         Self {
             first: VecDeque::new(),
@@ -97,35 +106,35 @@ impl Recovery {
         }
     }
 
-    /// Data waits in the port for so long if that is full.
+    /// Sets the longest time that data waits in the port if that is full.
     pub(crate) fn expect_queue(&mut self, longest: Duration) {
         self.round_trip.expect_queue(longest);
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub(crate) fn counters(&self) -> RecoveryCounters {
         self.counters
     }
 
-    /// How long losses took to be repaired, and answers to come.
+    /// Returns the times of repairs and of round trips.
     pub(crate) fn times(&self) -> (&Times, &Times) {
         (self.repairs.times(), &self.round_trips)
     }
 
-    /// The first lost range; empty if nothing is lost.
+    /// Returns the first lost range, which is empty if nothing is lost.
     pub(crate) fn lost(&self) -> Range<u64> {
         self.lost.first().unwrap_or(0..0)
     }
 
-    /// Since when bytes are to come and none has.
+    /// Returns the time since which bytes are to come and none has.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         self.waiting_since.filter(|_| self.is_waiting())
     }
 
-    /// Checks what always holds, for tests, the simulator and fuzz targets.
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(crate) fn invariants(&self) {
         let is_apart = |[one, next]: [&Pending; 2]| one.range.end <= next.range.start;
         let first: Vec<&Pending> = self.first.iter().collect();
@@ -145,23 +154,23 @@ impl Recovery {
         !(self.first.is_empty() && self.again.is_empty() && self.lost.is_empty())
     }
 
-    /// How long an answer may take.
+    /// Returns the time that an answer may take.
     pub(crate) fn timeout(&self) -> Duration {
         self.repeat_after(self.failures + self.caution).max(self.gap * 2)
     }
 
-    /// How long to wait before what was said is said again, after it was in vain `failures` times.
+    /// Returns the time after which a datagram is repeated, if that was in vain `failures` times.
     pub(crate) fn repeat_after(&self, failures: u32) -> Duration {
         self.round_trip.timeout(failures)
     }
 
-    /// An answer took so long.
+    /// Counts the time that an answer took.
     pub(crate) fn sample(&mut self, took: Duration) {
         self.round_trip.sample(took);
         self.round_trips.record(took);
     }
 
-    /// Permits that the source sends `range` for the first time, as our datagram `said` will tell it.
+    /// Permits a first transmission of `range`, by our datagram `said`.
     pub(crate) fn permit(&mut self, range: Range<u64>, said: u32, now: Instant) {
         if !self.is_waiting() {
             self.waiting_since = Some(now);
@@ -178,8 +187,10 @@ impl Recovery {
         });
     }
 
-    /// Notes that a further datagram of ours says what is permitted. What the source had not heard of may come in answer to
-    /// this one: its timer begins anew (docs/protocol.md UDP-13). `answered` is the last that the source has heard.
+    /// Notes that a further datagram of ours repeats the permissions. Bytes whose permission the
+    /// source had not heard of may come in answer to this one, so their timers restart
+    /// (docs/reference/protocol.md UDP-13). `answered` is the last datagram that the source has
+    /// acknowledged.
     pub(crate) fn say_again(&mut self, sequence: u32, answered: u32, now: Instant) {
         let first = self.first.iter_mut().rev().take_while(|pending| is_after(pending.said, answered));
         let is_unheard = |pending: &&mut Pending| pending.charged == 0 && is_after(pending.said, answered);
@@ -187,7 +198,7 @@ impl Recovery {
         unheard.filter(|pending| pending.said != sequence).for_each(|pending| pending.given = now);
     }
 
-    /// Asks the source for a lost range again, as our datagram `said` will tell it.
+    /// Requests a lost range again, by our datagram `said`.
     pub(crate) fn ask(&mut self, range: Range<u64>, said: u32, now: Instant) {
         self.lost.remove(&range);
         self.counters.resends += 1;
@@ -196,9 +207,10 @@ impl Recovery {
         self.again.push_back(Pending { range, request, charged, said, given, expected, overtaken: None });
     }
 
-    /// Asks anew, by our next datagram `said`, for what is overdue while the source has heard of nothing beyond `answered`
-    /// that permits it. The permission seems lost, not the bytes: they stay outstanding as they are (docs/protocol.md
-    /// UDP-13). Adds the ranges to `asked`, as far as that has room.
+    /// Requests overdue bytes again, by our next datagram `said`, if the source has acknowledged no
+    /// datagram that permits them, `answered` being the last. The permission seems lost, not the
+    /// bytes: they stay outstanding as they are (docs/reference/protocol.md UDP-13). Adds the
+    /// ranges to `asked`, as far as that has room.
     pub(crate) fn ask_unheard(
         &mut self,
         said: u32,
@@ -229,8 +241,8 @@ impl Recovery {
         count > 0
     }
 
-    /// A segment is here. Calls `accounted` for the parts of it that a transmission was waited for; `is_new` tells whether
-    /// any of its bytes were missing.
+    /// Takes in a segment. Calls `accounted` for the parts of it that a transmission was waited
+    /// for. `is_new` is true if any of its bytes were missing.
     pub(crate) fn handle_arrival(
         &mut self,
         range: &Range<u64>,
@@ -243,21 +255,21 @@ impl Recovery {
         self.lost.remove(range);
         let heard = header.heard;
         let waited_for = match header.request {
-            // A source that never heard of the first permission answers a request with a first transmission, and one segment may
-            // have both.
+            // A source that never heard of the first permission answers a request with a first
+            // transmission, and one segment may have both.
             0 => {
                 let is_first = self.account_first(range, now, &mut accounted);
                 if undo::is_undone(Fix::Cd126fa) || (is_first && undo::is_undone(Fix::Cccd56c)) {
                     is_first
                 } else {
-                    // They go in the lane's order, whatever the order of asking.
+                    // First transmissions go in the order of the lane, not of the requests.
                     let answers = |pending: &Pending| !is_after_request(pending.request, heard);
                     let is_before = |pending: &Pending| answers(pending) && pending.range.end <= range.start;
                     self.account_again(range, answers, is_before, now, &mut accounted) || is_first
                 }
             }
             request => {
-                // They go in the order of asking.
+                // Repetitions go in the order of their requests.
                 let answers = |pending: &Pending| pending.request == request;
                 self.account_again(range, answers, answers, now, &mut accounted)
             }
@@ -271,7 +283,7 @@ impl Recovery {
         self.waiting_since = Some(now);
     }
 
-    /// Of first transmissions, what lies in front of a segment was sent before it.
+    /// Accounts for first transmissions. Those in front of the segment were sent before it.
     fn account_first(
         &mut self,
         range: &Range<u64>,
@@ -296,7 +308,8 @@ impl Recovery {
         waited_for
     }
 
-    /// Accounts for the repetitions that a segment answers; of those in front of it, what `is_before` tells was sent before it.
+    /// Accounts for the repetitions that a segment answers. Those before it for which `is_before`
+    /// is true were sent earlier.
     fn account_again(
         &mut self,
         range: &Range<u64>,
@@ -328,9 +341,10 @@ impl Recovery {
         waited_for
     }
 
-    /// The source has dealt with everything up to a request: what it was asked for before has been sent, in front of that
-    /// datagram. Unless it is part of the answer itself, as are first transmissions of what was asked for and had never been
-    /// sent (docs/reference/protocol.md UDP-12): they go in the order of the lane.
+    /// Takes in an acknowledgement. The source has answered all requests up to that one before it
+    /// sent this datagram. The exceptions are parts of the same answer, such as first transmissions
+    /// of requested bytes that had never been sent, which go in the order of the lane
+    /// (docs/reference/protocol.md UDP-12).
     pub(crate) fn handle_heard(&mut self, header: &DatagramHeader, now: Instant) {
         let is_first = header.kind == DatagramKind::Data && header.request == 0;
         for pending in &mut self.again {
@@ -344,8 +358,9 @@ impl Recovery {
         }
     }
 
-    /// Declares lost what is overdue. Calls `accounted` with each such transmission; bytes that are `here` by another one
-    /// are not asked for again. Requirements: docs/reference/protocol.md UDP-13.
+    /// Declares overdue transmissions lost, and calls `accounted` for each. Bytes that are `here`
+    /// by another transmission are not requested again.
+    /// Requirements: docs/reference/protocol.md UDP-13.
     pub(crate) fn expire(
         &mut self,
         received: u64,
@@ -400,7 +415,7 @@ impl Recovery {
         }
     }
 
-    /// When [`Self::expire`] has something to do.
+    /// Returns the time at which [`Self::expire`] has something to do.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let (window, timeout) = (self.window(), self.timeout());
         let pending = self.first.iter().chain(&self.again);
@@ -410,6 +425,7 @@ impl Recovery {
         })
     }
 
+    /// Counts a segment that no transmission was waited for.
     /// Requirements: docs/reference/protocol.md UDP-14.
     fn count_unawaited(&mut self, range: &Range<u64>, request: Request, is_new: bool, now: Instant) {
         let overlaps = |(lost, of, _): &&(Range<u64>, Request, bool)| {
@@ -419,7 +435,7 @@ impl Recovery {
             self.counters.duplicates += u64::from(!is_new);
             return;
         };
-        // It was declared lost too early: wait longer before the next is.
+        // It was declared lost too early, so the next loss waits longer.
         self.counters.late_after_loss += 1;
         if !by_timer {
             self.patience = (self.patience + 1).min(MOST_PATIENCE);
@@ -430,7 +446,7 @@ impl Recovery {
         }
     }
 
-    /// A byte came; how long did it take since the one before, or since it was permitted?
+    /// Notes the time since the byte before, or since this one was permitted.
     fn note_gap(&mut self, now: Instant) {
         if let Some(front) = self.first.front().filter(|_| self.failures == 0) {
             let gap = now.since(self.last_arrival.max(front.given));
@@ -440,7 +456,7 @@ impl Recovery {
         self.failures = 0;
     }
 
-    /// How long to wait after something that was sent later.
+    /// Returns the reordering window: the time to wait after an arrival that was sent later.
     fn window(&self) -> Duration {
         let usual = (self.round_trip.least() / 4).max(LEAST_WINDOW);
         let most = self.round_trip.smoothed().unwrap_or(usual).max(usual);
@@ -448,7 +464,8 @@ impl Recovery {
     }
 }
 
-/// Whether a request came after the datagram of that sequence: its number is the low half of its own datagram's sequence.
+/// Returns true if a request came after the datagram of that sequence. A request's number is the
+/// low half of the sequence of its datagram.
 fn is_after_request(request: Request, heard: u32) -> bool {
     is_after(u32::from(request) << 16, heard << 16)
 }

@@ -1,14 +1,15 @@
-//! [`Repairs`]: how long it took until lost bytes were here after all.
+//! [`Repairs`]: the time until lost bytes arrived after all.
 
 use core::ops::Range;
 use std::collections::VecDeque;
 
 use crate::{time::Instant, times::Times};
 
-/// So many losses are followed at once. Further ones are not: to let go of old ones instead would leave out the longest.
+/// Most losses that are followed at once. Further ones are ignored, because dropping old ones
+/// instead would omit the longest.
 const FOLLOWED: usize = 1024;
 
-/// Lost bytes that are still to come, and since when they could have been here.
+/// Lost bytes that are still to come, with the times from which on they could have come.
 #[derive(Debug, Default)]
 pub(crate) struct Repairs {
     waiting: VecDeque<(Range<u64>, Instant)>,
@@ -16,16 +17,17 @@ pub(crate) struct Repairs {
 }
 
 impl Repairs {
-    /// `range` was declared lost for the first time. It was expected since `since`: that is when the bytes before it
-    /// arrived, or else when it was permitted.
+    /// Begins to follow `range`, which was declared lost for the first time. It was expected since
+    /// `since`, when the bytes before it arrived, or else when it was permitted.
     pub(crate) fn begin(&mut self, range: Range<u64>, since: Instant) {
         if self.waiting.len() < FOLLOWED {
             self.waiting.push_back((range, since));
         }
     }
 
-    /// A segment brought bytes that were missing. It counts as one loss repaired, unless it was sent for the first time: then
-    /// it was late and not lost, or its source had never heard the permission.
+    /// Takes in a segment with missing bytes. It counts as one repaired loss unless it was sent for
+    /// the first time: then it was late and not lost, or its source had never heard of the
+    /// permission.
     pub(crate) fn handle_arrival(&mut self, range: &Range<u64>, is_repetition: bool, now: Instant) {
         if self.waiting.is_empty() {
             return;
@@ -53,7 +55,7 @@ impl Repairs {
         }
     }
 
-    /// How long all repairs took.
+    /// Returns the times of all repairs.
     pub(crate) fn times(&self) -> &Times {
         &self.times
     }

@@ -1,47 +1,51 @@
-//! [`RoundTrip`]: how long an answer takes, and how long to wait for one.
+//! [`RoundTrip`]: estimates of the time that an answer takes, and the timers that follow from them.
 
 use core::time::Duration;
 
 use crate::undo;
 
-/// Round-trip estimates after RFC 6298 (smoothed mean and variation), with the smallest one kept apart for reordering
-/// windows (RFC 8985 §6.2).
+/// Round-trip estimates as in RFC 6298 (smoothed mean and variation). The smallest round trip is
+/// kept apart for reordering windows (RFC 8985 §6.2).
 #[derive(Clone, Debug)]
 pub struct RoundTrip {
-    /// `None` before the first measurement.
+    /// Smoothed round trip; `None` before the first measurement.
     smoothed: Option<Duration>,
     variation: Duration,
-    /// Measured, or estimated from elsewhere.
+    /// The smallest round trip, measured or estimated from elsewhere.
     least: Option<Duration>,
-    /// What waits in full queues on the way waits for so long.
+    /// Longest time that a datagram waits in full queues on the way.
     queue: Duration,
 }
 
 impl RoundTrip {
-    /// No timer is shorter: what a busy host is late by is no loss.
+    /// Shortest timer. The delays of a busy host are no losses.
     pub const FLOOR: Duration = Duration::from_millis(2);
-    /// What a timer waits at least beyond the smoothed round trip (G of RFC 6298 §2.3): timers and schedulers are no finer.
+    /// Least margin of a timer beyond the smoothed round trip (G of RFC 6298 §2.3), as timers and
+    /// schedulers are no finer.
     pub const GRANULARITY: Duration = Duration::from_millis(1);
-    /// Before the first measurement. A shallow port at 25 Mbit/s holds a packet for 42 ms; RFC 6298 says a second.
+    /// Shortest timer before the first measurement. A shallow port at 25 Mbit/s holds a packet for
+    /// 42 ms; RFC 6298 has one second.
     pub const INITIAL: Duration = Duration::from_millis(100);
-    /// Where nothing is known: that of a local network.
+    /// Round trip to assume if nothing is known: that of a local network.
     const USUAL: Duration = Duration::from_millis(1);
-    /// No timer is longer, however often it has gone off in vain.
+    /// Longest timer, however often it has gone off in vain.
     pub const CEILING: Duration = Duration::from_secs(2);
 
-    /// Nothing is known but an estimate from elsewhere, such as of another connection to the same peer.
+    /// Returns an estimator without measurements. `estimate` comes from elsewhere, such as another
+    /// connection to the same peer.
     pub fn new(estimate: Option<Duration>) -> Self {
         let usual = undo::is_undone(undo::Fix::B023ab1).then_some(Self::USUAL);
         let least = estimate.or(usual);
         Self { smoothed: None, variation: Duration::ZERO, least, queue: Duration::ZERO }
     }
 
-    /// A full port on the way holds for so long what comes to it: what was measured may be the round trips of an empty one.
+    /// Sets the longest time that a full port on the way holds a datagram. Measured round trips may
+    /// be those of an empty port.
     pub fn expect_queue(&mut self, longest: Duration) {
         self.queue = longest;
     }
 
-    /// An answer took so long.
+    /// Counts the time that an answer took.
     pub fn sample(&mut self, took: Duration) {
         self.least = Some(self.least.map_or(took, |least| least.min(took)));
         match self.smoothed {
@@ -56,17 +60,17 @@ impl RoundTrip {
         }
     }
 
-    /// The smoothed round trip, once measured.
+    /// Returns the smoothed round trip, once measured.
     pub fn smoothed(&self) -> Option<Duration> {
         self.smoothed
     }
 
-    /// The smallest round trip.
+    /// Returns the smallest round trip.
     pub fn least(&self) -> Duration {
         self.least.unwrap_or(Self::USUAL)
     }
 
-    /// How long to wait for an answer, after `failures` timers went off in a row.
+    /// Returns the time to wait for an answer, after `failures` timers went off in a row.
     pub fn timeout(&self, failures: u32) -> Duration {
         let patience = match self.smoothed {
             Some(smoothed) => (smoothed + (self.variation * 4).max(Self::GRANULARITY)).max(Self::FLOOR),

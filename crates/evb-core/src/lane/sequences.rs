@@ -1,18 +1,19 @@
-//! [`Sequences`]: which datagrams of an association never came.
+//! [`Sequences`]: counts the datagrams of an association that never came.
 
 #[cfg(test)]
 mod tests;
 
 use crate::wire::datagram::is_after;
 
-/// So far behind the newest, a datagram that comes late is told from a copy: 50 ms of full packets at 1 Gbit/s.
+/// Distance behind the newest sequence within which a late datagram is told from a copy: 50 ms of
+/// full packets at 1 Gbit/s.
 const REMEMBERED: u32 = 4096;
 
-/// Sequence numbers, from 1, by what came of them.
+/// The latest sequence numbers, from 1 on, and whether their datagrams came.
 #[derive(Debug)]
 pub(crate) struct Sequences {
     newest: u32,
-    /// Which of the last ones up to `newest` came: the bit of a sequence is its remainder.
+    /// Bits of the latest sequences up to `newest` that came, each at its remainder.
     came: [u64; REMEMBERED as usize / 64],
     absent: u64,
 }
@@ -24,7 +25,7 @@ impl Default for Sequences {
 }
 
 impl Sequences {
-    /// That one came.
+    /// Notes that the datagram of that sequence came.
     pub(crate) fn note(&mut self, sequence: u32) {
         let (word, bit) = place(sequence);
         if is_after(sequence, self.newest) {
@@ -37,18 +38,18 @@ impl Sequences {
             self.came[word] |= bit;
             self.newest = sequence;
         } else if self.newest.wrapping_sub(sequence) < REMEMBERED && self.came[word] & bit == 0 {
-            // It was counted as absent, and was late.
+            // It was counted as absent, and came late.
             self.came[word] |= bit;
             self.absent = self.absent.saturating_sub(1);
         }
     }
 
-    /// The newest that came; 0: none.
+    /// Returns the newest sequence that came; 0 if none did.
     pub(crate) fn newest(&self) -> u32 {
         self.newest
     }
 
-    /// How many never came, as far as one knows by now.
+    /// Returns the number of datagrams that never came, as far as is known.
     pub(crate) fn absent(&self) -> u64 {
         self.absent
     }

@@ -1,19 +1,20 @@
-//! [`StageTimes`]: a role's part of the way from a grant to its data, as its driver samples it.
+//! [`StageTimes`]: times of a role's stages between a grant and its data, as its driver samples
+//! them.
 
 use crate::{times::Times, wire::control::GrantStages};
 
 /// Durations by the role's own clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StageTimes {
-    /// From the kernel's receipt to the read: of a grant at a source, of what comes at a builder.
+    /// Time from the kernel's receipt to the read: of grants at a source, of data at a builder.
     pub(crate) wake: Times,
-    /// At a source from the read of a grant to the end of the write of its first data, at a builder from a grant to the end of
-    /// its write.
+    /// At a source, time from the read of a grant to the end of the write of its first data; at a
+    /// builder, time from a grant to the end of its write.
     pub(crate) write: Times,
 }
 
 impl StageTimes {
-    /// As the final report has them.
+    /// Returns the times in the form of the final report.
     pub(crate) fn report(&self) -> Option<Box<GrantStages>> {
         Some(Box::new(GrantStages { wake_us: self.wake.pairs(), write_us: self.write.pairs() }))
     }

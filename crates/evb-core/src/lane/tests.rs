@@ -26,7 +26,8 @@ fn announcement(event: u64, length: u32) -> Announcement {
     Announcement { event: EventId::new(event), timestamp: Timestamp::default(), length }
 }
 
-/// A lane on which fragments of 84 bytes (100 with their header) of events 1, 2, … are announced, granted and not here.
+/// Returns a lane on which fragments of 84 bytes (100 with their header) of events 1, 2, … are
+/// announced and granted, and none has come.
 fn incoming(slots: &[Option<usize>]) -> IncomingLane {
     let mut lane = IncomingLane::new(1000);
     lane.handle_connected();
@@ -132,7 +133,7 @@ fn a_reconnect_voids_grants_and_repeats_announcements() {
     outgoing.handle_grant(250).unwrap();
     assert_eq!(range_of(outgoing.take(1000)), Some(0..250));
     assert_eq!(outgoing.take(1000), None);
-    // The builder has 120 bytes, and knows of two fragments.
+    // The builder has 120 bytes and the announcements of two fragments.
     outgoing.handle_reconnect(120, 200).unwrap();
     assert_eq!(outgoing.sendable(), 0);
     assert_eq!(outgoing.announce(&mut records), 1);
@@ -152,7 +153,7 @@ fn a_commit_lets_go_of_exactly_what_it_names() {
     outgoing.handle_grant(400).unwrap();
     outgoing.take(400);
     let held = |lane: &OutgoingLane| lane.held_events().map(EventId::number).collect::<Vec<_>>();
-    // Half of the third fragment is not the third fragment.
+    // The range has only half of the third fragment, which is therefore kept.
     outgoing.handle_commit(0, &[100..250]).unwrap();
     assert_eq!(held(&outgoing), [1, 3, 4]);
     assert_eq!((outgoing.held_fragments(), outgoing.held_bytes().count()), (3, 3 * 84));
@@ -175,7 +176,7 @@ fn a_builder_that_asks_again_for_what_it_committed_is_refused() {
     let range = outgoing.take(200).unwrap().range;
     outgoing.handle_commit(0, &[100..200]).unwrap();
     assert!(outgoing.handle_reconnect(50, 200).is_err());
-    // Committed before it was even written: the range ends early, nothing panics.
+    // The bytes are committed before they are written: the range ends early, without a panic.
     outgoing.handle_commit(100, &[]).unwrap();
     let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(8);
     assert_eq!(outgoing.gather(range, &mut slices), 0);
@@ -202,7 +203,7 @@ fn contradictions_are_named() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
-    /// However ranges are cut, gathered pieces are the lane's bytes.
+    /// Gathered pieces are the lane's bytes, however the ranges are cut.
     #[test]
     fn gathered_bytes_are_the_lane(
         lengths in proptest::collection::vec(0usize..50, 1..12),
@@ -233,7 +234,7 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// The builder's end against a model that keeps one entry per fragment.
+    /// The builder's end agrees with a model that keeps one entry per fragment.
     #[test]
     fn commits_are_what_is_settled_and_here(
         steps in proptest::collection::vec((0u8..5, 0usize..12, 1u64..120), 1..120),
@@ -282,7 +283,7 @@ proptest! {
     }
 }
 
-/// About 500 bytes.
+/// Each turn has about 500 bytes.
 #[test]
 fn lanes_take_turns_where_fragments_end() {
     let of = |length: usize, granted: u64, sent: u64| {

@@ -1,36 +1,38 @@
-//! [`Latencies`]: durations counted so cheaply that every event can be, and sent every second.
+//! [`Latencies`]: a histogram of durations that is cheap enough to count every event and be sent
+//! every second.
 
 use core::time::Duration;
 
-/// Buckets: four for each doubling, up to an hour and more.
+/// Number of buckets: four for each doubling, up to more than an hour.
 const BUCKETS: usize = 128;
 
-/// A histogram of durations in buckets that are a fifth wide (each doubling has four), from 1 µs on.
+/// A histogram of durations from 1 µs on. Each doubling has four buckets, so that a bucket is about
+/// a fifth wide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latencies {
     counts: Vec<u64>,
 }
 
 impl Latencies {
-    /// A histogram of nothing.
+    /// Returns an empty histogram.
     pub fn new() -> Self {
         Self { counts: vec![0; BUCKETS] }
     }
 
-    /// Counts one.
+    /// Counts one duration.
     pub fn record(&mut self, micros: u64) {
         if let Some(count) = self.counts.get_mut(bucket(micros)) {
             *count += 1;
         }
     }
 
-    /// The histogram as reports carry it: pairs of a bucket and its count.
+    /// Returns the histogram in the form of reports: pairs of a bucket and its count.
     pub fn pairs(&self) -> Vec<u64> {
         let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counted.flat_map(|(index, count)| [index as u64, *count]).collect()
     }
 
-    /// Adds what a report carries; buckets that there are not are left out.
+    /// Adds pairs from a report, and ignores unknown buckets.
     pub fn add_pairs(&mut self, pairs: &[u64]) {
         for [index, count] in pairs.as_chunks::<2>().0 {
             let own = usize::try_from(*index).ok().and_then(|index| self.counts.get_mut(index));
@@ -45,7 +47,8 @@ impl Latencies {
         self.counts.iter_mut().zip(&other.counts).for_each(|(own, count)| *own = own.saturating_add(*count));
     }
 
-    /// What came since an earlier histogram; everything if counting began anew meanwhile.
+    /// Returns the durations counted since an earlier histogram, or all if counting has restarted
+    /// since.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let began_anew = self.counts.iter().zip(&before.counts).any(|(now, before)| now < before);
@@ -55,12 +58,13 @@ impl Latencies {
         Self { counts: self.counts.iter().zip(&before.counts).map(|(now, before)| now - before).collect() }
     }
 
-    /// How many were counted.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |all, count| all.saturating_add(*count))
     }
 
-    /// The duration that this part of all does not exceed, to the upper end of its bucket; `None` if there is none.
+    /// Returns the quantile of that part of all, as the upper end of its bucket; `None` if nothing
+    /// was counted.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         let all = self.count();
         let wanted = ((all as f64 * part).ceil() as u64).clamp(1, all.max(1));
@@ -72,8 +76,8 @@ impl Latencies {
         Some(Duration::from_micros(end(index)))
     }
 
-    /// The same in coarse buckets, each twice as wide as the one before: their upper ends, and how many were counted in each. There
-    /// are always as many.
+    /// Returns the histogram in coarse buckets, each twice as wide as the one before, as upper ends
+    /// and counts. Their number is fixed.
     pub fn octaves(&self) -> impl Iterator<Item = (Duration, u64)> {
         self.counts.chunks(4).enumerate().map(|(octave, counts)| {
             let count = counts.iter().fold(0, |all: u64, count| all.saturating_add(*count));
@@ -81,7 +85,7 @@ impl Latencies {
         })
     }
 
-    /// About the sum of all: each counts as the upper end of its bucket.
+    /// Returns the approximate sum of all durations, each taken as the upper end of its bucket.
     pub fn sum(&self) -> Duration {
         let micros = self.counts.iter().enumerate().map(|(index, count)| end(index).saturating_mul(*count));
         Duration::from_micros(micros.fold(0, u64::saturating_add))
@@ -94,14 +98,15 @@ impl Default for Latencies {
     }
 }
 
-/// Below 4 µs a bucket for each; then the two bits behind the highest one choose among four.
+/// Returns the bucket of a duration. Each value below 4 µs has one; above, the two bits behind the
+/// highest one choose among four.
 fn bucket(micros: u64) -> usize {
     let Some(octave) = micros.checked_ilog2().filter(|octave| *octave >= 2) else { return micros as usize };
     let quarter = (micros >> (octave - 2)) & 3;
     (4 * (octave as usize - 1) + quarter as usize).min(BUCKETS - 1)
 }
 
-/// The largest number of microseconds in a bucket.
+/// Returns the largest number of microseconds in a bucket.
 fn end(index: usize) -> u64 {
     let index = index as u64;
     if index < 4 { index } else { ((4 + index % 4 + 1) << (index / 4 - 1)) - 1 }

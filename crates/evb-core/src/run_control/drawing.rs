@@ -1,10 +1,11 @@
-//! The table for people, as Markdown.
+//! The table in Markdown, for people.
 
 use core::fmt::Write as _;
 
 use super::{Outcome, State, Stimulus};
 
-/// The whole table in Markdown: a row for each command and occurrence, a column for each state, and the refusals below.
+/// Returns the whole table in Markdown: a row for each command and occurrence, a column for each
+/// state, and the refusals below.
 pub fn table() -> String {
     let mut text = "| |".to_owned();
     let mut rule = "\n|---|".to_owned();

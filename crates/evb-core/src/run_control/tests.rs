@@ -6,7 +6,7 @@ use super::{
     Stimulus, table,
 };
 
-/// The legal commands, written down once more by hand: a change to the table has to be wanted twice.
+/// The legal commands, repeated by hand so that a change to the table has to be made twice.
 const LEGAL: [(State, Command, State); 9] = [
     (Unconfigured, Command::Configure, Configured),
     (Configured, Command::Configure, Configured),
@@ -86,7 +86,7 @@ fn every_state_is_reached_and_left() {
         }
     }
     assert_eq!(reached.into_iter().collect::<Vec<_>>(), State::ALL);
-    // From everywhere, a system comes back to a run: by commands and by what comes about by itself.
+    // From every state, commands and occurrences lead back to a run.
     for state in State::ALL {
         let mut state = state;
         for _ in 0..4 {
@@ -121,8 +121,8 @@ fn a_refusal_says_who_why_and_what_to_do() {
     );
 }
 
-/// `docs/reference/run-control.md` holds the table as it is here, and a diagram with every state and every
-/// transition's name.
+/// `docs/reference/run-control.md` has the table of the code, and a diagram with every state and
+/// every transition.
 #[test]
 fn the_documentation_has_this_table_and_draws_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/run-control.md");

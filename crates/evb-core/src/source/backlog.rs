@@ -1,4 +1,4 @@
-//! Fragments and decisions that wait for each other.
+//! Fragments that wait for decisions, and decisions that wait for fragments.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,64 +14,64 @@ use crate::{
     wire::control::{MAX_OUTSTANDING, Verdict},
 };
 
-/// How many decisions are remembered for which no fragment came, so that a late fragment is dropped by its cause. On demand, nobody makes
-/// one that is not wanted.
+/// Number of decisions without fragments that are remembered, so that a late fragment is dropped by
+/// its cause. Readout on demand makes no unwanted fragments, so none is remembered then.
 const REMEMBERED: usize = 1 << 16;
 
-/// What became of a fragment, or of a decision.
+/// Outcome for a fragment or a decision.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Placed {
     /// The other half is still to come.
     Waiting,
-    /// A decision that is no news, or on an event that is over.
+    /// The decision is not new, or concerns an event that is over.
     Known,
-    /// Assigned and present: goes to the lane of that index.
+    /// The fragment is assigned, and goes to the lane of that index.
     Ready(LaneIndex, Fragment),
-    /// Present, and its event waits for a builder.
+    /// The fragment is here, and its event waits for a builder.
     Parked(Fragment),
-    /// Dropped: the event was inhibited.
+    /// The fragment is dropped, as its event was inhibited.
     Inhibited,
-    /// Dropped: the event ended without it.
+    /// The fragment is dropped, as its event ended without it.
     Closed,
-    /// Dropped: this source has pushed that event already.
+    /// The fragment is dropped, as this source has pushed that event already.
     Duplicate,
 }
 
-/// What is here of an event that is outstanding.
+/// State of an outstanding event's fragment.
 #[derive(Debug)]
 pub(super) enum Recalled {
-    /// Its fragment.
+    /// The fragment is here.
     Here(Fragment),
-    /// Nothing yet: readout has been asked, or will push it.
+    /// The fragment is still to come: readout has been asked for it, or will push it.
     Awaited,
-    /// Nothing, and nobody has been asked: its time was over.
+    /// The fragment is not here and is not asked for, as its time was over.
     Gone,
 }
 
-/// One entry per event id, from `first` on.
+/// The entries of events, one per event id from `first` on.
 #[derive(Debug)]
 pub(super) struct Backlog {
     entries: VecDeque<Entry>,
     first: u64,
-    /// By event below `first`: the lane for which its fragment is still to come.
+    /// Lanes of events below `first` whose fragments are still to come.
     owed: BTreeMap<u64, LaneIndex>,
     undecided: u64,
     bytes: u64,
     held: usize,
-    /// Fragments without decision, in the order in which they came.
+    /// Fragments without a decision, in the order of their arrival.
     waiting: VecDeque<(Instant, EventId)>,
     patience: Duration,
-    /// How many events are remembered that need no fragment.
+    /// Number of events without need for a fragment that are remembered.
     remembered: usize,
 }
 
 #[derive(Debug)]
 enum Entry {
-    /// Neither fragment nor decision.
+    /// There is neither a fragment nor a decision.
     Nothing,
-    /// A fragment that waits for its decision.
+    /// The fragment waits for its decision.
     Held(Fragment),
-    /// A decision that waits for its fragment.
+    /// The decision waits for its fragment.
     Assigned(LaneIndex),
     Inhibited,
     Closed,
@@ -124,8 +124,9 @@ impl Backlog {
         Ok(placed)
     }
 
-    /// So many events from `first` on want no fragment, and there is nothing here that could wait for them or be late: whether
-    /// that is so, and all is done. Of millions a second, one by one would be too many.
+    /// Passes over `count` events from `first` on that want no fragment. Returns false if fragments
+    /// or decisions are held, which have to be handled one by one. With millions of inhibited
+    /// events per second, a step for each would cost too much.
     pub(super) fn pass(&mut self, first: EventId, count: u64) -> bool {
         let is_free = self.remembered == 0 && self.entries.is_empty() && first.number() == self.first;
         if is_free {
@@ -135,7 +136,7 @@ impl Backlog {
         is_free
     }
 
-    /// `lane` is the builder's lane where the verdict is `Assigned`.
+    /// Takes in a decision. `lane` is the builder's lane if the verdict is `Assigned`.
     pub(super) fn decide(&mut self, event: EventId, verdict: Verdict, lane: Option<LaneIndex>) -> Placed {
         let Some(index) = event.number().checked_sub(self.first) else {
             if lane.is_none() {
@@ -179,7 +180,7 @@ impl Backlog {
         placed
     }
 
-    /// What is here of an event that is outstanding; it is the caller's from now on.
+    /// Returns the state of an outstanding event's fragment, which the caller takes over.
     pub(super) fn recall(&mut self, event: EventId) -> Recalled {
         if self.owed.remove(&event.number()).is_some() {
             return Recalled::Awaited;
@@ -197,7 +198,7 @@ impl Backlog {
         }
     }
 
-    /// All up to `decided` are decided, and over. Returns how many fragments that drops.
+    /// Closes all events up to `decided`. Returns the number of fragments that are dropped.
     pub(super) fn close(&mut self, decided: EventId) -> u64 {
         let end = decided.number() + 1;
         self.owed = self.owed.split_off(&end);
@@ -216,12 +217,12 @@ impl Backlog {
         closed
     }
 
-    /// Nobody could be asked for decisions: what waits for them begins to wait now.
+    /// Restarts the wait of fragments for decisions, as there was no supervisor to decide.
     pub(super) fn wait_anew(&mut self, now: Instant) {
         self.waiting.iter_mut().for_each(|(since, _)| *since = now);
     }
 
-    /// Drops fragments that waited too long for a decision; returns how many.
+    /// Drops fragments that waited too long for a decision. Returns their number.
     pub(super) fn expire(&mut self, now: Instant) -> u64 {
         let mut expired = 0;
         while let Some((since, event)) = self.waiting.front().copied() {
@@ -261,7 +262,7 @@ impl Backlog {
         EventId::new(self.undecided)
     }
 
-    /// How many events there is a place for.
+    /// Returns the number of entries.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         self.entries.len()
@@ -274,7 +275,8 @@ impl Backlog {
         &mut self.entries[index]
     }
 
-    /// Lets the front go: what is over, and what has waited for its fragment while many others were decided.
+    /// Forgets entries at the front that are over, or have waited for their fragments while many
+    /// later events were decided.
     fn forget(&mut self) {
         loop {
             let decided = self.first < self.undecided;
@@ -298,7 +300,8 @@ impl Backlog {
             }
             self.first += 1;
         }
-        // Entries of `waiting` whose fragments were decided go when they come to the front.
+        // Entries of `waiting` whose fragments were decided are removed when they come to the
+        // front.
         while let Some((_, event)) = self.waiting.front() {
             let index = event.number().checked_sub(self.first).map(|index| index as usize);
             if index.and_then(|index| self.entries.get(index)).is_some_and(|e| matches!(e, Entry::Held(_))) {

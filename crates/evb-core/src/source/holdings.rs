@@ -1,4 +1,4 @@
-//! Builders that come and go, and what becomes of the fragments that were theirs.
+//! The fragments of builders that join and leave.
 
 use super::{SourceCore, backlog::Recalled, lane::SourceLane};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl SourceCore {
-    /// The supervisor published a roster. Lanes of builders that are gone or are other processes are over, and what they held
-    /// waits for [`Self::handle_holdings`]; builders that are new get a lane more ([`Self::lane_count`]).
+    /// Takes in a roster. Lanes of builders that left or restarted end, and their fragments wait
+    /// for [`Self::handle_holdings`]. New builders get further lanes ([`Self::lane_count`]).
     /// Requirements: docs/reference/protocol.md RUN-34.
     pub fn handle_roster(&mut self, builders: &[(BuilderId, Incarnation)]) -> Result<(), MalformedMessage> {
         let mut over = Vec::new();
@@ -22,12 +22,12 @@ impl SourceCore {
         Ok(())
     }
 
-    /// We are another process for the supervisor: lanes begin anew everywhere.
+    /// Begins all lanes again, as the supervisor takes us for a new process.
     pub fn begin_anew(&mut self) {
         LaneIndex::all(self.lanes.len()).for_each(|lane| self.restart(lane));
     }
 
-    /// The supervisor said which events are outstanding, and where. Lanes are left alone.
+    /// Takes in the outstanding events and their builders. Fragments that are in a lane stay there.
     /// Requirements: docs/reference/protocol.md RUN-35.
     pub fn handle_holdings(&mut self, holdings: &Holdings) -> Result<(), MalformedMessage> {
         let decided = EventId::new(holdings.decided);
@@ -47,7 +47,7 @@ impl SourceCore {
         Ok(())
     }
 
-    /// What a builder's lane is to take over, or is kept until there is one.
+    /// Appends a fragment to its builder's lane, or keeps it until the builder is in the roster.
     pub(super) fn deliver(&mut self, lane: LaneIndex, fragment: Fragment) {
         if self.seats.is_listed(lane) {
             self.lanes[lane].append(fragment);
@@ -75,13 +75,13 @@ impl SourceCore {
         }
     }
 
-    /// The lane is over: what was not committed is kept by event.
+    /// Ends the lane, and keeps its uncommitted fragments by event.
     fn restart(&mut self, lane: LaneIndex) {
         self.announce.remove(lane);
         self.lanes[lane].restart().for_each(|fragment| self.parking.park(fragment));
     }
 
-    /// Each event that is named, and its lane.
+    /// Returns each event of the message with its lane.
     fn homes_of(&self, holdings: &Holdings) -> Result<Vec<(EventId, Option<LaneIndex>)>, MalformedMessage> {
         let mut homes = Vec::new();
         for (builder, events) in holdings.homes()? {

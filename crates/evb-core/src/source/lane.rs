@@ -1,4 +1,4 @@
-//! [`SourceLane`]: what one source sends to one builder, and how it announces it.
+//! [`SourceLane`]: a source's end of the lane to one builder, with the announcements on it.
 
 #[cfg(test)]
 mod tests;
@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// Part of a builder's deadline for which announcements may wait at most.
+/// Part of a builder's deadline for which announcements wait at most.
 const WAIT_PART: u32 = 16;
 
-/// Times that all lanes of a source keep to.
+/// Times that apply to all lanes of a source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaneTimes {
     source: SourceId,
@@ -36,7 +36,8 @@ pub(super) struct LaneTimes {
 }
 
 impl LaneTimes {
-    /// Makes the times of a source whose builders give up what is not announced a `deadline` after its assignment.
+    /// Returns the times of a source whose builders give up unannounced fragments a `deadline`
+    /// after their assignment.
     pub(super) fn new(source: SourceId, deadline: Duration, queue: Duration) -> Self {
         Self { source, longest_wait: deadline / WAIT_PART, queue }
     }
@@ -51,16 +52,16 @@ impl LaneTimes {
 pub(super) struct SourceLane {
     outgoing: OutgoingLane,
     is_connected: bool,
-    /// Announcements on a stream.
+    /// Schedule of announcements on a stream.
     announcing: Announcing,
-    /// Records and segments of a lane over datagrams.
+    /// Datagram state, if the lane uses datagrams.
     datagrams: Option<OutgoingDatagrams>,
     counters: LaneCounters,
-    /// Memory for the ranges of a commit.
+    /// Scratch memory for the ranges of a commit.
     ranges: Vec<Range<u64>>,
 }
 
-/// What a lane adds to its source's counters.
+/// A lane's part of its source's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LaneCounters {
     pub(super) announced: u64,
@@ -71,7 +72,7 @@ pub(super) struct LaneCounters {
 }
 
 impl SourceLane {
-    /// Makes a lane that carries nothing yet.
+    /// Returns an empty lane.
     pub(super) fn new(times: &LaneTimes) -> Self {
         Self {
             outgoing: OutgoingLane::default(),
@@ -83,12 +84,12 @@ impl SourceLane {
         }
     }
 
-    /// Returns what was counted over all its connections and lives.
+    /// Returns the counters over all connections and incarnations.
     pub(super) fn counters(&self) -> LaneCounters {
         self.counters
     }
 
-    /// Returns the lane's bytes.
+    /// Returns the lane's bookkeeping.
     pub(super) fn outgoing(&self) -> &OutgoingLane {
         &self.outgoing
     }
@@ -103,13 +104,13 @@ impl SourceLane {
         self.outgoing.append(fragment);
     }
 
-    /// Ends the lane, and returns what is not committed: the next byte begins another one.
+    /// Ends the lane, and returns its uncommitted fragments. The next byte begins another lane.
     pub(super) fn restart(&mut self) -> impl Iterator<Item = Fragment> + use<> {
         self.handle_disconnected();
         core::mem::take(&mut self.outgoing).into_uncommitted()
     }
 
-    /// Notes that the builder accepted the connection, and what it holds.
+    /// Notes that the builder accepted the connection, with the lane state that the builder has.
     pub(super) fn handle_connected(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         self.outgoing.handle_reconnect(received, announced)?;
         self.counters.reconnects += u64::from(received > 0);
@@ -124,13 +125,14 @@ impl SourceLane {
         self.datagrams = None;
     }
 
-    /// Notes a grant; returns true if announcements wait: the builder may have too little left to grant.
+    /// Takes in a grant. Returns true if announcements wait, as the builder may have too little
+    /// left to grant.
     pub(super) fn handle_grant(&mut self, end: u64) -> Result<bool, LaneError> {
         self.outgoing.handle_grant(end)?;
         Ok(self.outgoing.has_announcements())
     }
 
-    /// Notes what the builder's sink accepted, and gives its memory back.
+    /// Takes in a commit, and frees the memory of the committed fragments.
     pub(super) fn handle_commit(&mut self, offset: u64, ranges: &[Range<u64>]) -> Result<(), LaneError> {
         let before = self.outgoing.held_fragments();
         self.outgoing.handle_commit(offset, ranges)?;
@@ -138,7 +140,8 @@ impl SourceLane {
         Ok(())
     }
 
-    /// Appends announcements to the lane's stream, as many as may go now; returns true if others wait.
+    /// Appends announcements to the lane's stream, as many as may go now. Returns true if others
+    /// wait.
     pub(super) fn announce(&mut self, now: Instant, into: &mut BytesMut) -> bool {
         let mut left = self.announcing.batch(&self.outgoing, now);
         while left > 0 {
@@ -159,12 +162,13 @@ impl SourceLane {
             }
     }
 
-    /// Returns when [`Self::handle_timeout`] has something to do.
+    /// Returns the time at which [`Self::handle_timeout`] has something to do.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         earlier(self.announcing.next(), self.datagrams.as_ref().and_then(OutgoingDatagrams::next_timeout))
     }
 
-    /// Notes that time passed; returns true if the lane has something to announce, once more perhaps.
+    /// Handles timers that are due. Returns true if the lane has something to announce, perhaps a
+    /// repetition.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
         let mut wants = is_due(self.announcing.next());
@@ -173,7 +177,7 @@ impl SourceLane {
         {
             wants = true;
             if datagrams.is_repeat_due(now) {
-                // Within what was announced on this connection.
+                // The offset cannot be out of range: it was announced on this connection.
                 let _ = self.outgoing.reannounce(datagrams.acknowledged);
             }
         }
@@ -185,12 +189,13 @@ impl SourceLane {
         if self.is_connected { self.outgoing.sendable() } else { 0 }
     }
 
-    /// As [`Self::sendable`], about so many and rather whole fragments: see [`OutgoingLane::sendable_whole`].
+    /// Returns a part of [`Self::sendable`] of about `about` bytes that ends with a fragment if
+    /// possible: see [`OutgoingLane::sendable_whole`].
     pub(super) fn sendable_whole(&self, about: u64) -> u64 {
         if self.is_connected { self.outgoing.sendable_whole(about) } else { 0 }
     }
 
-    /// Hands out at most `limit` permitted bytes.
+    /// Hands out at most `limit` granted bytes.
     pub(super) fn take(&mut self, limit: u64) -> Option<Taken> {
         if !self.is_connected {
             return None;
@@ -210,7 +215,7 @@ impl SourceLane {
         self.outgoing.held_events()
     }
 
-    /// Lets records and bytes go by datagrams of that association, until the connection is gone.
+    /// Moves records and bytes to datagrams of that association, until the connection is gone.
     pub(super) fn associate(
         &mut self,
         association: Association,
@@ -225,7 +230,7 @@ impl SourceLane {
         self.datagrams = Some(datagrams);
     }
 
-    /// Takes in a datagram of the builder's; replies to probes are the driver's.
+    /// Takes in a datagram of the builder. Drivers handle replies to probes themselves.
     /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     pub(super) fn handle_datagram(
         &mut self,
@@ -262,7 +267,8 @@ impl SourceLane {
                     }
                 }
                 RecordHeader::Announced { offset } => self.handle_announced(offset, now)?,
-                // docs/reference/protocol.md UDP-9: what an older datagram lacked has been announced since.
+                // Announcements that an older datagram lacked have been made since
+                // (docs/reference/protocol.md UDP-9).
                 RecordHeader::Reannounce { offset } => {
                     self.handle_announced(offset, now)?;
                     if is_newer {
@@ -280,33 +286,35 @@ impl SourceLane {
         Ok(())
     }
 
-    /// Appends one datagram of records: announcements that wait, and what was heard; returns false over a stream.
+    /// Appends one datagram of records: announcements that wait, and acknowledgements. Returns
+    /// false over a stream.
     pub(super) fn write_datagram(&mut self, now: Instant, into: &mut BytesMut) -> bool {
         let Some(datagrams) = &mut self.datagrams else { return false };
         self.counters.announced += datagrams.write(&mut self.outgoing, now, into) as u64;
         true
     }
 
-    /// Returns headers for the segments of a train that was taken; `None` without an association.
+    /// Returns the common part of the headers for a train that was taken; `None` without an
+    /// association.
     pub(super) fn sealing(&mut self, request: Request) -> Option<Sealing> {
         let datagrams = self.datagrams.as_mut()?;
         Some(datagrams.sealing(DatagramKind::Data, request, &self.outgoing))
     }
 
-    /// Returns what is particular to a lane over datagrams.
+    /// Returns the datagram state, if the lane uses datagrams.
     pub(super) fn datagrams(&self) -> Option<&OutgoingDatagrams> {
         self.datagrams.as_ref()
     }
 
-    /// As [`Self::datagrams`], to be changed.
+    /// Returns the datagram state, to be changed.
     pub(super) fn datagrams_mut(&mut self) -> Option<&mut OutgoingDatagrams> {
         self.datagrams.as_mut()
     }
 
-    /// Checks what always holds.
+    /// Checks the invariants.
     ///
     /// # Panics
-    /// Where it does not hold: a defect of evb.
+    /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         self.outgoing.invariants();
         assert!(self.is_connected || self.datagrams.is_none(), "an association needs a connection: {self:?}");

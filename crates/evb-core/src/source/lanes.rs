@@ -1,4 +1,4 @@
-//! What a source's driver asks of its lanes, by their index.
+//! The interface of a source's lanes for its driver, by their index.
 
 #[cfg(test)]
 mod tests;
@@ -18,10 +18,10 @@ use crate::{
 };
 
 impl SourceCore {
-    /// Notes that a builder accepted our connection, and what it holds.
+    /// Notes that a builder accepted our connection, with the lane state that the builder has.
     ///
     /// # Errors
-    /// It says what cannot be: drop the connection.
+    /// Returns an error if that state is impossible: drop the connection.
     pub fn handle_lane_connected(
         &mut self,
         lane: LaneIndex,
@@ -49,10 +49,10 @@ impl SourceCore {
         lanes.all(|(index, lane)| lane.is_connected() || !self.seats.is_listed(LaneIndex::new(index)))
     }
 
-    /// Notes a builder's grant.
+    /// Takes in a builder's grant.
     ///
     /// # Errors
-    /// It grants what was not announced: drop the connection.
+    /// Returns an error if it grants bytes that were not announced: drop the connection.
     pub fn handle_grant(&mut self, lane: LaneIndex, end: u64) -> Result<(), LaneError> {
         if self.lanes[lane].handle_grant(end)? {
             self.announce.insert(lane);
@@ -60,10 +60,10 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Notes what a builder's sink accepted, and gives its memory back.
+    /// Takes in a commit, and frees the memory of the committed fragments.
     ///
     /// # Errors
-    /// It accepted what was not sent: drop the connection.
+    /// Returns an error if it commits bytes that were not sent: drop the connection.
     pub fn handle_commit(
         &mut self,
         lane: LaneIndex,
@@ -73,9 +73,9 @@ impl SourceCore {
         self.lanes[lane].handle_commit(offset, ranges)
     }
 
-    /// Appends announcements to a lane's stream: of those that wait, as many as may go now.
+    /// Appends announcements to a lane's stream, as many of those that wait as may go now.
     pub fn announce(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
-        // What is left waits.
+        // The others wait.
         if self.lanes[lane].announce(now, into) {
             self.announce.insert(lane);
         }
@@ -86,13 +86,13 @@ impl SourceCore {
         self.lanes[lane].sendable()
     }
 
-    /// As [`Self::sendable`], about so many and rather whole fragments: see
-    /// [`OutgoingLane::sendable_whole`](crate::lane::OutgoingLane::sendable_whole).
+    /// Returns a part of [`Self::sendable`] of about `about` bytes that ends with a fragment if
+    /// possible: see [`OutgoingLane::sendable_whole`](crate::lane::OutgoingLane::sendable_whole).
     pub fn sendable_whole(&self, lane: LaneIndex, about: u64) -> u64 {
         self.lanes[lane].sendable_whole(about)
     }
 
-    /// Hands out at most `limit` permitted bytes of a lane.
+    /// Hands out at most `limit` granted bytes of a lane.
     pub fn take(&mut self, lane: LaneIndex, limit: u64) -> Option<Taken> {
         self.lanes[lane].take(limit)
     }
@@ -103,7 +103,8 @@ impl SourceCore {
         self.lanes[lane].gather(range, slices)
     }
 
-    /// The same, piece by piece: see [`OutgoingLane::pieces`](crate::lane::OutgoingLane::pieces).
+    /// Calls `each` for the pieces of a range: see
+    /// [`OutgoingLane::pieces`](crate::lane::OutgoingLane::pieces).
     pub fn pieces<'a>(
         &'a self,
         lane: LaneIndex,
@@ -124,9 +125,9 @@ impl SourceCore {
         self.lanes[lane].held_events()
     }
 
-    /// Lets a lane's records and bytes come and go by datagrams of this association, of at most `datagram` bytes, until
-    /// [`Self::handle_lane_disconnected`]. Call it after [`Self::handle_lane_connected`]. `estimate` is a round trip to the
-    /// builder, if one is known.
+    /// Moves a lane's records and bytes to datagrams of this association, of at most `datagram`
+    /// bytes, until [`Self::handle_lane_disconnected`]. Call it after
+    /// [`Self::handle_lane_connected`]. `estimate` is the round trip to the builder, if known.
     pub fn associate(
         &mut self,
         lane: LaneIndex,
@@ -137,11 +138,11 @@ impl SourceCore {
         self.lanes[lane].associate(association, estimate, datagram, &self.times);
     }
 
-    /// Takes in a datagram that came for a lane; replies to probes are the driver's.
+    /// Takes in a datagram for a lane. Drivers handle replies to probes themselves.
     /// Requirements: docs/reference/protocol.md UDP-3, UDP-4.
     ///
     /// # Errors
-    /// [`DatagramFault`]: drop the datagram if it is stale, else the connection.
+    /// Returns [`DatagramFault`]: drop the datagram if it is stale, otherwise close the connection.
     pub fn handle_datagram(
         &mut self,
         lane: LaneIndex,
@@ -154,42 +155,44 @@ impl SourceCore {
         Ok(())
     }
 
-    /// Appends one datagram of records, if the lane has an association: announcements that wait, and what was heard. When
-    /// [`Output::Announce`](super::Output::Announce) asks for it.
+    /// Appends one datagram of records, if the lane has an association: announcements that wait,
+    /// and acknowledgements. Call it after [`Output::Announce`](super::Output::Announce).
     pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         if self.lanes[lane].write_datagram(now, into) {
             self.announce.insert(lane);
         }
     }
 
-    /// Returns headers for the segments of a train that was taken from a lane; `None` if it has no association any more. Call
-    /// [`Self::handle_sent`] when they are sent.
+    /// Returns the common part of the headers for a train that was taken from a lane, or `None` if
+    /// it has no association any more. Call [`Self::handle_sent`] when the segments are sent.
     pub fn sealing(&mut self, lane: LaneIndex, request: Request) -> Option<Sealing> {
         self.lanes[lane].sealing(request)
     }
 
-    /// Notes that so many segments were sent with the headers of [`Self::sealing`].
+    /// Notes that `count` segments were sent with the headers of [`Self::sealing`].
     pub fn handle_sent(&mut self, lane: LaneIndex, count: u32) {
         if let Some(datagrams) = self.lanes[lane].datagrams_mut() {
             datagrams.advance(count);
         }
     }
 
-    /// Asks for the lane's records again at `until`: they cannot be sent now.
+    /// Lets the lane's records wait until `until`, as they cannot be sent now.
     pub fn put_off(&mut self, lane: LaneIndex, until: Instant) {
         if let Some(datagrams) = self.lanes[lane].datagrams_mut() {
             datagrams.put_off(until);
         }
     }
 
-    /// Notes whether answers to the builder's requests were taken from the lane and are not sent yet.
+    /// Sets whether answers to the builder's requests were taken from the lane and are not sent
+    /// yet.
     pub fn set_answering(&mut self, lane: LaneIndex, is_answering: bool) {
         if let Some(datagrams) = self.lanes[lane].datagrams_mut() {
             datagrams.set_answering(is_answering);
         }
     }
 
-    /// Returns true if the lane's datagrams get nowhere: close its connection, and look for another path.
+    /// Returns true if the lane's datagrams get no answer. Close its connection, and look for
+    /// another path.
     pub fn is_silent(&self, lane: LaneIndex, now: Instant) -> bool {
         self.lanes[lane].datagrams().is_some_and(|datagrams| datagrams.is_silent(now))
     }
@@ -199,7 +202,8 @@ impl SourceCore {
         self.lanes.get(lane.get())?.datagrams().map(OutgoingDatagrams::association)
     }
 
-    /// Returns the fragments that are held until their builder commits them, or a builder is found for them.
+    /// Returns the number of fragments that are held until their builder commits them, or until
+    /// there is a builder for them.
     pub fn uncommitted(&self) -> usize {
         let held = |lane: &SourceLane| lane.outgoing().held_fragments();
         self.lanes.iter().map(held).sum::<usize>() + self.parking.len()

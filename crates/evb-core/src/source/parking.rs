@@ -1,14 +1,16 @@
-//! [`Parking`]: fragments of assigned events whose lane is over, and events that are outstanding and whose fragments are not here.
+//! [`Parking`]: fragments of assigned events whose lane is over, and outstanding events whose
+//! fragments are not here.
 
 use std::collections::BTreeMap;
 
 use crate::{fragment::Fragment, id::EventId, index::LaneIndex};
 
-/// Holds no more than lanes did, and names no more than one message of the supervisor's.
+/// Parked fragments and expected ones. The former are no more than the lanes held, the latter no
+/// more than one message of the supervisor names.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     parked: BTreeMap<EventId, Fragment>,
-    /// Events that are outstanding, and where their fragments are to go when they come; `None`: here.
+    /// Outstanding events and the lanes for their fragments; with `None`, a fragment is parked.
     homes: BTreeMap<EventId, Option<LaneIndex>>,
 }
 
@@ -25,24 +27,25 @@ impl Parking {
         self.parked.remove(&event)
     }
 
-    /// Forgets what is not among `held`, ascending, and not beyond `decided`; returns how many.
+    /// Drops fragments up to `decided` whose events are not among `held` (ascending). Returns their
+    /// number.
     pub(super) fn retain(&mut self, decided: EventId, held: &[EventId]) -> usize {
         let before = self.parked.len();
         self.parked.retain(|event, _| *event > decided || held.binary_search(event).is_ok());
         before - self.parked.len()
     }
 
-    /// The fragment of that event is to go there when it comes.
+    /// Sets the lane for the fragment of that event when it comes.
     pub(super) fn expect(&mut self, event: EventId, lane: Option<LaneIndex>) {
         self.homes.insert(event, lane);
     }
 
-    /// Whether an event's fragment is expected though its time was over, and where.
+    /// Returns the lane of an event's fragment, if it is expected although its time was over.
     pub(super) fn take_home(&mut self, event: EventId) -> Option<Option<LaneIndex>> {
         if self.homes.is_empty() { None } else { self.homes.remove(&event) }
     }
 
-    /// Nothing is expected any more.
+    /// Forgets all expected fragments.
     pub(super) fn forget_homes(&mut self) {
         self.homes.clear();
     }

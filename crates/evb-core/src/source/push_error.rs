@@ -1,36 +1,36 @@
-//! [`PushError`]: why a source refuses a fragment.
+//! [`PushError`]: the reasons for which a source refuses a fragment.
 
 use crate::{id::EventId, units::Bytes};
 
 /// Distance by which a fragment's event id may be ahead of the first event that is not over.
 pub const MAX_AHEAD: u64 = 1 << 20;
 
-/// Reason for which a source refuses a fragment: the caller's fault.
+/// Reason for which a source refuses a fragment. The caller is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
-    /// Larger than agreed with the builders.
+    /// The fragment is larger than agreed with the builders.
     #[error(
         "event {event}: the fragment has {size}, more than max_fragment = {limit}; raise max_fragment of this source"
     )]
     Oversize {
-        /// Its event.
+        /// Event of the fragment.
         event: EventId,
-        /// Its payload.
+        /// Size of its payload.
         size: Bytes,
-        /// The limit.
+        /// The agreed limit.
         limit: Bytes,
     },
-    /// So far ahead of the decisions that it cannot be right.
+    /// The event is so far ahead of the decisions that its id must be wrong.
     #[error(
         "event {event} is more than {MAX_AHEAD} ahead of event {first}, the first one open: are event ids dense, from 1?"
     )]
     TooFarAhead {
-        /// The event pushed.
+        /// Event of the fragment.
         event: EventId,
         /// The first event that is not over.
         first: EventId,
     },
-    /// Event id 0.
+    /// The event id is 0.
     #[error("event ids start at 1")]
     EventZero,
 }

@@ -1,4 +1,4 @@
-//! [`Seats`]: which builder has which lane.
+//! [`Seats`]: the lanes of a run's builders.
 
 use crate::{
     id::{BuilderId, Incarnation},
@@ -9,8 +9,8 @@ use crate::{
 
 const _: () = assert!(MAX_BUILDERS <= LaneSet::LIMIT, "a lane has no place in a set of lanes");
 
-/// The builders of a run in the order in which they first appeared: a builder's position is its lane's index, for the whole
-/// run, whether it goes and comes again.
+/// The builders of a run in the order in which they first appeared. A builder's position is the
+/// index of its lane for the whole run, even if it leaves and joins again.
 #[derive(Debug)]
 pub(super) struct Seats {
     seats: Vec<Seat>,
@@ -25,7 +25,7 @@ struct Seat {
 }
 
 impl Seats {
-    /// For the builders of the first roster, ascending.
+    /// Returns the seats of the builders of the first roster, ascending.
     pub(super) fn new(builders: &[BuilderId]) -> Self {
         let seat = |_: &BuilderId| Seat { incarnation: Incarnation::default(), is_listed: true };
         let ranks =
@@ -35,23 +35,24 @@ impl Seats {
         new
     }
 
-    /// Returns how many builders ever were in a roster.
+    /// Returns the number of builders that ever were in a roster.
     pub(super) fn len(&self) -> usize {
         self.seats.len()
     }
 
-    /// The lane of a builder that ever was in a roster.
+    /// Returns the lane of a builder that ever was in a roster.
     pub(super) fn lane(&self, builder: BuilderId) -> Option<LaneIndex> {
         let rank = self.ranks.binary_search_by_key(&builder, |(id, _)| *id).ok()?;
         Some(self.ranks[rank].1)
     }
 
-    /// Whether the lane's builder is in the roster.
+    /// Returns true if the lane's builder is in the roster.
     pub(super) fn is_listed(&self, lane: LaneIndex) -> bool {
         self.seats[lane].is_listed
     }
 
-    /// A roster came. Calls `over` for each lane that is over or begins anew; returns how many lanes are new.
+    /// Takes in a roster. Calls `over` for each lane that ends or begins again. Returns the number
+    /// of new lanes.
     pub(super) fn publish(
         &mut self,
         roster: &[(BuilderId, Incarnation)],
@@ -71,7 +72,7 @@ impl Seats {
                 continue;
             };
             let seat = &mut self.seats[lane];
-            // Of those that the source began with, the first roster says it.
+            // The first roster sets the incarnations of the builders that the source began with.
             let is_same = seat.incarnation == *incarnation || seat.incarnation == Incarnation::default();
             seat.incarnation = *incarnation;
             if seat.is_listed && !is_same {

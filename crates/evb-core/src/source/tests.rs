@@ -58,7 +58,7 @@ fn report(source: &SourceCore) -> SourceReport {
     }
 }
 
-/// What `poll` wants done, heartbeats aside.
+/// Returns the actions of `poll`: lanes with announcements, and wanted events.
 fn wishes(source: &mut SourceCore, now: Instant) -> (Vec<usize>, Vec<u64>) {
     let (mut lanes, mut wanted) = (Vec::new(), Vec::new());
     while let Some(output) = source.poll(now) {
@@ -145,7 +145,7 @@ fn a_fragment_without_decision_waits_its_time() {
     assert_eq!(report(&source).unexpected, 0);
     source.handle_timeout(at(5000));
     assert_eq!((report(&source).unexpected, source.backlog()), (1, Bytes::ZERO));
-    // The decision comes too late, and is no reason to ask for the fragment again.
+    // The decision comes too late, and the fragment is not asked for again.
     source.handle_decisions(&decisions(1, &[FOUR])).unwrap();
     assert_eq!(source.uncommitted(), 0);
 }
@@ -215,7 +215,7 @@ fn heartbeats_echo_the_supervisors() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
 
-    /// Whatever builders and supervisors send: an error or not, the source stays sound.
+    /// Hostile records cause at most an error, and the source stays sound.
     #[test]
     fn hostile_records_do_no_harm(
         steps in proptest::collection::vec((0u8..8, 0u64..1200, 0u64..1200, any::<u64>(), any::<u32>()), 1..60),
@@ -272,7 +272,7 @@ fn a_fragment_counts_as_committed_once() {
     source.handle_grant(LaneIndex::new(0), 3 * whole).unwrap();
     source.take(LaneIndex::new(0), 2 * whole).unwrap();
     assert_eq!(source.uncommitted(), 3);
-    // In order, out of order, and once more.
+    // Commits come in order, out of order, and twice.
     source.handle_commit(LaneIndex::new(0), whole, &[]).unwrap();
     let second = whole..2 * whole;
     source.handle_commit(LaneIndex::new(0), whole, core::slice::from_ref(&second)).unwrap();
@@ -283,7 +283,7 @@ fn a_fragment_counts_as_committed_once() {
     assert_eq!(report(&source).committed, 2);
 }
 
-/// A burst that inhibits all but its first triggers, before any fragment is there.
+/// A burst inhibits all but its first triggers before any fragment is there.
 #[test]
 fn an_assignment_is_kept_however_many_triggers_are_inhibited_behind_it() {
     for on_demand in [true, false] {

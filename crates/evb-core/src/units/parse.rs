@@ -1,38 +1,38 @@
-//! From text to quantities.
+//! Parsing of quantities.
 
 use core::{str::FromStr, time::Duration};
 
 use super::{Bytes, Frequency, Rate};
 
-/// Why a quantity could not be read: what was given, what was wrong, and what would do.
+/// Reason for which a quantity could not be read, with the text and a correct example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// A number without a unit.
+    /// The number has no unit.
     #[error("`{given}` has no unit; write for example {example}")]
     Bare {
         /// The text as given.
         given: String,
-        /// A text that would be read.
+        /// A text that can be read.
         example: &'static str,
     },
-    /// A unit that is not one of this quantity's.
+    /// The unit does not belong to this quantity.
     #[error("`{unit}` is not a unit of {quantity}; one of: {units}")]
     UnknownUnit {
         /// The unit as given.
         unit: String,
-        /// What was to be read.
+        /// The quantity to be read.
         quantity: &'static str,
-        /// The units that would be read.
+        /// The units that can be read.
         units: String,
     },
-    /// No number in front, or one that is negative, not finite, too large, or a part of a byte.
+    /// The number is missing, negative, not finite, too large, or a fraction of a byte.
     #[error("`{given}` is not a {quantity}; write for example {example}")]
     NotANumber {
         /// The text as given.
         given: String,
-        /// What was to be read.
+        /// The quantity to be read.
         quantity: &'static str,
-        /// A text that would be read.
+        /// A text that can be read.
         example: &'static str,
     },
 }
@@ -101,7 +101,7 @@ const DURATION: Quantity = Quantity {
 };
 
 impl Quantity {
-    /// The number times its unit.
+    /// Reads a number and multiplies it by its unit.
     fn read(&self, text: &str) -> Result<f64, UnitError> {
         let text = text.trim();
         let split = text
@@ -138,7 +138,7 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let bytes = BYTES.read(text)?;
-        // A part of a byte is a slip of the pen, unless it is what a larger unit leaves.
+        // A fraction of a byte is a mistake, unless it is the remainder of a larger unit.
         let number = text.trim_end().strip_suffix('B').map(str::trim_end);
         let is_in_bytes = number.is_some_and(|number| number.ends_with(|c: char| !c.is_alphabetic()));
         if bytes.fract() != 0.0 && (is_in_bytes || bytes < 1.0) {

@@ -1,4 +1,5 @@
-//! The datagrams of the page: a source and a builder tell its story, and one segment is lost on the way.
+//! The datagrams of the page: a source and a builder replay its example, in which one segment is
+//! lost.
 
 use core::ops::Range;
 use std::{io::IoSlice, time::Duration};
@@ -30,7 +31,7 @@ const BUILDER: BuilderId = BuilderId::new(1);
 const ASSOCIATION: Association =
     Association { epoch: EPOCH, source: SOURCE, builder: BUILDER, connection: 0x0a1b_2c3d };
 
-/// Permits whatever is asked for, losses first.
+/// A policy that grants every request, losses first.
 #[derive(Debug, Default)]
 struct GrantAll(GrantCounters);
 
@@ -139,7 +140,7 @@ fn probe_reply(probe: &[u8]) -> Vec<u8> {
     DatagramHeader { kind, offset: probe.len() as u64, ..header }.seal([]).to_vec()
 }
 
-/// The datagram of records that the source wants to send.
+/// Returns the next datagram of records of the source.
 fn announce(source: &mut SourceCore, now: Instant) -> Vec<u8> {
     let wants = core::iter::from_fn(|| source.poll(now));
     assert_eq!(wants.filter(|output| matches!(output, source::Output::Announce(_))).count(), 1);
@@ -148,7 +149,7 @@ fn announce(source: &mut SourceCore, now: Instant) -> Vec<u8> {
     datagram.to_vec()
 }
 
-/// The next bytes that the source may send, at most `limit` of them.
+/// Returns the next bytes that the source may send, at most `limit` of them.
 fn segment(source: &mut SourceCore, limit: u64) -> Vec<u8> {
     let Taken { range, request } = source.take(LaneIndex::new(0), limit).unwrap();
     let sealing = source.sealing(LaneIndex::new(0), request).unwrap();
@@ -169,7 +170,7 @@ fn deliver(builder: &mut BuilderCore<GrantAll>, datagram: &[u8], now: Instant) -
     }
 }
 
-/// The datagram that the builder wants to send.
+/// Returns the next datagram of the builder.
 fn answer(builder: &mut BuilderCore<GrantAll>, now: Instant) -> Vec<u8> {
     builder.handle_timeout(now);
     while let Some(output) = builder.poll(now) {
@@ -189,7 +190,7 @@ fn hear(source: &mut SourceCore, datagram: &[u8], now: Instant) -> Result<(), Da
     source.handle_datagram(LaneIndex::new(0), &header, body, now)
 }
 
-/// The story of the page: what was said, by the names of its examples.
+/// Returns the records and segments of the example, by the names on the page.
 pub(crate) fn encoded() -> [(&'static str, Vec<u8>); 6] {
     let (mut source, mut builder) = (a_source(), a_builder());
     let announced = announce(&mut source, at(0));

@@ -5,14 +5,14 @@ fn assigned(sources: usize) -> Assigned {
     Assigned { triggered: at(0), expected: SourceSet::first(sources), epoch: Epoch::new(1) }
 }
 
-/// Event 1 of two sources, in a slot whose memory is `pool`'s.
+/// Opens event 1 of two sources in a slot.
 fn open() -> (Assembly, Pool) {
     let mut assembly = Assembly::default();
     assembly.open(EventId::new(1), 2, 100, at(0));
     (assembly, Pool::new(2, 1))
 }
 
-/// The fragment is announced and comes in two pieces.
+/// Announces the fragment and writes it in two pieces.
 fn bring(assembly: &mut Assembly, source: usize, payload: &[u8], pool: &mut Pool) -> bool {
     let mut running = RunningChecksum::default();
     assembly.announce(source, 0, &announcement(1, payload.len()));

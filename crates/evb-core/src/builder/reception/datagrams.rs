@@ -1,4 +1,4 @@
-//! A lane over datagrams: what differs from a stream at the builder's end.
+//! The builder's end of a lane over datagrams, as far as it differs from a stream.
 
 use core::ops::Range;
 
@@ -12,37 +12,37 @@ use crate::{
     wire::datagram::DatagramKind,
 };
 
-/// What became of a range of the lane that came.
+/// Outcome for a range of the lane that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::builder) enum Placed {
-    /// Nothing: there is no room, as if it had been lost.
+    /// It is dropped like a lost one, as there is no room.
     Nowhere,
-    /// Nothing: give the segments one by one.
+    /// Nothing is done yet: pass the segments one by one.
     Apart,
-    /// It is known, or kept until those in front of it are here.
+    /// It is known, or kept until the bytes in front of it are here.
     Kept,
-    /// It is the next, after so many bytes that are known.
+    /// It is the next range, after that number of bytes that are already known.
     Next(usize),
 }
 
 impl Reception {
-    /// From now on, records and bytes come and go by datagrams.
+    /// Moves records and bytes to datagrams.
     pub(in crate::builder) fn associate(&mut self, datagrams: IncomingDatagrams) {
         self.incoming.limit_window(datagrams.reassembly.window());
         self.datagrams = Some(Box::new(datagrams));
     }
 
-    /// What is known of its datagrams, if it has an association.
+    /// Returns the datagram state, if the lane has an association.
     pub(in crate::builder) fn datagrams(&self) -> Option<&IncomingDatagrams> {
         self.datagrams.as_deref()
     }
 
-    /// What was counted of its datagrams, over all its associations.
+    /// Returns the datagram counters over all associations.
     pub(in crate::builder) fn datagram_counters(&self) -> DatagramCounters {
         self.datagrams.as_ref().map_or(self.past, |datagrams| self.past.and(datagrams))
     }
 
-    /// Datagrams came. Returns true if they are the first of their association.
+    /// Takes in the header of datagrams. Returns true if they are the first of their association.
     pub(in crate::builder) fn handle_header(
         &mut self,
         segments: &Segments<'_>,
@@ -53,7 +53,7 @@ impl Reception {
         let datagrams = datagrams.filter(|known| known.association() == header.association);
         let Some(datagrams) = datagrams else { return Err(DatagramFault::Stale) };
         if header.kind == DatagramKind::Probe {
-            // It comes before the lane's own datagrams, and is not of their sequence.
+            // A probe comes before the lane's own datagrams, and is not of their sequence.
             return Ok(false);
         }
         let is_first = !datagrams.is_met;
@@ -61,7 +61,8 @@ impl Reception {
         Ok(is_first)
     }
 
-    /// A permitted range of the lane came. `arrived` is called for each part of it that was waited for.
+    /// Takes in a permitted range of the lane. `arrived` is called for each part of it that was
+    /// waited for.
     pub(in crate::builder) fn place(
         &mut self,
         segments: &Segments<'_>,
@@ -91,7 +92,8 @@ impl Reception {
         Ok(if is_deliverable { Placed::Next((received - offset) as usize) } else { Placed::Kept })
     }
 
-    /// Returns what had to wait for the bytes in front of it, if they are here: to be given back.
+    /// Lends the bytes that waited for others in front of them, if these are here. Return them by
+    /// [`Self::give_back`].
     pub(in crate::builder) fn lend_waiting(&mut self) -> Option<Reassembly> {
         let received = self.incoming.received();
         let reassembly = &mut self.datagrams.as_mut()?.reassembly;
@@ -99,21 +101,23 @@ impl Reception {
         (!reassembly.next(received).is_empty()).then(|| reassembly.lend())
     }
 
-    /// Takes back what was lent.
+    /// Takes back the lent bytes.
     pub(in crate::builder) fn give_back(&mut self, waiting: Reassembly) {
         if let Some(datagrams) = &mut self.datagrams {
             datagrams.reassembly = waiting;
         }
     }
 
-    /// Announcements in front of those that came are lost, or late (docs/reference/protocol.md UDP-9).
+    /// Notes that announcements in front of the latest ones are lost or late
+    /// (docs/reference/protocol.md UDP-9).
     pub(in crate::builder) fn note_gap(&mut self) {
         if let Some(datagrams) = &mut self.datagrams {
             datagrams.announcements_missing = true;
         }
     }
 
-    /// Declares lost what is due; `None` if nothing is, else whether something has to be said again.
+    /// Declares overdue transmissions lost. Returns `None` if nothing was due, else true if
+    /// something has to be repeated.
     pub(in crate::builder) fn expire(
         &mut self,
         now: Instant,
@@ -127,7 +131,8 @@ impl Reception {
         Some(datagrams.is_repeat_due(now) || is_asking)
     }
 
-    /// Appends the datagram that the source is to get; returns false if there is no association. `ranges` is memory for it.
+    /// Appends the datagram for the source. Returns false if there is no association. `ranges` is
+    /// scratch memory.
     pub(in crate::builder) fn write_datagram(
         &mut self,
         ranges: &mut Vec<Range<u64>>,

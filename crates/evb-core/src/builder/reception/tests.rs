@@ -8,7 +8,7 @@ use crate::{
     wire::record::next_record,
 };
 
-/// A lane of source 1 whose announcements are granted at once, and slots for its events.
+/// Returns a lane of source 1 whose announcements are granted at once, and slots for its events.
 fn reception() -> (Reception, Slots) {
     let mut reception =
         Reception::new(LaneIndex::new(0), Bytes::mib(1), LaneReport { source: 1, ..LaneReport::default() });

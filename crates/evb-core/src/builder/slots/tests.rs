@@ -20,12 +20,12 @@ fn event(number: u64) -> EventId {
     EventId::new(number)
 }
 
-/// An assignment that expects all of so many sources.
+/// Returns an assignment that expects all of that number of sources.
 fn of(sources: usize) -> Assigned {
     Assigned { triggered: at(0), expected: SourceSet::first(sources), epoch: Epoch::new(1) }
 }
 
-/// The fragment is announced and comes whole.
+/// Announces the fragment and delivers it whole.
 fn bring(slots: &mut Slots, source: usize, number: u64, now: Instant, ended: impl FnMut(&Assembly)) {
     let slot = slots.announce(source, 0, &announcement(number, 1), now).unwrap();
     let (mut running, (assembly, pool)) = (RunningChecksum::default(), slots.room(slot));

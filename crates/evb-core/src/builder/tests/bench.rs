@@ -1,4 +1,5 @@
-//! A builder on the bench: a policy that grants all, and hands that play sources, supervisor and sink.
+//! A builder under test, with a policy that grants everything and methods that act as sources,
+//! supervisor and sink.
 
 use core::time::Duration;
 
@@ -60,7 +61,8 @@ pub(in crate::builder) fn at(millis: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
 }
 
-/// A builder that shares its clock with the supervisor, and needs no lease.
+/// Returns the configuration of a builder that shares its clock with the supervisor and needs no
+/// lease.
 pub(in crate::builder) fn config(sources: u16, slots: usize) -> BuilderConfig {
     BuilderConfig {
         id: BuilderId::new(1),
@@ -78,15 +80,15 @@ pub(in crate::builder) fn config(sources: u16, slots: usize) -> BuilderConfig {
     }
 }
 
-/// The builder, and where each lane's next announcement begins.
+/// The builder, and the offset of each lane's next announcement.
 pub(super) struct Bench {
     pub(super) core: BuilderCore<GrantAll>,
     pub(super) ready: Vec<u64>,
     pub(super) events: Vec<Event>,
     pub(super) told: Completions,
-    /// What its heartbeats said, and when.
+    /// Loads in its heartbeats, with their times.
     pub(super) loads: Vec<(Instant, Load)>,
-    /// The supervisor accounts for what it is told.
+    /// True if the supervisor accounts for the completions that it gets.
     pub(super) accounts: bool,
 }
 
@@ -167,7 +169,7 @@ impl Bench {
         self.core.invariants();
     }
 
-    /// The sink takes all that it was given.
+    /// Lets the sink take all events that it was given.
     pub(super) fn write_all(&mut self, now: Instant) {
         for event in core::mem::take(&mut self.events) {
             self.core.handle_written(event, now);

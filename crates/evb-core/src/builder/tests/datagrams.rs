@@ -1,4 +1,4 @@
-//! A builder whose lane goes by datagrams.
+//! Tests of a builder whose lane uses datagrams.
 
 use core::{ops::Range, time::Duration};
 
@@ -30,7 +30,7 @@ const ASSOCIATION: Association =
     Association { epoch: Epoch::new(7), source: SourceId::new(3), builder: BUILDER, connection: 0xabcd };
 const WINDOW: Bytes = Bytes::new(2000);
 
-/// Permits whatever is asked for, losses first, and notes how each transmission ended.
+/// A policy that grants every request, losses first, and notes how each transmission ended.
 #[derive(Debug, Default)]
 struct GrantAll {
     counters: GrantCounters,
@@ -88,16 +88,16 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)
 }
 
-/// A builder with one source, and what the source has put on its lane.
+/// A builder with one source, and the bytes that the source has put on its lane.
 struct Bench {
     core: BuilderCore<GrantAll>,
     lane: Vec<u8>,
-    /// Of the source's next datagram.
+    /// Sequence of the source's next datagram.
     sequence: u32,
     events: Vec<Event>,
 }
 
-/// What a builder's datagram says.
+/// Records of a builder's datagram.
 type Said = Vec<(RecordHeader, Vec<Range<u64>>)>;
 
 impl Bench {
@@ -123,7 +123,8 @@ impl Bench {
         Self { core, lane: Vec::new(), sequence: 0, events: Vec::new() }
     }
 
-    /// A lane with one announced fragment of an assigned event for each length, each granted as far as may be.
+    /// Returns a lane with one announced fragment of an assigned event for each length, granted as
+    /// far as possible.
     fn announced(lengths: &[usize]) -> Self {
         let mut bench = Self::new();
         let body = bench.append(1, lengths);
@@ -132,7 +133,7 @@ impl Bench {
         bench
     }
 
-    /// Puts fragments on the source's lane, and assigns their events; their announcement.
+    /// Puts fragments on the source's lane and assigns their events. Returns their announcement.
     fn append(&mut self, first: u64, lengths: &[usize]) -> Vec<u8> {
         let (count, offset) = (lengths.len() as u16, self.lane.len() as u64);
         let mut body = BytesMut::from(&RecordHeader::Announce { count, offset }.encode()[..]);
@@ -155,7 +156,7 @@ impl Bench {
         self.core.handle_datagram(LaneIndex::new(0), &header, body, now)
     }
 
-    /// Bytes of the source's lane come, as what was sent for that request.
+    /// Delivers bytes of the source's lane as the answer to that request.
     fn segment(&mut self, range: Range<usize>, request: Request, now: Instant) -> Result<(), DatagramFault> {
         self.sequence += 1;
         let offset = range.start as u64;
@@ -163,7 +164,7 @@ impl Bench {
         self.core.handle_datagram(LaneIndex::new(0), &header, &self.lane[range], now)
     }
 
-    /// Time passes; all datagrams that the builder sends then.
+    /// Lets time pass. Returns all datagrams that the builder sends then.
     fn say(&mut self, now: Instant) -> Vec<Said> {
         let mut all = Vec::new();
         self.core.handle_timeout(now);
@@ -191,7 +192,7 @@ impl Bench {
         all
     }
 
-    /// Events that are built, all complete.
+    /// Returns the events that are built, all of them complete.
     fn built(&self) -> Vec<u64> {
         assert!(self.events.iter().all(Event::is_complete), "a fragment is damaged");
         self.events.iter().map(|event| event.id.number()).collect()
@@ -325,7 +326,7 @@ fn a_gap_in_the_announcements_is_asked_for() {
     let said = bench.say(at(10));
     assert_eq!(granted(&said), [200]);
     assert!(said[0].contains(&(RecordHeader::Announced { offset: 200 }, vec![])), "{said:?}");
-    // What contradicts the announcements before is another matter.
+    // An announcement that contradicts earlier ones is an error.
     let mut body = BytesMut::from(&RecordHeader::Announce { count: 1, offset: 150 }.encode()[..]);
     announcement(2, 84).encode(&mut body);
     let mismatch = DatagramFault::Lane(LaneError::AnnouncementMismatch { offset: 150 });
@@ -346,7 +347,7 @@ fn bytes_are_delivered_once_and_in_order() {
             fragments.all(|fragment| fragment.payload == payload(event.id.number(), fragment.payload.len()))
         );
     }
-    // Each byte ended once, whatever came twice.
+    // Each byte ended once, whichever segments came twice.
     let mut ended: Vec<_> = bench.ended().to_vec();
     ended.sort_by_key(|(range, ..)| range.start);
     assert!(ended.iter().all(|(_, request, fate)| (*request, *fate) == (0, Fate::Arrived)));
@@ -366,7 +367,7 @@ fn a_loss_is_asked_for_and_what_comes_late_does_not_count() {
     let said = bench.say(due);
     let [(request, ranges)] = &resends(&said)[..] else { panic!("{said:?}") };
     assert_eq!(ranges[..], [Range { start: 100, end: 200 }]);
-    // The first transmission comes after all, then the one that was asked for.
+    // The first transmission comes after all, and then the requested one.
     bench.segment(100..200, 0, at(5000)).unwrap();
     bench.segment(100..200, *request, at(5010)).unwrap();
     bench.say(at(5010));
@@ -398,7 +399,7 @@ fn no_more_is_granted_than_can_be_kept() {
     let body = bench.append(1, &[9984]);
     bench.records(&body, at(0)).unwrap();
     assert_eq!(granted(&bench.say(at(0))), [2000]);
-    // All but the first byte: no room for more.
+    // All bytes but the first come, and there is no room for more.
     bench.segment(1..2000, 0, at(10)).unwrap();
     assert!(granted(&bench.say(at(10))).iter().all(|end| *end == 2000));
     bench.segment(0..1, 0, at(20)).unwrap();
@@ -419,7 +420,7 @@ fn pieces_beyond_the_limit_are_as_if_lost() {
     };
     let counted: Vec<_> = (0..1030).map(&mut piece).collect();
     assert_eq!((counted[1023], counted[1029]), (1024, 1024));
-    // What fills the first hole is taken, however many pieces there are.
+    // Bytes that fill the first hole are taken, however many pieces there are.
     bench.segment(0..1, 0, at(20)).unwrap();
     assert_eq!(bench.ended().len(), 1025);
 }
@@ -482,7 +483,7 @@ fn announcements_are_acknowledged_soon_and_said_again_until_heard() {
         now = bench.core.next_timeout().unwrap();
     }
     assert_eq!(said, 2, "after 101 and 302 ms");
-    // A copy of the announcement: perhaps ours was lost.
+    // A copy of the announcement comes, perhaps because our datagram was lost.
     let body = [&RecordHeader::Announce { count: 1, offset: 0 }.encode()[..], &{
         let mut item = BytesMut::new();
         announcement(1, 84).encode(&mut item);
@@ -502,7 +503,7 @@ fn a_path_that_is_gone_is_noticed() {
     let mut bench = Bench::announced(&[84, 84]);
     bench.say(at(0));
     assert_eq!(bench.core.silent_lanes(at(4_999_999)).count(), 0);
-    // Records get through, and data does not: the source hears all that is said to it.
+    // Records get through and data does not: the source acknowledges everything.
     for second in 1..5 {
         bench.say(at(second * 1_000_000));
         let heard = DatagramHeader {
@@ -512,7 +513,7 @@ fn a_path_that_is_gone_is_noticed() {
         bench.core.handle_datagram(LaneIndex::new(0), &heard, &[], at(second * 1_000_000 + 100)).unwrap();
     }
     assert!(bench.core.silent_lanes(at(5_000_000)).eq([LaneIndex::new(0)]));
-    // What comes ends the silence.
+    // Data that comes ends the silence.
     let heard = DatagramHeader { heard: u32::from(u16::MAX), ..header(DatagramKind::Data, 200) };
     bench.core.handle_datagram(LaneIndex::new(0), &heard, &bench.lane[..100], at(5_000_000)).unwrap();
     assert_eq!(bench.core.silent_lanes(at(5_000_001)).count(), 0);

@@ -1,4 +1,4 @@
-//! Supervisors that go and come, builders that take over, sources that come back as other processes.
+//! Tests of supervisors that restart, builders that take over, and sources that restart.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ fn set(indices: &[usize]) -> SourceSet {
     indices.iter().copied().collect()
 }
 
-/// An assignment that names its sources.
+/// Returns an assignment that names its sources.
 fn named(event: u64, expected: &[u32], epoch: u64, answer: u32) -> Assignments {
     let expected = expected.to_vec();
     let mut named = Assignments { expected, epoch, answer, ..Assignments::default() };
@@ -23,7 +23,7 @@ fn named(event: u64, expected: &[u32], epoch: u64, answer: u32) -> Assignments {
     named
 }
 
-/// What the builder says to the supervisor.
+/// Returns the builder's messages to the supervisor.
 fn said(bench: &mut Bench, millis: u64) -> Vec<Message> {
     let mut said = Vec::new();
     while let Some(output) = bench.core.poll(at(millis)) {
@@ -48,7 +48,8 @@ fn committed(bench: &Bench, lane: LaneIndex) -> u64 {
     bench.core.lanes.lane(lane).incoming().committed()
 }
 
-/// docs/reference/protocol.md RUN-20: a source may forget what is in the ledger, not what is written.
+/// A source may forget events that are in the ledger, but not those that are only written
+/// (docs/reference/protocol.md RUN-20).
 #[test]
 fn lanes_settle_when_the_ledger_has_the_event() {
     let mut bench = Bench::new(1, 2);
@@ -81,10 +82,11 @@ fn what_the_ledger_may_not_have_is_said_again_on_another_connection() {
     let again = completions(&said(&mut bench, 5001));
     assert_eq!(again.len(), 1);
     assert_eq!((again[0].before, again[0].events().count()), (1, 2));
-    // What the supervisor assigns once more is skipped: it is not open, and not forgotten either.
+    // An assignment that the supervisor repeats is skipped: the event is neither open nor
+    // forgotten.
     bench.core.handle_assignments(&named(2, &[1], 1, 0), at(5002)).unwrap();
     assert_eq!(bench.core.slots_used(), 0);
-    // An event that it never heard of, it builds.
+    // An event that the builder never heard of is built.
     bench.core.handle_assignments(&named(4, &[1], 1, 0), at(5002)).unwrap();
     assert_eq!(bench.core.slots_used(), 1);
 }
@@ -104,7 +106,7 @@ fn nothing_is_written_without_a_lease() {
     assert_eq!(bench.core.slots_used(), 1);
     let heartbeat =
         |echo: u64| Heartbeat { sent_ns: 1, echo_ns: at(echo).as_nanos(), ..Heartbeat::default() };
-    // Nobody heard anything new: an echo of old, one of none, and one of what was never said.
+    // No new echo came: an old one, none at all, and one of a heartbeat that was never sent.
     bench.core.handle_heartbeat(&heartbeat(0), at(1500));
     bench.core.handle_heartbeat(&Heartbeat { sent_ns: 1, ..Heartbeat::default() }, at(1500));
     bench.poll(at(1500));
@@ -172,8 +174,8 @@ fn events_wait_for_an_awaited_source_and_their_deadline_begins_anew() {
     assert_eq!(bench.events[1].missing, [SourceId::new(2)]);
 }
 
-/// docs/reference/protocol.md RUN-36: who was awaited can be there, damaged, or given up, before the roster says
-/// that it is up.
+/// An awaited source's fragment can be here, damaged, or given up before the roster says that the
+/// source is up (docs/reference/protocol.md RUN-36).
 #[test]
 fn who_keeps_silent_beside_an_awaited_source_has_a_deadline_when_it_is_there() {
     let late = DEADLINE.as_millis() as u64 * 100;
@@ -228,7 +230,7 @@ fn the_lane_of_another_process_begins_at_0_and_brings_what_the_old_one_did_not()
     bench.send(LaneIndex::new(1), 1, b"whole", at(1));
     bench.send(LaneIndex::new(0), 1, b"whole", at(1));
     bench.write_all(at(1));
-    // Of event 2, half a fragment came; of event 3 an announcement.
+    // Of event 2, half a fragment came; of event 3, an announcement.
     bench.announce(LaneIndex::new(1), 2, 6, at(2));
     bench.data(LaneIndex::new(1), &on_the_lane(2, b"halves")[..20], at(2)).unwrap();
     bench.announce(LaneIndex::new(1), 3, 3, at(2));
@@ -237,7 +239,7 @@ fn the_lane_of_another_process_begins_at_0_and_brings_what_the_old_one_did_not()
     let held = bench.core.handle_lane_connected(LaneIndex::new(1), at(3));
     assert_eq!((held.received, held.announced, held.committed), (0, 0, 0));
     bench.ready[1] = 0;
-    // What the ledger gets by now is of the old lane.
+    // The ledger's answers now concern the old lane.
     bench.core.handle_accounted(&Accounted { completions: 1 }).unwrap();
     assert_eq!(committed(&bench, LaneIndex::new(1)), 0);
     for (event, payload) in [(2, b"anew 2"), (3, b"anew 3")] {
@@ -267,7 +269,7 @@ fn fragments_that_arrived_from_an_earlier_process_stay_and_are_not_taken_twice()
     assert_eq!(bench.report().lanes[1].duplicate, 1);
 }
 
-/// A source that comes back again and again makes an event's memory no larger.
+/// An event's memory does not grow when a source restarts again and again.
 #[test]
 fn half_fragments_of_many_lives_take_room_once() {
     let mut bench = Bench::new(2, 1);
@@ -301,7 +303,7 @@ fn heartbeats_say_what_the_slots_are_taken_by() {
     bench.send(LaneIndex::new(0), 2, b"x", at(1));
     bench.send(LaneIndex::new(1), 2, b"x", at(1));
     let load = bench.core.load();
-    // Event 1 waits for source 2, event 3 for both.
+    // Event 1 waits for source 2, and event 3 for both.
     assert_eq!(load, Load { building: 2, at_sink: 1, slowest: 2, slowest_events: 2, others_events: 1 });
 }
 
@@ -316,10 +318,10 @@ fn heartbeats_say_how_long_the_slowest_source_is_waited_for_beside_the_others() 
         let load = bench.core.load();
         (load.slowest, load.slowest_events, load.others_events)
     };
-    // Without another there is none in the middle.
+    // With a single source there is no median of the others.
     assert_eq!(others_events(1, &[]), (1, 4, 0));
     assert_eq!(others_events(3, &[(0, &[1, 2, 3, 4]), (2, &[1, 2, 3])]), (2, 4, 0));
-    // Of 0, 1 and 3 the one in the middle; of two, the lower one.
+    // The median of 0, 1 and 3 is the middle one; of two numbers, the lower one.
     let three: [(usize, &[u64]); 3] = [(0, &[1]), (1, &[1, 2, 3]), (3, &[1, 2, 3, 4])];
     assert_eq!(others_events(4, &three), (3, 4, 1));
     assert_eq!(others_events(3, &[(0, &[1]), (1, &[1, 2, 3])]), (3, 4, 1));
@@ -335,14 +337,14 @@ fn a_builder_that_is_full_says_so_soon_and_not_too_often() {
         }
     };
     bench.assign(&[1, 2], at(0));
-    // A heartbeat a second; nothing is full.
+    // There is one heartbeat a second while no slot is short.
     pass(&mut bench, 1050);
     bench.assign(&[3], at(1050));
     bench.send(LaneIndex::new(0), 1, b"x", at(1060));
     bench.send(LaneIndex::new(1), 1, b"x", at(1060));
     pass(&mut bench, 1199);
     assert_eq!(bench.loads.iter().map(|(when, _)| *when).collect::<Vec<_>>(), [at(0), at(1000)]);
-    // Again and again full, it speaks five times a second.
+    // While its last slot is taken again and again, there are five a second.
     let mut assigned = 3;
     for now in (1200..2000).step_by(10) {
         bench.write_all(at(now));
@@ -354,7 +356,7 @@ fn a_builder_that_is_full_says_so_soon_and_not_too_often() {
     }
     let spoke: Vec<_> = bench.loads[2..].iter().map(|(when, _)| *when).collect();
     assert_eq!(spoke, [at(1200), at(1400), at(1600), at(1800)]);
-    // And if nothing changes, at the usual times.
+    // If nothing changes, heartbeats come at the usual times.
     pass(&mut bench, 3100);
     let later: Vec<_> = bench.loads[6..].iter().map(|(when, load)| (*when, load.building)).collect();
     assert_eq!(later, [(at(2000), 2), (at(3000), 2)]);

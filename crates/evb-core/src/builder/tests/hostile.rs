@@ -8,7 +8,8 @@ use crate::{
     wire::control::{Assignments, Heartbeat},
 };
 
-/// One thing that a peer does, from random numbers; a lane that errs is cut and connected anew, as a driver would.
+/// Makes one random move of a peer. A lane that errs is cut and connected again, as a driver would
+/// do.
 fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
     let (lane, now) = ((wild % 3) as usize, at(wild % 5000));
     let result = match kind {
@@ -64,7 +65,8 @@ fn act(bench: &mut Bench, kind: u8, (a, b, wild): (u64, u64, u64)) {
     bench.poll(now);
 }
 
-/// Data for what is to come next: as announced, of another event, or noise; behind the check that a driver makes.
+/// Sends data for what is to come next: as announced, of another event, or noise. The driver's
+/// check comes first.
 fn honest_or_noise(
     bench: &mut Bench,
     lane: LaneIndex,

@@ -76,7 +76,7 @@ fn announced_bytes_outlive_the_deadline_while_their_source_lives() {
     bench.core.handle_roster(2, [0].into_iter().collect(), SourceSet::default(), at(60_001));
     bench.poll(at(60_001));
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
-    // The source was not dead after all: its bytes are discarded, and its lane goes on.
+    // The source was alive after all: its bytes are discarded, and its lane goes on.
     bench.data(LaneIndex::new(1), &on_the_lane(1, b"zombie"), at(60_002)).unwrap();
     bench.write_all(at(60_003));
     bench.core.handle_roster(3, [0, 1].into_iter().collect(), SourceSet::default(), at(60_003));
@@ -93,7 +93,7 @@ fn a_lane_that_stays_broken_holds_no_slot_though_its_source_speaks() {
     bench.send(LaneIndex::new(0), 1, b"here", at(1));
     bench.announce(LaneIndex::new(1), 1, 6, at(1));
     bench.core.handle_lane_disconnected(LaneIndex::new(1), at(1000));
-    // Connected and broken again, without a byte: that is no life.
+    // A connection that breaks again without a byte does not count as life.
     bench.core.handle_lane_connected(LaneIndex::new(1), at(2000));
     bench.core.handle_lane_disconnected(LaneIndex::new(1), at(2000));
     bench.core.handle_timeout(at(2999));
@@ -103,7 +103,7 @@ fn a_lane_that_stays_broken_holds_no_slot_though_its_source_speaks() {
     bench.poll(at(3099));
     assert_eq!(bench.events[0].missing, [SourceId::new(2)]);
     bench.write_all(at(3100));
-    // It lives again: what it brings is discarded, and the next event waits for it.
+    // The source lives again: its old bytes are discarded, and the next event waits for it.
     bench.core.handle_lane_connected(LaneIndex::new(1), at(4000));
     bench.poll(at(4000));
     bench.data(LaneIndex::new(1), &on_the_lane(1, b"zombie"), at(4000)).unwrap();
@@ -124,7 +124,7 @@ fn a_lane_that_is_back_gets_time_to_bring_what_it_announced() {
     bench.assign(&[1], at(0));
     bench.announce(LaneIndex::new(0), 1, 1, at(1));
     bench.core.handle_lane_disconnected(LaneIndex::new(0), at(100));
-    // Just before it would have been given up.
+    // The source connects just before it would have been given up.
     bench.core.handle_lane_connected(LaneIndex::new(0), at(99 + deadline));
     bench.core.handle_timeout(at(400 + deadline));
     bench.poll(at(400 + deadline));
@@ -170,7 +170,7 @@ fn one_late_fragment_does_not_break_the_lanes_of_the_others() {
     let mut bench = Bench::new(2, 2);
     bench.assign(&[1], at(0));
     bench.send(LaneIndex::new(0), 1, b"first", at(0));
-    // Source 2 is late with event 1 alone; two slots, thousands of events go by.
+    // Source 2 is late with event 1 alone, while thousands of events pass through two slots.
     for event in 2..3000 {
         bench.assign(&[event], at(1));
         bench.send(LaneIndex::new(0), event, b"a", at(1));
@@ -207,7 +207,7 @@ fn duplicates_and_strangers_are_counted_and_dropped() {
     bench.assign(&[1], at(0));
     bench.send(LaneIndex::new(0), 1, b"once", at(0));
     bench.send(LaneIndex::new(0), 1, b"more", at(0));
-    // No slot is free for an event that nobody assigned.
+    // No slot is free for an event that is not assigned.
     bench.send(LaneIndex::new(0), 7, b"what?", at(0));
     bench.send(LaneIndex::new(1), 1, b"x", at(0));
     let lane = &bench.report().lanes[0];
@@ -281,7 +281,7 @@ fn large_memory_is_used_again_by_its_own_source_and_counted() {
         bench.write_all(at(0));
         assert_eq!(bench.core.slots.pool().allocated(), big.len() + small.len(), "event {event}");
     }
-    // A sink that keeps a share takes the memory with it.
+    // A sink that keeps a clone keeps the memory.
     bench.assign(&[20], at(0));
     bench.send(LaneIndex::new(0), 20, &small, at(0));
     bench.send(LaneIndex::new(1), 20, &small, at(0));

@@ -18,7 +18,7 @@ fn announcing(id: u16) -> Announcing {
     Announcing::new(SourceId::new(id), Duration::MAX, Duration::ZERO)
 }
 
-/// Towards a port that drains in a millisecond.
+/// Returns the schedule for a port that drains in a millisecond.
 fn sparing(id: u16) -> Announcing {
     Announcing::new(SourceId::new(id), Duration::MAX, Duration::from_millis(1))
 }
@@ -34,7 +34,7 @@ fn sources_do_not_announce_all_at_once() {
     let mut waits: Vec<_> = (1..=32).map(|id| announcing(id).within).collect();
     waits.sort();
     assert!(waits[0] >= WITHIN / 2 && waits[31] < WITHIN);
-    // Even ones would be 312 µs apart.
+    // Evenly spread waits would be 312 µs apart.
     assert!(waits.array_windows().all(|[a, b]| *b - *a > Duration::from_micros(150)), "{waits:?}");
     let short = Announcing::new(SourceId::new(5), Duration::from_millis(1), Duration::ZERO);
     assert!((500..1000).contains(&short.within.as_micros()));
@@ -71,14 +71,14 @@ fn at_once_goes_what_the_builder_needs_and_the_rest_by_packets() {
     announcing.note(&lane, at(0));
     assert!(!announcing.is_due(&lane, 0, at(0)));
     let over = announcing.next().unwrap();
-    // Turns of 4 KiB: one is enough, and one and a quarter is announced.
+    // With turns of 4 KiB, one turn is enough, and one and a quarter is announced.
     lane.handle_grant(4096).unwrap();
     assert!(announcing.is_due(&lane, 0, at(1)));
     assert_eq!(announcing.batch(&lane, at(1)), 5);
     lane.announce_at_most(5, &mut BytesMut::new());
     announcing.note(&lane, at(1));
     assert_eq!((announcing.is_due(&lane, 0, at(1)), announcing.next()), (false, Some(over)), "no new wait");
-    // Of the 200 that waited, 100 may be left.
+    // Of the 200 announcements that waited, 100 may be left.
     assert_eq!((announcing.batch(&lane, at(1)), announcing.batch(&lane, over)), (FEW, 91));
     lane.announce_at_most(90, &mut BytesMut::new());
     announcing.note(&lane, over);
@@ -90,7 +90,7 @@ fn at_once_goes_what_the_builder_needs_and_the_rest_by_packets() {
     assert_eq!((announcing.next(), announcing.batch(&lane, over)), (Some(over), PACKETFUL));
 }
 
-/// While the port's builder grants as much to each, whatever that takes.
+/// The builder grants the same amount to each source, whatever time that takes.
 #[test]
 fn waits_end_one_after_the_other_as_the_builder_grants() {
     let at_granted = |id: u16| {
@@ -108,7 +108,8 @@ fn waits_end_one_after_the_other_as_the_builder_grants() {
     };
     let mut ends: Vec<u64> = (1..=32).map(at_granted).collect();
     ends.sort();
-    // 100 KiB are announced, and the last 3 of them are for the way of the next announcement.
+    // 100 KiB are announced, and the last 3 of them cover the time that the next announcement is
+    // under way.
     assert!(ends[0] < 8 << 10 && (90 << 10..100 << 10).contains(&ends[31]), "{ends:?}");
     assert!(ends.array_windows().all(|[a, b]| b - a < 8 << 10), "{ends:?}");
 }

@@ -25,7 +25,7 @@ fn datagrams() -> IncomingDatagrams {
     IncomingDatagrams::new(ASSOCIATION, None, Bytes::kib(64), at(0))
 }
 
-/// A lane of 100 fragments of 84 bytes, each 100 bytes of the lane; nothing is granted.
+/// Returns a lane of 100 fragments of 84 bytes, each 100 bytes of the lane. Nothing is granted.
 fn lane() -> IncomingLane {
     let mut lane = IncomingLane::new(1000);
     lane.handle_connected();
@@ -44,7 +44,7 @@ fn from_source(kind: DatagramKind, sequence: u32, heard: u32) -> DatagramHeader 
 /// Records with the ranges of each.
 type Said = Vec<(RecordHeader, Vec<Range<u64>>)>;
 
-/// What a datagram says: its header, and its records.
+/// Writes a datagram. Returns its header and its records.
 fn write(datagrams: &mut IncomingDatagrams, lane: &mut IncomingLane, now: Instant) -> (DatagramHeader, Said) {
     let mut bytes = BytesMut::new();
     datagrams.write(lane, &mut Vec::new(), now, &mut bytes);
@@ -78,7 +78,7 @@ fn a_datagram_asks_for_as_many_ranges_as_it_holds() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
     lane.grant(10_000);
     datagrams.recovery.permit(0..10_000, 1, at(0));
-    // Every second hundred is here.
+    // Every second hundred of bytes is here.
     for start in (100..10_000).step_by(200) {
         let header = from_source(DatagramKind::Data, 1, 0);
         datagrams.recovery.handle_arrival(&(start..start + 100), &header, true, at(10), |_, _| {});
@@ -122,7 +122,7 @@ fn a_full_datagram_goes_everywhere() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
     lane.grant(10_000);
     (0..100).for_each(|_| lane.advance(100));
-    // Every second fragment is committed, in front of the first that is not.
+    // Every second fragment is committed, beyond the first that is not.
     (1..100).step_by(2).for_each(|fragment| lane.settle(fragment * 100));
     datagrams.asked = (0..MAX_RESEND_RANGES as u64).map(|number| number * 2..number * 2 + 1).collect();
     let (_, said) = write(&mut datagrams, &mut lane, at(0));
@@ -164,7 +164,7 @@ fn what_was_not_heard_is_said_again_ever_more_rarely() {
     assert_eq!(datagrams.next_timeout(), Some(now + RoundTrip::INITIAL + ACKNOWLEDGE_WITHIN));
 }
 
-/// Each size that is in vain takes it a while, and long paths make that long.
+/// Each packet size that a source tries in vain takes it a while, which is long on long paths.
 #[test]
 fn a_source_that_looks_for_a_path_is_not_silent() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
@@ -180,7 +180,8 @@ fn a_source_that_looks_for_a_path_is_not_silent() {
 fn a_path_is_not_gone_because_the_last_datagram_is_always_under_way() {
     let (mut datagrams, mut lane) = (datagrams(), lane());
     let second = 1_000_000;
-    // One is said each 10 ms, and heard 300 ms later; until after 12 s nothing is heard any more.
+    // A datagram is sent every 10 ms and acknowledged 300 ms later. After 12 s the acknowledgements
+    // stop.
     for step in 1..=1650u32 {
         let now = at(u64::from(step) * 10_000);
         assert!(!datagrams.is_silent(now), "{now:?}");
@@ -190,7 +191,7 @@ fn a_path_is_not_gone_because_the_last_datagram_is_always_under_way() {
         }
     }
     assert!(datagrams.is_silent(at(17 * second)), "5 s after it heard something");
-    // A copy of an old one is no news.
+    // A copy of an old datagram acknowledges nothing new.
     datagrams.handle_header(&from_source(DatagramKind::Data, 1165, 1165), 1, at(17 * second));
     assert!(datagrams.is_silent(at(17 * second)));
     datagrams.handle_header(&from_source(DatagramKind::Data, 1171, 1171), 1, at(17 * second));
@@ -215,17 +216,18 @@ fn a_round_trip_ends_with_the_first_data_that_heard_of_the_permission() {
     write(&mut datagrams, &mut lane, at(0));
     lane.grant(100);
     write(&mut datagrams, &mut lane, at(100));
-    // 1 permitted nothing, records do not wait for permission, and 3 was not sent yet.
+    // Datagram 1 permitted nothing, records do not wait for permission, and 3 was not sent yet.
     let before = datagrams.recovery.timeout();
     datagrams.handle_header(&from_source(DatagramKind::Data, 1, 1), 1, at(150));
     datagrams.handle_header(&from_source(DatagramKind::Data, 2, 0), 1, at(160));
     assert_eq!((datagrams.recovery.timeout(), before), (RoundTrip::INITIAL, RoundTrip::INITIAL));
     datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), 1, at(1100));
     assert_eq!(datagrams.recovery.timeout(), Duration::from_millis(3), "1 ms + 4 · 0.5 ms");
-    // Its repetition by the network measures nothing.
+    // A copy that the network made measures nothing.
     datagrams.handle_header(&from_source(DatagramKind::Data, 3, 2), 1, at(90_000));
     assert_eq!(datagrams.recovery.timeout(), Duration::from_millis(3));
-    // Of two that are heard of together, only the later one is measured: how long the other waited at the source is unknown.
+    // Of two that are acknowledged together, only the later one is measured. The time that the
+    // other waited at the source is unknown.
     write(&mut datagrams, &mut lane, at(91_000));
     write(&mut datagrams, &mut lane, at(91_500));
     datagrams.handle_header(&from_source(DatagramKind::Data, 4, 4), 1, at(92_100));

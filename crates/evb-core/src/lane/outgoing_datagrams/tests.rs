@@ -16,7 +16,7 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)
 }
 
-/// Of fragments that take `length` bytes of the lane each.
+/// Returns a lane of fragments that take `length` bytes each.
 fn lane(fragments: u64, length: usize) -> OutgoingLane {
     let mut lane = OutgoingLane::default();
     append(&mut lane, fragments, length);
@@ -63,7 +63,7 @@ fn what_was_heard_is_said_within_ten_milliseconds() {
     assert!(!datagrams.is_due(&lane, at(0)));
     datagrams.handle_header(&from_builder(5), at(0));
     assert_eq!(datagrams.next_timeout(), Some(at(10_000)));
-    // A later one does not put it off.
+    // A later datagram does not delay the acknowledgement.
     datagrams.handle_header(&from_builder(6), at(900));
     assert!(!datagrams.is_due(&lane, at(9999)) && datagrams.is_due(&lane, at(10_000)));
     let (header, record, length) = write(&mut datagrams, &mut lane, at(10_000));
@@ -116,7 +116,7 @@ fn where_the_builder_has_enough_one_batch_is_under_way() {
     assert!(!datagrams.is_due(&lane, at(1000)), "the first is not answered");
     let repeat_at = datagrams.next_timeout().unwrap();
     assert!(repeat_at > at(1000), "nothing to wake up for");
-    // It was lost: it goes again, with what came behind it.
+    // It was lost, and goes again with the announcements behind it.
     assert!(datagrams.is_repeat_due(repeat_at));
     lane.reannounce(0).unwrap();
     assert!(datagrams.is_due(&lane, repeat_at));
@@ -126,7 +126,7 @@ fn where_the_builder_has_enough_one_batch_is_under_way() {
     assert!(datagrams.is_due(&lane, repeat_at), "the rest follows the answer: its wait is over");
 }
 
-/// One batch for each answer, and none waits for a timer.
+/// Each answer releases one batch, and none waits for a timer.
 #[test]
 fn what_was_lost_of_many_announcements_goes_again_as_answers_come() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(0, 16));
@@ -149,7 +149,7 @@ fn what_was_lost_of_many_announcements_goes_again_as_answers_come() {
     assert_eq!(datagrams.failures, 1, "answers to what was repeated are no round trips");
 }
 
-/// It had been rewound to be announced anew when the answer to the first announcement came.
+/// The lane had been rewound to repeat its announcements when the answer to the first one came.
 #[test]
 fn what_the_builder_has_acknowledged_is_not_waited_for_once_more() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(2, 100));
@@ -192,17 +192,17 @@ fn announcements_are_repeated_until_the_builder_knows_them() {
     let due = at(0) + RoundTrip::INITIAL + ANSWER_WITHIN;
     assert_eq!(datagrams.next_timeout(), Some(due));
     assert!(!datagrams.is_repeat_due(at(50_000)) && datagrams.is_repeat_due(due));
-    // The driver announces anew, and waits twice as long.
+    // The driver repeats the announcement, and waits twice as long.
     lane.reannounce(datagrams.acknowledged).unwrap();
     let (_, record, _) = write(&mut datagrams, &mut lane, due);
     assert_eq!(record, Some(RecordHeader::Announce { count: 2, offset: 0 }));
     assert_eq!(datagrams.next_timeout(), Some(due + RoundTrip::INITIAL * 2 + ANSWER_WITHIN));
-    // The first is known: the other has its time from now on.
+    // The first is known, and the time of the other begins now.
     datagrams.handle_announced(100, &lane, due);
     assert_eq!(datagrams.next_timeout(), Some(due + RoundTrip::INITIAL * 2 + ANSWER_WITHIN));
     datagrams.handle_announced(200, &lane, due);
     assert_eq!((datagrams.next_timeout(), datagrams.acknowledged), (None, 200));
-    // What comes late changes nothing.
+    // A late answer changes nothing.
     datagrams.handle_announced(100, &lane, due);
     assert_eq!((datagrams.next_timeout(), datagrams.acknowledged), (None, 200));
 }
@@ -218,7 +218,7 @@ fn the_answer_to_an_announcement_is_a_round_trip() {
     assert_eq!(datagrams.next_timeout(), Some(at(50_000) + patience), "40 ms + 4 · 20 ms");
 }
 
-/// Else the next ones are repeated as soon, and a port that is full gets fuller.
+/// Otherwise the next announcements are repeated too soon, which fills a full port even more.
 #[test]
 fn the_answer_to_a_repetition_is_none() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(1, 100));
@@ -227,7 +227,7 @@ fn the_answer_to_a_repetition_is_none() {
     assert!(datagrams.is_repeat_due(due));
     lane.reannounce(0).unwrap();
     write(&mut datagrams, &mut lane, due);
-    // It answers the first, which waited for long.
+    // This answers the first announcement, which waited for long.
     datagrams.handle_announced(100, &lane, due + Duration::from_micros(10));
     append(&mut lane, 1, 100);
     write(&mut datagrams, &mut lane, at(200_000));
@@ -240,8 +240,8 @@ fn the_answer_to_a_repetition_is_none() {
     assert_eq!(datagrams.next_timeout(), Some(at(400_000) + patience), "120 ms + 4 · 60 ms");
 }
 
-/// A permission was lost, and what it was for is asked for again before it was ever sent. Who hears of that request in front of the
-/// answer takes the answer for lost.
+/// A permission was lost, and its bytes are requested again before they were ever sent. If the
+/// request were acknowledged before its answer, the builder would take the answer for lost.
 #[test]
 fn records_do_not_hear_of_a_request_before_it_is_answered() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(2, 1000));
@@ -260,7 +260,7 @@ fn records_do_not_hear_of_a_request_before_it_is_answered() {
     assert_eq!(heard(&mut datagrams, &lane, DatagramKind::Records), 7);
 }
 
-/// The datagram that asked for it may have been lost, and a later one permits it.
+/// The datagram with the request may have been lost, and a later one grants the same bytes.
 #[test]
 fn what_is_sent_again_does_not_hear_of_what_waits_to_be_sent_for_the_first_time() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(3, 1000));
@@ -296,7 +296,7 @@ fn what_left_within_a_flight_cannot_be_missed() {
     assert_eq!((datagrams.sent.len(), datagrams.can_be_missed(at(2000))), (REMEMBERED, 936));
 }
 
-/// A repetition that waits while the builder commits what is to be repeated: found by the simulator.
+/// A repetition waits while the builder commits its bytes. The simulator found this case.
 #[test]
 fn what_is_committed_while_it_waits_to_be_announced_again_is_not_counted_twice() {
     let (mut datagrams, mut lane) = (datagrams(1472), lane(8, 100));

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What the lane has at an offset.
+/// Returns the lane's byte at an offset.
 fn byte(offset: u64) -> u8 {
     (offset * 31 % 251) as u8
 }

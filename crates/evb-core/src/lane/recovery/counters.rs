@@ -2,18 +2,18 @@
 
 use core::ops::AddAssign;
 
-/// What recovery counts, of one lane.
+/// Counters of the recovery of one lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryCounters {
-    /// Transmissions declared lost, in lane bytes.
+    /// Lane bytes of transmissions that were declared lost.
     pub lost_bytes: u64,
-    /// Ranges that were asked for again.
+    /// Ranges that were requested again.
     pub resends: u64,
     /// Timers that went off.
     pub timeouts: u64,
-    /// Segments of transmissions that had been declared lost and arrived.
+    /// Segments that arrived after their transmission had been declared lost.
     pub late_after_loss: u64,
-    /// Segments that brought nothing new.
+    /// Segments with no new bytes.
     pub duplicates: u64,
 }
 

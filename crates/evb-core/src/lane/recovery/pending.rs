@@ -10,20 +10,21 @@ use crate::{time::Instant, wire::datagram::Request};
 pub(super) struct Pending {
     pub(super) range: Range<u64>,
     pub(super) request: Request,
-    /// What the grant policy knows it by: that request, or an earlier one that the source had not heard of.
+    /// Request by which the grant policy counts it: this one, or an earlier one that the source had
+    /// not heard of.
     pub(super) charged: Request,
-    /// Our datagram that says so first.
+    /// Our first datagram that permits it.
     pub(super) said: u32,
-    /// When it was permitted, or when that was said again to a source that had not heard of it.
+    /// Time of the permission, or of its last repetition to a source that had not heard of it.
     pub(super) given: Instant,
-    /// Since when it may come: the bytes before it are here, or it was permitted.
+    /// Time from which on it may come: the arrival of the bytes before it, or its permission.
     pub(super) expected: Instant,
-    /// Since when something is here that was sent later.
+    /// Time of the first arrival that was sent later.
     pub(super) overtaken: Option<Instant>,
 }
 
-/// Takes `part` out of a pending transmission, as it is here: what lies in front of it was sent before, and `note` sees what
-/// lies behind. Returns how many are left of the one.
+/// Takes an arrived `part` out of a pending transmission. Bytes in front of it were sent earlier,
+/// and `note` is called with the rest behind it. Returns the number of pieces that are left.
 pub(super) fn take_out(
     pending: &mut VecDeque<Pending>,
     index: usize,
@@ -60,8 +61,8 @@ impl Pending {
         self.range.start.max(range.start)..self.range.end.min(range.end)
     }
 
-    /// When it is lost unless it comes. A first transmission is one of a stream, which takes its time; a repetition goes in
-    /// front of everything.
+    /// Returns the time at which it counts as lost. First transmissions are part of a stream, which
+    /// takes its time; repetitions go in front of everything.
     pub(super) fn due(&self, last_arrival: Instant, timeout: Duration) -> Instant {
         match self.request {
             0 => self.given.max(last_arrival) + timeout,

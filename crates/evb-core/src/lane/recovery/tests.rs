@@ -12,7 +12,8 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)
 }
 
-/// A lane with 10 segments of 100 bytes permitted, and a round trip of 1 ms known.
+/// Returns the account of a lane with 10 permitted segments of 100 bytes, and a known round trip of
+/// 1 ms.
 fn lane() -> Recovery {
     let mut recovery = Recovery::new(None, at(0));
     (0..20).for_each(|_| recovery.sample(MILLISECOND));
@@ -20,7 +21,7 @@ fn lane() -> Recovery {
     recovery
 }
 
-/// Of a datagram of lane bytes from `offset` on, or of records.
+/// Returns the header of a datagram of lane bytes from `offset` on, or of records.
 fn header(heard: u32, request: Request, offset: Option<u64>) -> DatagramHeader {
     let kind = if offset.is_some() { DatagramKind::Data } else { DatagramKind::Records };
     let association = Association {
@@ -75,14 +76,15 @@ fn a_gap_is_lost_after_the_reordering_window() {
     assert_eq!(expire(&mut recovery, at(269)), []);
     assert_eq!(expire(&mut recovery, at(270)), [(100..200, 0)]);
     assert_eq!(recovery.lost(), 100..200);
-    // It is asked for, and comes.
+    // The bytes are requested, and come.
     recovery.ask(100..200, 5, at(271));
     assert_eq!(recovery.lost(), 0..0);
     assert_eq!(arrive(&mut recovery, 100..200, 5, at(900)), [100..200]);
     assert_eq!(recovery.counters().resends, 1);
 }
 
-/// The permission of the first bytes was lost, and the next datagram says it again with more: all of it comes as one.
+/// The permission of the first bytes was lost, and the next datagram repeats it for more bytes. All
+/// of them come in one segment.
 #[test]
 fn one_segment_may_answer_a_request_and_bring_more() {
     let mut recovery = lane();
@@ -112,7 +114,7 @@ fn the_tail_is_lost_when_nothing_comes_for_the_timer() {
     assert_eq!(recovery.timeout(), RoundTrip::FLOOR);
     assert_eq!(expire(&mut recovery, due), [(900..1000, 0)]);
     assert_eq!((recovery.counters().timeouts, recovery.failures), (1, 1));
-    // Its repetition waits twice as long.
+    // The timer of its repetition is twice as long.
     recovery.ask(900..1000, 1, due);
     assert_eq!(recovery.next_timeout(), Some(due + RoundTrip::FLOOR * 2));
 }
@@ -130,7 +132,8 @@ fn a_lost_repetition_is_known_from_what_was_sent_after_it() {
     assert_eq!(recovery.lost(), 0..100);
 }
 
-/// The segments of an answer say themselves that the request was heard, and others' packets come between them.
+/// The segments of an answer acknowledge the request themselves, and packets of other lanes come
+/// between them.
 #[test]
 fn an_answer_of_several_segments_is_not_overtaken_by_its_own_first() {
     let mut recovery = lane();
@@ -140,15 +143,16 @@ fn an_answer_of_several_segments_is_not_overtaken_by_its_own_first() {
     recovery.ask(400..500, 9, at(300));
     assert_eq!(arrive(&mut recovery, 0..100, 9, at(400)), [0..100]);
     assert_eq!(expire(&mut recovery, at(800)), []);
-    // What was sent before it and is not here is overtaken, as by a datagram that answers something else.
+    // Requests that were answered before it and are not here are overtaken, as by a datagram that
+    // answers another request.
     assert_eq!(arrive(&mut recovery, 200..300, 9, at(800)), [200..300]);
     assert_eq!(expire(&mut recovery, at(1050)), [(100..200, 9)]);
     recovery.handle_heard(&header(10, 10, Some(0)), at(1100));
     assert_eq!(expire(&mut recovery, at(1350)), [(400..500, 9)]);
 }
 
-/// The datagram with the permission was lost, and the one with the request was not: the source sends the bytes for the
-/// first time, and says that it heard of the request.
+/// The datagram with the permission was lost, and the one with the request was not. The source
+/// sends the bytes for the first time, and acknowledges the request.
 #[test]
 fn a_first_transmission_may_answer_a_request() {
     let mut recovery = lane();
@@ -162,7 +166,7 @@ fn a_first_transmission_may_answer_a_request() {
     assert_eq!(arrive_hearing(&mut recovery, 200..1000, 0, 9, now), [200..1000]);
     assert_eq!(expire(&mut recovery, now + MILLISECOND), [(100..200, 9)]);
     assert_eq!((recovery.counters().late_after_loss, recovery.patience), (0, 0));
-    // One that was sent before the request was heard of came late.
+    // A segment that was sent before the request was heard came late.
     let mut recovery = lane();
     expire(&mut recovery, due);
     recovery.ask(0..1000, 9, due);
@@ -170,7 +174,7 @@ fn a_first_transmission_may_answer_a_request() {
     assert_eq!((recovery.counters().late_after_loss, recovery.caution), (1, 1));
 }
 
-/// The datagram with the permission was lost, and a later one says it as well.
+/// The datagram with the permission was lost, and a later one repeats it.
 #[test]
 fn a_permission_that_is_said_again_is_answered_later() {
     let mut recovery = lane();
@@ -179,13 +183,14 @@ fn a_permission_that_is_said_again_is_answered_later() {
     recovery.say_again(2, 0, again);
     assert_eq!(expire(&mut recovery, due), []);
     assert_eq!(recovery.next_timeout(), Some(again + recovery.timeout()));
-    // Who has heard of the first has no more time.
+    // A source that has heard of the first permission gets no more time.
     let mut recovery = lane();
     recovery.say_again(2, 1, again);
     assert_eq!(recovery.next_timeout(), Some(due));
 }
 
-/// The datagram with the permission was lost: a later one would permit what was given up meanwhile, and more than the budget would be under way.
+/// The datagram with the permission was lost. A later one would permit bytes that were given up in
+/// the meantime, and more than the budget would be under way.
 #[test]
 fn what_the_source_cannot_know_of_is_asked_for_and_stays_outstanding() {
     let mut recovery = lane();
@@ -199,21 +204,21 @@ fn what_the_source_cannot_know_of_is_asked_for_and_stays_outstanding() {
     let due = recovery.next_timeout().unwrap();
     assert!(recovery.ask_unheard(3, 0, &mut asked, due));
     assert_eq!(expire(&mut recovery, due), []);
-    // The grant policy knows it by what was permitted first.
+    // The grant policy counts the bytes under the first permission.
     let mut parts = Vec::new();
     let first = header(3, 0, Some(0));
     recovery.handle_arrival(&(0..400), &first, true, due, |part, request| parts.push((part, request)));
     let answer = header(3, 3, Some(400));
     recovery.handle_arrival(&(400..900), &answer, true, due, |part, request| parts.push((part, request)));
     assert_eq!(parts, [(0..400, 0), (400..900, 0)]);
-    // That it was heard of makes the rest a loss like others.
+    // Once the request is acknowledged, the rest is lost like other bytes.
     let due = recovery.next_timeout().unwrap();
     assert!(!recovery.ask_unheard(4, 3, &mut asked, due));
     assert_eq!(expire(&mut recovery, due), [(900..1000, 0)]);
     assert_eq!((recovery.counters().late_after_loss, recovery.counters().lost_bytes), (0, 100));
 }
 
-/// First transmissions go in the order of the lane, whatever the order in which they were asked for.
+/// First transmissions go in the order of the lane, not of the requests.
 #[test]
 fn an_earlier_request_for_later_bytes_is_not_overtaken_by_first_transmissions() {
     let mut recovery = lane();
@@ -236,7 +241,7 @@ fn a_mistake_widens_the_window() {
     assert_eq!(arrive(&mut recovery, 0..100, 0, at(260)), []);
     assert_eq!((recovery.counters().late_after_loss, recovery.lost()), (1, 0..0));
     assert_eq!(recovery.window(), MILLISECOND / 2);
-    // A copy that the network made is no mistake.
+    // A copy that the network made is not counted as a mistake.
     recovery.handle_arrival(&(100..200), &header(0, 0, Some(100)), false, at(270), |_, _| {
         panic!("accounted twice")
     });
@@ -271,7 +276,7 @@ fn a_timer_that_was_mistaken_waits_longer_for_a_while() {
     arrive(&mut recovery, 0..900, 0, at(500));
     let due = at(500) + recovery.timeout();
     expire(&mut recovery, due);
-    // Both pieces come nevertheless: one mistake.
+    // Both pieces come after all, which counts as one mistake.
     arrive(&mut recovery, 900..950, 0, due + MILLISECOND);
     arrive(&mut recovery, 950..1000, 0, due + MILLISECOND);
     assert_eq!((recovery.counters().late_after_loss, recovery.timeout()), (2, RoundTrip::FLOOR * 2));
@@ -280,7 +285,7 @@ fn a_timer_that_was_mistaken_waits_longer_for_a_while() {
     assert_eq!(recovery.timeout(), RoundTrip::FLOOR);
 }
 
-/// Round trips of an empty port say nothing of a full one.
+/// Round trips through an empty port predict nothing about a full one.
 #[test]
 fn no_timer_is_shorter_than_the_port_drains() {
     let mut recovery = lane();
@@ -290,14 +295,14 @@ fn no_timer_is_shorter_than_the_port_drains() {
     assert_eq!(recovery.next_timeout(), Some(at(0) + MILLISECOND * 49));
     assert_eq!(expire(&mut recovery, at(48_999)), []);
     assert_eq!(expire(&mut recovery, at(49_000)), [(0..1000, 0)]);
-    // Later bytes tell as soon as ever.
+    // Later bytes reveal a loss as soon as before.
     let mut recovery = lane();
     recovery.expect_queue(MILLISECOND * 47);
     arrive(&mut recovery, 100..1000, 0, at(20));
     assert_eq!(expire(&mut recovery, at(270)), [(0..100, 0)]);
 }
 
-/// From the arrival in front of the gap, and not from when the loss was noticed.
+/// Repairs are timed from the arrival in front of the gap, not from the detection of the loss.
 #[test]
 fn repairs_are_timed() {
     let mut recovery = lane();
@@ -309,7 +314,7 @@ fn repairs_are_timed() {
     let (repairs, round_trips) = recovery.times();
     assert_eq!((repairs.pairs()[1..].to_vec(), repairs.max()), (vec![1], 1290));
     assert_eq!(round_trips.pairs()[1..], [20]);
-    // One that comes by itself was none.
+    // Bytes that came by themselves are no repair.
     recovery.permit(1000..1200, 1, at(1300));
     arrive(&mut recovery, 1100..1200, 0, at(1400));
     assert_eq!(expire(&mut recovery, at(1900)), [(1000..1100, 0)]);

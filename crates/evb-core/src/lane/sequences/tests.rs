@@ -18,7 +18,7 @@ fn gaps_are_absent_until_they_are_filled() {
     assert_eq!(absent_of((1..=3000).rev()), 0, "in any order");
 }
 
-/// What the remembered ones cannot tell stays absent: a copy must not hide a loss.
+/// A sequence that is too old to be remembered stays absent, as a copy must not hide a loss.
 #[test]
 fn what_comes_much_later_stays_absent() {
     assert_eq!(absent_of([1, 1 + REMEMBERED, 2]), u64::from(REMEMBERED) - 2);

@@ -26,7 +26,7 @@ fn at(micros: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + micros * 1000)
 }
 
-/// A source with one lane of `fragments` fragments, each 100 bytes of the lane, all announced.
+/// Returns a source with one lane of `fragments` announced fragments, each 100 bytes of the lane.
 fn source(fragments: u64) -> SourceCore {
     let config = SourceConfig {
         id: SourceId::new(3),
@@ -56,7 +56,7 @@ fn source(fragments: u64) -> SourceCore {
     source
 }
 
-/// Whether it has records to send.
+/// Returns true if the source has records to send.
 fn wants(source: &mut SourceCore, now: Instant) -> bool {
     let outputs = core::iter::from_fn(|| source.poll(now));
     outputs.filter(|output| matches!(output, Output::Announce(lane) if lane.get() == 0)).count() > 0
@@ -66,7 +66,7 @@ fn header(kind: DatagramKind, sequence: u32) -> DatagramHeader {
     DatagramHeader { kind, request: 0, association: ASSOCIATION, sequence, heard: 0, offset: 0 }
 }
 
-/// A datagram of records comes.
+/// Delivers a datagram of records.
 fn hear(source: &mut SourceCore, sequence: u32, body: &[u8]) -> Result<(), DatagramFault> {
     hear_at(at(10), source, sequence, body)
 }
@@ -80,7 +80,7 @@ fn grant(source: &mut SourceCore, sequence: u32, end: u64) {
     hear(source, sequence, &RecordHeader::Grant { end }.encode()).unwrap();
 }
 
-/// A request comes, long after whatever was sent.
+/// Delivers a request long after the bytes were sent.
 fn resend(source: &mut SourceCore, request: u16, ranges: &[Range<u64>]) -> Result<(), DatagramFault> {
     let mut body = BytesMut::new();
     encode_resend(request, ranges, &mut body);
@@ -97,7 +97,7 @@ fn report(source: &SourceCore) -> SourceReport {
     }
 }
 
-/// All that it may send now, in order.
+/// Takes all bytes that the source may send now, in order.
 fn take_all(source: &mut SourceCore) -> Vec<(Range<u64>, Request)> {
     let taken = core::iter::from_fn(|| source.take(LaneIndex::new(0), u64::MAX));
     taken.map(|Taken { range, request }| (range, request)).collect()
@@ -171,12 +171,12 @@ fn a_repeated_commit_lets_go_once() {
         assert_eq!(source.held_events(LaneIndex::new(0)).map(EventId::number).collect::<Vec<_>>(), [2]);
     }
     assert_eq!((report(&source).committed, source.uncommitted()), (2, 1));
-    // One that was overtaken says less, and changes nothing.
+    // A commit that was overtaken has less in it, and changes nothing.
     let mut old = BytesMut::new();
     encode_commit(0, &[], &mut old);
     hear(&mut source, 2, &old).unwrap();
     assert_eq!(source.uncommitted(), 1);
-    // One of bytes that were never sent is a lie.
+    // A commit of bytes that were never sent is an error.
     let mut false_commit = BytesMut::new();
     encode_commit(301, &[], &mut false_commit);
     let outcome = hear(&mut source, 4, &false_commit);
@@ -204,7 +204,7 @@ fn only_what_was_sent_and_is_not_committed_is_sent_again() {
     hear(&mut source, 2, &commit).unwrap();
     resend(&mut source, 3, core::slice::from_ref(&(50..350))).unwrap();
     assert_eq!(take_all(&mut source), [(100..220, 3), (220..350, 0)]);
-    // Committed out of order: its memory is gone, what lies around it is not.
+    // A fragment that was committed out of order has lost its memory; those around it have not.
     let mut hole = BytesMut::new();
     encode_commit(100, core::slice::from_ref(&(100..200)), &mut hole);
     let before = source.uncommitted();
@@ -212,7 +212,7 @@ fn only_what_was_sent_and_is_not_committed_is_sent_again() {
     assert_eq!(before - source.uncommitted(), 1);
     resend(&mut source, 5, core::slice::from_ref(&(100..300))).unwrap();
     assert_eq!(take_all(&mut source), [(200..300, 5)]);
-    // Nothing beyond what was granted.
+    // Bytes beyond the grant cannot be requested.
     let outcome = resend(&mut source, 6, core::slice::from_ref(&(300..351)));
     assert!(matches!(outcome, Err(DatagramFault::Lane(LaneError::Outside { .. }))), "{outcome:?}");
 }
@@ -234,7 +234,8 @@ fn what_is_still_on_its_way_is_not_sent_again() {
     take_all(&mut source);
     hear_at(at(600), &mut source, 2, &RecordHeader::Grant { end: 400 }.encode()).unwrap();
     take_all(&mut source);
-    // A round trip is about 1 ms, as nothing was measured: the first half has had its time, the other has not.
+    // Without a measurement, a round trip is taken for 1 ms. The first half of the bytes has had
+    // that time, and the other half has not.
     let mut body = BytesMut::new();
     encode_resend(3, core::slice::from_ref(&(100..400)), &mut body);
     hear_at(at(1000), &mut source, 3, &body).unwrap();

@@ -1,4 +1,4 @@
-//! Builders that come and go, and what the source does with the fragments that were theirs.
+//! Tests of builders that join and leave, and of the fragments that they leave behind.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn roster(builders: &[(u16, u32)]) -> Vec<(BuilderId, Incarnation)> {
     builders.iter().map(listed).collect()
 }
 
-/// That each builder has those events; 0: none yet.
+/// Returns the outstanding events of each builder. Builder 0 stands for none.
 fn holdings(decided: u64, held: &[(u32, &[u64])]) -> Holdings {
     let holding = |(builder, events): &(u32, &[u64])| {
         let steps = core::iter::once(0).chain(events.iter().copied()).zip(events.iter());
@@ -29,7 +29,7 @@ fn holdings(decided: u64, held: &[(u32, &[u64])]) -> Holdings {
     Holdings { decided, held: held.iter().map(holding).collect() }
 }
 
-/// A source whose lanes are connected, to builders 4 and 9.
+/// Returns a source whose lanes to builders 4 and 9 are connected.
 fn connected(on_demand: bool) -> SourceCore {
     let mut source = source(on_demand);
     source.handle_roster(&roster(&[(4, 1), (9, 1)])).unwrap();
@@ -38,7 +38,7 @@ fn connected(on_demand: bool) -> SourceCore {
     source
 }
 
-/// Events whose fragments stand in a lane.
+/// Returns the events whose fragments are in a lane.
 fn in_lane(source: &SourceCore, lane: LaneIndex) -> Vec<u64> {
     source.lanes[lane].held_events().map(EventId::number).collect()
 }
@@ -66,14 +66,14 @@ fn fragments_of_a_builder_that_is_gone_wait_for_another() {
     }
     source.handle_decisions(&decisions(1, &[FOUR, FOUR, NINE, FOUR])).unwrap();
     source.announce(LaneIndex::new(0), at(0), &mut bytes::BytesMut::new());
-    // Of event 1, bytes are under way; 2 is committed before 1.
+    // Bytes of event 1 are under way, and 2 is committed before 1.
     source.handle_grant(LaneIndex::new(0), 2 * 66).unwrap();
     assert!(matches!(source.take(LaneIndex::new(0), 2 * 66), Some(Taken { .. })));
     source.handle_commit(LaneIndex::new(0), 0, std::slice::from_ref(&(66..2 * 66))).unwrap();
     source.handle_roster(&roster(&[(9, 1)])).unwrap();
     assert_eq!((source.uncommitted(), source.sendable(LaneIndex::new(0))), (3, 0));
     assert_eq!((in_lane(&source, LaneIndex::new(0)), in_lane(&source, LaneIndex::new(1))), (vec![], vec![3]));
-    // Event 1 is built elsewhere, 4 waits for a slot; that of 5 was lost on the way to us.
+    // Event 1 is built elsewhere, 4 waits for a slot, and the fragment of 5 is not here yet.
     source.push(fragment(5), at(1)).unwrap();
     source.handle_holdings(&holdings(6, &[(0, &[4]), (9, &[1, 3, 5])])).unwrap();
     assert_eq!(in_lane(&source, LaneIndex::new(1)), [3, 1, 5]);
@@ -124,7 +124,8 @@ fn readout_on_demand_is_asked_again_for_what_is_not_here() {
     source.handle_decisions(&decisions(1, &[FOUR, FOUR])).unwrap();
     assert_eq!(wishes(&mut source, at(0)).1, [1, 2]);
     source.push(fragment(1), at(0)).unwrap();
-    // A new process of builder 4. Event 1 is here; 2 is being made; of 7, decided while we did not hear it, there is nothing.
+    // Builder 4 has restarted. Event 1 is here and 2 is being made. Event 7 was decided while we
+    // were not connected, and has no fragment.
     source.handle_roster(&roster(&[(4, 2), (9, 1)])).unwrap();
     source.handle_holdings(&holdings(9, &[(4, &[1, 2]), (9, &[7])])).unwrap();
     assert_eq!(wishes(&mut source, at(0)).1, [7]);
@@ -134,7 +135,7 @@ fn readout_on_demand_is_asked_again_for_what_is_not_here() {
         (in_lane(&source, LaneIndex::new(0)), in_lane(&source, LaneIndex::new(1))),
         (vec![1, 2], vec![7])
     );
-    // A process that came in mid-run has nothing at all.
+    // A source that joined during the run has no fragment at all.
     let mut fresh = connected(true);
     fresh.handle_holdings(&holdings(100, &[(4, &[40]), (9, &[99])])).unwrap();
     assert_eq!(wishes(&mut fresh, at(0)).1, [40, 99]);
@@ -181,14 +182,15 @@ fn holdings_that_make_no_sense_are_refused() {
 }
 
 proptest! {
-    /// Whatever builders do, a fragment that is pushed is in exactly one place until its event is over, and no byte is lost.
+    /// Whatever builders do, a pushed fragment is in exactly one place until its event is over, and
+    /// no byte is lost.
     #[test]
     fn fragments_are_kept_until_their_events_are_over(seed in any::<u64>()) {
         let mut rng = Rng::new(seed);
         let mut source = connected(false);
         let (mut lives, mut alive) = ([1, 1], [true, true]);
         let ids = [4u16, 9];
-        // Of each event: who has it; `None`: nobody yet.
+        // Open events with their builders, or `None` for no builder yet.
         let mut open: Vec<(u64, Option<usize>)> = Vec::new();
         let mut pushed = BTreeSet::new();
         let mut next = 1;
@@ -213,7 +215,7 @@ proptest! {
                     alive[builder] = !alive[builder];
                     lives[builder] += u32::from(alive[builder]);
                     if alive[builder] {
-                        // As if it had just come.
+                        // A builder that comes back counts as a new one.
                     } else {
                         open.iter_mut().filter(|(_, home)| *home == Some(builder)).for_each(|(_, home)| *home = None);
                     }
@@ -223,7 +225,7 @@ proptest! {
                     tell(&mut source, next, &open, &ids);
                 }
                 8 => {
-                    // Somebody takes over what has no builder.
+                    // A living builder takes over the events without one.
                     if let Some(builder) = (0..2).find(|b| alive[*b]) {
                         open.iter_mut().for_each(|(_, home)| *home = home.or(Some(builder)));
                         tell(&mut source, next, &open, &ids);
