@@ -21,8 +21,9 @@ fn journaled() -> RunPlan {
     RunPlan { journal: true, ..plan(TriggerKind::External) }
 }
 
-/// Nothing is zero: 1 is lost, 2 complete, 5 and 6 inhibited. Source 3 is down. Builder 1 is gone, so that 3 and 7 are nobody's,
-/// and has come anew; builder 2 has 4 and 8.
+/// A state in which no count is zero: event 1 is lost, 2 complete, 5 and 6 inhibited. Source 3 is
+/// down. Builder 1 has been lost and has registered again, so 3 and 7 are unassigned; builder 2 has
+/// 4 and 8.
 fn eventful() -> Stage {
     let mut stage = Stage::running(journaled());
     stage.trigger(6);
@@ -95,7 +96,7 @@ fn a_run_that_is_over_or_takes_no_more_triggers_stays_so() {
     assert!(matches!(over, Err(RecoverError::Over(_))), "{over:?}");
 }
 
-/// What is wrong, and what makes it so.
+/// An error message, and a change of the totals that provokes it.
 type Damage = (&'static str, fn(&mut Totals));
 
 fn are_refused(cases: &[Damage]) {
