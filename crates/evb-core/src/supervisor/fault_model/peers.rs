@@ -1,4 +1,5 @@
-//! Sources and builders that keep to the protocol, without lanes: a fragment can be had where its source knows the builder.
+//! Models of sources and builders that keep to the protocol, without lanes: a fragment is available
+//! to each builder that its source knows.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,14 +14,14 @@ use crate::{
     },
 };
 
-/// How long a builder waits for fragments of sources that are up.
+/// Time that a builder waits for fragments of sources that are up.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// A control connection.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) connected: bool,
-    /// Nothing moves, and nobody hears of it.
+    /// True while no message passes, which neither end notices.
     pub(super) is_cut: bool,
     pub(super) up: VecDeque<Message>,
     pub(super) down: VecDeque<Message>,
@@ -203,7 +204,7 @@ impl BuilderModel {
         over.into_iter().map(|(event, epoch, _)| (event, epoch)).collect()
     }
 
-    /// The completions of the last so many events.
+    /// Returns the last `count` completions.
     pub(super) fn news(&self, count: usize) -> Vec<Message> {
         self.completions(self.settled.len() - count)
     }
@@ -213,7 +214,8 @@ impl BuilderModel {
         self.completions(0)
     }
 
-    /// In the order of completion: what is complete stands before what is not, so a message ends where that turns round.
+    /// Returns the completions in their order. A message lists complete events before exceptions,
+    /// so a new message begins at a complete event after an exception.
     fn completions(&self, from: usize) -> Vec<Message> {
         let mut messages: Vec<Completions> = Vec::new();
         let mut last = EventId::default();
