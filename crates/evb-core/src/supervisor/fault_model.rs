@@ -79,7 +79,7 @@ struct World {
     sources: [SourceModel; 2],
     builders: [BuilderModel; 2],
     lines: [Line; 4],
-    /// By event, the epochs under which a sink accepted it.
+    /// The epochs under which a sink accepted each event.
     written: BTreeMap<u64, Vec<u64>>,
     report: Option<RunReport>,
 }
@@ -298,7 +298,7 @@ impl World {
         }
     }
 
-    /// Settles events whose fragments can be had, or will not be had any more.
+    /// Settles events whose fragments are available, or are no longer expected.
     fn build(&mut self, index: usize, most: usize) {
         let id = index as u32 + 1;
         let has = |event: u64| -> SourceSet {

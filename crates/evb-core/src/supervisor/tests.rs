@@ -66,15 +66,15 @@ pub(super) fn control(message: Message) -> Control {
     Control { message: Some(message) }
 }
 
-/// First event, how many, verdict.
+/// First event, number of events, verdict.
 pub(super) type Run = (u64, u32, Verdict);
 
-/// The machine, a clock, and what came out of it.
+/// The machine, a clock, and the outputs so far.
 pub(super) struct Stage {
     pub(super) core: SupervisorCore,
     pub(super) now: Instant,
     pub(super) sent: Vec<(Recipients, Message)>,
-    /// Builder, how many of its completions are in the ledger.
+    /// Builder, and number of its completions in the ledger.
     pub(super) accounted: Vec<(Recipients, u64)>,
     pub(super) dropped: Vec<Peer>,
     pub(super) completed: BTreeMap<Peer, u64>,
@@ -98,7 +98,7 @@ impl Stage {
         }
     }
 
-    /// Everybody registered and ready; what was sent on the way is forgotten.
+    /// Starts a run with all peers registered and ready; messages up to there are discarded.
     pub(super) fn running(plan: RunPlan) -> Self {
         let mut stage = Self::new(plan);
         for peer in EVERYBODY {
@@ -126,7 +126,7 @@ impl Stage {
         next
     }
 
-    /// Everybody has come back to the supervisor.
+    /// Lets all peers return to the supervisor.
     pub(super) fn with_everybody(mut self) -> Self {
         for peer in EVERYBODY {
             self.core.register(&Hello { incarnation: 1, ..hello(peer) }, self.now).unwrap();

@@ -40,7 +40,7 @@ pub(super) struct SourceModel {
     /// Events up to here were before its time.
     born: u64,
     decided: u64,
-    /// By event, the builder it goes to; 0: none yet.
+    /// The builder of each event; 0 if it has none yet.
     homes: BTreeMap<u64, u32>,
 }
 
@@ -78,7 +78,7 @@ impl SourceModel {
                     let mut event = 0;
                     for step in &holding.events {
                         event += step;
-                        // A lane to a builder that is there is left alone.
+                        // A lane to a builder that is still present is kept.
                         let home = match holding.builder {
                             0 => before.get(&event).copied().unwrap_or(0),
                             builder => builder,
@@ -168,7 +168,7 @@ impl BuilderModel {
         (answer > 0).then_some(Message::Accepted(Accepted { answer })).into_iter().collect()
     }
 
-    /// Gives events to the sink, under the lease; says which, and under which epochs.
+    /// Gives events to the sink while the lease is valid; returns them with their epochs.
     pub(super) fn build(
         &mut self,
         now: Instant,
@@ -209,7 +209,7 @@ impl BuilderModel {
         self.completions(self.settled.len() - count)
     }
 
-    /// All that is not accounted.
+    /// Returns all completions that are not accounted.
     pub(super) fn unaccounted(&self) -> Vec<Message> {
         self.completions(0)
     }

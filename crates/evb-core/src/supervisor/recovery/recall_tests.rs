@@ -1,4 +1,4 @@
-//! Entries with right checksums that say what cannot be.
+//! Entries with valid checksums but impossible contents.
 
 use super::super::{
     RecoverError, RunPlan,
@@ -273,6 +273,6 @@ fn a_text_is_read_as_far_as_a_report_bears_it() {
 
 #[test]
 fn counts_below_the_limit_can_be_added_up() {
-    // All outcomes of all builders, of this life and the past.
+    // All outcomes of all builders, in present and past incarnations.
     assert!((BEYOND_ALL_RUNS - 1).checked_mul(2 * 256 * 7).is_some());
 }

@@ -1,4 +1,4 @@
-//! What another supervisor takes over.
+//! Recovery of a run by another supervisor.
 
 use core::time::Duration;
 

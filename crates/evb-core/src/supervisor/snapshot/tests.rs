@@ -1,4 +1,4 @@
-//! States that are written down whole: true ones, and impossible ones.
+//! Snapshots of true and of impossible states.
 
 use core::time::Duration;
 
@@ -60,7 +60,7 @@ fn a_state_that_is_written_down_is_read_again() {
     assert_eq!(by_totals.assigner.clone().take_unassigned(), [3, 7]);
 }
 
-/// The time before a journal is made shorter counts as well.
+/// Time before the journal is replaced by a snapshot counts as well.
 #[test]
 fn a_source_that_was_down_all_the_time_was_down_all_the_time() {
     let mut stage = Stage::running(journaled());
@@ -83,7 +83,7 @@ fn a_run_that_is_over_or_takes_no_more_triggers_stays_so() {
     stage.trigger(1);
     stage.core.stop("enough", stage.now);
     stage.poll();
-    // The next supervisor is killed as well, before anybody has come back.
+    // The next supervisor is killed as well, before any peer has returned.
     let next = stage.followed_by(&journaled(), stage.core.snapshot(stage.now));
     assert_eq!(next.core.progress().state, RunState::Recovering);
     let third = next.followed_by(&journaled(), next.core.snapshot(next.now)).with_everybody();
