@@ -1,4 +1,4 @@
-//! [`RunReport`]: what became of a run, when its ledger is closed. Its field names are those of `evbd run --summary`.
+//! [`RunReport`]: the closed ledger of a run. Its field names are those of `evbd run --summary`.
 
 mod percentiles;
 mod grant_path;
@@ -12,31 +12,32 @@ use crate::wire::control::{RefusalReport, SourceReport};
 pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use percentiles::{Latency, Percentiles, Spread};
 
-/// What became of the run's triggers. Closed, triggered = inhibited + complete + incomplete + rejected + lost.
+/// The outcomes of a run's triggers. In a closed ledger, triggered = inhibited + complete +
+/// incomplete + rejected + lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventCounts {
     /// Triggers, and with them event ids.
     pub triggered: u64,
     /// Triggers for which there was no slot: dead time.
     pub inhibited: u64,
-    /// Given to a builder.
+    /// Events given to a builder.
     pub assigned: u64,
-    /// Built with every expected source.
+    /// Events built with every expected source.
     pub complete: u64,
-    /// Built with sources missing.
+    /// Events built with sources missing.
     pub incomplete: u64,
-    /// Lost with cause and culprit, see [`RunReport::problems`].
+    /// Events lost with cause and culprit, see [`RunReport::problems`].
     pub lost: u64,
-    /// Rejected by a filter.
+    /// Events rejected by a filter.
     pub rejected: u64,
-    /// Accepted by a sink, as the builders report.
+    /// Events accepted by a sink, as the builders report.
     pub written: u64,
 }
 
-/// What people say of a run.
+/// An operator's notes on a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Annotation {
-    /// What kind of run it is, as `physics` or `calibration`; empty if nobody said.
+    /// The kind of run, such as `physics` or `calibration`; empty if not given.
     pub kind: String,
     /// A comment; empty if there is none.
     pub comment: String,
@@ -61,7 +62,7 @@ pub struct ByteCounts {
     pub payload: u64,
 }
 
-/// How fast it went, from the first trigger to the last completion.
+/// Rates from the first trigger to the last completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
     /// Complete and incomplete events per second.
@@ -70,46 +71,46 @@ pub struct Rates {
     pub payload_bytes_per_s: f64,
 }
 
-/// What the network did to us.
+/// Faults and repairs in the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NetworkCounts {
     /// Segments that the kernel sent again.
     pub tcp_retransmits: u64,
     /// Data that evb sent again.
     pub resends: u64,
-    /// Fragments that came twice.
+    /// Fragments that arrived twice.
     pub duplicates: u64,
-    /// Fragments that came after their event was closed.
+    /// Fragments that arrived after their event was closed.
     pub late: u64,
-    /// Fragments whose checksum did not fit.
+    /// Fragments with a wrong checksum.
     pub crc_errors: u64,
-    /// Of lanes that go by datagrams.
+    /// Counts of lanes over datagrams.
     pub datagrams: DatagramCounts,
 }
 
-/// Connections that were turned away, or that ended by bytes that no peer has sent.
+/// Connections that were refused, or that ended because their bytes were not a peer's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RefusalCounts {
-    /// All of them.
+    /// All refused connections.
     pub refused: u64,
-    /// Of another protocol.
+    /// Connections with another protocol.
     pub foreign: u64,
-    /// Without a key, with another one, or with one where there is none.
+    /// Connections without a key, with the wrong one, or with one where none is configured.
     pub keys: u64,
-    /// That said what makes no sense.
+    /// Connections with malformed messages.
     pub malformed: u64,
-    /// That said nothing in time, or went away in the middle.
+    /// Connections that sent nothing in time, or closed during the handshake.
     pub silent: u64,
-    /// Peers that did not belong there.
+    /// Peers that are not part of the run.
     pub unwelcome: u64,
-    /// Closed unread: too many of that address failed, or were under way.
+    /// Connections closed unread: too many from that address had failed or were under way.
     pub limited: u64,
-    /// That brought bytes without the right tag: handshakes, and connections that had been let in.
+    /// Connections that sent bytes without a valid tag, during the handshake or later.
     pub forged: u64,
 }
 
 impl RefusalCounts {
-    /// Adds what one listener counted.
+    /// Adds the counts of one listener.
     pub fn add(&mut self, report: &RefusalReport) {
         let RefusalReport { foreign, keys, malformed, silent, unwelcome, limited, forged } = *report;
         for (count, more) in [
@@ -127,55 +128,58 @@ impl RefusalCounts {
     }
 }
 
-/// What became of datagrams on their way to the builders; all zero over TCP.
+/// Outcomes of datagrams on their way to the builders; all zero over TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DatagramCounts {
-    /// Datagrams of sources that came.
+    /// Datagrams received from sources.
     pub received: u64,
-    /// That never came, by their sequence.
+    /// Datagrams that never arrived, by their sequence numbers.
     pub absent: u64,
     /// Lane bytes declared lost.
     pub lost_bytes: u64,
-    /// Ranges that builders asked for again.
+    /// Ranges that builders requested again.
     pub resends: u64,
-    /// How often a loss was found by a timer, and not by what came later.
+    /// Losses detected by a timer rather than by later data.
     pub timeouts: u64,
-    /// That came after they had been declared lost: asked for again too early.
+    /// Datagrams that arrived after they had been declared lost: requested again too early.
     pub late_after_loss: u64,
-    /// That brought nothing new.
+    /// Datagrams that held nothing new.
     pub duplicates: u64,
-    /// With a wrong checksum. Like those below, of builders as a whole and not of one source.
+    /// Datagrams with a wrong checksum. This count and those below are of builders as a whole, not
+    /// of one source.
     pub damaged: u64,
-    /// Not of this protocol.
+    /// Datagrams of another protocol.
     pub foreign: u64,
-    /// Of another epoch, or of a connection that was gone.
+    /// Datagrams of another epoch, or of a connection that no longer exists.
     pub stale: u64,
-    /// Of a lane by what they say, but without the tag of its source. Only where peers share a key.
+    /// Datagrams that name a lane but lack the tag of its source. Counted only where peers share a
+    /// key.
     pub forged: u64,
-    /// With the right tag, but not for the first time. Only where peers share a key.
+    /// Datagrams with a valid tag that were received before. Counted only where peers share a key.
     pub replayed: u64,
     /// Dropped by builders' own kernels because they were not read in time.
     pub receive_drops: u64,
-    /// Trains dropped by sources' own kernels: no memory, no room in the device's queue, too late for their time.
+    /// Trains dropped by sources' kernels: no memory, no room in the device's queue, or past their
+    /// departure time.
     pub send_drops: u64,
     /// Trains that sources' kernels did not cut into datagrams (`UDP_SEGMENT`).
     pub segmentation_refused: u64,
-    /// Datagrams that were sent one by one because of that.
+    /// Datagrams sent one by one because of that.
     pub uncut: u64,
-    /// How long losses took to be repaired: from when the bytes before arrived, or the lost ones were permitted, until they
-    /// were here. One for each datagram that was sent again and needed. These times too are of builders
-    /// as a whole.
+    /// Time to repair a loss: from the arrival of the bytes before it, or from the grant of the
+    /// lost ones, until they arrived. There is one value for each datagram that was sent again and
+    /// needed. These times, too, are of builders as a whole.
     pub recovery_us: Spread,
-    /// From a permission to the first datagram that answers it.
+    /// Time from a grant to the first datagram that answers it.
     pub round_trip_us: Spread,
 }
 
-/// One source's part, by its own report and those of the builders.
+/// One source's part in the run, by its own report and those of the builders.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceSummary {
-    /// Its id.
+    /// The source's id.
     pub id: u16,
-    /// Whether its final report came.
+    /// True if its final report arrived.
     pub reported: bool,
     /// Fragments pushed.
     pub pushed: u64,
@@ -191,65 +195,65 @@ pub struct SourceSummary {
     pub payload_bytes: u64,
     /// Events that were closed without it.
     pub missing: u64,
-    /// Its fragments that came too late.
+    /// Its fragments that arrived too late.
     pub late: u64,
-    /// Its fragments that came twice, or were pushed twice.
+    /// Its fragments that arrived twice, or were pushed twice.
     pub duplicate: u64,
-    /// Its fragments that nobody expected.
+    /// Its fragments that were not expected.
     pub unexpected: u64,
-    /// What it did not take from readout: too large, or too far ahead of the run.
+    /// Fragments that it refused from readout: too large, or too far ahead of the run.
     pub refused: u64,
-    /// Its fragments whose checksum did not fit.
+    /// Its fragments with a wrong checksum.
     pub crc_errors: u64,
-    /// How often it was last, and so completed the event.
+    /// Events that its fragment completed as the last one.
     pub last: u64,
-    /// By how much on average after the one before, µs.
+    /// Mean time from the fragment before to such a last fragment, µs.
     pub last_by_mean_us: f64,
     /// Fragments dropped because their event was inhibited.
     pub inhibited: u64,
     /// Fragments dropped because their event was closed without it.
     pub closed: u64,
-    /// Fragments that it still held at the end.
+    /// Fragments that it still held at the end of the run.
     pub uncommitted: u64,
     /// Segments that its kernel sent again.
     pub tcp_retransmits: u64,
     /// Data that it sent again.
     pub resends: u64,
-    /// What became of its datagrams.
+    /// Outcomes of its datagrams.
     pub datagrams: DatagramCounts,
-    /// How often its lanes were stalled.
+    /// Stalls of its lanes.
     pub stalls: u64,
-    /// How often its lanes were connected anew.
+    /// Reconnections of its lanes.
     pub reconnects: u64,
-    /// The most that its backlog held.
+    /// Highest fill of its backlog.
     pub backlog_peak_bytes: u64,
-    /// How well it kept its rates.
+    /// Accuracy of its pacing.
     pub pacing: PacingSummary,
     /// Its part of the way from a grant to its data.
     pub grant_path_us: AnswerPath,
-    /// How long it was down.
+    /// Total time for which it was down.
     pub down_s: f64,
     /// Events that were assigned while it was down.
     pub events_without: u64,
 }
 
-/// How well a source kept the rates of its lanes.
+/// The accuracy with which a source kept the rates of its lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PacingSummary {
     /// Trains of bytes that it sent.
     pub departures: u64,
-    /// How late those left that had to wait for their time, µs: the median.
+    /// Median lateness of the trains that had to wait for their departure time, µs.
     pub late_p50_us: f64,
-    /// The 99th percentile.
+    /// 99th percentile of that lateness.
     pub late_p99_us: f64,
-    /// The latest.
+    /// Maximum of that lateness.
     pub late_max_us: f64,
-    /// Lateness beyond what bursts pay for, s: for so long a lane's rate was lost.
+    /// Lateness that bursts could not make up for, s: for this time, a lane's rate was lost.
     pub forfeited_s: f64,
 }
 
 impl PacingSummary {
-    /// As a source reports it.
+    /// Reads a source's final report.
     pub fn of(own: &SourceReport) -> Self {
         Self {
             departures: own.departures,
@@ -260,7 +264,7 @@ impl PacingSummary {
         }
     }
 
-    /// Of two sources, the worse in everything.
+    /// Returns the worse of two sources in every field.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         Self {
@@ -273,12 +277,12 @@ impl PacingSummary {
     }
 }
 
-/// One builder's part, by its own report, and as the supervisor counted.
+/// One builder's part in the run, by its own report and by the supervisor's counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BuilderSummary {
-    /// Its id.
+    /// The builder's id.
     pub id: u16,
-    /// Whether its final report came.
+    /// True if its final report arrived.
     pub reported: bool,
     /// Events given to it.
     pub assigned: u64,
@@ -296,13 +300,13 @@ pub struct BuilderSummary {
     pub payload_bytes: u64,
     /// The part of the time in which it had no free slot.
     pub busy_fraction: f64,
-    /// The most memory that its events took.
+    /// Highest memory use of its events.
     pub memory_peak_bytes: u64,
-    /// Trigger to last fragment.
+    /// Time from the trigger to the last fragment.
     pub build_latency_us: Latency,
-    /// Grant to last byte.
+    /// Time from a grant to its last byte.
     pub grant_delay_us: Latency,
-    /// From its grants to their data, and its own part of that.
+    /// Time from its grants to their data, and its own stages of that.
     pub grant_path_us: GrantPath,
     /// Bound on the error of its latencies where clocks differ, µs.
     pub clock_error_us: f64,
@@ -310,10 +314,11 @@ pub struct BuilderSummary {
     pub protocol_faults: u64,
 }
 
-/// By which clock latencies were measured.
+/// The clock by which latencies were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ClockSummary {
-    /// All hosts share one clock; otherwise latencies are by the supervisor's clock, as heartbeats tell it.
+    /// True if all hosts share one clock; otherwise latencies are by the supervisor's clock, as
+    /// heartbeats tell it.
     pub shared: bool,
     /// The largest bound on the error of any builder's clock offset, µs.
     pub error_us: f64,
@@ -322,60 +327,60 @@ pub struct ClockSummary {
 /// Triggers that were inhibited for one cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeadTimeCause {
-    /// In words; it names the builder's sink, or the source, that held the others up.
+    /// The cause in words, which name the builder's sink or the source that held the others up.
     pub cause: String,
-    /// How many triggers.
+    /// Number of inhibited triggers.
     pub inhibited: u64,
 }
 
-/// What became of a run: the closed ledger.
+/// The closed ledger of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunReport {
     /// The run number.
     pub run: u32,
-    /// What people said of it.
+    /// The operator's notes.
     pub annotation: Annotation,
-    /// The life of that run.
+    /// The epoch of the run.
     pub epoch: u64,
     /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.
     pub exit_code: u8,
     /// The outcome in a sentence.
     pub verdict: String,
-    /// From when triggers could come until the last event was settled.
+    /// Time from the first possible trigger until the last event was settled.
     pub duration_s: f64,
-    /// What became of the triggers.
+    /// Outcomes of the triggers.
     pub events: EventCounts,
     /// Amounts of data.
     pub bytes: ByteCounts,
-    /// How fast it went.
+    /// Event and data rates.
     pub rates: Rates,
-    /// Trigger to last fragment.
+    /// Time from the trigger to the last fragment.
     pub build_latency_us: Latency,
-    /// Grant to data by stage, over all builders and sources.
+    /// Time from grants to data by stage, over all builders and sources.
     pub grant_path_us: RunPath,
     /// Inhibited / triggered.
     pub dead_time_fraction: f64,
     /// The part of the time in which no builder had a free slot.
     pub busy_fraction: f64,
-    /// What the inhibited triggers are put down to, the most frequent cause first.
+    /// The causes of inhibited triggers, the most frequent first.
     #[serde(rename = "dead_time_causes")]
     pub dead_time: Vec<DeadTimeCause>,
-    /// What the network did.
+    /// Faults and repairs in the network.
     pub network: NetworkCounts,
-    /// Who was turned away, at the supervisor's port and those of the builders.
+    /// Refused connections, at the supervisor's port and those of the builders.
     pub security: RefusalCounts,
     /// Every source of the run.
     pub sources: Vec<SourceSummary>,
     /// Every builder of the run.
     pub builders: Vec<BuilderSummary>,
-    /// By which clock latencies were measured.
+    /// The clock by which latencies were measured.
     pub clock: ClockSummary,
-    /// Everything that was not as it should be.
+    /// Everything that went wrong.
     pub problems: Vec<String>,
-    /// What happened and cost nothing: builders that left, and whose events others built; sources that were away while no event
-    /// needed them.
+    /// Remarkable incidents that cost no event: builders that left and whose events others built,
+    /// or sources that were away while no event needed them.
     pub remarks: Vec<String>,
-    /// Why the run could not begin, or could not go on, if that was so.
+    /// The reason why the run could not begin or go on, if it failed.
     pub failure: Option<String>,
 }
 
@@ -388,7 +393,8 @@ impl EventCounts {
         assert!(self.open().is_some(), "no more events are settled than triggered: {self:?}");
     }
 
-    /// What is neither settled nor inhibited; zero when the ledger is closed, `None` if more was settled than triggered.
+    /// Returns the triggers that are neither settled nor inhibited: zero in a closed ledger, `None`
+    /// if more were settled than triggered.
     pub fn open(&self) -> Option<u64> {
         [self.inhibited, self.complete, self.incomplete, self.rejected, self.lost]
             .iter()
@@ -396,7 +402,7 @@ impl EventCounts {
     }
 }
 
-/// `part / whole`, and zero of nothing.
+/// Returns `part / whole`, and zero if `whole` is zero.
 pub fn fraction(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

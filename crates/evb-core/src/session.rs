@@ -1,14 +1,14 @@
-//! Sessions: how a role comes into a run, stays in it, and who may open a lane.
+//! Sessions: the way of a role into a run and through it, and the admission of lanes.
 //!
 //! ```text
-//!   Joining ──── first Welcome, first roster ───► Start ───► the role's machine, which owns from then on
-//!                                                            ├─ Membership   its connection to the supervisor
-//!                                                            ├─ LaneDialing  one for each lane of a source
-//!                                                            └─ Admission    who may open a lane at a builder
+//! Joining ──── first Welcome, first roster ───► Start ───► the role's machine, which owns
+//!     ├─ Membership   its connection to the supervisor
+//!     ├─ LaneDialing  one for each lane of a source
+//!     └─ Admission    the check of lanes that are opened at a builder
 //! ```
 //!
-//! None of them opens a connection: they say when, to whom, and with which words. Whoever drives them connects, shakes hands,
-//! and tells what came of it.
+//! None of them opens a connection: they say when, to which peer, and with which greeting. The
+//! driver connects, performs the handshake, and reports the result.
 
 mod dial;
 mod outcome;

@@ -1,12 +1,15 @@
-//! [`SupervisorCore`]: takes triggers, assigns events, learns what became of them, and closes the ledger.
+//! [`SupervisorCore`]: takes triggers, assigns events, records their outcomes, and closes the
+//! ledger.
 //!
-//! A run goes through these states: peers register and connect their lanes (`Configured`), triggers come (`Running`),
-//! no more triggers come and what is outstanding is settled (`Stopping`), peers report, and the ledger is closed (`Ended`).
+//! A run goes through these states: peers register and connect their lanes (`Configured`), triggers
+//! come (`Running`), triggers have ended and outstanding events are settled (`Stopping`), peers
+//! report, and the ledger is closed (`Ended`).
 //!
 //! ```text
 //!   triggers ──► Intake ──┐                     ┌──► Outbox ──► journal, then peers
 //!   peers ─────► Roster ──┼─► SupervisorCore ───┤
-//!   completions ──────────┘   wires them        └──► Assigner (slots, outstanding events), Books (what became of them)
+//!   completions ──────────┘   wires them        └──► Assigner (slots, outstanding events),
+//!                                                    Books (outcomes of events)
 //! ```
 
 mod plan;
@@ -83,9 +86,9 @@ use words::{kind, role, short};
 /// The supervisor's machine.
 ///
 /// Inputs: [`register`](Self::register), [`handle_message`](Self::handle_message),
-/// [`handle_disconnect`](Self::handle_disconnect), [`trigger`](Self::trigger), [`stop`](Self::stop),
-/// [`handle_timeout`](Self::handle_timeout). After inputs that share one `now`, call [`poll`](Self::poll) until `None`:
-/// all decisions of that turn leave in one message.
+/// [`handle_disconnect`](Self::handle_disconnect), [`trigger`](Self::trigger),
+/// [`stop`](Self::stop), [`handle_timeout`](Self::handle_timeout). After inputs that share one
+/// `now`, call [`poll`](Self::poll) until `None`: all decisions of that turn leave in one message.
 #[derive(Clone, Debug)]
 pub struct SupervisorCore {
     plan: RunPlan,
@@ -99,7 +102,7 @@ pub struct SupervisorCore {
 }
 
 impl SupervisorCore {
-    /// A supervisor that waits for its peers. The seed fixes random triggers.
+    /// Creates a supervisor that waits for its peers. The seed fixes random triggers.
     ///
     /// # Errors
     /// [`PlanError`]: the plan cannot be carried out.
@@ -123,19 +126,19 @@ impl SupervisorCore {
         }
     }
 
-    /// The parts that an event passes.
+    /// Returns the parts that an event passes.
     fn dispatch(&mut self) -> Dispatch<'_> {
         let Self { plan, phase, roster, intake, assigner, books, outbox, .. } = self;
         Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox }
     }
 
-    /// The parts that a peer's coming and going concerns.
+    /// Returns the parts that change when a peer comes or goes.
     fn membership(&mut self) -> Membership<'_> {
         let Self { plan, phase, pulse, roster, assigner, books, outbox, .. } = self;
         Membership { plan, phase, pulse, roster, assigner, books, outbox }
     }
 
-    /// A message from a registered peer (docs/reference/protocol.md CTRL-4).
+    /// Handles a message from a registered peer (docs/reference/protocol.md CTRL-4).
     pub fn handle_message(&mut self, peer: Peer, message: Control, now: Instant) {
         let Some(seat) = self.membership().heard(peer, now) else { return };
         let Some(message) = message.message else {
@@ -150,7 +153,8 @@ impl SupervisorCore {
                     Err(reason) => self.expel(peer, &reason, now),
                 }
             }
-            // It has opened slots: now sources may announce (docs/reference/protocol.md RUN-22).
+            // The builder has opened slots: now sources may announce (docs/reference/protocol.md
+            // RUN-22).
             (Seat::Builder(index), Message::Accepted(accepted)) => {
                 if self.assigner.accept(index, accepted.answer) {
                     let sources = self.roster.connected_sources();
@@ -164,7 +168,7 @@ impl SupervisorCore {
             (_, Message::Triggers(triggers)) => {
                 self.trigger(triggers.count, now);
             }
-            // Nobody has begun this run: who does not want it leaves it to the others.
+            // The run has not begun: a peer that wants no part leaves it to the others.
             (_, Message::Stop(_)) if self.plan.hold => self.let_go(seat),
             (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
             (_, Message::Report(report)) => self.handle_report(peer, seat, report, now),
@@ -175,8 +179,8 @@ impl SupervisorCore {
         }
     }
 
-    /// External triggers: so many events happened now. Says how many are taken: none unless the run is running and its
-    /// trigger is external.
+    /// Takes `count` external triggers that happened now. Returns the number taken: none unless the
+    /// run is running and its trigger is external.
     /// Requirements: docs/reference/protocol.md RUN-16.
     pub fn trigger(&mut self, count: u64, now: Instant) -> u64 {
         if !counts_triggers(self.phase, &self.books) || !self.intake.is_external() {
@@ -188,7 +192,8 @@ impl SupervisorCore {
         count
     }
 
-    /// The time has come that [`next_timeout`](Self::next_timeout) named, or any other.
+    /// Handles the passage of time, at the time that [`next_timeout`](Self::next_timeout) named or
+    /// at any other.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.pulse.is_due(now) && self.phase != Phase::Ended {
             self.beat(now);
@@ -200,7 +205,7 @@ impl SupervisorCore {
             Phase::Running { until } => {
                 let taken = self.dispatch().take_due(now, until);
                 self.drain_if_over(taken, now);
-                // Triggers that came in time are all taken first, however late we are.
+                // Triggers that came in time are all taken first, even if this call is late.
                 let due = self.own_trigger_due();
                 let over = |until| now >= until && due.is_none_or(|due| due > until);
                 if until.is_some_and(over) {
@@ -218,7 +223,7 @@ impl SupervisorCore {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn next_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Gathering { .. } if self.plan.hold => None,
@@ -232,7 +237,7 @@ impl SupervisorCore {
         earlier(phase, Some(self.pulse.next()))
     }
 
-    /// Returns when the run's own clock triggers next; nothing while its triggers are not taken.
+    /// Returns when the run's own clock triggers next; `None` while its triggers are not taken.
     fn own_trigger_due(&self) -> Option<Instant> {
         self.intake.next_due().filter(|_| counts_triggers(self.phase, &self.books))
     }
@@ -244,17 +249,17 @@ impl SupervisorCore {
         self.intake.next_decision(self.own_trigger_due(), has_slot)
     }
 
-    /// Returns the limit, unless it stands still.
+    /// Returns the limit, unless limits are suspended by a stalled journal.
     fn running(&self, limit: Instant) -> Option<Instant> {
         Some(limit).filter(|_| !self.outbox.is_stalled())
     }
 
-    /// Returns true if the limit has passed and does not stand still.
+    /// Returns true if the limit has passed and is not suspended.
     fn is_over(&self, limit: Instant, now: Instant) -> bool {
         self.running(limit).is_some_and(|limit| now >= limit)
     }
 
-    /// The next thing to do. Call it until `None` after inputs that share one `now`.
+    /// Returns the next action. Call it until `None` after inputs that share one `now`.
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         if let Some(output) = self.outbox.pop() {
             return Some(output);
@@ -273,10 +278,10 @@ impl SupervisorCore {
         self.outbox.pop()
     }
 
-    /// Lets a run begin that its plan holds back.
+    /// Begins a run that its plan holds back.
     ///
     /// # Errors
-    /// [`NotReady`]: somebody is missing, or it has begun.
+    /// [`NotReady`]: a peer is missing, or the run has begun.
     pub fn begin(&mut self, now: Instant) -> Result<(), NotReady> {
         if !self.phase.is_gathering() {
             return Err(NotReady::Begun);
@@ -294,11 +299,11 @@ impl SupervisorCore {
         Ok(())
     }
 
-    /// Takes no triggers until [`resume`](Self::resume). Those that come from elsewhere are inhibited, those of the run's own
-    /// clock do not happen.
+    /// Takes no triggers until [`resume`](Self::resume). External triggers are inhibited; those of
+    /// the run's own clock do not happen.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is not running, or paused already.
+    /// [`ChangeError`]: the run is not running, or is paused already.
     pub fn pause(&mut self, now: Instant) -> Result<(), ChangeError> {
         if self.intake.is_paused() && self.phase.is_running() {
             return Err(ChangeError::Paused);
@@ -314,7 +319,7 @@ impl SupervisorCore {
     /// Takes triggers again.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is not running, or not paused.
+    /// [`ChangeError`]: the run is not running, or not paused.
     pub fn resume(&mut self, now: Instant) -> Result<(), ChangeError> {
         if !self.phase.is_running() {
             return Err(ChangeError::NotRunning);
@@ -333,10 +338,10 @@ impl SupervisorCore {
         self.outbox.journal(What::Paused(paused), now);
     }
 
-    /// Sets the mean rate of the run's own trigger, from now on; a held run may be changed as well.
+    /// Sets the mean rate of the run's own trigger from now on, also for a held run.
     ///
     /// # Errors
-    /// [`ChangeError::NoRate`]: it has none.
+    /// [`ChangeError::NoRate`]: the trigger has no rate.
     pub fn set_rate(&mut self, rate: Frequency, now: Instant) -> Result<(), ChangeError> {
         if !self.intake.set_rate(rate) {
             return Err(ChangeError::NoRate);
@@ -347,13 +352,14 @@ impl SupervisorCore {
         Ok(())
     }
 
-    /// The journal takes nothing: until [`journal_goes_on`](Self::journal_goes_on), nobody hears of what is decided, so triggers
-    /// are inhibited, and limits of time stand still for those who cannot be told.
+    /// Notes that the journal is stalled. Until [`journal_goes_on`](Self::journal_goes_on),
+    /// decisions cannot be sent, so triggers are inhibited, and time limits are suspended for peers
+    /// that cannot be told.
     pub fn stall_journal(&mut self, now: Instant) {
         self.outbox.stall(now);
     }
 
-    /// The journal takes entries again, or is kept no more.
+    /// Notes that the journal takes entries again, or is no longer kept.
     pub fn journal_goes_on(&mut self, now: Instant) {
         let Some(time) = self.outbox.go_on(now) else { return };
         self.phase.put_off(time);
@@ -361,19 +367,19 @@ impl SupervisorCore {
         self.roster.put_off_joining(time);
     }
 
-    /// The journal cannot be kept any more: nothing is written down from here on, and the report says why.
+    /// Stops keeping the journal: nothing is written from here on, and the report says why.
     pub fn abandon_journal(&mut self, problem: String) {
         self.outbox.abandon_journal();
         self.problem(problem, Instant::ZERO);
     }
 
-    /// Entries that stand for all that came out so far. Ask for them when [`poll`](Self::poll) has answered `None`, and
-    /// replace the journal with them.
+    /// Returns entries that replace all earlier ones. Call this after [`poll`](Self::poll) has
+    /// returned `None`, and replace the journal with them.
     pub fn snapshot(&self, now: Instant) -> Vec<Entry> {
         snapshot::entries(self, now)
     }
 
-    /// A cheap look at the run.
+    /// Returns a summary of the run that is cheap to obtain.
     pub fn progress(&self) -> Progress {
         Progress {
             state: match self.phase {
@@ -392,17 +398,17 @@ impl SupervisorCore {
         }
     }
 
-    /// A look at everybody; costs more than [`progress`](Self::progress).
+    /// Returns the state of all peers; costs more than [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
         survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now)
     }
 
-    /// Everybody who may take part: sources in the order of the roster, then builders.
+    /// Returns all peers that may take part: sources in the order of the roster, then builders.
     pub fn peers(&self) -> Vec<Peer> {
         self.roster.peers()
     }
 
-    /// The highest event id that has a decision.
+    /// Returns the highest event id that has a decision.
     pub fn decided(&self) -> EventId {
         EventId::new(self.outbox.decided())
     }
@@ -424,12 +430,12 @@ impl SupervisorCore {
         }
     }
 
-    /// Notes what was not as it should be.
+    /// Notes a problem.
     fn problem(&mut self, problem: String, now: Instant) {
         self.books.problem(problem, &mut self.outbox, now);
     }
 
-    /// The same, and the run cannot begin or go on.
+    /// Notes a problem because of which the run cannot begin or go on.
     fn failure(&mut self, problem: String, now: Instant) {
         self.books.failure(problem, &mut self.outbox, now);
     }

@@ -1,4 +1,5 @@
-//! [`Trigger`]: when events happen. Nominal times, kept in fixed point so that no rate drifts.
+//! [`Trigger`]: the times of triggers. They are nominal, and kept in fixed point so that no rate
+//! drifts.
 
 pub mod announcement;
 mod clipped;
@@ -9,49 +10,51 @@ use core::time::Duration;
 
 use crate::{rng::Rng, time::Instant, units::Frequency};
 
-/// What makes events happen.
+/// The kind of trigger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TriggerKind {
-    /// Whenever half of a builder's slots are free, as many events at once.
+    /// Events for free slots: whenever half of a builder's slots are free, that many at once.
     AsFastAsPossible,
-    /// At equal intervals.
+    /// Events at equal intervals.
     Periodic {
         /// Events per second.
         rate: Frequency,
     },
-    /// At exponentially distributed intervals.
+    /// Events at exponentially distributed intervals.
     Poisson {
         /// Mean events per second.
         rate: Frequency,
     },
-    /// At normally distributed intervals, clipped at zero; the mean holds whatever is clipped.
+    /// Events at normally distributed intervals, clipped at zero; clipping does not change the
+    /// mean.
     Gaussian {
         /// Mean events per second.
         rate: Frequency,
         /// Standard deviation of an interval before it is clipped.
         sigma: Duration,
     },
-    /// Several at once, at equal intervals.
+    /// Several events at once, at equal intervals.
     Burst {
         /// Bursts per second.
         rate: Frequency,
         /// Events in each.
         count: u32,
     },
-    /// Somebody else says so: the library, a script, a pseudo-trigger.
+    /// External triggers: from the library, a script, or a pseudo-trigger.
     External,
 }
 
-/// Nanoseconds with 48 bits behind the point: an hour of 1 MHz is off by less than a picosecond.
+/// Nanoseconds with 48 fractional bits: an hour of 1 MHz is off by less than a picosecond.
 type FixedNanos = u128;
 const FRACTION_BITS: u32 = 48;
 
-/// The times at which a [`TriggerKind`] triggers, from a start on. Kinds without times of their own are never due.
+/// The times at which a [`TriggerKind`] triggers after its start. Kinds without times of their own
+/// are never due.
 #[derive(Clone, Debug)]
 pub struct Trigger {
     intervals: Intervals,
     start: Instant,
-    /// The next trigger, since the start.
+    /// Time of the next trigger since the start.
     next: FixedNanos,
     rng: Rng,
 }
@@ -66,7 +69,8 @@ enum Intervals {
 }
 
 impl Trigger {
-    /// The triggers after `start`; the first comes one interval later. The seed fixes all random ones.
+    /// Creates the triggers after `start`; the first comes one interval later. The seed fixes all
+    /// random times.
     pub fn new(kind: TriggerKind, seed: u64, start: Instant) -> Self {
         let intervals = match kind {
             TriggerKind::AsFastAsPossible | TriggerKind::External => Intervals::None,
@@ -87,7 +91,7 @@ impl Trigger {
         trigger
     }
 
-    /// When the next trigger is due.
+    /// Returns when the next trigger is due.
     pub fn next_due(&self) -> Option<Instant> {
         match self.intervals {
             Intervals::None => None,
@@ -98,8 +102,8 @@ impl Trigger {
         }
     }
 
-    /// The next trigger if it is due by `now`: its nominal time. Call it until `None`, or stop at a limit and go on later;
-    /// no trigger is forgotten.
+    /// Returns the nominal time of the next trigger if it is due by `now`. Call it until `None`, or
+    /// stop at a limit and continue later; no trigger is forgotten.
     pub fn pop_due(&mut self, now: Instant) -> Option<Instant> {
         let due = self.next_due().filter(|due| *due <= now)?;
         self.advance();
@@ -127,7 +131,8 @@ impl Trigger {
     }
 }
 
-/// Negative and not-a-number become zero, infinity the largest time there is.
+/// Converts nanoseconds to fixed point. Negative values and not-a-number become zero, infinity the
+/// largest time.
 fn fixed(nanos: f64) -> FixedNanos {
     (nanos * (1u64 << FRACTION_BITS) as f64) as FixedNanos
 }

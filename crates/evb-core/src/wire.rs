@@ -1,11 +1,12 @@
-//! What goes over the wire, as bytes and as meaning. `docs/reference/protocol.md` is the specification.
+//! The wire format of all messages, and their meaning. `docs/reference/protocol.md` is the
+//! specification.
 //!
-//! * [`preamble`]: the first bytes of every connection, which tell us from foreign protocols.
+//! * [`preamble`]: the first bytes of every connection, which tell evb from other protocols.
 //! * [`encoding`]: the Protobuf form of messages.
 //! * [`control`]: handshakes and control messages.
 //! * [`journal`]: the entries of a supervisor's journal.
 //! * [`record`]: lane records (fixed binary): announcements, grants, commits, data headers.
-//! * [`datagram`]: what carries lane records and lane bytes over UDP.
+//! * [`datagram`]: datagrams that carry lane records and lane bytes over UDP.
 
 pub mod preamble;
 pub mod encoding;

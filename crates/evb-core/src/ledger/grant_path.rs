@@ -1,7 +1,8 @@
-//! [`RunPath`]: where the time goes from a grant to its data, by stage.
+//! [`RunPath`]: the time from a grant to its data, by stage.
 //!
 //! ```text
-//!   grant ─ builder's write ─ wire ─ source's wake-up ─ source's answer ─ wire, queues ─ builder's wake-up ─ first byte
+//! grant ─ builder's write ─ wire ─ source's wake-up ─ source's answer
+//!       ─ wire, queues ─ builder's wake-up ─ first byte
 //! ```
 //!
 //! Each stage is measured by one host's clock and sampled. What lies between hosts is derived.
@@ -14,16 +15,17 @@ use serde::Serialize;
 use super::{Latency, Percentiles};
 use crate::wire::control::{BuilderReport, GrantStages, SourceReport};
 
-/// Durations of a builder's grants, µs. What its port drains in that time must fit into the budget (C·R ≤ L).
+/// Durations of a builder's grants, µs. The budget L must cover the data that its port drains in
+/// that time (C·R ≤ L).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GrantPath {
-    /// From the grant to its first byte: both hosts' wake-ups, the network, and what was ahead in the port.
+    /// Time to the first byte: both hosts' wake-ups, the network, and the port's queue.
     pub first_byte: Latency,
-    /// From the grant to its last byte, when the next one may take its place.
+    /// Time to the last byte, when the next grant may take this one's place.
     pub last_byte: Latency,
-    /// From the grant to the end of the write that carries it; `None`: not measured.
+    /// Time to the end of the write that carries the grant; `None` if not measured.
     pub builder_write: Option<Latency>,
-    /// From the kernel's receipt of what comes to the builder's read; `None`: not measured.
+    /// Time from the kernel's receipt of data to the builder's read; `None` if not measured.
     pub builder_wake_up: Option<Latency>,
 }
 
@@ -39,9 +41,9 @@ impl GrantPath {
 /// A source's part of the way from a grant to its data, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AnswerPath {
-    /// From the kernel's receipt of a grant to the source's read; `None`: not measured.
+    /// Time from the kernel's receipt of a grant to the source's read; `None` if not measured.
     pub source_wake_up: Option<Latency>,
-    /// From the read of a grant to the end of the write of its first data; `None`: not measured.
+    /// Time from the read of a grant to the end of its first data's write; `None` if not measured.
     pub source_answer: Option<Latency>,
 }
 
@@ -53,29 +55,30 @@ impl AnswerPath {
     }
 }
 
-/// Where the time goes from a grant to its data, over all builders and sources of a run, µs.
+/// The time from a grant to its data by stage, over all builders and sources of a run, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RunPath {
-    /// From the grant to its first byte.
+    /// Time from the grant to its first byte.
     pub first_byte: Latency,
-    /// From the grant to its last byte.
+    /// Time from the grant to its last byte.
     pub last_byte: Latency,
-    /// From the grant to the end of the write that carries it; `None`: not measured.
+    /// Time from the grant to the end of the write that carries it; `None` if not measured.
     pub builder_write: Option<Latency>,
-    /// From the kernel's receipt of a grant to the source's read; `None`: not measured.
+    /// Time from the kernel's receipt of a grant to the source's read; `None` if not measured.
     pub source_wake_up: Option<Latency>,
-    /// From the read of a grant to the end of the write of its first data; `None`: not measured.
+    /// Time from the read of a grant to the end of its first data's write; `None` if not measured.
     pub source_answer: Option<Latency>,
-    /// From the kernel's receipt of what comes to the builder's read; `None`: not measured.
+    /// Time from the kernel's receipt of data to the builder's read; `None` if not measured.
     pub builder_wake_up: Option<Latency>,
-    /// What is left; `None` where a stage was not measured.
+    /// The rest of the time to the first byte; `None` if a stage was not measured.
     pub derived_rest: Option<DerivedRest>,
 }
 
-/// The part of the way that no single clock sees: wire, switch, and queues, the port's among them. Derived, not measured.
+/// The part of the way that no single clock sees: wire, switch, and queues, including the port's.
+/// It is derived, not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DerivedRest {
-    /// The median to the first byte less the medians of all measured stages; zero if those are more.
+    /// Median time to the first byte less the medians of all measured stages, at least zero.
     pub p50: u64,
 }
 
@@ -124,7 +127,7 @@ impl RunPath {
     }
 }
 
-/// Histograms of wake-ups and writes; empty ones of who reports none.
+/// Returns the histograms of wake-ups and writes; both are empty if the peer reports none.
 fn stages(report: Option<&GrantStages>) -> (&[u64], &[u64]) {
     report.map_or((&[], &[]), |stages| (&stages.wake_us, &stages.write_us))
 }

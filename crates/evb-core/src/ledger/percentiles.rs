@@ -1,30 +1,30 @@
-//! Percentiles of histograms from many peers, joined.
+//! Percentiles of histograms joined from many peers.
 
 use serde::Serialize;
 
 /// Percentiles of a time, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Latency {
-    /// Half of the values are not above this.
+    /// The median.
     pub p50: u64,
-    /// 99 % of the values are not above this.
+    /// The 99th percentile.
     pub p99: u64,
-    /// 99.9 % of the values are not above this.
+    /// The 99.9th percentile.
     pub p999: u64,
-    /// No value is above this.
+    /// The maximum.
     pub max: u64,
 }
 
-/// How often something was timed, and percentiles of the time, µs.
+/// Number and percentiles of measured times, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// How many values there are.
+    /// Number of values.
     pub count: u64,
-    /// Half of them are not above this.
+    /// The median.
     pub p50: u64,
-    /// 99 % are not above this.
+    /// The 99th percentile.
     pub p99: u64,
-    /// None is above this.
+    /// The maximum.
     pub max: u64,
 }
 
@@ -36,8 +36,8 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Adds a histogram of alternating values and counts; a value without a count is left out. `max` is the exact largest
-    /// value where the sender knows it, since histograms round.
+    /// Adds a histogram of alternating values and counts; ignores a value without a count. `max` is
+    /// the exact maximum where the sender knows it, since histograms round.
     pub fn add(&mut self, alternating: &[u64], max: u64) {
         let (pairs, _) = alternating.as_chunks::<2>();
         self.pairs
@@ -45,24 +45,25 @@ impl Percentiles {
         self.max = self.max.max(max);
     }
 
-    /// The same with their number.
+    /// Returns percentiles and the number of values.
     pub fn spread(&self) -> Spread {
         let Latency { p50, p99, max, .. } = self.latency();
         let count = self.pairs.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
         Spread { count, p50, p99, max }
     }
 
-    /// The percentiles of all that was added; `None` if that is nothing.
+    /// Returns the percentiles of all values; `None` if there are none.
     pub fn measured(&self) -> Option<Latency> {
         (!self.pairs.is_empty()).then(|| self.latency())
     }
 
-    /// The percentiles of all that was added; zeros if that is nothing.
+    /// Returns the percentiles of all values; zeros if there are none.
     pub fn latency(&self) -> Latency {
         let mut sorted = self.pairs.clone();
         sorted.sort_unstable();
         let total = sorted.iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
-        // In thousandths, rounded up, so that it is whole numbers throughout: the k-th smallest value.
+        // Ranks are computed in thousandths, rounded up, so that the arithmetic stays in integers:
+        // the result is the k-th smallest value.
         let at = |thousandths: u128| {
             let rank = (u128::from(total) * thousandths).div_ceil(1000);
             let mut seen = 0u128;

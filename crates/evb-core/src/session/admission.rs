@@ -1,4 +1,4 @@
-//! [`Admission`]: who may open a lane at a builder.
+//! [`Admission`]: the check of connections that open a lane at a builder.
 
 #[cfg(test)]
 mod tests;
@@ -18,31 +18,34 @@ pub const GREETINGS: usize = 64;
 /// Time that a handshake may take (docs/reference/protocol.md CONN-6).
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the others at a full listener wait for one that says nothing: hundreds of silent connections must not keep a
-/// peer out for their time limit each.
+/// Time for which a silent connection at a full listener makes others wait. Hundreds of silent
+/// connections must not keep a peer out for the full time limit of each.
 pub const GREETING_PATIENCE: Duration = Duration::from_millis(250);
 
-/// After how long without an acknowledgement the kernel is to give a control connection up.
+/// Time without an acknowledgement after which the kernel gives up a control connection.
 pub const CONTROL_UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 
-/// The same of a lane: how long a dead host may go unnoticed.
+/// Time without an acknowledgement after which the kernel gives up a lane: a dead host goes
+/// unnoticed for no longer.
 pub const LANE_UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 
-/// Who may open a lane at a builder: sources of its run and epoch, to the builder's own life.
+/// The rule for opening a lane at a builder: only sources of its run and epoch may, and only to the
+/// builder's present incarnation.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// Which builder.
+    /// The builder's id.
     pub builder: BuilderId,
-    /// In which run.
+    /// The builder's run.
     pub identity: RunIdentity,
-    /// In which life of the builder.
+    /// The builder's incarnation.
     pub incarnation: Incarnation,
-    /// Whether lanes go by datagrams.
+    /// True if lanes go by datagrams.
     pub datagrams: bool,
 }
 
 impl Admission {
-    /// Returns the lane of a source that belongs here: its position in `sources`, which ascend.
+    /// Returns the lane of a source that belongs here: its position in `sources`, which are
+    /// ascending.
     /// Requirements: docs/reference/protocol.md CONN-8, CONN-9, CONN-19.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! [`Attendance`]: what source and builder do alike in a run, from the first roster to the last word.
+//! [`Attendance`]: the part in a run that sources and builders share, from the first roster to the
+//! end of the run.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use crate::{
     wire::control::{Control, Message, Report, RunEnd},
 };
 
-/// What a role's attendance wants done.
+/// An action that a role's attendance asks for.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
 pub enum AttendanceOutput {
@@ -20,19 +21,19 @@ pub enum AttendanceOutput {
     Dial(Dial),
     /// Drop the connection to the supervisor, or the attempt at one.
     Close,
-    /// To the supervisor.
+    /// Send this message to the supervisor.
     Send(Control),
     /// The role's part is over.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
 
-/// A role's part in its run: its membership, what it has to say, its last report, and how it ended.
+/// A role's part in its run: its membership, its messages, its last report, and its outcome.
 #[derive(Debug)]
 pub struct Attendance {
     membership: Membership,
     identity: RunIdentity,
     incarnation: Incarnation,
-    /// Messages of its own, beside those of the role's machine.
+    /// Messages of the attendance itself, in addition to those of the role's machine.
     messages: VecDeque<Control>,
     participation: Participation,
     /// The final counters, once they are sent.
@@ -58,49 +59,51 @@ impl Attendance {
         }
     }
 
-    /// Which run this is.
+    /// Returns the run that the role belongs to.
     pub fn identity(&self) -> RunIdentity {
         self.identity
     }
 
-    /// Which life of the role this is.
+    /// Returns the role's incarnation.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// Returns whether there is a connection to the supervisor.
+    /// Returns true if there is a connection to the supervisor.
     pub fn is_up(&self) -> bool {
         self.membership.is_up()
     }
 
-    /// Returns whether the role's part is over, whether or not [`Self::poll`] has said so.
+    /// Returns true if the role's part is over, even if [`Self::poll`] has not returned that yet.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Returns whether the role has given its last report.
+    /// Returns true if the role has sent its last report.
     pub fn has_reported(&self) -> bool {
         self.report.is_some()
     }
 
-    /// Takes in what came of the connection; `held` tells what is lost with the role if it is abandoned.
+    /// Handles an event of the connection; `held` describes what is lost with the role if it is
+    /// abandoned.
     pub fn handle(&mut self, heard: Heard, now: Instant, held: impl FnOnce() -> String) -> Option<News> {
         let news = self.membership.handle(heard, now);
         self.take(news, held)
     }
 
-    /// Takes in that time passed; `held` as for [`Self::handle`].
+    /// Handles the passage of time; `held` as for [`Self::handle`].
     pub fn handle_timeout(&mut self, now: Instant, held: impl FnOnce() -> String) -> Option<News> {
         let news = self.membership.handle_timeout(now);
         self.take(news, held)
     }
 
-    /// Returns when something is to be done without further input; `report` is when the last report is due.
+    /// Returns when there is something to do without further input; `report` is when the last
+    /// report is due.
     pub fn next_timeout(&self, report: Option<Instant>) -> Option<Instant> {
         earlier(self.membership.next_timeout(), report.filter(|_| self.is_up()))
     }
 
-    /// Returns what is to be done next; nothing more after [`AttendanceOutput::Ended`].
+    /// Returns the next action; nothing more after [`AttendanceOutput::Ended`].
     pub fn poll(&mut self, now: Instant) -> Option<AttendanceOutput> {
         if let Some(ended) = self.ended.take() {
             self.messages.clear();
@@ -118,53 +121,53 @@ impl Attendance {
         })
     }
 
-    /// Says something to the supervisor, unless there is no connection.
+    /// Sends a message to the supervisor, unless there is no connection.
     pub fn send(&mut self, message: Message) {
         if self.is_up() {
             self.messages.push_back(Control { message: Some(message) });
         }
     }
 
-    /// Has the supervisor end the run; asked again on each new connection.
+    /// Asks the supervisor to end the run, and again on each new connection.
     pub fn request_run_end(&mut self, cause: String) {
         self.messages.extend(self.membership.request_run_end(cause));
     }
 
-    /// The role goes on in another life.
+    /// Lets the role go on in another incarnation.
     pub fn renumber(&mut self, incarnation: Incarnation) {
         self.incarnation = incarnation;
     }
 
-    /// What was done and reported so far counts no more.
+    /// Forgets what was done and reported so far.
     pub fn forget(&mut self) {
         (self.participation, self.report) = (Participation::default(), None);
     }
 
-    /// Events came.
+    /// Notes that events arrived.
     pub fn go_on(&mut self, now: Instant) {
         self.participation.go_on(now);
     }
 
-    /// No more events come.
+    /// Notes that no more events will arrive.
     pub fn finish(&mut self, now: Instant) {
         self.participation.end(now);
     }
 
-    /// Adds to a report what the role's machine does not know; remembers the last one.
+    /// Adds facts to a report that the role's machine does not know; remembers the final one.
     pub fn complete(&mut self, message: &mut Control, facts: ReportFacts) {
         if let Some(last) = facts.complete(message) {
             self.report = Some(last);
         }
     }
 
-    /// The supervisor said its last word.
+    /// Ends the role's part with the supervisor's last message.
     pub fn end(&mut self, end: &RunEnd, now: Instant) {
         let outcome = RunOutcome::new(self.identity, end, self.report.take(), self.participation, now);
         self.ended = Some(Ok(outcome));
         self.is_over = true;
     }
 
-    /// The role cannot go on.
+    /// Ends the role's part with a fault.
     pub fn fail(&mut self, fault: RoleFault) {
         if !self.is_over {
             self.ended = Some(Err(fault));
@@ -179,7 +182,8 @@ impl Attendance {
         match news {
             Ok(news) => {
                 match news {
-                    // What was not said is said again where it matters.
+                    // Messages that the old connection did not carry are sent again where it
+                    // matters.
                     Some(News::Lost) => self.messages.clear(),
                     Some(News::Registered(_)) => self.messages.extend(self.membership.stop_message()),
                     Some(News::Message(_)) | None => {}

@@ -21,19 +21,19 @@ pub enum Target {
 /// A connection to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dial {
-    /// To whom.
+    /// The peer to connect to.
     pub target: Target,
-    /// Where that is.
+    /// The peer's address.
     pub address: String,
-    /// How to greet.
+    /// The greeting to send.
     pub hello: Box<Hello>,
 }
 
 impl Dial {
-    /// Returns the association that begins with this answer, where the lane goes by datagrams.
+    /// Returns the association that begins with this answer, if the lane goes by datagrams.
     ///
     /// # Errors
-    /// The answer has no number for it, or the greeting was none of a source to a builder.
+    /// The answer has no number for it, or the greeting was not from a source to a builder.
     pub fn association(&self, welcome: &Welcome) -> Result<Association, MalformedMessage> {
         let connection = welcome.checked_connection()?;
         let epoch = Epoch::new(self.hello.epoch);

@@ -1,4 +1,4 @@
-//! [`LaneDialing`]: the connection of one lane, as the source sees it: connect, hold, connect again.
+//! [`LaneDialing`]: a source's connection of one lane: to be dialed, up, or to be dialed again.
 
 #[cfg(test)]
 mod tests;
@@ -7,19 +7,20 @@ use core::time::Duration;
 
 use crate::{id::Incarnation, time::Instant};
 
-/// How long a lane waits before it tries again, doubled at each failure up to the limit, until a connection has lasted that
-/// long (docs/reference/protocol.md CONN-11).
+/// Time that a lane waits before it dials again. It doubles at each failure up to the limit, until
+/// a connection has lasted for the limit (docs/reference/protocol.md CONN-11).
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long a lane's TCP connection may take to come about. Behind a network that is cut, the kernel waits longer and longer
-/// between its own tries; a new one comes through within a second of the network.
+/// Time limit for opening a lane's TCP connection. While the network is cut, the kernel waits
+/// longer between its attempts each time; a new attempt connects within a second of the network's
+/// return.
 pub const OPENING: Duration = Duration::from_secs(2);
 
-/// The connection of one lane, as the source sees it.
+/// A source's connection of one lane.
 #[derive(Clone, Debug)]
 pub struct LaneDialing {
-    /// Whom it aims at: which life of the builder, and where.
+    /// The incarnation and address of the builder to connect to.
     incarnation: Incarnation,
     address: String,
     state: State,
@@ -28,7 +29,7 @@ pub struct LaneDialing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be dialed then.
+    /// To be dialed at that time.
     Due(Instant),
     Dialing,
     Up(Instant),
@@ -37,33 +38,33 @@ enum State {
 }
 
 impl LaneDialing {
-    /// A lane to that life of a builder, to be dialed at once.
+    /// Creates a lane to that incarnation of a builder, to be dialed at once.
     pub fn new(incarnation: Incarnation, address: String, now: Instant) -> Self {
         Self { incarnation, address, state: State::Due(now), wait: RETRY_FIRST }
     }
 
-    /// Which life of the builder it is to reach.
+    /// Returns the incarnation of the builder to connect to.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// Where it is to reach the builder.
+    /// Returns the address of the builder to connect to.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns whether the connection stands.
+    /// Returns true if the connection is up.
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
     }
 
-    /// Returns whether whoever drives it has a connection, or is making one.
+    /// Returns true if the driver has a connection, or is making one.
     pub fn is_under_way(&self) -> bool {
         matches!(self.state, State::Up(_) | State::Dialing)
     }
 
-    /// The roster has the builder so. Returns whether the connection is to be made anew: to another process, to another address, or
-    /// because there was none.
+    /// Takes the builder's entry in the roster. Returns true if the connection is to be made again:
+    /// to another process, to another address, or because there was none.
     pub fn aim(&mut self, incarnation: Incarnation, address: &str, now: Instant) -> bool {
         let is_same = self.incarnation == incarnation && self.address == address;
         if is_same && self.state != State::Over {
@@ -74,12 +75,13 @@ impl LaneDialing {
         true
     }
 
-    /// The builder is not in the roster any more.
+    /// Notes that the builder is no longer in the roster.
     pub fn end(&mut self) {
         self.state = State::Over;
     }
 
-    /// The source is another process for builders: makes the connection anew, unless the lane is over. Returns whether it does.
+    /// Connects again, because builders take the source for another process now, unless the lane is
+    /// over. Returns true if it does.
     pub fn begin_anew(&mut self, now: Instant) -> bool {
         let is_over = self.state == State::Over;
         if !is_over {
@@ -88,7 +90,7 @@ impl LaneDialing {
         !is_over
     }
 
-    /// Returns true when the lane is to be dialed now, once.
+    /// Returns true once when the lane is to be dialed.
     pub fn take_due(&mut self, now: Instant) -> bool {
         let is_due = matches!(self.state, State::Due(at) if at <= now);
         if is_due {
@@ -105,7 +107,7 @@ impl LaneDialing {
         }
     }
 
-    /// The dialed connection stands. Returns false if none was dialed.
+    /// Notes that the dialed connection is up. Returns false if none was dialed.
     pub fn handle_connected(&mut self, now: Instant) -> bool {
         let was_dialed = self.state == State::Dialing;
         if was_dialed {
@@ -114,7 +116,7 @@ impl LaneDialing {
         was_dialed
     }
 
-    /// The connection broke, or did not come about. Returns false if there was none to do so.
+    /// Notes that the connection broke, or could not be made. Returns false if there was none.
     pub fn handle_failed(&mut self, now: Instant) -> bool {
         match self.state {
             State::Due(_) | State::Over => return false,

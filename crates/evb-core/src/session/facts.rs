@@ -1,25 +1,26 @@
-//! [`ReportFacts`]: what a role's machine cannot know of what it reports.
+//! [`ReportFacts`]: the facts in a report that a role's machine cannot know.
 
 use crate::{
     live::{HostFacts, complete_live},
     wire::control::{Control, DatagramReport, Message, RefusalReport, Report, RoleReport, TrainReport},
 };
 
-/// What a role's machine cannot know of what it reports.
+/// The facts in a report that a role's machine cannot know.
 #[derive(Clone, Debug, Default)]
 pub struct ReportFacts {
-    /// Of the process and its disk.
+    /// Facts about the process and its disk.
     pub host: HostFacts,
-    /// What became of a source's trains of datagrams.
+    /// Counts of a source's trains of datagrams.
     pub trains: Option<TrainReport>,
-    /// What a builder's common socket has seen.
+    /// Counts of a builder's common socket.
     pub datagrams: Option<DatagramReport>,
-    /// Who was turned away at a builder's port.
+    /// Connections refused at a builder's port.
     pub refusals: Option<RefusalReport>,
 }
 
 impl ReportFacts {
-    /// Adds to a report what its machine does not know; returns the counters of a final one.
+    /// Adds to a report the facts that its machine does not know; returns the counters of a final
+    /// one.
     pub fn complete(self, message: &mut Control) -> Option<Report> {
         complete_live(message, || self.host);
         let Some(Message::Report(report)) = &mut message.message else { return None };

@@ -1,44 +1,44 @@
-//! [`Heard`]: what comes of a role's connection to its supervisor.
+//! [`Heard`]: an event of a role's connection to its supervisor.
 
 use crate::wire::control::{Control, Refusal, Welcome};
 
-/// What comes of a role's connection to its supervisor.
+/// An event of a role's connection to its supervisor.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
 pub enum Heard {
-    /// A dialed connection stands, and the supervisor let the role in.
+    /// A dialed connection is up, and the supervisor admitted the role.
     Welcome(Welcome),
-    /// A dialed connection did not come about.
+    /// A dialed connection failed.
     Failed(DialFailure),
-    /// A message.
+    /// A message arrived.
     Message(Control),
-    /// The connection broke, in words. Whatever came before it was heard.
+    /// The connection broke, for this reason. Everything that arrived before has been delivered.
     Closed(String),
-    /// What came is no control message, in words.
+    /// The bytes that arrived are not a control message, for this reason.
     Unreadable(String),
 }
 
-/// Why a connection did not come about.
+/// A failed attempt to connect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DialFailure {
-    /// What it means for another try.
+    /// The kind of fault, which decides about another attempt.
     pub fault: DialFault,
-    /// The same for people.
+    /// The fault in words.
     pub words: String,
 }
 
-/// What a failed connection means for another try.
+/// The kind of fault that an attempt to connect failed with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DialFault {
-    /// Nobody answers there.
+    /// Nothing answers at the address.
     Unreachable,
-    /// The name, or the local address to send from, is not to be had.
+    /// The name, or the local address to send from, is not available.
     NoAddress,
-    /// Somebody answered, and no handshake came about.
+    /// Something answered, but the handshake failed.
     Handshake {
-        /// Whether keys seem not to fit.
+        /// True if the keys seem not to match.
         is_about_keys: bool,
     },
-    /// An evb peer answered with no.
+    /// An evb peer refused the connection.
     Refused(Refusal),
 }

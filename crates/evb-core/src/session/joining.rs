@@ -13,29 +13,29 @@ use crate::{
     wire::control::{Control, Message, Roster},
 };
 
-/// What a role that joins wants done.
+/// An action that a role that joins asks for.
 #[derive(Debug)]
 pub enum JoiningOutput {
     /// Connect to the supervisor and greet it.
     Dial(Dial),
     /// Drop the connection to the supervisor, or the attempt at one.
     Close,
-    /// The role was let in. That is the first event that it has a part in; whoever started it may be told.
+    /// The role was admitted. Its part in the run begins with that event; the caller may be told.
     Joined(EventId),
-    /// The run has a roster: the role's machine takes over, connection and all.
+    /// The run has a roster: the role's machine takes over, including the connection.
     Begin(Box<Start>),
-    /// The run was over before it began for this role, or it cannot go on.
+    /// The run ended before it began for this role, or the role cannot go on.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
 
-/// What a role begins with.
+/// The state that a role's machine begins with.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Its place in the run.
+    /// The role's place in the run.
     pub membership: Membership,
-    /// Which run that is.
+    /// The run that it belongs to.
     pub identity: RunIdentity,
-    /// The registration that holds.
+    /// The registration that is valid.
     pub registered: Registered,
     /// The first roster.
     pub roster: Roster,
@@ -54,30 +54,31 @@ pub struct Joining {
 }
 
 impl Joining {
-    /// A role that tries to join from `now` on.
+    /// Creates a role that tries to join from `now` on.
     pub fn new(member: Member, now: Instant) -> Self {
         let membership = Membership::new(member, now);
         Self { membership, registered: None, joined: None, start: None, ended: None }
     }
 
-    /// Takes in what came of the connection to the supervisor.
+    /// Handles an event of the connection to the supervisor.
     pub fn handle_supervisor(&mut self, heard: Heard, now: Instant) {
         let news = self.membership.handle(heard, now);
         self.take(news, now);
     }
 
-    /// Takes in that time passed.
+    /// Handles the passage of time.
     pub fn handle_timeout(&mut self, now: Instant) {
         let news = self.membership.handle_timeout(now);
         self.take(news, now);
     }
 
-    /// Returns when [`Self::handle_timeout`] or [`Self::poll`] has something to do without further input.
+    /// Returns when [`Self::handle_timeout`] or [`Self::poll`] has something to do without input.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.membership.next_timeout()
     }
 
-    /// Returns what is to be done next; nothing more after [`JoiningOutput::Begin`] or [`JoiningOutput::Ended`].
+    /// Returns the next action; nothing more after [`JoiningOutput::Begin`] or
+    /// [`JoiningOutput::Ended`].
     pub fn poll(&mut self, now: Instant) -> Option<JoiningOutput> {
         if let Some(first) = self.joined.take() {
             return Some(JoiningOutput::Joined(first));
@@ -105,7 +106,7 @@ impl Joining {
             Ok(Some(News::Message(message))) => self.handle_message(message, now),
             Ok(Some(News::Lost) | None) => {}
             Err(fault) => {
-                // Who was let in has joined, even if what it was told makes no sense.
+                // A role that was admitted has joined, even if what it was told makes no sense.
                 if self.registered.is_none() && self.membership.identity().is_some() {
                     self.joined = Some(EventId::FIRST);
                 }
@@ -128,7 +129,7 @@ impl Joining {
                 let outcome = RunOutcome::new(identity, &end, None, Participation::default(), now);
                 self.ended = Some(Ok(outcome));
             }
-            // Nothing else is said to a role before the first roster.
+            // The supervisor sends a role nothing else before the first roster.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! [`Lines`]: how many lines of log a peer can cause.
+//! [`Lines`]: a limit on the log lines that a peer can cause.
 
 #[cfg(test)]
 mod tests;
@@ -7,22 +7,23 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// Lines at once.
+/// Lines that may be written at once.
 const BURST: u32 = 5;
-/// One more each.
+/// Time after which one more line may be written.
 const EACH: Duration = Duration::from_secs(1);
 
-/// Limits lines of log: five at once, and one a second on average. Peers that break their connections again and again must not
-/// fill a disk.
+/// A limit on log lines: five at once, and one a second on average. Peers that break their
+/// connections again and again must not fill a disk.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
-    /// When all lines are free again.
+    /// The time at which all lines are free again.
     full: Instant,
     unsaid: u64,
 }
 
 impl Lines {
-    /// Returns how many lines before this one were left out, or `None` if this one is, too.
+    /// Returns how many lines before this one were left out, or `None` if this one is left out,
+    /// too.
     pub fn next(&mut self, now: Instant) -> Option<u64> {
         let after = self.full.max(now) + EACH;
         if after.since(now) > EACH * BURST {

@@ -1,4 +1,5 @@
-//! [`Membership`]: a role's place in the run, over all the connections to the supervisor that it takes.
+//! [`Membership`]: a role's place in the run, over all its successive connections to the
+//! supervisor.
 
 #[cfg(test)]
 mod tests;
@@ -12,45 +13,47 @@ use crate::{
     wire::control::{Control, Hello, MalformedMessage, Message, Reason, RunParameters, Stop, Welcome},
 };
 
-/// A supervisor that says nothing for so long is not there: twice the silence after which it takes a peer for down.
+/// Silence after which the supervisor counts as gone: twice the silence after which it takes a peer
+/// for down.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// How long one try to register again may take. Behind a network that is cut, the kernel waits longer and longer between its own
-/// tries; a new connection is there within a second of the network.
+/// Time limit for one attempt to register again. While the network is cut, the kernel waits longer
+/// between its own attempts each time; a new connection is up within a second of the network's
+/// return.
 const TRY: Duration = Duration::from_secs(2);
 
-/// How long to try, where the supervisor does not say.
+/// Time for which a role tries to register again, if the supervisor does not say.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a role waits before it tries to connect again.
+/// Time that a role waits before it tries to connect again.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// How often a role tries to join where its key and that of the other side do not seem to fit.
+/// Number of attempts to join with keys that seem not to match.
 const KEY_TRIES: u32 = 3;
 
-/// Who wants a place in a run.
+/// A role that wants a place in a run.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The supervisor's address.
     pub supervisor: String,
-    /// What the role says of itself.
+    /// The role's greeting.
     pub hello: Hello,
-    /// How long to try to join.
+    /// Time for which it tries to join.
     pub start_timeout: Duration,
 }
 
 /// A registration, and when the greeting that led to it was sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Registered {
-    /// When the greeting was sent that was answered.
+    /// The time at which the greeting was sent that was answered.
     pub greeted: Instant,
-    /// Which life of the role in the run.
+    /// The role's incarnation in the run.
     pub incarnation: Incarnation,
-    /// What the supervisor asks for.
+    /// The parameters that the supervisor sets.
     pub parameters: RunParameters,
 }
 
-/// What a membership wants done.
+/// An action that a membership asks for.
 #[derive(Debug)]
 pub enum MembershipOutput {
     /// Connect to the supervisor and greet it.
@@ -59,34 +62,36 @@ pub enum MembershipOutput {
     Close,
 }
 
-/// What an input means to the role.
+/// The meaning of an input for the role.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is handed on at once, and never kept")]
 pub enum News {
-    /// The supervisor said this.
+    /// The supervisor sent this message.
     Message(Control),
-    /// The connection is gone: go on without.
+    /// The connection broke: go on without it.
     Lost,
-    /// The role is registered, for the first time or again: what an older connection may not have carried is to be said again.
+    /// The role is registered, for the first time or again. Messages that an older connection may
+    /// not have carried are to be sent again.
     Registered(Registered),
 }
 
-/// A role's place in the run. When its connection to the supervisor breaks, it registers again, while the role goes on.
+/// A role's place in the run. When its connection to the supervisor breaks, it registers again,
+/// while the role goes on.
 ///
 /// Law: after inputs that share one `now`, call `poll` until `None`.
 /// Requirements: docs/reference/protocol.md CONN-11, CONN-17, CONN-18.
 #[derive(Clone, Debug)]
 pub struct Membership {
     supervisor: String,
-    /// As it is said: with run, epoch and incarnation.
+    /// The greeting as it is sent, with run, epoch and incarnation.
     hello: Hello,
-    /// Known once the role was let in.
+    /// Known once the role was admitted.
     identity: Option<RunIdentity>,
     patience: Duration,
-    /// Silence means something: the run has a roster.
+    /// True once the run has a roster: from then on, silence means that the supervisor is gone.
     is_watched: bool,
     closes: bool,
-    /// The role asked for the end of the run: said on every connection.
+    /// The role's request for the end of the run, which is sent on every connection.
     stop: Option<String>,
     state: State,
 }
@@ -94,7 +99,7 @@ pub struct Membership {
 #[derive(Clone, Debug)]
 enum State {
     Up {
-        /// When anything came last.
+        /// The time at which anything was last received.
         heard: Instant,
     },
     Away(Away),
@@ -105,18 +110,18 @@ enum State {
 #[derive(Clone, Debug)]
 struct Away {
     since: Instant,
-    /// Why the connection broke, and what came of the last try.
+    /// The reasons why the connection broke, and why the last attempt failed.
     cause: String,
     last: Option<String>,
-    /// Since when a connection is on its way.
+    /// The time at which the attempt under way began.
     dialing: Option<Instant>,
     next: Instant,
-    /// How many tries are left with keys that do not seem to fit.
+    /// Remaining attempts with keys that seem not to match.
     key_tries: u32,
 }
 
 impl Membership {
-    /// A role that is not in the run yet, and tries to get in from `now` on.
+    /// Creates the membership of a role that tries to join from `now` on.
     pub fn new(member: Member, now: Instant) -> Self {
         let Member { supervisor, hello, start_timeout } = member;
         let state = State::Away(Away::since(now, String::new()));
@@ -132,17 +137,17 @@ impl Membership {
         }
     }
 
-    /// Returns the run that the role is in; `None` before it was let in.
+    /// Returns the run that the role is in; `None` before it is admitted.
     pub fn identity(&self) -> Option<RunIdentity> {
         self.identity
     }
 
-    /// Returns whether there is a connection.
+    /// Returns true if there is a connection.
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Up { .. })
     }
 
-    /// From now on, the supervisor is to be heard regularly (docs/reference/protocol.md CTRL-5).
+    /// Expects to hear the supervisor regularly from now on (docs/reference/protocol.md CTRL-5).
     pub fn watch(&mut self, now: Instant) {
         self.is_watched = true;
         if let State::Up { heard } = &mut self.state {
@@ -150,19 +155,20 @@ impl Membership {
         }
     }
 
-    /// Notes that the role wants the run ended. Returns the message to send now, if there is a connection.
+    /// Notes that the role wants the run to end. Returns the message to send now, if there is a
+    /// connection.
     pub fn request_run_end(&mut self, cause: String) -> Option<Control> {
         self.stop = Some(cause);
         if self.is_up() { self.stop_message() } else { None }
     }
 
-    /// Returns the request for the run's end, if there was one: to be sent on each new connection.
+    /// Returns the request for the run's end, if there is one, to be sent on each new connection.
     pub fn stop_message(&self) -> Option<Control> {
         let cause = self.stop.clone()?;
         Some(Control { message: Some(Message::Stop(Stop { cause })) })
     }
 
-    /// Takes in what came of the connection.
+    /// Handles an event of the connection.
     ///
     /// # Errors
     /// [`RoleFault`]: the role cannot go on.
@@ -180,7 +186,8 @@ impl Membership {
         }
     }
 
-    /// Takes in that time passed: silence, a try that takes too long, the end of all patience.
+    /// Handles the passage of time: silence, an attempt that takes too long, the end of all
+    /// attempts.
     ///
     /// # Errors
     /// [`RoleFault::Abandoned`].
@@ -191,13 +198,13 @@ impl Membership {
                 self.closes = true;
                 return Ok(Some(self.lose(format!("nothing was heard of it for {SILENCE:?}"), now)));
             }
-            // How long a first try may take is the affair of whoever connects.
+            // The driver itself limits the time of a first attempt.
             State::Away(away) if !is_first => match away.dialing {
                 Some(since) if now.since(since) >= TRY => {
                     away.fail(format!("no answer within {TRY:?}"), now);
                     self.closes = true;
                 }
-                // One that hangs at the end of all patience ends by itself.
+                // An attempt that is under way at the end of patience ends by its own limit.
                 None if now.since(away.since) >= self.patience => return Err(self.give_up(now)),
                 _ => {}
             },
@@ -206,7 +213,7 @@ impl Membership {
         Ok(None)
     }
 
-    /// Returns when [`Self::handle_timeout`] or [`Self::poll`] has something to do without further input.
+    /// Returns when [`Self::handle_timeout`] or [`Self::poll`] has something to do without input.
     pub fn next_timeout(&self) -> Option<Instant> {
         let is_first = self.identity.is_none();
         match &self.state {
@@ -219,7 +226,7 @@ impl Membership {
         }
     }
 
-    /// Returns what is to be done next.
+    /// Returns the next action.
     pub fn poll(&mut self, now: Instant) -> Option<MembershipOutput> {
         if core::mem::take(&mut self.closes) {
             return Some(MembershipOutput::Close);
@@ -236,7 +243,7 @@ impl Membership {
     }
 
     fn handle_welcome(&mut self, welcome: &Welcome, now: Instant) -> Result<Option<News>, RoleFault> {
-        // One that comes after its time belongs to a connection that is dropped.
+        // A late welcome belongs to a connection that is already dropped.
         let State::Away(Away { dialing: Some(greeted), .. }) = self.state else { return Ok(None) };
         let identity = RunIdentity::of(welcome);
         if self.identity.is_some_and(|known| known != identity) {
@@ -301,7 +308,7 @@ impl Membership {
         self.end(fault)
     }
 
-    /// Nothing more is wanted of the supervisor.
+    /// Ends the membership: no more is expected of the supervisor.
     fn end(&mut self, fault: RoleFault) -> RoleFault {
         self.state = State::Over;
         self.closes = true;
@@ -318,10 +325,11 @@ impl Away {
         (self.last, self.dialing, self.next) = (Some(words), None, now + RETRY);
     }
 
-    /// Whether a role that was never let in may be let in later.
+    /// Returns true if a role that was never admitted may be admitted later.
     fn may_join_later(&mut self, fault: &DialFault) -> bool {
         match fault {
-            // Keys that do not fit do not change by waiting; one changed byte on the way looks the same.
+            // Keys that do not match do not change by waiting, but a single byte corrupted on the
+            // way looks the same.
             DialFault::Handshake { is_about_keys } => {
                 self.key_tries = self.key_tries.saturating_sub(u32::from(*is_about_keys));
                 self.key_tries > 0
@@ -332,8 +340,8 @@ impl Away {
     }
 }
 
-/// Whether there is any use in trying again (docs/reference/protocol.md CONN-11). Names and addresses that are not
-/// to be had now may be when the network is back.
+/// Returns true if another attempt may succeed (docs/reference/protocol.md CONN-11). Names and
+/// addresses that are not available now may be when the network is back.
 fn may_pass(fault: &DialFault) -> bool {
     match fault {
         // After a restart, the supervisor may still hold our old connection.

@@ -1,4 +1,4 @@
-//! How a run ends for a role.
+//! The end of a run for a role.
 
 use core::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::{
     wire::control::{MalformedMessage, Report, RunEnd, Welcome},
 };
 
-/// Which run a role belongs to.
+/// The run that a role belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunIdentity {
-    /// Which life of the run.
+    /// The run's epoch.
     pub epoch: Epoch,
-    /// Which run.
+    /// The run's number.
     pub run: RunNumber,
 }
 
@@ -25,26 +25,26 @@ impl RunIdentity {
     }
 }
 
-/// How a run ended, as the supervisor's ledger says.
+/// The outcome of a run by the supervisor's ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOutcome {
-    /// Which run.
+    /// The run's number.
     pub run: RunNumber,
-    /// Which life of it.
+    /// The run's epoch.
     pub epoch: Epoch,
     /// 0: every event accounted for and complete. 1: some incomplete, lost or failed.
     pub exit_code: u8,
-    /// The same in words.
+    /// The outcome in words.
     pub verdict: String,
-    /// The role's own final counters, if the run came so far.
+    /// The role's own final counters, if it sent them.
     pub report: Option<Report>,
-    /// For how long the role took part: from the first events that it heard of until no more were to come. `None` if it heard of
-    /// none.
+    /// Time for which the role took part: from its first events until no more were to arrive.
+    /// `None` if it received none.
     pub took_part: Option<Duration>,
 }
 
 impl RunOutcome {
-    /// Returns what the supervisor's last message means to a role.
+    /// Creates the outcome for a role from the supervisor's last message.
     pub fn new(
         identity: RunIdentity,
         end: &RunEnd,
@@ -59,7 +59,7 @@ impl RunOutcome {
     }
 }
 
-/// For how long a role takes part in its run.
+/// The time for which a role takes part in its run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Participation {
     from: Option<Instant>,
@@ -67,12 +67,12 @@ pub struct Participation {
 }
 
 impl Participation {
-    /// Notes that events came.
+    /// Notes that events arrived.
     pub fn go_on(&mut self, now: Instant) {
         self.from.get_or_insert(now);
     }
 
-    /// Notes that no more events come; what follows is for the books.
+    /// Notes that no more events arrive; what follows is bookkeeping.
     pub fn end(&mut self, now: Instant) {
         self.to.get_or_insert(now);
     }
@@ -82,28 +82,28 @@ impl Participation {
     }
 }
 
-/// Why a role cannot go on.
+/// A fault that ends a role's part in a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleFault {
-    /// The supervisor could not be reached, or refused; whoever connected knows more.
+    /// The supervisor could not be reached, or refused; the driver knows more.
     #[error("cannot join the run: {0}")]
     NotJoined(String),
-    /// What came from the supervisor is no control message.
+    /// The supervisor's bytes are not a control message.
     #[error("the supervisor broke the protocol: {0}")]
     Unreadable(String),
-    /// The connection to the supervisor broke in mid-run, and there was no other.
+    /// The connection to the supervisor broke during the run, and could not be restored.
     #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
     Abandoned {
-        /// Why the connection broke.
+        /// The reason why the connection broke.
         cause: String,
-        /// How long another was tried for.
+        /// Time for which the role tried to connect again.
         tried: Duration,
-        /// What came of the last try.
+        /// The reason why the last attempt failed.
         last: String,
-        /// What the role still has.
+        /// The data that the role still holds.
         held: String,
     },
-    /// The supervisor sent something that makes no sense.
+    /// The supervisor sent a malformed message.
     #[error("the supervisor broke the protocol: {0}")]
     Malformed(#[from] MalformedMessage),
     /// The supervisor sent a roster that does not fit what is known.
@@ -114,18 +114,19 @@ pub enum RoleFault {
         "slots × Σ max_fragment, and over UDP what may come out of order, are {needed}, more than this builder's memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
-        /// What the slots can take, and what comes out of order.
+        /// Memory for the slots and for out-of-order data.
         needed: Bytes,
         /// The limit.
         limit: Bytes,
     },
-    /// A builder's sink takes no more events, and says nothing of those that it has.
+    /// A builder's sink has failed: it takes no more events, and does not confirm those that it
+    /// has.
     #[error("the sink's thread is gone: the sink panicked; this builder ends, and others build what it had")]
     SinkGone,
 }
 
 impl RoleFault {
-    /// The same, where the role was abandoned, with what it still has.
+    /// Returns the fault with what the role still holds, if the role was abandoned.
     #[must_use]
     pub fn holding(self, what: impl FnOnce() -> String) -> Self {
         match self {

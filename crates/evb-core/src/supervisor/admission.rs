@@ -1,4 +1,4 @@
-//! [`Admission`]: who may take part now. What is refused changes nothing.
+//! [`Admission`]: the check of peers that want to take part. A refusal changes nothing.
 
 use super::{
     RunPlan,
@@ -14,18 +14,18 @@ use crate::{
     wire::control::{Hello, Reason, Refusal},
 };
 
-/// The run as far as it decides who may register.
+/// The state of the run on which the admission of a peer depends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admission<'a> {
     pub(super) plan: &'a RunPlan,
     pub(super) roster: &'a Roster,
     pub(super) phase: Phase,
-    /// Whether triggers could come.
+    /// True once triggers could come.
     pub(super) started: bool,
 }
 
 impl Admission<'_> {
-    /// Returns a peer and its seat, if it is one that may take part.
+    /// Returns a peer and its seat, if it may take part.
     ///
     /// # Errors
     /// The refusal to be sent, with a reason for people.
@@ -72,7 +72,7 @@ impl Admission<'_> {
         }
         let open = match self.phase {
             Phase::Gathering { .. } | Phase::Running { .. } | Phase::Recovering { .. } => true,
-            // What is under way may need whoever comes, if it has begun at all.
+            // Once the run has begun, outstanding events may need any peer that comes.
             Phase::Draining { .. } => self.started,
             Phase::Reporting { .. } => self.knows(peer, hello),
             Phase::Ended => false,
@@ -131,7 +131,7 @@ impl Admission<'_> {
         Ok(())
     }
 
-    /// A builder's predecessor may still write under its lease.
+    /// Refuses a builder while its predecessor may still write under its lease.
     fn check_lease_over(&self, seat: &BuilderSeat, now: Instant) -> Result<(), Refusal> {
         if !seat.is_alive() || self.phase.is_gathering() {
             return Ok(());

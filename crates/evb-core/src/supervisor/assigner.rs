@@ -1,4 +1,5 @@
-//! [`Assigner`]: which builder has which event, who gets the next one, and which events have no builder.
+//! [`Assigner`]: the builder of each outstanding event, the choice of the next builder, and the
+//! unassigned events.
 
 #[cfg(test)]
 mod tests;
@@ -31,10 +32,10 @@ use crate::{
 pub(super) struct Assigner {
     slots: Slots,
     outstanding: Outstanding,
-    /// Outstanding events whose builder is gone: kept until another one has a slot, and said to sources only when it has
-    /// opened it.
+    /// Outstanding events whose builder is gone: kept until another builder has a slot, and told to
+    /// sources only when it has opened that slot.
     unassigned: BTreeSet<u64>,
-    /// The last answer that a builder was asked for.
+    /// The number of the last answer requested from a builder.
     answer: u32,
 }
 
@@ -48,12 +49,12 @@ impl Assigner {
         }
     }
 
-    /// Adds a builder, without room yet.
+    /// Adds a builder, without slots yet.
     pub(super) fn add_builder(&mut self) {
         self.slots.add_builder();
     }
 
-    /// Returns how many events are assigned and not settled.
+    /// Returns the number of events that are assigned and not settled.
     pub(super) fn outstanding(&self) -> u64 {
         self.outstanding.len() as u64
     }
@@ -62,22 +63,22 @@ impl Assigner {
         self.outstanding.is_empty()
     }
 
-    /// Returns the free slots of all builders together.
+    /// Returns the number of free slots of all builders together.
     pub(super) fn free_slots(&self) -> u64 {
         self.slots.total().into()
     }
 
-    /// Returns how many builders there are, those that are away included.
+    /// Returns the number of builders, including those that are away.
     pub(super) fn builders(&self) -> u64 {
         self.slots.builders() as u64
     }
 
-    /// Returns true if somebody has a slot for a new event: unassigned ones go first.
+    /// Returns true if a builder has a slot for a new event; unassigned events take precedence.
     pub(super) fn has_slot(&self) -> bool {
         self.slots.total() > 0 && self.unassigned.is_empty()
     }
 
-    /// Returns true if an unassigned event can be given to somebody.
+    /// Returns true if an unassigned event can be given to a builder.
     pub(super) fn can_reassign(&self) -> bool {
         self.slots.total() > 0 && !self.unassigned.is_empty()
     }
@@ -87,12 +88,12 @@ impl Assigner {
         self.slots.take(now)
     }
 
-    /// Sets how many slots a builder has free.
+    /// Sets the number of a builder's free slots.
     pub(super) fn set_slots(&mut self, builder: BuilderIndex, free: u32, now: Instant) {
         self.slots.set(builder, free, now);
     }
 
-    /// Notes that events come: that there was no room for any before does not count.
+    /// Notes that events begin: earlier time without a free slot does not count as busy.
     pub(super) fn open(&mut self) {
         self.slots.open();
     }
@@ -102,12 +103,12 @@ impl Assigner {
         self.slots.close(now);
     }
 
-    /// Returns how long no builder had a free slot.
+    /// Returns the time for which no builder had a free slot.
     pub(super) fn all_busy(&self) -> Duration {
         self.slots.all_busy()
     }
 
-    /// Returns how long that builder had no free slot.
+    /// Returns the time for which that builder had no free slot.
     pub(super) fn busy(&self, builder: BuilderIndex) -> Duration {
         self.slots.busy(builder)
     }
@@ -117,7 +118,8 @@ impl Assigner {
         self.outstanding.insert(Place { event, triggered_ns, version, answer: 0, builder: Some(builder) });
     }
 
-    /// Settles an event; false if that builder does not have it. Its slot becomes free if the builder may get others.
+    /// Settles an event; returns false if that builder does not have it. `frees_slot` tells whether
+    /// its slot becomes free for another event.
     pub(super) fn settle(
         &mut self,
         event: u64,
@@ -132,7 +134,7 @@ impl Assigner {
         had
     }
 
-    /// Takes a builder's events from it; returns how many.
+    /// Takes a builder's events from it; returns their number.
     pub(super) fn unassign(&mut self, builder: BuilderIndex) -> u64 {
         let events = self.outstanding.of(Some(builder));
         for place in &events {
@@ -142,8 +144,9 @@ impl Assigner {
         events.len() as u64
     }
 
-    /// Gives unassigned events to builders that have slots; returns for each its new events, and the number of the answer by
-    /// which it says that it has opened slots for them (docs/reference/protocol.md RUN-22).
+    /// Gives unassigned events to builders that have slots. Returns for each builder its new
+    /// events, and the number of the answer that confirms open slots for them
+    /// (docs/reference/protocol.md RUN-22).
     pub(super) fn reassign(&mut self, now: Instant) -> Vec<(BuilderIndex, u32, Vec<u64>)> {
         let mut placed: BTreeMap<BuilderIndex, Vec<u64>> = BTreeMap::new();
         while let Some(event) = self.unassigned.first().copied() {
@@ -162,12 +165,14 @@ impl Assigner {
         reassigned
     }
 
-    /// Notes that a builder has opened slots for all that it was to answer up to there; returns true if any was waiting for that.
+    /// Notes that a builder has opened slots for all events up to that answer; returns true if any
+    /// of its events waited for the answer.
     pub(super) fn accept(&mut self, builder: BuilderIndex, answer: u32) -> bool {
         self.outstanding.accept(builder, answer)
     }
 
-    /// Lets builders answer for all that they have before sources hear of it: nobody knows what reached whom.
+    /// Requests an answer for all assigned events before sources are told of their builders: it is
+    /// unknown which messages arrived.
     pub(super) fn ask_for_answers(&mut self) {
         self.answer = 1;
         let held: Vec<Place> =
@@ -177,7 +182,7 @@ impl Assigner {
         }
     }
 
-    /// Takes out all unassigned events, ascending.
+    /// Takes out all unassigned events in ascending order.
     pub(super) fn take_unassigned(&mut self) -> Vec<u64> {
         let events: Vec<u64> = core::mem::take(&mut self.unassigned).into_iter().collect();
         events.iter().for_each(|event| {
@@ -186,7 +191,7 @@ impl Assigner {
         events
     }
 
-    /// Takes out all events of a builder, ascending.
+    /// Takes out all events of a builder in ascending order.
     pub(super) fn take_events(&mut self, builder: BuilderIndex) -> Vec<u64> {
         let places = self.outstanding.of(Some(builder));
         self.outstanding.take_all(builder);
@@ -198,7 +203,8 @@ impl Assigner {
         self.outstanding.iter().map(|place| place.version).collect()
     }
 
-    /// Sends a builder its outstanding events that are to be answered by at least `from`; 0: all of them.
+    /// Sends a builder its outstanding events whose answer is at least `from`; 0 stands for all of
+    /// them.
     pub(super) fn send_again(&self, builder: BuilderIndex, from: u32, roster: &Roster, outbox: &mut Outbox) {
         let mut batches: BTreeMap<(u32, u32), (Assignments, (EventId, u64))> = BTreeMap::new();
         for place in self.outstanding.of(Some(builder)) {
@@ -208,7 +214,7 @@ impl Assigner {
                 message.add(last, EventId::new(event), triggered_ns);
             }
         }
-        // One answer is for all batches up to it, so each answer goes with the last batch that has it.
+        // An answer covers all batches up to it, so it goes with the last batch that requests it.
         let keys: Vec<_> = batches.keys().copied().collect();
         let to = Recipients::Builder(roster.builder(builder).id);
         for (((answer, version), (mut message, _)), next) in
@@ -221,8 +227,8 @@ impl Assigner {
         }
     }
 
-    /// Tells sources where the events are that expect them; all others up to here are closed for them
-    /// (docs/reference/protocol.md RUN-21).
+    /// Tells sources which builders have their outstanding events; all other events decided so far
+    /// are closed for them (docs/reference/protocol.md RUN-21).
     pub(super) fn send_holdings(&self, to: &SourceSet, roster: &Roster, outbox: &mut Outbox) {
         let mut places: Vec<Place> = self.outstanding.iter().copied().collect();
         places.sort_unstable_by_key(|place| place.event);
@@ -327,7 +333,7 @@ impl Assigner {
         self.outstanding.shift_times(nanos);
     }
 
-    /// Returns how many events each builder has.
+    /// Returns the number of events that each builder has.
     pub(super) fn counts(&self, roster: &Roster) -> Vec<u64> {
         let mut held = vec![0; roster.builders().len()];
         self.outstanding
@@ -356,7 +362,8 @@ impl Assigner {
     }
 }
 
-/// Returns where these events are; those that their builder has not opened a slot for yet are nowhere.
+/// Returns the builders of these events; an event whose builder has not opened a slot yet counts as
+/// unassigned.
 fn holdings(places: &[Place], decided: u64, roster: &Roster) -> Message {
     let mut held: BTreeMap<u32, (Holding, u64)> = BTreeMap::new();
     for place in places {

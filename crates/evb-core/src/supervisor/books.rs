@@ -1,4 +1,4 @@
-//! [`Books`]: what became of every trigger, when, and whose fault it was.
+//! [`Books`]: the outcome of every trigger, its time, and the peer at fault.
 
 mod recall;
 #[cfg(test)]
@@ -23,21 +23,21 @@ use crate::{
     },
 };
 
-/// The run in numbers, as the supervisor itself counts it.
+/// The supervisor's own counts of the run.
 #[derive(Clone, Debug)]
 pub(super) struct Books {
     tally: Tally,
     times: Times,
     builders: Per<BuilderIndex, BuilderBooks>,
-    /// Events that builders closed without a source.
+    /// Events that builders closed without each source.
     missing: Per<SourceIndex, u64>,
     dead_time: DeadTime,
     findings: Findings,
-    /// When the ledger is closed.
+    /// The exit code, once the ledger is closed.
     exit_code: Option<u8>,
 }
 
-/// All triggers.
+/// Counts of all triggers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     triggered: u64,
@@ -48,7 +48,7 @@ struct Tally {
     lost: u64,
 }
 
-/// When things were.
+/// The times of a run's turning points.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     pub(super) started: Option<Instant>,
@@ -58,21 +58,22 @@ pub(super) struct Times {
     pub(super) drained: Option<Instant>,
 }
 
-/// What a builder did.
+/// The counts of a builder.
 #[derive(Clone, Copy, Debug, Default)]
 struct BuilderBooks {
     present: BuilderTally,
-    /// Of its earlier incarnations.
+    /// Counts of its earlier incarnations.
     past: BuilderTally,
-    /// Events that the sinks of those accepted.
+    /// Events that the sinks of those incarnations accepted.
     past_written: u64,
     /// Completions of this incarnation that are in the ledger.
     accounted: u64,
-    /// Whether it is to be told that.
+    /// True if the builder is still to be told that number.
     unanswered: bool,
 }
 
-/// Completions that do not follow those before them: some are missing, and nothing later can be told apart.
+/// A gap in a builder's numbered completions: some are missing, so none after them can be
+/// identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it numbered completions from {before}, and {accounted} are known")]
 pub(super) struct Gap {
@@ -115,12 +116,12 @@ impl Books {
         self.times.started = Some(now);
     }
 
-    /// Notes when the last trigger was possible; `None`: they may come again.
+    /// Notes when the last trigger was possible; `None` if triggers may come again.
     pub(super) fn stop(&mut self, at: Option<Instant>) {
         self.times.last_trigger_possible = at;
     }
 
-    /// Notes that everything is settled.
+    /// Notes that all events are settled.
     pub(super) fn drain(&mut self, now: Instant) {
         self.times.drained = Some(now);
     }
@@ -129,7 +130,7 @@ impl Books {
         self.exit_code = Some(exit_code);
     }
 
-    /// Returns the exit code, when the ledger is closed.
+    /// Returns the exit code, if the ledger is closed.
     pub(super) fn exit_code(&self) -> Option<u8> {
         self.exit_code
     }
@@ -144,7 +145,7 @@ impl Books {
         self.tally.triggered
     }
 
-    /// Returns how many events were assigned.
+    /// Returns the number of assigned events.
     pub(super) fn assigned(&self) -> u64 {
         self.tally.triggered - self.tally.inhibited
     }
@@ -160,14 +161,14 @@ impl Books {
         self.builders[builder].present.assigned += 1;
     }
 
-    /// Counts inhibited triggers; what is to be written down of their cause is added to `fresh`.
+    /// Counts inhibited triggers; adds to `fresh` the causes that the journal still lacks.
     pub(super) fn inhibit(&mut self, count: u64, cause: Cause, fresh: Option<&mut Blames>) {
         self.tally.triggered += count;
         self.tally.inhibited += count;
         self.dead_time.add(cause, count, fresh);
     }
 
-    /// Sets who is to blame while all slots are taken.
+    /// Sets the causes of dead time while all slots are taken.
     pub(super) fn set_culprits(&mut self, culprits: Vec<Cause>) {
         self.dead_time.set_culprits(culprits);
     }
@@ -181,12 +182,12 @@ impl Books {
         self.builders[builder].present.assigned += events;
     }
 
-    /// Counts events that are taken from a builder, to be given to others.
+    /// Counts events that are taken from a builder to be given to others.
     pub(super) fn take_away(&mut self, builder: BuilderIndex, events: u64) {
         self.builders[builder].present.moved += events;
     }
 
-    /// Counts lost events: for each, the builder that had it, if one had.
+    /// Counts lost events, each with the builder that had it, if any.
     pub(super) fn lose(&mut self, events: impl Iterator<Item = Option<BuilderIndex>>, cause: String) {
         let mut lost = 0;
         for builder in events {
@@ -199,8 +200,8 @@ impl Books {
         self.findings.loss(cause, lost);
     }
 
-    /// Returns how many of these completions are in the ledger already, and are to be skipped
-    /// (docs/reference/protocol.md RUN-20).
+    /// Returns the number of these completions that are in the ledger already, and are to be
+    /// skipped (docs/reference/protocol.md RUN-20).
     pub(super) fn known(&self, builder: BuilderIndex, completions: &Completions) -> Result<usize, Gap> {
         let (before, accounted) = (completions.before, self.builders[builder].accounted);
         if before > accounted {
@@ -209,18 +210,20 @@ impl Books {
         Ok(usize::try_from(accounted - before).unwrap_or(usize::MAX))
     }
 
-    /// Notes that a builder is to be told what is in the ledger.
+    /// Notes that a builder is to be told the number of its completions in the ledger.
     pub(super) fn owe_answer(&mut self, builder: BuilderIndex) {
         self.builders[builder].unanswered = true;
     }
 
-    /// Returns how many completions are in the ledger, if the builder is to be told: its fragments may be forgotten.
+    /// Returns the number of completions in the ledger, if the builder is to be told it: their
+    /// fragments may be forgotten.
     pub(super) fn take_answer(&mut self, builder: BuilderIndex) -> Option<u64> {
         let books = &mut self.builders[builder];
         core::mem::take(&mut books.unanswered).then_some(books.accounted)
     }
 
-    /// Enters completions that are new into the ledger. `settle` takes an event from the builder, and says whether it had it.
+    /// Enters new completions into the ledger. `settle` takes an event from the builder, and
+    /// returns false if the builder did not have it.
     pub(super) fn account(
         &mut self,
         (builder, id): (BuilderIndex, BuilderId),
@@ -281,7 +284,7 @@ impl Books {
         }
     }
 
-    /// Begins the books of a builder's next incarnation: it has completed nothing yet.
+    /// Begins the books of a builder's next incarnation, which has completed nothing yet.
     pub(super) fn begin_incarnation(&mut self, builder: BuilderIndex) {
         let books = &mut self.builders[builder];
         *books = BuilderBooks {
@@ -291,33 +294,33 @@ impl Books {
         };
     }
 
-    /// Returns how many events a builder has and has not settled.
+    /// Returns the number of a builder's outstanding events.
     pub(super) fn outstanding(&self, builder: BuilderIndex) -> u64 {
         self.builders[builder].present.outstanding()
     }
 
-    /// Returns the same of all builders, in the order of the roster.
+    /// Returns the number of outstanding events of each builder, in the order of the roster.
     pub(super) fn all_outstanding(&self) -> impl Iterator<Item = u64> {
         self.builders.iter().map(|books| books.present.outstanding())
     }
 
-    /// Returns what a builder's present incarnation did.
+    /// Returns the counts of a builder's present incarnation.
     pub(super) fn present(&self, builder: BuilderIndex) -> &BuilderTally {
         &self.builders[builder].present
     }
 
-    /// Returns what all incarnations of a builder did together.
+    /// Returns the counts of all incarnations of a builder together.
     pub(super) fn total(&self, builder: BuilderIndex) -> BuilderTally {
         let books = &self.builders[builder];
         books.past.plus(&books.present)
     }
 
-    /// Returns how many events the sinks of a builder's earlier incarnations accepted.
+    /// Returns the number of events that the sinks of a builder's earlier incarnations accepted.
     pub(super) fn past_written(&self, builder: BuilderIndex) -> u64 {
         self.builders[builder].past_written
     }
 
-    /// Returns a builder's books for the journal; the rest is its seat's.
+    /// Returns a builder's books for the journal; its seat has the other fields.
     pub(super) fn builder_totals(&self, builder: BuilderIndex) -> BuilderTotals {
         let BuilderBooks { present, past, past_written, accounted, .. } = self.builders[builder];
         BuilderTotals {
@@ -329,13 +332,13 @@ impl Books {
         }
     }
 
-    /// Returns how many completions of a builder's present incarnation are in the ledger.
+    /// Returns the number of completions of a builder's present incarnation in the ledger.
     #[cfg(test)]
     pub(super) fn accounted(&self, builder: BuilderIndex) -> u64 {
         self.builders[builder].accounted
     }
 
-    /// Returns how many events were closed without that source.
+    /// Returns the number of events that were closed without that source.
     pub(super) fn missing(&self, source: SourceIndex) -> u64 {
         self.missing[source]
     }
@@ -344,21 +347,22 @@ impl Books {
         &self.findings
     }
 
-    /// Notes what was not as it should be, for the report of whoever writes it.
+    /// Notes a problem for the final report.
     pub(super) fn problem(&mut self, problem: String, outbox: &mut Outbox, now: Instant) {
         let finding = Finding { problem: problem.clone(), ..Finding::default() };
         outbox.journal(What::Finding(finding), now);
         self.findings.problem(problem);
     }
 
-    /// Notes what happened and cost nothing: people want to know of it, and the run is as good as any.
+    /// Notes an incident that cost no event. Operators want to know it, but it does not spoil the
+    /// run.
     pub(super) fn remark(&mut self, remark: String, outbox: &mut Outbox, now: Instant) {
         let finding = Finding { problem: remark.clone(), remark: true, ..Finding::default() };
         outbox.journal(What::Finding(finding), now);
         self.findings.remark(remark);
     }
 
-    /// Notes why the run cannot begin or go on.
+    /// Notes the reason why the run cannot begin or go on.
     pub(super) fn failure(&mut self, problem: String, outbox: &mut Outbox, now: Instant) {
         let finding = Finding { problem: problem.clone(), failure: true, ..Finding::default() };
         outbox.journal(What::Finding(finding), now);

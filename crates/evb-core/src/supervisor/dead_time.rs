@@ -1,4 +1,5 @@
-//! Why triggers are inhibited: each one is put down to a cause, and the cause names a culprit where there is one.
+//! The causes of dead time: each inhibited trigger is counted under a cause, which names the peer
+//! at fault if there is one.
 
 #[cfg(test)]
 mod tests;
@@ -11,29 +12,29 @@ use crate::{
     wire::journal::Blame,
 };
 
-/// Why a trigger could not be taken.
+/// The cause of an inhibited trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
-    /// Somebody wanted it so.
+    /// An operator paused the run.
     Paused,
-    /// The supervisor was started anew and waited for its peers.
+    /// A restarted supervisor waited for its peers.
     Supervisor,
-    /// What it decides could not be written down.
+    /// The journal could not be written.
     Journal,
-    /// Nobody would have sent a fragment.
+    /// No source was up.
     NoSource,
-    /// Nobody would have built it.
+    /// No builder was active.
     NoBuilder,
     /// Complete events wait for this builder's sink.
     Sink(BuilderId),
     /// Builders wait for this source's fragments.
     Source(SourceId),
-    /// All slots are taken, and nobody stands out.
+    /// All slots are taken, and no peer stands out.
     #[default]
     Busy,
 }
 
-/// Inhibited triggers by their cause.
+/// Counts of inhibited triggers by their cause.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blames(BTreeMap<Cause, u64>);
 
@@ -42,29 +43,31 @@ impl Blames {
         *self.0.entry(cause).or_default() += count;
     }
 
-    /// Returns them for the journal.
+    /// Returns the counts for the journal.
     pub(super) fn messages(&self) -> Vec<Blame> {
         self.0.iter().map(|(cause, count)| cause.blame(*count)).collect()
     }
 }
 
-/// All inhibited triggers of the run, and what further ones are put down to.
+/// All inhibited triggers of the run, and the causes of further ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeadTime {
     inhibited: Blames,
-    /// What they are put down to while all slots are taken, in equal parts: the cause of each builder that has one.
+    /// The causes of triggers inhibited while all slots are taken, at most one for each builder;
+    /// they share these triggers equally.
     culprits: Vec<Cause>,
-    /// Whose turn it is to get what cannot be divided.
+    /// Position of the cause that gets the next trigger that cannot be divided.
     turn: usize,
 }
 
 impl DeadTime {
-    /// Sets what further triggers are put down to while all slots are taken.
+    /// Sets the causes that share the triggers inhibited while all slots are taken.
     pub(super) fn set_culprits(&mut self, culprits: Vec<Cause>) {
         self.culprits = culprits;
     }
 
-    /// Puts triggers down to a cause, [`Cause::Busy`] to those who stand out; what is to be written down is added to `fresh`.
+    /// Counts triggers under a cause, or under the causes set for [`Cause::Busy`]. Adds to `fresh`
+    /// what the journal still lacks.
     pub(super) fn add(&mut self, cause: Cause, count: u64, mut fresh: Option<&mut Blames>) {
         let mut add = |cause, count| {
             self.inhibited.add(cause, count);
@@ -86,22 +89,23 @@ impl DeadTime {
         self.turn = (self.turn + rest as usize) % sharers;
     }
 
-    /// Returns how many triggers were put down to something.
+    /// Returns the number of triggers that have a cause.
     pub(super) fn total(&self) -> u64 {
         self.inhibited.0.values().sum()
     }
 
-    /// Returns all of it, for the journal.
+    /// Returns all counts for the journal.
     pub(super) fn blames(&self) -> Vec<Blame> {
         self.inhibited.messages()
     }
 
-    /// Reads from the journal; what has no meaning there has none here.
+    /// Takes counts from the journal; causes that this version does not know become
+    /// [`Cause::Busy`].
     pub(super) fn recall(&mut self, blames: &[Blame]) {
         blames.iter().for_each(|blame| self.inhibited.add(Cause::of(blame), blame.inhibited));
     }
 
-    /// For the report, the largest first.
+    /// Returns the causes for the report, the largest first.
     pub(super) fn causes(&self) -> Vec<DeadTimeCause> {
         let mut causes: Vec<_> = self.inhibited.0.iter().map(|(cause, count)| (*cause, *count)).collect();
         causes.sort_by_key(|(_, inhibited)| core::cmp::Reverse(*inhibited));

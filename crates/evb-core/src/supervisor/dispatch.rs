@@ -1,4 +1,5 @@
-//! [`Dispatch`]: from trigger to decision, and from completion to free slot: the path of every event.
+//! [`Dispatch`]: the path of every event, from trigger to decision and from completion to free
+//! slot.
 
 use core::ops::ControlFlow::{self, Break, Continue};
 
@@ -23,10 +24,10 @@ use crate::{
     },
 };
 
-/// `Break` when all events of the run are assigned: then it takes no more triggers.
+/// `Break` when all events of the run are assigned and no more triggers are taken.
 pub(super) type Taken = ControlFlow<()>;
 
-/// The parts that an event passes, in a turn in which the run's phase is known.
+/// The parts of the supervisor that an event passes, in a turn in which the run's phase is fixed.
 #[derive(Debug)]
 pub(super) struct Dispatch<'a> {
     pub(super) plan: &'a RunPlan,
@@ -38,7 +39,7 @@ pub(super) struct Dispatch<'a> {
     pub(super) outbox: &'a mut Outbox,
 }
 
-/// Returns true if a trigger that comes from elsewhere is an event, or at least an inhibited one.
+/// Returns true if an external trigger counts, as an event or as an inhibited trigger.
 pub(super) fn counts_triggers(phase: Phase, books: &Books) -> bool {
     phase.is_triggering() && (!books.is_stopped() || undo::is_undone(Fix::F1e823b))
 }
@@ -48,16 +49,17 @@ pub(super) fn takes_triggers(phase: Phase, intake: &Intake) -> bool {
     phase.is_running() && !intake.is_paused()
 }
 
-/// Returns true if a new event can be had by somebody: unassigned ones go first, and of none could be told before it is in the
-/// journal.
+/// Returns true if a new event can be assigned. Unassigned events take precedence, and no event is
+/// assigned while the journal is stalled.
 pub(super) fn has_slot(assigner: &Assigner, outbox: &Outbox) -> bool {
     assigner.has_slot() && !outbox.is_stalled()
 }
 
-/// Part of all slots that ends the wait of triggers in excess as soon as it is free.
+/// Part of all slots that ends the wait of excess triggers as soon as it is free.
 const FREE_PART: u64 = 16;
 
-/// Returns true if a decision is worth a message even while triggers are in excess; a builder has that many `slots`.
+/// Returns true if a decision is worth a message even while triggers are in excess; each builder
+/// has `slots` slots.
 pub(super) fn has_slots_to_give(slots: u32, assigner: &Assigner, outbox: &Outbox) -> bool {
     let (free, all) = (assigner.free_slots(), u64::from(slots) * assigner.builders());
     has_slot(assigner, outbox) && free * FREE_PART >= all
@@ -84,7 +86,7 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// Assigns events as long as there are free slots, where that is what triggers.
+    /// Assigns events to all free slots, if free slots are the trigger.
     pub(super) fn assign_freely(&mut self, now: Instant) -> Taken {
         if !self.intake.is_free() || self.roster.up().is_empty() || !takes_triggers(self.phase, self.intake) {
             return Continue(());
@@ -122,7 +124,7 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// Returns true if triggers become events in this turn, as far as there are slots.
+    /// Returns true if triggers become events in this turn, provided that there are slots.
     fn assigns(&self, inhibits: bool) -> bool {
         inhibits || has_slots_to_give(self.plan.slots, self.assigner, self.outbox)
     }
@@ -145,7 +147,7 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// Inhibits up to so many triggers for which there is no slot; returns how many.
+    /// Inhibits up to `count` triggers for which there is no slot; returns their number.
     fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
         self.outbox.make_room();
         self.books.note_trigger(now);
@@ -155,7 +157,7 @@ impl Dispatch<'_> {
         count
     }
 
-    /// Returns why triggers are inhibited now.
+    /// Returns the cause of triggers that are inhibited now.
     fn cause_of_dead_time(&self) -> Cause {
         match self.phase {
             _ if self.intake.is_paused() => Cause::Paused,
@@ -167,10 +169,10 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Enters a builder's completions into the ledger; returns whether some are new.
+    /// Enters a builder's completions into the ledger; returns true if some are new.
     ///
     /// # Errors
-    /// They are not as the protocol wants them: why.
+    /// The reason why the completions break the protocol.
     /// Requirements: docs/reference/protocol.md RUN-12, RUN-13, RUN-20.
     pub(super) fn settle(
         &mut self,
@@ -210,7 +212,8 @@ impl Dispatch<'_> {
         );
     }
 
-    /// Tells builders once in a turn what is in the ledger: their fragments may be forgotten.
+    /// Tells builders once in a turn how many completions are in the ledger: their fragments may be
+    /// forgotten.
     pub(super) fn answer_completions(&mut self) {
         for index in self.roster.builders().positions() {
             let Some(completions) = self.books.take_answer(index) else { continue };
@@ -223,7 +226,7 @@ impl Dispatch<'_> {
     }
 
     /// Gives unassigned events to builders that have slots (docs/reference/protocol.md RUN-22).
-    /// Returns whether there were any.
+    /// Returns true if there were any.
     pub(super) fn reassign(&mut self, now: Instant) -> bool {
         if !self.assigner.can_reassign() || !self.phase.is_settling() {
             return false;
@@ -239,7 +242,7 @@ impl Dispatch<'_> {
         true
     }
 
-    /// Enters unassigned events as lost: nobody came to build them.
+    /// Enters unassigned events as lost, because no builder took them.
     pub(super) fn lose_unassigned(&mut self, cause: &str, now: Instant) {
         let events = self.assigner.take_unassigned();
         self.lose(events, None, cause.to_owned(), now);

@@ -1,5 +1,6 @@
-//! A run in which builders, sources and the supervisor are killed, cut off and started anew at random instants. The supervisor
-//! is the real one, its peers are models that keep to the protocol. Whatever happens, every event ends in the books once.
+//! A run in which builders, sources and the supervisor are killed, cut off and restarted at random
+//! times. The supervisor is the real one; its peers are models that keep to the protocol. Every
+//! event must end in the books exactly once.
 
 mod peers;
 
@@ -40,10 +41,10 @@ enum Step {
     Cut(usize),
     Heal(usize),
     Break(usize),
-    /// Kills the supervisor when it has given so many outputs more.
+    /// Kills the supervisor after that many more outputs.
     KillSupervisor(usize),
     StartSupervisor,
-    /// Replaces the journal with what it amounts to.
+    /// Replaces the journal with a snapshot.
     Compact,
 }
 
@@ -78,14 +79,14 @@ struct World {
     sources: [SourceModel; 2],
     builders: [BuilderModel; 2],
     lines: [Line; 4],
-    /// By event, the epochs under which a sink accepted it.
+    /// The epochs under which a sink accepted each event.
     written: BTreeMap<u64, Vec<u64>>,
     report: Option<RunReport>,
 }
 
 impl World {
     fn new(on_source_loss: SourceLoss, slots: u32) -> Self {
-        // Longer than the faults together: nobody is to be given up for good.
+        // This exceeds all faults together: no peer is to be given up for good.
         let give_up_after = Duration::from_secs(600);
         let plan =
             RunPlan { slots, on_source_loss, give_up_after, journal: true, ..plan(TriggerKind::External) };
@@ -178,7 +179,7 @@ impl World {
         }
     }
 
-    /// Whoever has no connection asks for one.
+    /// Registers every peer that has no connection.
     fn register(&mut self) {
         for index in 0..4 {
             let Some(core) = &mut self.core else { return };
@@ -297,7 +298,7 @@ impl World {
         }
     }
 
-    /// Settles events whose fragments can be had, or will not be had any more.
+    /// Settles events whose fragments are available, or are no longer expected.
     fn build(&mut self, index: usize, most: usize) {
         let id = index as u32 + 1;
         let has = |event: u64| -> SourceSet {
@@ -336,7 +337,7 @@ impl World {
         }
     }
 
-    /// How often each event was accounted, by the journal; it has to be whole.
+    /// Returns how often each event was accounted in the journal, which must be intact.
     fn accounted(&self) -> BTreeMap<u64, usize> {
         let mut counts = BTreeMap::new();
         for entry in &self.journal {

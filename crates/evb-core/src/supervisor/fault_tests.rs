@@ -12,7 +12,7 @@ use crate::{
     wire::control::{Accepted, Assignments, Hello, Holdings, Message, Ready, Reason, Verdict},
 };
 
-/// Builder (0: none) and the events it holds.
+/// Builder (0 for none) and the events it holds.
 type Homes = Vec<(u32, Vec<u64>)>;
 
 impl Stage {
@@ -38,7 +38,7 @@ impl Stage {
         found
     }
 
-    /// Assignments that name whom they expect.
+    /// Assignments that name the expected sources.
     fn reassigned(&self, id: u16) -> Vec<Assignments> {
         let here = Recipients::Builder(BuilderId::new(id));
         let found = self.sent.iter().filter_map(|(to, message)| match message {
@@ -260,7 +260,7 @@ fn events_wait_for_a_source_where_that_is_wanted() {
     assert_eq!((&roster.up[..], &roster.awaited[..]), (&[5][..], &[][..]), "the end waits for nobody");
 }
 
-/// It costs time and no event, and so is no fault of the run.
+/// The absence costs time but no event, so it does not spoil the run.
 #[test]
 fn no_event_is_assigned_without_a_source_that_is_awaited() {
     let on_source_loss = SourceLoss::Wait;

@@ -1,27 +1,27 @@
-//! [`Findings`]: what was not as it should be, for the report.
+//! [`Findings`]: the problems and incidents of a run, for the report.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-/// How many different findings are kept; the others are counted.
+/// Number of different findings that are kept; the others are only counted.
 const FINDINGS_LIMIT: usize = 64;
 
-/// What was not as it should be.
+/// The problems and incidents of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Findings {
     problems: Vec<String>,
-    /// What happened and cost nothing.
+    /// Incidents that cost no event.
     remarks: Vec<String>,
-    /// Lost events by cause, which names the culprit.
+    /// Numbers of lost events by cause, which names the culprit.
     losses: BTreeMap<String, u64>,
     unsaid: u64,
     failure: Option<String>,
 }
 
 impl Findings {
-    /// A problem that ends the run, or did not let it begin.
+    /// Adds a problem that ends the run, or keeps it from beginning.
     pub(super) fn fail(&mut self, problem: String) {
         self.failure.get_or_insert_with(|| problem.clone());
         self.problem(problem);
@@ -55,17 +55,17 @@ impl Findings {
         *self.losses.entry(cause).or_default() += events;
     }
 
-    /// The problems, and which of them was a failure.
+    /// Returns the problems, and which of them was a failure.
     pub(super) fn said(&self) -> (&[String], Option<&String>) {
         (&self.problems, self.failure.as_ref())
     }
 
-    /// Lost events by cause.
+    /// Returns the numbers of lost events by cause.
     pub(super) fn losses(&self) -> impl Iterator<Item = (&String, &u64)> {
         self.losses.iter()
     }
 
-    /// All of them as sentences.
+    /// Returns all problems as sentences.
     pub(super) fn sentences(&self) -> Vec<String> {
         let losses = self.losses.iter().map(|(cause, events)| format!("{events} events lost: {cause}"));
         let unsaid = (self.unsaid > 0).then(|| format!("and {} further problems", self.unsaid));

@@ -1,4 +1,5 @@
-//! [`Intake`]: which triggers are to be decided, and when: those of the run's own clock and those from elsewhere.
+//! [`Intake`]: the triggers to be decided, external ones and those of the run's own clock, and the
+//! time of their decision.
 
 #[cfg(test)]
 mod tests;
@@ -12,29 +13,30 @@ use crate::{
     units::Frequency,
 };
 
-/// How many triggers one turn takes; the rest come with the next.
+/// Number of triggers that one turn decides; the rest follow in the next turn.
 pub(super) const TRIGGERS_PER_TURN: u32 = 1 << 14;
 
-/// Time between two decisions that inhibit. Sources hear of triggers in excess together, because a message for each would
-/// take the processor from those that build events; the slots that come free meanwhile go to those that wait.
+/// Time between two decisions that inhibit. Sources are told of excess triggers together: a message
+/// for each would take CPU time from builders, and slots that become free meanwhile go to waiting
+/// triggers.
 pub(super) const INHIBIT_EVERY: Duration = Duration::from_millis(10);
 
-/// How many external triggers may wait to be decided.
+/// Number of external triggers that may wait to be decided.
 const PENDING_LIMIT: u64 = 1 << 32;
 
 /// The triggers that are not decided yet.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     kind: TriggerKind,
-    /// It fixes random triggers.
+    /// The seed of random triggers.
     seed: u64,
     clock: Trigger,
-    /// External triggers that wait.
+    /// External triggers that wait for a decision.
     pending: u64,
     /// Time of the last decision that inhibited.
     inhibited_at: Option<Instant>,
     paused: bool,
-    /// The clock's rate, if somebody has set it.
+    /// The clock's rate, if an operator has set it.
     rate: Option<Frequency>,
 }
 
@@ -48,7 +50,7 @@ impl Intake {
         self.seed
     }
 
-    /// Returns true if triggers come from elsewhere.
+    /// Returns true if the run's triggers are external.
     pub(super) fn is_external(&self) -> bool {
         self.kind == TriggerKind::External
     }
@@ -66,12 +68,13 @@ impl Intake {
         self.paused = paused;
     }
 
-    /// Returns the clock's rate, if somebody has set it.
+    /// Returns the clock's rate, if an operator has set it.
     pub(super) fn rate(&self) -> Option<Frequency> {
         self.rate
     }
 
-    /// Sets the rate of the clock that [`restart`](Self::restart) begins; false if this trigger has none.
+    /// Sets the rate of the clock that [`restart`](Self::restart) begins; returns false if this
+    /// trigger has no rate.
     pub(super) fn set_rate(&mut self, rate: Frequency) -> bool {
         let Some(kind) = with_rate(self.kind, rate) else { return false };
         (self.kind, self.rate) = (kind, Some(rate));
@@ -83,7 +86,8 @@ impl Intake {
         self.clock = Trigger::new(self.kind, self.seed, now);
     }
 
-    /// Begins the run's own clock once more, after so many triggers; its chance is not that of the start.
+    /// Begins the run's own clock again after `triggered` triggers, with random times that differ
+    /// from those of the start.
     pub(super) fn restart(&mut self, triggered: u64, now: Instant) {
         let seed = self.seed ^ triggered.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.clock = Trigger::new(self.kind, seed, now);
@@ -94,29 +98,29 @@ impl Intake {
         self.clock.pop_due(now)
     }
 
-    /// Returns when the clock triggers next; nothing while its triggers are not taken.
+    /// Returns when the clock triggers next; `None` while its triggers are not taken.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.clock.next_due().filter(|_| !self.paused)
     }
 
-    /// Takes external triggers in, to be decided; returns how many.
+    /// Adds external triggers to be decided; returns the number taken.
     pub(super) fn add(&mut self, count: u64) -> u64 {
         let taken = count.min(PENDING_LIMIT - self.pending);
         self.pending += taken;
         taken
     }
 
-    /// Returns how many external triggers wait.
+    /// Returns the number of external triggers that wait.
     pub(super) fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// Notes that so many of those that wait are decided.
+    /// Notes that `count` waiting triggers are decided.
     pub(super) fn settle(&mut self, count: u64) {
         self.pending -= count;
     }
 
-    /// Forgets those that wait: no more triggers are taken.
+    /// Forgets the waiting triggers, because no more triggers are taken.
     pub(super) fn forget(&mut self) {
         self.pending = 0;
     }
@@ -131,12 +135,13 @@ impl Intake {
         self.inhibited_at = Some(now);
     }
 
-    /// Lets triggers be inhibited at once.
+    /// Allows the next decision to inhibit at once.
     pub(super) fn hurry(&mut self) {
         self.inhibited_at = None;
     }
 
-    /// Returns when the next trigger can be decided, if it happens at `due`: one without a slot waits for others.
+    /// Returns when the next trigger can be decided, if it happens at `due`: without a slot it
+    /// waits, to be inhibited together with others.
     pub(super) fn next_decision(&self, due: Option<Instant>, has_slot: bool) -> Option<Instant> {
         let due = if self.pending > 0 { Some(Instant::ZERO) } else { due };
         let earliest = self.inhibited_at.filter(|_| !has_slot).map(|at| at + INHIBIT_EVERY);

@@ -1,4 +1,4 @@
-//! The latest report so far of each peer, and what people see of it.
+//! The latest interim report of each peer, and the view of it for operators.
 
 use core::time::Duration;
 
@@ -10,34 +10,34 @@ use crate::{
     wire::control::{BuilderReport, LaneReport, Live, SourceReport},
 };
 
-/// The latest report so far of a peer's present incarnation.
+/// The latest interim report of a peer's present incarnation.
 #[derive(Clone, Debug)]
 pub(super) struct Latest<R> {
     counters: R,
     live: Live,
     at: Instant,
-    /// How much of a core its process used since the report before.
+    /// CPU cores that its process used on average since the report before.
     processor: f64,
 }
 
-/// What a source said of itself last.
+/// A source's latest interim report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceLive {
-    /// How long ago, s.
+    /// Age of the report, s.
     pub age_s: f64,
-    /// Fragments that readout handed over.
+    /// Fragments pushed by readout.
     pub pushed: u64,
-    /// Their payload.
+    /// The payload of these fragments.
     pub pushed_bytes: u64,
-    /// Fragments that it did not take: too large, too far ahead of the run, or not as promised.
+    /// Fragments that it refused: too large, too far ahead of the run, or not as promised.
     pub refused: u64,
     /// Lane bytes sent, resends included.
     pub sent_bytes: u64,
-    /// Payload that waits for a decision.
+    /// Payload whose events are not decided yet.
     pub backlog_bytes: u64,
-    /// The most that there was.
+    /// Highest value of that payload.
     pub backlog_peak_bytes: u64,
-    /// Fragments that wait for a decision.
+    /// Fragments whose events are not decided yet.
     pub backlog_fragments: u64,
     /// Fragments that no sink has accepted yet.
     pub uncommitted: u64,
@@ -47,16 +47,16 @@ pub struct SourceLive {
     pub reconnects: u64,
     /// Data that it sent again.
     pub resends: u64,
-    /// How many cores its process uses.
+    /// CPU cores that its process uses.
     pub processor_fraction: f64,
     /// Memory of its process; 0 if unknown.
     pub memory_bytes: u64,
 }
 
-/// What a builder said of itself last.
+/// A builder's latest interim report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BuilderLive {
-    /// How long ago, s.
+    /// Age of the report, s.
     pub age_s: f64,
     /// Events that its sink accepted.
     pub written: u64,
@@ -68,21 +68,21 @@ pub struct BuilderLive {
     pub building: u32,
     /// Slots whose event waits for the sink.
     pub at_sink: u32,
-    /// How long ago its sink accepted an event, s.
+    /// Time since its sink last accepted an event, s.
     pub last_commit_age_s: Option<f64>,
-    /// Trigger to last fragment, so far in this run.
+    /// Time from trigger to last fragment in this run so far.
     pub latency_us: Option<LatencySurvey>,
     /// Fragments with a wrong checksum.
     pub crc_errors: u64,
-    /// Fragments that came after their event was over.
+    /// Fragments that arrived after their event was over.
     pub late: u64,
-    /// Fragments that came twice.
+    /// Fragments that arrived twice.
     pub duplicate: u64,
-    /// Free bytes where its sink writes.
+    /// Free bytes on the disk of its sink.
     pub sink_free_bytes: Option<u64>,
-    /// How many there are in all.
+    /// Size of that disk.
     pub sink_size_bytes: Option<u64>,
-    /// How many cores its process uses.
+    /// CPU cores that its process uses.
     pub processor_fraction: f64,
     /// Memory of its process; 0 if unknown.
     pub memory_bytes: u64,
@@ -91,26 +91,26 @@ pub struct BuilderLive {
     pub latencies: Latencies,
 }
 
-/// Latencies in short, µs.
+/// Percentiles of latencies, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LatencySurvey {
-    /// Half of the events took no longer.
+    /// The median.
     pub p50: u64,
-    /// 99 of 100 events took no longer.
+    /// The 99th percentile.
     pub p99: u64,
-    /// No event took longer.
+    /// The maximum.
     pub max: u64,
 }
 
 impl LatencySurvey {
-    /// The summary of a histogram; `None` if it is empty.
+    /// Returns the percentiles of a histogram; `None` if it is empty.
     pub fn of(latencies: &Latencies) -> Option<Self> {
         let micros = |part| Some(latencies.quantile(part)?.as_micros() as u64);
         Some(Self { p50: micros(0.5)?, p99: micros(0.99)?, max: micros(1.0)? })
     }
 }
 
-/// How often, and by how much, sources were the last of an event's.
+/// Number of events for which a source was the last, and its total delay behind the others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lateness {
     pub(super) last: u64,
@@ -151,12 +151,12 @@ impl Latest<SourceReport> {
 }
 
 impl Latest<BuilderReport> {
-    /// What it says of its lanes.
+    /// Returns its report on lanes.
     pub(super) fn lanes(&self) -> &[LaneReport] {
         &self.counters.lanes
     }
 
-    /// Payload that the sink accepted.
+    /// Returns the payload that the sink accepted.
     pub(super) fn payload_bytes(&self) -> u64 {
         self.counters.payload_bytes
     }

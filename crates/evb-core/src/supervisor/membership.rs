@@ -1,4 +1,5 @@
-//! [`Membership`]: peers that register, fall silent, come back and leave, and what the others are told of it.
+//! [`Membership`]: peers that register, fall silent, return and leave, and the messages to others
+//! about that.
 
 use core::time::Duration;
 
@@ -27,10 +28,12 @@ use crate::{
     },
 };
 
-/// After so long, a builder gets events though not every source has said that it is connected to it.
+/// Time after which a builder gets events even if not every source has confirmed its connection to
+/// it.
 const CONNECTING: Duration = Duration::from_secs(1);
 
-/// The parts that a peer's coming and going concerns. It may put off the end of a drain, and changes the phase in no other way.
+/// The parts of the supervisor that change when a peer comes or goes. They may put off the end of a
+/// drain, and change the phase in no other way.
 #[derive(Debug)]
 pub(super) struct Membership<'a> {
     pub(super) plan: &'a RunPlan,
@@ -43,13 +46,14 @@ pub(super) struct Membership<'a> {
 }
 
 impl Membership<'_> {
-    /// Connects a peer that may take part; returns what it is answered.
+    /// Connects a peer that may take part; returns the reply to it.
     pub(super) fn enter(&mut self, peer: Peer, seat: Seat, hello: &Hello, now: Instant) -> Welcome {
         let shared_clock = self.plan.shares_clock(&hello.boot_id);
         let connection = Connection { last_heard: now, echo: None, shared_clock };
         let incarnation = match seat {
             Seat::Source(index) => {
-                // Connected once more: what the old connection was told is not known, so the new one begins below.
+                // It is unknown which messages the old connection delivered, so the source goes
+                // down before it comes up again.
                 if !(self.roster.source(index).goes_on(hello) && self.phase.is_recovering()) {
                     self.lower(index, "it registered anew", now);
                 }
@@ -70,7 +74,7 @@ impl Membership<'_> {
         self.plan.welcome(incarnation, self.outbox.decided(), shared_clock)
     }
 
-    /// Gives a builder's free slots to the assignment, if it gets events at all.
+    /// Offers a builder's free slots for assignment, if it gets events at all.
     pub(super) fn offer_slots(&mut self, index: BuilderIndex, now: Instant) {
         let offered = self.phase.is_settling() && self.roster.builder(index).is_active();
         let taken = self.books.outstanding(index);
@@ -88,17 +92,17 @@ impl Membership<'_> {
         }
         self.books.begin_incarnation(index);
         if self.phase.is_gathering() {
-            // Lanes to it are to be connected first, by everybody.
+            // All sources must first connect lanes to it.
             return self.roster.forget_ready();
         }
-        // It gets events when lanes to it are connected.
+        // It gets events once lanes to it are connected.
         self.roster.begin_joining(index, now);
         self.pulse.find_builder();
         self.phase.drain_until(now + self.plan.drain_time());
     }
 
-    /// Tells a peer what follows the roster, when it comes while the run goes on (docs/reference/protocol.md RUN-21,
-    /// RUN-22).
+    /// Sends a peer that joins during the run the messages that follow the roster
+    /// (docs/reference/protocol.md RUN-21, RUN-22).
     fn tell_newcomer(&mut self, seat: Seat) {
         if !self.phase.is_under_way() && !self.phase.is_reporting() {
             return;
@@ -117,7 +121,8 @@ impl Membership<'_> {
         }
     }
 
-    /// Tells sources where all outstanding events are, for they may have missed it.
+    /// Tells sources the builders of all outstanding events, because they may have missed
+    /// assignments.
     pub(super) fn send_holdings(&mut self, to: &SourceSet) {
         if to.is_empty() || !(self.phase.is_under_way() || self.phase.is_reporting()) {
             return;
@@ -134,7 +139,8 @@ impl Membership<'_> {
         }
     }
 
-    /// Sends a builder a heartbeat, and looks whether it is silent; returns true if its life in the run is over now.
+    /// Sends a builder a heartbeat and checks that it is not silent; returns true if its
+    /// incarnation has just ended.
     /// Requirements: docs/reference/protocol.md RUN-15, RUN-22.
     pub(super) fn beat_builder(&mut self, index: BuilderIndex, watch: bool, now: Instant) -> bool {
         let seat = self.roster.builder(index);
@@ -161,7 +167,7 @@ impl Membership<'_> {
         false
     }
 
-    /// Expects a source from the next roster version on, if it can be.
+    /// Expects fragments of a source from the next roster version on, if it is ready.
     pub(super) fn raise(&mut self, index: SourceIndex, now: Instant) {
         if !self.phase.is_triggering() || !self.roster.can_rise(index) {
             return;
@@ -175,7 +181,8 @@ impl Membership<'_> {
         }
     }
 
-    /// Expects nothing from a source from the next roster version on (docs/reference/protocol.md RUN-14).
+    /// Expects no fragments of a source from the next roster version on (docs/reference/protocol.md
+    /// RUN-14).
     pub(super) fn lower(&mut self, index: SourceIndex, cause: &str, now: Instant) {
         if !self.roster.is_up(index) {
             return;
@@ -195,13 +202,15 @@ impl Membership<'_> {
         self.publish_roster(now);
     }
 
-    /// Ends a builder's life in the run: what it had is given to others (docs/reference/protocol.md RUN-22).
+    /// Ends a builder's incarnation and gives its events to others (docs/reference/protocol.md
+    /// RUN-22).
     pub(super) fn end_incarnation(&mut self, index: BuilderIndex, cause: &str, now: Instant) {
         self.outbox.close_batches();
         let silent = self.roster.end_incarnation(index);
         let seat = self.roster.builder(index);
         let (id, is_leaving) = (seat.id, seat.leaving != Leaving::No);
-        // Who is gone before its two leases are over, with nothing in hand, is noticed when the others have reported already.
+        // Other peers may report before the two leases of an absent builder are over. Its end is
+        // then noticed here, even if it had no events.
         let is_missed = self.phase.is_reporting() && seat.report.is_none();
         self.assigner.set_slots(index, 0, now);
         if silent {
@@ -227,7 +236,7 @@ impl Membership<'_> {
         }
     }
 
-    /// Where no builder is left, lets the run wait for one, longer where it may be the network alone that is gone.
+    /// Lets a run without builders wait for one, and longer if only the network may have failed.
     fn note_absence_of_builders(&mut self, silent: bool, now: Instant) {
         if self.roster.lacks_builders() {
             let until = now + self.plan.absence_limit(silent);
@@ -236,12 +245,13 @@ impl Membership<'_> {
         }
     }
 
-    /// Sends a new roster version to everybody, behind all decisions of the old one.
+    /// Sends a new roster version to all peers, after all decisions of the old one.
     pub(super) fn publish_roster(&mut self, now: Instant) {
         self.roster.publish(self.phase.is_gathering(), &self.assigner.versions(), self.outbox, now);
     }
 
-    /// Gives builders their slots when all sources have said that they are connected, or have had the time.
+    /// Gives builders their slots once all sources have confirmed their connections, or had time
+    /// to.
     pub(super) fn check_joining(&mut self, now: Instant) {
         let connected = self.roster.reaches_all();
         for index in self.roster.builders().positions() {
@@ -254,7 +264,7 @@ impl Membership<'_> {
         }
     }
 
-    /// Lets one builder more register.
+    /// Lets one more builder register.
     pub(super) fn add_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
         if !self.phase.is_gathering() && !self.phase.is_triggering() {
             return Err(ChangeError::NotRunning);
@@ -289,7 +299,7 @@ impl Membership<'_> {
         let index = self.roster.builder_index(id).filter(|index| member(self.roster.builder(*index)));
         let index = index.ok_or(ChangeError::UnknownBuilder(id))?;
         let is_alive = self.roster.builder(index).is_alive();
-        // While the run goes on, those that are dead do not stand in for it.
+        // During the run, a dead builder does not count as the one that stays.
         let lives = |seat: &BuilderSeat| seat.is_alive() || undo::is_undone(Fix::C33dca9c);
         let stays = |seat: &BuilderSeat| member(seat) && seat.id != id && (gathering || lives(seat));
         if (gathering || is_alive) && !self.roster.builders().iter().any(stays) {
@@ -305,7 +315,7 @@ impl Membership<'_> {
         Ok(())
     }
 
-    /// Asks those that are to leave for their report, once they have nothing left.
+    /// Asks builders that are to leave for their report, once they have no events left.
     pub(super) fn dismiss_builders(&mut self) {
         for index in self.roster.builders().positions() {
             let seat = self.roster.builder(index);
@@ -348,7 +358,7 @@ impl Membership<'_> {
         self.outbox.journal(What::Membership(what), now);
     }
 
-    /// Notes that a peer lives; `None`: it has no connection here any more.
+    /// Notes that a peer is alive; returns `None` if it has no connection here any more.
     pub(super) fn heard(&mut self, peer: Peer, now: Instant) -> Option<Seat> {
         let seat = self.roster.seat(peer)?;
         let was_silent = self.roster.hear(seat, now)?;
@@ -363,7 +373,7 @@ impl Membership<'_> {
         Some(seat)
     }
 
-    /// Makes a seat for a builder that had none.
+    /// Adds a seat for a new builder.
     pub(super) fn make_seat(&mut self, id: BuilderId) {
         self.roster.add_builder(id);
         self.books.add_builder();

@@ -1,5 +1,5 @@
-//! Any sequence of what peers and people may do, sensible or not: slots hold, every event has one verdict, the ledger closes, and
-//! what is written down of it leads to the same state.
+//! Any sequence of inputs from peers and operators, sensible or not: slots hold, every event has
+//! one verdict, the ledger closes, and the journal leads to the same state.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ fn peer(index: usize) -> Peer {
     EVERYBODY[index]
 }
 
-/// What the outside knows, from the outputs alone.
+/// The state that peers know, from the outputs alone.
 #[derive(Default)]
 struct World {
     decided: u64,
@@ -213,7 +213,7 @@ fn steer(core: &mut SupervisorCore, what: u8, now: Instant) {
     };
 }
 
-/// What is written down, entry by entry or in one, leads to the same state.
+/// Checks that the journal leads to the same state, entry by entry and as a snapshot.
 fn check_journal(
     core: &SupervisorCore,
     plan: &RunPlan,

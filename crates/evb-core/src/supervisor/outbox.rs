@@ -1,4 +1,5 @@
-//! [`Outbox`]: what waits to be written down and sent. Decisions and assignments of one turn travel together.
+//! [`Outbox`]: the outputs that wait to be journaled and sent. Decisions and assignments of one
+//! turn travel together.
 
 #[cfg(test)]
 mod tests;
@@ -22,8 +23,8 @@ use crate::{
     },
 };
 
-/// Finished outputs in order, and the batches that are being filled. A batch is closed before anything that must come after
-/// it, and when it is as long as a message may be.
+/// Finished outputs in order, and the batches that are being filled. A batch is closed before any
+/// output that must follow it, and when it has the maximum length of a message.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
     queue: VecDeque<Output>,
@@ -31,18 +32,18 @@ pub(super) struct Outbox {
     decided: u64,
     batch: u64,
     assignments: Per<BuilderIndex, Batch>,
-    /// Which sources decisions go to, and by which version of the roster.
+    /// The sources that receive decisions, and the roster version that names them.
     up: SourceSet,
     roster_version: u32,
-    /// Of assignments from now on; at least the plan's.
+    /// The epoch of assignments from now on; at least the plan's.
     epoch: Epoch,
-    /// Only where a journal is kept.
+    /// `None` if no journal is kept.
     unwritten: Option<Unwritten>,
-    /// Since when the journal takes nothing.
+    /// The time at which the journal stalled.
     stalled: Option<Instant>,
-    /// When the last event was decided.
+    /// The time of the last decision.
     decided_at: Instant,
-    /// Nothing comes after the end.
+    /// True after the end: nothing follows it.
     ended: bool,
 }
 
@@ -53,7 +54,7 @@ struct Batch {
     last: (EventId, u64),
 }
 
-/// What the journal is told of the decisions in the batch.
+/// The facts that the journal needs about the decisions in the batch.
 #[derive(Clone, Debug, Default)]
 struct Unwritten {
     /// Trigger times of the assigned events.
@@ -84,13 +85,14 @@ impl Outbox {
         self.assignments.push(Batch { builder, ..Batch::default() });
     }
 
-    /// Sends decisions from now on to these sources, by that version of the roster; those so far go to the ones before.
+    /// Sends decisions from now on to these sources, by that roster version; earlier decisions go
+    /// to the previous ones.
     pub(super) fn address(&mut self, up: SourceSet, roster_version: u32) {
         self.close_batches();
         (self.up, self.roster_version) = (up, roster_version);
     }
 
-    /// Returns which sources decisions go to, and by which version of the roster.
+    /// Returns the sources that receive decisions, and the roster version that names them.
     pub(super) fn addressed(&self) -> (SourceSet, u32) {
         (self.up, self.roster_version)
     }
@@ -99,7 +101,7 @@ impl Outbox {
         self.epoch
     }
 
-    /// Tells assignments from now on from all before.
+    /// Distinguishes assignments from now on from all earlier ones.
     pub(super) fn raise_epoch(&mut self, now: Instant) {
         self.epoch = Epoch::new(self.epoch.number() + 1);
         self.journal(What::Epoch(self.epoch.number()), now);
@@ -110,7 +112,7 @@ impl Outbox {
         self.epoch = epoch.max(self.epoch);
     }
 
-    /// Goes on behind what another supervisor decided.
+    /// Continues after the last decision of another supervisor.
     pub(super) fn recall(&mut self, decided: u64) {
         self.decided = decided;
         self.decisions.first = decided + 1;
@@ -121,26 +123,26 @@ impl Outbox {
         self.unwritten = Some(Unwritten::default());
     }
 
-    /// Keeps no journal any more.
+    /// Stops keeping the journal.
     pub(super) fn abandon_journal(&mut self) {
         self.unwritten = None;
     }
 
-    /// Puts an entry before everything that is sent from here on, where a journal is kept.
+    /// Puts an entry before all messages that follow, if a journal is kept.
     pub(super) fn journal(&mut self, what: What, at: Instant) {
         if self.unwritten.is_some() {
             self.push(Output::Journal(Box::new(Entry { at_ns: at.as_nanos(), what: Some(what) })));
         }
     }
 
-    /// Notes that the journal takes nothing.
+    /// Notes that the journal is stalled.
     pub(super) fn stall(&mut self, now: Instant) {
         if self.unwritten.is_some() {
             self.stalled.get_or_insert(now);
         }
     }
 
-    /// Notes that the journal takes entries again; returns how long it did not.
+    /// Notes that the journal takes entries again; returns for how long it was stalled.
     pub(super) fn go_on(&mut self, now: Instant) -> Option<Duration> {
         self.stalled.take().map(|since| now.since(since))
     }
@@ -149,12 +151,12 @@ impl Outbox {
         self.stalled.is_some()
     }
 
-    /// The highest event id with a decision.
+    /// Returns the highest event id with a decision.
     pub(super) fn decided(&self) -> u64 {
         self.decided
     }
 
-    /// Decides the next events, at most as many as fit the batch; says how many.
+    /// Decides the next events, at most as many as fit the batch; returns their number.
     fn decide(&mut self, count: u64, verdict: Verdict, now: Instant) -> u64 {
         self.decided_at = now;
         let count = count.min(MAX_BATCH - self.batch);
@@ -184,17 +186,18 @@ impl Outbox {
         self.decided
     }
 
-    /// Inhibits up to so many triggers; says how many.
+    /// Inhibits up to `count` triggers; returns their number.
     pub(super) fn inhibit(&mut self, count: u64, now: Instant) -> u64 {
         self.decide(count, Verdict::Inhibited, now)
     }
 
-    /// Returns the causes of dead time that are not written down yet, to be added to.
+    /// Returns the causes of dead time that are not in the journal yet, to add to them.
     pub(super) fn blames(&mut self) -> Option<&mut Blames> {
         self.unwritten.as_mut().map(|unwritten| &mut unwritten.blames)
     }
 
-    /// Closes the batches, unless the journal takes nothing: what is decided meanwhile goes into as few entries as possible.
+    /// Closes the batches, unless the journal is stalled: decisions made meanwhile go into as few
+    /// entries as possible.
     pub(super) fn close_batches_if_written(&mut self) {
         if self.stalled.is_none() {
             self.close_batches();
@@ -216,7 +219,8 @@ impl Outbox {
             let entry = Entry { at_ns: self.decided_at.as_nanos(), what: Some(What::Decided(what)) };
             self.queue.push_back(Output::Journal(Box::new(entry)));
         }
-        // A builder's slot is taken by an assignment before a fragment can come, so assignments leave first.
+        // An assignment must take a builder's slot before a fragment can arrive, so assignments
+        // leave first.
         for batch in self.assignments.iter_mut().filter(|batch| !batch.message.events.is_empty()) {
             let capacity = batch.message.events.len();
             let fresh = Assignments {
@@ -240,19 +244,19 @@ impl Outbox {
         }
     }
 
-    /// Sends a message behind all decisions so far.
+    /// Sends a message after all decisions so far.
     pub(super) fn send(&mut self, to: Recipients, message: Message) {
         self.close_batches();
         self.push(send(to, message));
     }
 
-    /// Sends what depends on nothing that was decided, and may overtake it.
+    /// Sends a message that depends on no decision, and may overtake decisions.
     pub(super) fn send_ahead(&mut self, to: Recipients, message: Message) {
         self.close_batches_if_written();
         self.push(send(to, message));
     }
 
-    /// Queues an output behind everything so far; nothing comes after [`Output::Ended`].
+    /// Queues an output after all others; nothing follows [`Output::Ended`].
     pub(super) fn push(&mut self, output: Output) {
         if !self.ended {
             self.ended = matches!(output, Output::Ended(_));

@@ -1,4 +1,4 @@
-//! [`Output`] and [`Progress`]: what comes out of the supervisor's machine.
+//! [`Output`] and [`Progress`]: the outputs of the supervisor's machine.
 
 use crate::{
     id::{BuilderId, Peer, SourceId},
@@ -7,12 +7,12 @@ use crate::{
     wire::{control::Control, journal::Entry},
 };
 
-/// Whom a message is for.
+/// The recipients of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipients {
-    /// Everybody who is registered and connected.
+    /// All registered and connected peers.
     Everyone,
-    /// These sources, by their position in the roster.
+    /// These sources, by their positions in the roster.
     Sources(SourceSet),
     /// One source.
     Source(SourceId),
@@ -20,7 +20,7 @@ pub enum Recipients {
     Builder(BuilderId),
 }
 
-/// What the driver has to do.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
@@ -29,55 +29,55 @@ pub enum Recipients {
 pub enum Output {
     /// Send a message. Messages to one peer keep their order.
     Send {
-        /// To whom; a peer without a connection misses it.
+        /// The recipients; a peer without a connection misses the message.
         to: Recipients,
-        /// What.
+        /// The message.
         message: Control,
     },
-    /// Close the peer's connection: the machine has taken leave of it already.
+    /// Close the peer's connection, which the machine already counts as gone.
     Drop {
-        /// Whose connection.
+        /// The peer whose connection to close.
         peer: Peer,
-        /// For the log.
+        /// The reason for the log.
         reason: String,
     },
-    /// Write this down before anything that comes later is sent; only where the plan wants a journal.
+    /// Write this entry before anything that follows is sent; only if the plan requires a journal.
     Journal(Box<Entry>),
     /// The ledger is closed. Flush all connections, and end.
     Ended(Box<RunReport>),
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunState {
     /// Waiting for peers to register and to connect their lanes.
     #[default]
     Configured,
-    /// Triggers come.
+    /// Triggers are taken.
     Running,
-    /// Triggers are not taken, everything else goes on.
+    /// Triggers are not taken; everything else goes on.
     Paused,
-    /// The supervisor goes on with a run of before, and waits for its peers.
+    /// A restarted supervisor waits for the peers of its run.
     Recovering,
-    /// No more triggers; what is outstanding is settled.
+    /// No more triggers are taken; outstanding events are settled.
     Stopping,
     /// The ledger is closed.
     Ended,
 }
 
-/// A cheap look at the run.
+/// A summary of the run that is cheap to obtain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Where the run stands.
+    /// The state of the run.
     pub state: RunState,
-    /// Since the run began.
+    /// Time since the run began.
     pub events: EventCounts,
-    /// Assigned and not settled.
+    /// Events assigned and not settled.
     pub outstanding: u64,
     /// Connected sources whose fragments are expected.
     pub sources_up: u32,
     /// Builders that get events.
     pub builders_up: u32,
-    /// All peers are registered and all lanes connected.
+    /// True if all peers are registered and all lanes connected.
     pub ready: bool,
 }

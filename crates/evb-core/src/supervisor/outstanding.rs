@@ -1,13 +1,14 @@
-//! [`Outstanding`]: which builder has which event now. A hash table of our own: it is as large as the slots, however far
-//! the ids have run on, and a multiplication spreads ids, which are dense, more evenly than chance would.
+//! [`Outstanding`]: the builder of each outstanding event. This is a hash table of our own: its
+//! size depends on the number of slots, not on the ids, and a multiplication spreads dense ids more
+//! evenly than a random hash would.
 
 #[cfg(test)]
 mod tests;
 
 use crate::index::BuilderIndex;
 
-/// The events that are assigned and not settled. Linear probing, at most half full; grows to the number of slots, and
-/// allocates nothing after that.
+/// The events that are assigned and not settled. The table uses linear probing and is at most half
+/// full; it grows to the number of slots, and allocates nothing after that.
 #[derive(Clone, Debug)]
 pub(super) struct Outstanding {
     places: Vec<Place>,
@@ -15,17 +16,20 @@ pub(super) struct Outstanding {
     count: usize,
 }
 
-/// An event and all that is needed to assign it once more. Event 0 does not exist: it marks a free place.
+/// An event with everything needed to assign it again. Event 0 does not exist: it marks a free
+/// place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) event: u64,
-    /// On the supervisor's clock.
+    /// The trigger time by the supervisor's clock.
     pub(super) triggered_ns: u64,
-    /// The roster that says whose fragments it has.
+    /// The roster version that names the sources with fragments of the event.
     pub(super) version: u32,
-    /// Not 0: sources do not hear of the builder before it has answered this.
+    /// The answer that the builder must give before sources are told that it has the event; 0 if it
+    /// has.
     pub(super) answer: u32,
-    /// `None` while it is unassigned: its builder is gone, and no other has a slot yet.
+    /// The event's builder; `None` while the event is unassigned: its builder is gone, and no other
+    /// has a slot yet.
     pub(super) builder: Option<BuilderIndex>,
 }
 
@@ -42,7 +46,7 @@ impl Outstanding {
         self.count == 0
     }
 
-    /// Adds an event that is not in.
+    /// Adds an event that is not in the table.
     pub(super) fn insert(&mut self, new: Place) {
         debug_assert!(new.event != 0, "event ids start at 1");
         if (self.count + 1) * 2 > self.places.len() {
@@ -56,7 +60,7 @@ impl Outstanding {
         self.count += 1;
     }
 
-    /// Takes an event out, if that builder has it.
+    /// Takes out an event, if that builder has it.
     pub(super) fn take(&mut self, event: u64, builder: Option<BuilderIndex>) -> bool {
         let Some(at) = self.find(event).filter(|at| self.place(*at).builder == builder) else { return false };
         self.close_gap(at);
@@ -64,12 +68,13 @@ impl Outstanding {
         true
     }
 
-    /// An event's place, if it is in.
+    /// Returns an event's place, if it is in the table.
     pub(super) fn get(&self, event: u64) -> Option<Place> {
         self.find(event).map(|at| self.place(at))
     }
 
-    /// Gives an event that is in to that builder, which is to answer with that number; its place as it is then.
+    /// Gives an event in the table to that builder, which is to confirm it with that answer;
+    /// returns its new place.
     pub(super) fn hand_over(
         &mut self,
         event: u64,
@@ -82,7 +87,8 @@ impl Outstanding {
         Some(*place)
     }
 
-    /// The builder has slots for all that it was to answer up to there; whether any was waiting for that.
+    /// Notes that the builder has slots for all events up to that answer; returns true if any event
+    /// waited for it.
     pub(super) fn accept(&mut self, builder: BuilderIndex, answer: u32) -> bool {
         let mut any = false;
         for place in self.places.iter_mut().filter(|place| place.event != 0 && place.builder == Some(builder))
@@ -95,19 +101,19 @@ impl Outstanding {
         any
     }
 
-    /// All events, in no order.
+    /// Returns all events in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Place> {
         self.places.iter().filter(|place| place.event != 0)
     }
 
-    /// Puts all trigger times on a clock that is `nanos` ahead.
+    /// Moves all trigger times to a clock that is `nanos` ahead.
     pub(super) fn shift_times(&mut self, nanos: i64) {
         for place in self.places.iter_mut().filter(|place| place.event != 0) {
             place.triggered_ns = place.triggered_ns.saturating_add_signed(nanos);
         }
     }
 
-    /// A builder's events, ascending.
+    /// Returns a builder's events in ascending order.
     pub(super) fn of(&self, builder: Option<BuilderIndex>) -> Vec<Place> {
         let mut places: Vec<Place> = self.iter().filter(|place| place.builder == builder).copied().collect();
         places.sort_unstable_by_key(|place| place.event);
@@ -152,7 +158,8 @@ impl Outstanding {
         }
     }
 
-    /// Fibonacci hashing (Knuth, vol. 3, 6.4): neighbours come to lie far apart, so that clusters stay short.
+    /// Returns the first place to probe by Fibonacci hashing (Knuth, vol. 3, 6.4): neighbouring ids
+    /// lie far apart, so clusters stay short.
     fn home(&self, event: u64) -> u64 {
         event.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32) & self.mask
     }
@@ -161,7 +168,8 @@ impl Outstanding {
         self.places[at as usize]
     }
 
-    /// Moves later events of the same cluster up, so that none becomes unreachable (Knuth, vol. 3, 6.4, algorithm R).
+    /// Moves later events of the same cluster up, so that none becomes unreachable (Knuth, vol. 3,
+    /// 6.4, algorithm R).
     fn close_gap(&mut self, mut gap: u64) {
         let mut at = gap;
         loop {

@@ -1,4 +1,4 @@
-//! What peers say and do: they register, fall silent, report and go.
+//! Inputs from peers: they register, fall silent, report and leave.
 
 use super::{
     ChangeError, Output, Recipients, SupervisorCore, admission::Admission, roster::Seat, seats::Leaving,
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl SupervisorCore {
-    /// A peer wants to take part. On success the driver connects it before it polls on; a connection that the peer had
-    /// before is closed without further notice.
+    /// Registers a peer that wants to take part. On success the driver connects it before it polls
+    /// again; an older connection of the peer is closed without further notice.
     ///
     /// # Errors
     /// The refusal to be sent, with a reason for people.
@@ -24,7 +24,8 @@ impl SupervisorCore {
         Ok(welcome)
     }
 
-    /// A source says that its lanes to all builders of the roster are connected (docs/reference/protocol.md RUN-4).
+    /// Notes that a source's lanes to all builders of the roster are connected
+    /// (docs/reference/protocol.md RUN-4).
     pub(super) fn handle_ready(&mut self, index: SourceIndex, now: Instant) {
         self.roster.set_ready(index);
         if self.phase.is_gathering() {
@@ -36,21 +37,22 @@ impl SupervisorCore {
         self.check_recovered(now);
     }
 
-    /// The peer's connection is gone; the cause is for the log.
+    /// Notes that the peer's connection is gone; the cause is for the log.
     pub fn handle_disconnect(&mut self, peer: Peer, cause: &str, now: Instant) {
         let Some(seat) = self.roster.seat(peer).filter(|seat| self.roster.disconnect(*seat, cause)) else {
             return;
         };
         match seat {
             Seat::Source(index) => self.membership().lower(index, cause, now),
-            // Its events stay its own until it can no longer write (docs/reference/protocol.md RUN-22).
+            // The builder keeps its events until it can no longer write (docs/reference/protocol.md
+            // RUN-22).
             Seat::Builder(index) => self.membership().offer_slots(index, now),
         }
         tracing::warn!(%peer, cause, "left");
         self.close_if_all_reported(now);
     }
 
-    /// Ends a connection whose peer does not keep to the protocol.
+    /// Ends the connection of a peer that breaks the protocol.
     pub(super) fn expel(&mut self, peer: Peer, reason: &str, now: Instant) {
         self.problem(format!("{peer} was dropped: {reason}"), now);
         if let Some(index) = self.roster.seat(peer).and_then(Seat::builder) {
@@ -60,9 +62,10 @@ impl SupervisorCore {
         self.handle_disconnect(peer, reason, now);
     }
 
-    /// Sends heartbeats and looks who is silent (docs/reference/protocol.md CTRL-5).
+    /// Sends heartbeats and checks for silent peers (docs/reference/protocol.md CTRL-5).
     pub(super) fn beat(&mut self, now: Instant) {
-        // We were late ourselves: then what the peers said meanwhile is not read yet, and the silence is ours.
+        // If this heartbeat is late, messages of the peers are still unread, and their silence is
+        // our fault.
         if self.pulse.beat(now) > self.plan.down_after / 2 {
             self.roster.hear_everybody(now);
         }
@@ -127,25 +130,25 @@ impl SupervisorCore {
         }
     }
 
-    /// Tells one peer that the run is over for it; it closes its connection then.
+    /// Tells one peer that the run is over for it, so that it closes its connection.
     pub(super) fn let_go(&mut self, seat: Seat) {
         let verdict = "it left before the run began".to_owned();
         let to = self.roster.recipient(seat);
         self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
     }
 
-    /// One builder more may register, in a run that goes on as well.
+    /// Lets one more builder register, even while the run goes on.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is one already, there are too many, or the run is over.
+    /// [`ChangeError`]: it takes part already, there are too many, or the run is over.
     pub fn add_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
         self.membership().add_builder(id, now)
     }
 
-    /// The builder gets no more events. When it has none left it reports and leaves.
+    /// Gives the builder no more events. When it has none left, it reports and leaves.
     ///
     /// # Errors
-    /// [`ChangeError`]: it is none, it is the last one, or the run is over.
+    /// [`ChangeError`]: it takes no part, it is the last one, or the run is over.
     pub fn remove_builder(&mut self, id: BuilderId, now: Instant) -> Result<(), ChangeError> {
         self.membership().remove_builder(id, now)
     }

@@ -1,4 +1,4 @@
-//! [`Phase`]: how far the run is, and until when.
+//! [`Phase`]: the phase of the run, and its time limit.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) enum Phase {
     Running {
         until: Option<Instant>,
     },
-    /// Goes on with a run of before, when its peers are back.
+    /// Waits for the peers of a run that another supervisor began.
     Recovering {
         until: Instant,
     },
@@ -59,19 +59,19 @@ impl Phase {
         self.is_triggering() || self.is_draining()
     }
 
-    /// Returns true if builders may be given events: new ones, or those of a builder that is gone.
+    /// Returns true if builders may be given events: new ones, or those of a lost builder.
     pub(super) fn is_settling(self) -> bool {
         self.is_running() || self.is_draining()
     }
 
-    /// Puts the drain's end off to that instant at least.
+    /// Puts off the drain's end at least to that time.
     pub(super) fn drain_until(&mut self, at_least: Instant) {
         if let Self::Draining { until } = self {
             *until = at_least.max(*until);
         }
     }
 
-    /// Puts a limit of time off; that of the run's duration stays.
+    /// Puts off the phase's time limit; the run's duration does not change.
     pub(super) fn put_off(&mut self, time: Duration) {
         match self {
             Self::Gathering { until }

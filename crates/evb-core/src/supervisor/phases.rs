@@ -1,4 +1,5 @@
-//! From one phase to the next: the run begins, goes on after its supervisor, drains, reports, and ends.
+//! Transitions between phases: the run begins, resumes after a restart of the supervisor, drains,
+//! reports, and ends.
 
 use super::{Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary};
 use crate::{
@@ -41,7 +42,7 @@ impl SupervisorCore {
         self.failure(problem, now);
     }
 
-    /// No more triggers; settle what is outstanding, and end.
+    /// Takes no more triggers, settles outstanding events, and ends the run.
     pub fn stop(&mut self, cause: &str, now: Instant) {
         match self.phase {
             Phase::Gathering { .. } => {
@@ -49,7 +50,7 @@ impl SupervisorCore {
                 self.begin_draining(cause, now);
             }
             Phase::Running { .. } => self.stop_running(cause, now),
-            // First those that do not come back are replaced, which may take longer than a drain.
+            // Builders that do not return are replaced first, which may take longer than a drain.
             Phase::Recovering { .. } if undo::is_undone(Fix::F1e823b) => self.begin_draining(cause, now),
             Phase::Recovering { .. } => self.stop_when_recovered(cause, now),
             Phase::Draining { .. } | Phase::Reporting { .. } | Phase::Ended => {}
@@ -63,7 +64,7 @@ impl SupervisorCore {
         }
     }
 
-    /// Takes no more triggers; the drain begins when the run goes on.
+    /// Takes no more triggers; the drain begins when the run resumes.
     fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
         if !self.books.is_stopped() {
             tracing::info!(run = %self.plan.run, cause, "stops when peers are back");
@@ -87,14 +88,14 @@ impl SupervisorCore {
         }
     }
 
-    /// Puts the end of the drain off, because something is settled: a sink may be slow, and nothing is lost for that.
+    /// Puts off the end of the drain after progress: a slow sink must not cost events.
     pub(super) fn prolong_drain(&mut self, now: Instant) {
         if !undo::is_undone(Fix::C33dca9c) {
             self.phase.drain_until(now + self.plan.drain_time());
         }
     }
 
-    /// Ends a drain that took too long: what is outstanding is lost, and its builder is named.
+    /// Ends a drain that took too long: outstanding events are lost, and their builder is named.
     pub(super) fn give_outstanding_up(&mut self, now: Instant) {
         let waited = self.plan.drain_time().as_secs_f64();
         self.dispatch().lose_unassigned("no builder had a slot for them before the end", now);
@@ -131,7 +132,7 @@ impl SupervisorCore {
         self.outbox.push(Output::Ended(Box::new(report)));
     }
 
-    /// Goes on with a run of before, as soon as everybody is back.
+    /// Resumes a recovered run as soon as all its peers are back.
     pub(super) fn check_recovered(&mut self, now: Instant) {
         if self.phase.is_recovering() && self.roster.is_back() {
             self.go_on(now);
@@ -160,7 +161,7 @@ impl SupervisorCore {
         }
         self.roster.hear_everybody(now);
         if self.roster.lacks_builders() {
-            // Nobody knows whether they are dead, or cut off.
+            // It is unknown whether the builders are dead or cut off.
             self.pulse.lose_builders(now + self.plan.absence_limit(true));
         }
         self.membership().offer_all_slots(now);

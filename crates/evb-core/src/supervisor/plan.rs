@@ -1,4 +1,4 @@
-//! [`RunPlan`]: what a run is to be.
+//! [`RunPlan`]: the plan of a run.
 
 use core::time::Duration;
 
@@ -10,128 +10,132 @@ use crate::{
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING, MAX_SLOTS, RunParameters, Welcome},
 };
 
-/// Which builder gets the next event.
+/// The choice of the builder that gets the next event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AssignmentPolicy {
-    /// One after the other, skipping those without a free slot.
+    /// Builders in turn, skipping those without a free slot.
     #[default]
     RoundRobin,
-    /// The one with the most free slots.
+    /// The builder with the most free slots.
     LeastLoaded,
 }
 
-/// What becomes of events when a source goes away.
+/// The treatment of events while a source is away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceLoss {
-    /// They go on without it, incomplete where they miss it.
+    /// Events are built without the source, and are incomplete if they lack its fragments.
     #[default]
     Incomplete,
-    /// They wait until it is back.
+    /// Events wait until the source is back.
     Wait,
 }
 
-/// What a run is to be: who takes part, what triggers it, how long it goes on and how long it waits.
+/// The plan of a run: its peers, its trigger, its length, and its time limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunPlan {
-    /// The run number for people.
+    /// The run number for operators.
     pub run: RunNumber,
-    /// This life of the run; fresh for every start of a supervisor.
+    /// The run's epoch, which is new at every start of a supervisor.
     pub epoch: Epoch,
-    /// Equal on hosts that share the supervisor's clock; empty if unknown.
+    /// The supervisor's boot id, which is equal on hosts that share its clock; empty if unknown.
     pub boot_id: String,
     /// The sources that must register; ascending, at most [`MAX_SOURCES`].
     pub sources: Vec<SourceId>,
     /// The builders that must register; ascending.
     pub builders: Vec<BuilderId>,
-    /// What makes events happen.
+    /// The kind of trigger.
     pub trigger: TriggerKind,
-    /// Which builder gets the next event.
+    /// The choice of the builder that gets the next event.
     pub policy: AssignmentPolicy,
-    /// So many consecutive events go to one builder, as long as it has slots.
+    /// Number of consecutive events that go to one builder while it has slots.
     pub run_length: u32,
     /// Events outstanding per builder.
     pub slots: u32,
-    /// How long builders wait for fragments that are not announced.
+    /// Time that builders wait for fragments that are not announced.
     pub deadline: Duration,
-    /// How long sources keep fragments without a decision.
+    /// Time that sources keep fragments without a decision.
     pub orphan_timeout: Duration,
-    /// How often both sides of a control connection speak at least.
+    /// Longest time between two messages of either side of a control connection.
     pub heartbeat: Duration,
-    /// How often sources and builders report so far; zero: only at the end.
+    /// Time between interim reports of sources and builders; zero for none.
     pub report_period: Duration,
-    /// After so much silence a source is down and a builder gets no more events.
+    /// Silence after which a source is down and a builder gets no more events.
     pub down_after: Duration,
-    /// After so long without any source or any builder the run fails.
+    /// Time without any source or any builder after which the run fails.
     pub give_up_after: Duration,
-    /// What becomes of events when a source goes away.
+    /// The treatment of events while a source is away.
     pub on_source_loss: SourceLoss,
-    /// A builder gives events to its sink only so long after a heartbeat of its own that was answered; after two leases of
-    /// silence its events are given to others.
+    /// Validity of a builder's lease. A builder gives events to its sink only for this long after a
+    /// heartbeat of its own that was answered; after two leases of silence, its events are given to
+    /// others.
     pub lease: Duration,
-    /// How long peers that have lost the supervisor try to reach it.
+    /// Time for which peers that have lost the supervisor try to reach it.
     pub patience: Duration,
-    /// Whether a journal is kept: what it needs comes out as [`Output::Journal`](super::Output::Journal).
+    /// True if a journal is kept; its entries come out as
+    /// [`Output::Journal`](super::Output::Journal).
     pub journal: bool,
-    /// How long all peers together may take to register and connect their lanes.
+    /// Time that all peers together may take to register and connect their lanes.
     pub start_timeout: Duration,
-    /// At the end of the run, how long beyond the deadline outstanding events are waited for.
+    /// Time beyond the deadline for which the run waits for outstanding events at its end.
     pub drain_grace: Duration,
-    /// At the end of the run, how long peers may take for their final report.
+    /// Time that peers may take for their final report at the end of the run.
     pub report_timeout: Duration,
-    /// The run ends when so many events are assigned.
+    /// Number of assigned events after which the run ends.
     pub events: Option<u64>,
-    /// The run ends so long after its first trigger could come.
+    /// Time from the first possible trigger after which the run ends.
     pub duration: Option<Duration>,
-    /// When all peers are ready, the run waits for [`SupervisorCore::begin`](super::SupervisorCore::begin), however long.
+    /// True if the run waits for [`SupervisorCore::begin`](super::SupervisorCore::begin), without a
+    /// time limit, when all peers are ready.
     pub hold: bool,
 }
 
-/// Why a plan cannot be carried out: the configuration's fault.
+/// The reason why a plan cannot be carried out: an error in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// An event builder without sources builds nothing.
+    /// The run has no source.
     #[error("the run has no source; configure at least one")]
     NoSource,
-    /// There must be somebody to build.
+    /// The run has no builder.
     #[error("the run has no builder; configure at least one")]
     NoBuilder,
-    /// Per-event sets have a fixed size.
+    /// The run has too many sources: per-event sets have a fixed size.
     #[error("the run has {count} sources; at most {MAX_SOURCES} are possible")]
     TooManySources {
-        /// How many were configured.
+        /// Number of configured sources.
         count: usize,
     },
-    /// Sources hold a lane to each builder, in sets of a fixed size.
+    /// The run has too many builders: sources hold a lane to each builder, in sets of a fixed size.
     #[error("the run has {count} builders; at most {MAX_BUILDERS} are possible")]
     TooManyBuilders {
-        /// How many were configured.
+        /// Number of configured builders.
         count: usize,
     },
-    /// Builders set all slots up before the first event.
+    /// The builders have too many slots: they set up all slots before the first event.
     #[error("`slots` is {slots}; at most {MAX_SLOTS} are possible")]
     TooManySlots {
-        /// How many were configured.
+        /// Number of configured slots.
         slots: u32,
     },
-    /// Sources are told of all outstanding events when one of their builders is lost.
+    /// All slots together are too many: sources are told of all outstanding events when a builder
+    /// is lost.
     #[error(
         "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events; use fewer `slots` or builders"
     )]
     TooManyOutstanding {
-        /// How many slots were configured.
+        /// Number of configured slots.
         slots: u32,
-        /// And how many builders.
+        /// Number of configured builders.
         builders: usize,
     },
-    /// Ids identify.
+    /// The ids of a role are not ascending, or not unique.
     #[error("the ids of the {role}s must be ascending and different; {id} is not")]
     Order {
-        /// Source or builder.
+        /// The role: source or builder.
         role: &'static str,
         /// The first id out of order.
         id: u16,
     },
-    /// No slot, no event.
+    /// A value must be above zero.
     #[error("`{key}` must be above zero")]
     Zero {
         /// The name of the value.
@@ -140,7 +144,7 @@ pub enum PlanError {
 }
 
 impl RunPlan {
-    /// A plan with the default policy and times: as fast as possible, until it is stopped.
+    /// Creates a plan with the default policy and times: as fast as possible, until it is stopped.
     pub fn new(run: RunNumber, epoch: Epoch, sources: Vec<SourceId>, builders: Vec<BuilderId>) -> Self {
         Self {
             run,
@@ -171,10 +175,10 @@ impl RunPlan {
         }
     }
 
-    /// Whether it can be carried out.
+    /// Checks that the plan can be carried out.
     ///
     /// # Errors
-    /// The first thing that cannot be.
+    /// The first fault of the plan.
     pub fn check(&self) -> Result<(), PlanError> {
         if self.sources.is_empty() {
             return Err(PlanError::NoSource);
@@ -212,31 +216,33 @@ impl RunPlan {
     }
 }
 
-/// A quarter of a builder's slots: what stays is enough to keep its lanes busy meanwhile.
+/// Batches into which a builder's slots are divided: while one is free, the other keeps its lanes
+/// busy.
 const BATCHES_IN_SLOTS: u32 = 2;
 
 impl RunPlan {
-    /// Returns how long a builder may still give events to its sink after it was heard, and as long again.
+    /// Returns twice the time for which a builder may give events to its sink after a heartbeat.
     pub(super) fn two_leases(&self) -> Duration {
         self.lease.saturating_mul(2)
     }
 
-    /// Returns how long the run waits while nobody of a kind is left: longer where it may be the network alone that is gone.
+    /// Returns the time that the run waits for a source or a builder when none is left: longer if
+    /// only the network may have failed.
     pub(super) fn absence_limit(&self, silent: bool) -> Duration {
         if silent { self.patience.max(self.give_up_after) } else { self.give_up_after }
     }
 
-    /// Returns how long outstanding events are waited for at the end of the run.
+    /// Returns the time for which the run waits for outstanding events at its end.
     pub(super) fn drain_time(&self) -> Duration {
         self.deadline + self.drain_grace
     }
 
-    /// Returns true if a host has the supervisor's clock.
+    /// Returns true if a host shares the supervisor's clock.
     pub(super) fn shares_clock(&self, boot_id: &str) -> bool {
         !boot_id.is_empty() && boot_id == self.boot_id
     }
 
-    /// Returns what a peer is told when it registers.
+    /// Returns the reply to a peer that registers.
     pub(super) fn welcome(&self, incarnation: u32, decided: u64, shared_clock: bool) -> Welcome {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let parameters = RunParameters {
@@ -259,13 +265,15 @@ impl RunPlan {
         }
     }
 
-    /// Whether the slots of so many builders hold no more events than sources can be told of.
+    /// Returns true if the slots of that many builders hold no more events than sources can be told
+    /// of.
     pub(super) const fn fits(&self, builders: usize) -> bool {
         builders.saturating_mul(self.slots as usize) <= MAX_OUTSTANDING
     }
 
-    /// How many slots of a builder become free at once. Where it is free slots that trigger, nobody waits for one: so
-    /// decisions, announcements and all that they wake up come once for a batch of events, not once for each.
+    /// Returns the number of a builder's slots that become free at once. If free slots are the
+    /// trigger, no trigger waits for a slot, so decisions and announcements can come once for a
+    /// batch of events.
     pub(super) fn slots_at_a_time(&self) -> u32 {
         match self.trigger {
             TriggerKind::AsFastAsPossible => (self.slots / BATCHES_IN_SLOTS).max(1),
@@ -274,7 +282,7 @@ impl RunPlan {
     }
 }
 
-/// The same trigger at another rate; `None` where it has none.
+/// Returns the same trigger at another rate; `None` if it has no rate.
 pub(super) fn with_rate(trigger: TriggerKind, rate: Frequency) -> Option<TriggerKind> {
     match trigger {
         TriggerKind::Periodic { .. } => Some(TriggerKind::Periodic { rate }),

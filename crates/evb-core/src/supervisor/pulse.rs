@@ -1,4 +1,5 @@
-//! [`Pulse`]: when to send heartbeats and to look who is silent, and how long nobody may be left.
+//! [`Pulse`]: the times of heartbeats and checks for silent peers, and the limits of a run without
+//! sources or builders.
 
 #[cfg(test)]
 mod tests;
@@ -12,9 +13,9 @@ use crate::time::Instant;
 pub(super) struct Pulse {
     every: Duration,
     next: Instant,
-    /// Since when no source is up, and how long that may be.
+    /// The time since which no source is up, and the limit of that time.
     no_source_since: Option<(Instant, Duration)>,
-    /// While no builder is left, when that has been for too long.
+    /// The time at which a run without builders fails; `None` while there is a builder.
     give_up_builders: Option<Instant>,
 }
 
@@ -23,7 +24,7 @@ impl Pulse {
         Self { every, next: now + every, no_source_since: None, give_up_builders: None }
     }
 
-    /// The first heartbeat of a supervisor that goes on comes at once.
+    /// Sends the first heartbeat of a restarted supervisor at once.
     pub(super) fn restart(&mut self, now: Instant) {
         self.next = now;
     }
@@ -36,7 +37,7 @@ impl Pulse {
         now >= self.next
     }
 
-    /// Begins the next interval; returns how late this heartbeat is.
+    /// Begins the next interval; returns the lateness of this heartbeat.
     pub(super) fn beat(&mut self, now: Instant) -> Duration {
         let late = now.since(self.next);
         self.next = now + self.every;
@@ -64,12 +65,12 @@ impl Pulse {
         self.give_up_builders = None;
     }
 
-    /// Returns true if no builder has been left for too long.
+    /// Returns true if there has been no builder for too long.
     pub(super) fn lacks_builders(&self, now: Instant) -> bool {
         self.give_up_builders.is_some_and(|at| now >= at)
     }
 
-    /// Puts the limits off: time stood still.
+    /// Puts off the limits by a time that does not count.
     pub(super) fn put_off(&mut self, time: Duration) {
         if let Some((since, _)) = &mut self.no_source_since {
             *since += time;

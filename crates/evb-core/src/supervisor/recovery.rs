@@ -1,4 +1,4 @@
-//! Going on with a run by what another supervisor wrote down of it.
+//! Recovery of a run from the journal of another supervisor.
 
 mod reading;
 #[cfg(test)]
@@ -10,27 +10,27 @@ use super::{PlanError, RunPlan, SupervisorCore, journal::What, nonsense::Nonsens
 use crate::{id::RunNumber, time::Instant, wire::journal::Entry};
 use reading::Reading;
 
-/// Why a journal does not lead on.
+/// The reason why a run cannot be recovered from a journal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecoverError {
-    /// Nothing is written in it: begin anew.
+    /// The journal has no entries: start a new run.
     #[error("it has no entry")]
     Empty,
-    /// It has not what it must begin with.
+    /// The journal lacks its first entry.
     #[error("it does not begin with the beginning of a run")]
     NoBeginning,
-    /// That run is over: begin anew.
+    /// The run is over: start a new one.
     #[error("run {0} is over")]
     Over(RunNumber),
-    /// It is of a run with other sources.
+    /// The journal is of a run with other sources.
     #[error("it is of run {0}, which has other sources than are configured now")]
     OtherSources(RunNumber),
-    /// An entry contradicts those before it: damaged, or of another version.
+    /// An entry contradicts those before it: it is damaged, or of another version.
     #[error("entry {number} makes no sense: {problem}")]
     Senseless {
-        /// From 1.
+        /// Number of the entry, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The fault of the entry.
         problem: String,
     },
     /// The plan cannot be carried out.
@@ -38,10 +38,10 @@ pub enum RecoverError {
     Plan(#[from] PlanError),
 }
 
-/// The run that these entries tell of, if it is not over.
+/// Returns the run in these entries, if it is not over.
 ///
 /// # Errors
-/// That of whoever reads them.
+/// The error that the iterator returned.
 pub fn unfinished<E>(entries: impl IntoIterator<Item = Result<Entry, E>>) -> Result<Option<RunNumber>, E> {
     let (mut run, mut over) = (None, false);
     for (index, entry) in entries.into_iter().enumerate() {
@@ -54,18 +54,20 @@ pub fn unfinished<E>(entries: impl IntoIterator<Item = Result<Entry, E>>) -> Res
     Ok(run.filter(|_| !over))
 }
 
-/// Goes on with the run that a journal tells of. Its number, epoch, builders and seed are the journal's, and so is what people
-/// changed while it went on; the rest is the plan's. Entries are read one after the other, and none is kept.
+/// The recovery of a run from its journal. Its number, epoch, builders and seed are the journal's,
+/// and so are changes by operators during the run; the rest is the plan's. Entries are read one
+/// after the other, and none is kept.
 #[derive(Clone, Debug)]
 pub struct Recovery {
     state: State,
-    /// Entries so far.
+    /// Number of entries so far.
     number: usize,
     run: Option<RunNumber>,
     over: bool,
 }
 
-/// How far the reading is. A fault is kept to the end: of a run that is over, it is of no interest.
+/// The progress of reading. A fault is kept to the end, because it does not matter if the run is
+/// over.
 #[derive(Clone, Debug)]
 enum State {
     Empty(Box<RunPlan>),
@@ -74,7 +76,7 @@ enum State {
 }
 
 impl Recovery {
-    /// Nothing is read yet.
+    /// Creates a recovery that has read nothing yet.
     pub fn new(plan: RunPlan) -> Self {
         Self { state: State::Empty(Box::new(plan)), number: 0, run: None, over: false }
     }
@@ -102,11 +104,11 @@ impl Recovery {
         self.state = State::Faulty(fault);
     }
 
-    /// All is read. For at most two leases the supervisor waits for peers to come back, then those that have not are taken for
-    /// lost.
+    /// Ends the reading. The supervisor waits at most two leases for its peers to return; those
+    /// that have not are then taken for lost.
     ///
     /// # Errors
-    /// [`RecoverError`]: there is nothing to go on with.
+    /// [`RecoverError`]: there is no run to resume.
     pub fn finish(self, now: Instant) -> Result<SupervisorCore, RecoverError> {
         if let Some(run) = self.run.filter(|_| self.over) {
             return Err(RecoverError::Over(run));

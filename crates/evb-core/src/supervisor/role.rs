@@ -1,4 +1,5 @@
-//! [`SupervisorRole`]: the supervisor's machine with its journal. What depends on an entry leaves when it is written.
+//! [`SupervisorRole`]: the supervisor's machine with its journal. An output that depends on an
+//! entry leaves once the entry is written.
 
 mod held;
 #[cfg(test)]
@@ -21,76 +22,79 @@ use crate::{
     },
 };
 
-/// Time for which a run stands still when its journal cannot be written, before it goes on without.
+/// Time for which a run stands still when its journal cannot be written, before it goes on without
+/// one.
 const JOURNAL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time that a write of the journal may take before the run stands still, and what is inhibited then is put down to the disk.
+/// Time that a write of the journal may take before the run stands still and inhibits triggers on
+/// account of the disk.
 pub const JOURNAL_STALL: Duration = Duration::from_millis(100);
 
-/// Time from a write of the journal that failed to the next try.
+/// Time from a failed write of the journal to the next attempt.
 pub const JOURNAL_RETRY: Duration = Duration::from_millis(100);
 
-/// What the driver has to do.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "most are messages, and boxed each would cost an allocation")]
 pub enum SupervisorOutput {
-    /// Sends a message. Messages to one peer keep their order.
+    /// Send a message. Messages to one peer keep their order.
     Send {
-        /// To whom; a peer without a connection misses it.
+        /// The recipients; a peer without a connection misses the message.
         to: Recipients,
-        /// What.
+        /// The message.
         message: Control,
     },
-    /// Tells a peer that was registered that it is: its welcome is the first that it hears.
+    /// Connect a registered peer: its welcome is the first message that it receives.
     Connect(Peer),
-    /// Says to whoever asked for something under that number that it is done: see [`SupervisorRole::confirm`].
+    /// Confirm the request of that number to the caller; see [`SupervisorRole::confirm`].
     Confirmed(u64),
-    /// Closes a peer's connection, that which waits for [`Self::Connect`] included.
+    /// Close a peer's connection, even one that waits for [`Self::Connect`].
     Drop {
-        /// Whose connection.
+        /// The peer whose connection to close.
         peer: Peer,
-        /// For the log.
+        /// The reason for the log.
         reason: String,
     },
-    /// Writes an entry down.
+    /// Write an entry.
     Journal(Box<Entry>),
-    /// Removes the journal: what the file tells is no longer true. [`SupervisorRole::handle_journal_abandoned`] follows.
+    /// Remove the journal, because it is no longer true.
+    /// [`SupervisorRole::handle_journal_abandoned`] follows.
     AbandonJournal,
-    /// The ledger is closed. Flushes all connections, and ends.
+    /// The ledger is closed. Flush all connections, and end.
     Ended(Box<RunReport>),
 }
 
-/// The journal, as the machine knows it.
+/// The machine's view of the journal.
 #[derive(Clone, Debug)]
 struct Journal {
-    /// For operators.
+    /// The journal's name for operators.
     name: String,
-    /// Since when it cannot be written, and why.
+    /// The time since which it cannot be written, and the reason.
     fails: Option<(Instant, String)>,
 }
 
 /// The supervisor's whole part in a run.
 ///
-/// Law: after inputs that share one `now`, call [`poll`](Self::poll) until `None`, tell the journal's state by
-/// [`handle_journal`](Self::handle_journal), and poll once more.
+/// Law: after inputs that share one `now`, call [`poll`](Self::poll) until `None`, pass the
+/// journal's state to [`handle_journal`](Self::handle_journal), and poll once more.
 #[derive(Clone, Debug)]
 pub struct SupervisorRole {
     core: SupervisorCore,
-    /// Outputs that depend on nothing.
+    /// Outputs that depend on no entry.
     ready: VecDeque<SupervisorOutput>,
     held: Held,
     journal: Option<Journal>,
     /// The highest announced trigger that was taken.
     announced: u64,
-    /// Announcements before it that did not come.
+    /// Announcements of earlier triggers that did not arrive.
     unannounced: u64,
 }
 
 impl SupervisorRole {
-    /// Makes the role of a machine that keeps the journal of that name, if any.
+    /// Creates the role of a machine that keeps the journal of that name, if any.
     pub fn new(core: SupervisorCore, journal: Option<String>) -> Self {
         Self {
-            // A run that goes on by its journal has taken those already.
+            // A recovered run has taken these triggers already.
             announced: core.decided().number(),
             core,
             ready: VecDeque::new(),
@@ -100,23 +104,25 @@ impl SupervisorRole {
         }
     }
 
-    /// Returns the machine, to be looked at.
+    /// Returns the machine for inspection.
     pub fn core(&self) -> &SupervisorCore {
         &self.core
     }
 
-    /// Returns the machine, for what people ask of a run: triggers, pauses, builders that come and go, its end.
+    /// Returns the machine for requests of operators: triggers, pauses, changes of builders, the
+    /// run's end.
     pub fn run_mut(&mut self) -> &mut SupervisorCore {
         &mut self.core
     }
 
-    /// Registers a peer that said hello; [`SupervisorOutput::Connect`] follows when nothing stands in its way any more.
+    /// Registers a peer that said hello; [`SupervisorOutput::Connect`] follows when the journal
+    /// permits.
     ///
     /// # Errors
-    /// What to tell a peer that is turned away.
+    /// The refusal to send to the peer.
     pub fn register(&mut self, hello: &Hello, now: Instant) -> Result<(Peer, Welcome), Refusal> {
         let welcome = self.core.register(hello, now)?;
-        // The machine registers nobody without a name.
+        // The machine admits no hello without a sender.
         let peer = hello.from_peer().unwrap_or(Peer::Supervisor);
         self.held.drop_peer(peer);
         self.held.push(SupervisorOutput::Connect(peer));
@@ -133,7 +139,8 @@ impl SupervisorRole {
         self.core.handle_disconnect(peer, reason, now);
     }
 
-    /// Takes external triggers: some, or one by its number, with those before it whose announcements did not come.
+    /// Takes external triggers: a number of them, or all up to an announced one, including those
+    /// whose announcements did not arrive.
     pub fn handle_trigger(&mut self, asked: Asked, now: Instant) {
         let number = match asked {
             Asked::Count(count) => {
@@ -151,13 +158,13 @@ impl SupervisorRole {
         }
     }
 
-    /// Lets [`SupervisorOutput::Confirmed`] follow when all that was done so far is written down: what people were told holds
-    /// after a crash, too. Where the disk hangs, nobody is kept waiting for it.
+    /// Lets [`SupervisorOutput::Confirmed`] follow when all changes so far are written, so that a
+    /// confirmed change survives a crash. A disk that hangs does not delay the confirmation.
     pub fn confirm(&mut self, number: u64) {
         self.held.push(SupervisorOutput::Confirmed(number));
     }
 
-    /// Says whether the run has to wait for the journal's disk.
+    /// Notes whether the run has to wait for the journal's disk.
     pub fn set_stalled(&mut self, is_stalled: bool, now: Instant) {
         if is_stalled {
             self.core.stall_journal(now);
@@ -167,7 +174,8 @@ impl SupervisorRole {
         }
     }
 
-    /// Ends a turn: all its outputs depend on the `added` entries so far, of which that many are `written`.
+    /// Ends a turn: all its outputs depend on the first `added` entries, of which `written` are
+    /// written.
     pub fn handle_journal(&mut self, added: u64, written: u64) {
         self.held.seal(added);
         while let Some(output) = self.held.pop(written) {
@@ -184,7 +192,7 @@ impl SupervisorRole {
         }
     }
 
-    /// Notes that entries were not written, and why: they are tried again, but not for ever.
+    /// Notes that entries were not written, and why: the driver tries again, but not for ever.
     pub fn handle_journal_failure(&mut self, error: String, now: Instant) {
         let Some(Journal { name, fails }) = &mut self.journal else { return };
         if fails.is_none() {
@@ -196,7 +204,7 @@ impl SupervisorRole {
         }
     }
 
-    /// Notes that the journal is no more, and what came of removing it: the run goes on without.
+    /// Notes that the journal is gone, and the result of removing it: the run goes on without one.
     pub fn handle_journal_abandoned(&mut self, removed: Result<(), String>) {
         let Some(Journal { name, fails }) = self.journal.take() else { return };
         let error = fails.map_or_else(|| "its thread ended".to_owned(), |(_, error)| error);
@@ -207,18 +215,18 @@ impl SupervisorRole {
         }
         tracing::warn!("{problem}");
         self.core.abandon_journal(problem);
-        // Nothing depends on it any more.
+        // No output depends on the journal any more.
         self.held.free();
     }
 
-    /// Returns the next thing to do.
+    /// Returns the next action.
     pub fn poll(&mut self, now: Instant) -> Option<SupervisorOutput> {
         if let Some(output) = self.ready.pop_front() {
             return Some(output);
         }
         while let Some(output) = self.core.poll(now) {
             match output {
-                // It depends on nothing, and peers listen for it.
+                // A heartbeat depends on no entry, and peers wait for it.
                 Output::Send { to, message: message @ Control { message: Some(Message::Heartbeat(_)) } } => {
                     return Some(SupervisorOutput::Send { to, message });
                 }
@@ -258,10 +266,10 @@ impl SupervisorRole {
         self.core.invariants();
     }
 
-    /// The report, with what only the role knows.
+    /// Returns the report with the facts that only the role knows.
     fn closed(&self, mut report: Box<RunReport>) -> Box<RunReport> {
         if self.unannounced > 0 {
-            // What it cost, if it did, is among the problems.
+            // The cost, if any, is among the problems.
             report.remarks.push(format!(
                 "{} trigger announcements did not come; their events were made up for",
                 self.unannounced

@@ -1,4 +1,4 @@
-//! [`Roster`]: who takes part, who is up, and whose fragments events have.
+//! [`Roster`]: the peers that take part, those that are up, and the sources that events expect.
 
 mod presence;
 mod recall;
@@ -25,17 +25,17 @@ use crate::{
     },
 };
 
-/// The peers of the run, and which of them are there. Seats are changed here alone.
+/// The peers of the run and their presence. Seats are changed only here.
 #[derive(Clone, Debug)]
 pub(super) struct Roster {
     sources: Per<SourceIndex, SourceSeat>,
     builders: Per<BuilderIndex, BuilderSeat>,
     /// Sources that are connected and send.
     up: SourceSet,
-    /// Sources that are away, and events wait for them.
+    /// Sources that are away, but that events wait for.
     awaited: SourceSet,
     version: u32,
-    /// By version, whose fragments events have; as long as an event of that version is outstanding.
+    /// The sources whose fragments events expect, by version, for versions of outstanding events.
     expected: BTreeMap<u32, SourceSet>,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Seat {
 }
 
 impl Seat {
-    /// Returns the builder's position, if it is one's.
+    /// Returns the builder's position, if the seat is a builder's.
     pub(super) fn builder(self) -> Option<BuilderIndex> {
         match self {
             Self::Builder(index) => Some(index),
@@ -57,7 +57,7 @@ impl Seat {
 }
 
 impl Roster {
-    /// Returns a roster of which nobody has come yet.
+    /// Creates a roster to which no peer has come yet.
     pub(super) fn new(plan: &RunPlan) -> Self {
         Self {
             sources: plan.sources.iter().map(|id| SourceSeat::new(*id)).collect(),
@@ -106,7 +106,7 @@ impl Roster {
         }
     }
 
-    /// Returns whom a message to that seat is for.
+    /// Returns the recipient of a message to that seat.
     pub(super) fn recipient(&self, seat: Seat) -> Recipients {
         match seat {
             Seat::Source(index) => Recipients::Source(self.sources[index].id),
@@ -127,22 +127,22 @@ impl Roster {
         self.up.contains(index.get())
     }
 
-    /// Returns the sources that are away, and events wait for them.
+    /// Returns the sources that are away, but that events wait for.
     pub(super) fn awaited(&self) -> &SourceSet {
         &self.awaited
     }
 
-    /// Returns by version whose fragments outstanding events have.
+    /// Returns the sources that outstanding events expect, by version.
     pub(super) fn expected(&self) -> &BTreeMap<u32, SourceSet> {
         &self.expected
     }
 
-    /// Returns whose fragments the events of a roster version have.
+    /// Returns the sources that the events of a roster version expect.
     pub(super) fn expected_by(&self, version: u32) -> SourceSet {
         self.expected.get(&version).copied().unwrap_or_default()
     }
 
-    /// Returns the positions in a set, which are those of sources here.
+    /// Returns the positions of the sources in a set.
     pub(super) fn positions(set: &SourceSet) -> impl Iterator<Item = SourceIndex> {
         set.iter().map(SourceIndex::new)
     }
@@ -152,25 +152,25 @@ impl Roster {
         [index.get()].into_iter().collect()
     }
 
-    /// Returns the numbers of the sources in a set.
+    /// Returns the ids of the sources in a set.
     pub(super) fn numbers(&self, set: &SourceSet) -> Vec<u32> {
         Self::positions(set).map(|index| self.sources[index].id.number().into()).collect()
     }
 
-    /// Returns everybody who may take part: sources in the order of the roster, then builders.
+    /// Returns all peers that may take part: sources in the order of the roster, then builders.
     pub(super) fn peers(&self) -> Vec<Peer> {
         let sources = self.sources.iter().map(|seat| Peer::Source(seat.id));
         sources.chain(self.builders.iter().map(|seat| Peer::Builder(seat.id))).collect()
     }
 
-    /// Returns who has not registered, or has left.
+    /// Returns the peers that have not registered, or have left.
     pub(super) fn absent(&self) -> Vec<Peer> {
         let sources = self.sources.iter().filter(|seat| seat.connection.is_none());
         let builders = self.builders.iter().filter(|seat| seat.connection.is_none() && seat.is_member());
         sources.map(|seat| Peer::Source(seat.id)).chain(builders.map(|seat| Peer::Builder(seat.id))).collect()
     }
 
-    /// Returns who is registered and not connected to all builders.
+    /// Returns the sources that are registered, but not connected to all builders.
     pub(super) fn unconnected(&self) -> Vec<Peer> {
         let waiting = self.sources.iter().filter(|seat| seat.connection.is_some() && !seat.ready);
         waiting.map(|seat| Peer::Source(seat.id)).collect()
@@ -186,7 +186,7 @@ impl Roster {
         self.is_complete() && self.sources.iter().all(SourceSeat::is_ready)
     }
 
-    /// Returns true if everybody who was here is here again.
+    /// Returns true if all peers that took part are back.
     pub(super) fn is_back(&self) -> bool {
         Self::positions(&self.up).all(|index| self.sources[index].is_ready())
             && self.builders.iter().all(|seat| !seat.is_alive() || seat.connection.is_some())
@@ -202,28 +202,30 @@ impl Roster {
         self.builders.iter().any(BuilderSeat::is_active)
     }
 
-    /// Returns the sources that can be told something.
+    /// Returns the sources that have a connection.
     pub(super) fn connected_sources(&self) -> SourceSet {
         let connected = self.sources.iter().enumerate().filter(|(_, seat)| seat.connection.is_some());
         connected.map(|(index, _)| index).collect()
     }
 
-    /// Returns true if all sources that are up have said that they reach all builders.
+    /// Returns true if all sources that are up have confirmed that they reach all builders.
     pub(super) fn reaches_all(&self) -> bool {
         Self::positions(&self.up).all(|index| self.sources[index].reaches_all)
     }
 
-    /// Returns who is to blame for dead time at each active builder, where somebody is.
+    /// Returns the cause of dead time at each active builder, if it has one.
     pub(super) fn culprits(&self, slots: u32) -> Vec<Cause> {
         let active = self.builders.iter().filter(|seat| seat.is_active());
         active.filter_map(|seat| self.culprit(seat, slots)).collect()
     }
 
-    /// Returns who holds at least half of a builder's slots: its sink, or a source that is waited for at least twice as often as others
-    /// are. Where all are waited for alike the network is full, and nobody is to blame.
+    /// Returns the peer that holds at least half of a builder's slots: its sink, or a source that
+    /// events wait for at least twice as often as for others. If they wait for all alike, the
+    /// network is full, and no peer is to blame.
     ///
-    /// Whoever stands out at one builder is to blame for the dead time of all. Other builders have no free slot either, but they
-    /// build as many events as they can, and would have had less to do.
+    /// A peer that stands out at one builder is to blame for the dead time of all. Other builders
+    /// have no free slot either, but they build as many events as they can, and would otherwise
+    /// have had fewer.
     fn culprit(&self, seat: &BuilderSeat, slots: u32) -> Option<Cause> {
         let (load, half) = (seat.load, slots.div_ceil(2).max(1));
         if load.at_sink >= half {
@@ -234,7 +236,7 @@ impl Roster {
         slowest.filter(|id| self.source_index(*id).is_some()).map(Cause::Source)
     }
 
-    /// Connects a source, which has been told decisions up to there.
+    /// Connects a source, which has been told decisions up to `decided`.
     pub(super) fn connect_source(
         &mut self,
         index: SourceIndex,
@@ -254,7 +256,7 @@ impl Roster {
         seat.max_fragment = hello.max_fragment;
     }
 
-    /// Connects a builder; false if it is another process than before.
+    /// Connects a builder; returns false if it is another process than before.
     pub(super) fn connect_builder(
         &mut self,
         index: BuilderIndex,
@@ -271,13 +273,15 @@ impl Roster {
             seat.begin_incarnation();
         }
         if seat.leaving == Leaving::Finishing && !undo::is_undone(Fix::C33dca9c) {
-            // Whether it heard that it is to report, or its report came, nobody knows.
+            // It is unknown whether the builder received the request to report, so it is asked
+            // again.
             seat.leaving = Leaving::Asked;
         }
         goes_on
     }
 
-    /// Lets all sources say once more that their lanes are connected: a builder has come that they do not know.
+    /// Requires all sources to confirm their lanes again, because a builder has come that they do
+    /// not know.
     pub(super) fn forget_ready(&mut self) {
         self.sources.iter_mut().for_each(|seat| seat.ready = false);
     }
@@ -288,7 +292,7 @@ impl Roster {
         (seat.ready, seat.reaches_all) = (true, true);
     }
 
-    /// Lets a builder that comes while the run goes on wait for events until lanes to it are connected.
+    /// Lets a builder that joins during the run wait for events until lanes to it are connected.
     pub(super) fn begin_joining(&mut self, index: BuilderIndex, now: Instant) {
         self.builders[index].joining = Some(now);
         self.sources.iter_mut().for_each(|seat| seat.reaches_all = false);
@@ -298,7 +302,7 @@ impl Roster {
         self.builders[index].joining = None;
     }
 
-    /// Puts off until when sources connect to builders that come: time stood still.
+    /// Puts off the time limit for connecting to new builders by a time that does not count.
     pub(super) fn put_off_joining(&mut self, time: core::time::Duration) {
         self.builders.iter_mut().filter_map(|seat| seat.joining.as_mut()).for_each(|since| *since += time);
     }
@@ -307,7 +311,7 @@ impl Roster {
         self.builders[index].leaving = leaving;
     }
 
-    /// Bars a builder that broke the rules: it may come back, and not go on.
+    /// Bars a builder that broke the protocol: it may register again, but not continue.
     pub(super) fn bar(&mut self, index: BuilderIndex) {
         self.builders[index].barred = true;
     }
@@ -316,10 +320,11 @@ impl Roster {
         self.builders[index].suspended = true;
     }
 
-    /// Keeps a peer's final report, or one so far in place of the one before (docs/reference/protocol.md RUN-37).
+    /// Keeps a peer's final report, or replaces its interim report (docs/reference/protocol.md
+    /// RUN-37).
     ///
     /// # Errors
-    /// It cannot be that peer's: why.
+    /// The reason why it cannot be that peer's report.
     pub(super) fn keep_report(
         &mut self,
         seat: Seat,
@@ -352,8 +357,8 @@ impl Roster {
         Ok(())
     }
 
-    /// Returns true if everybody has reported from whom a report may come. Who lost its connection a moment ago may come back
-    /// with it.
+    /// Returns true if all peers have reported that still can. A peer that has just lost its
+    /// connection may return and report.
     pub(super) fn has_reported(&self, patience: core::time::Duration, now: Instant) -> bool {
         let gone = |connected: bool, heard: Instant| !connected && now.since(heard) >= patience;
         let sources = self.sources.iter().all(|seat| {
@@ -365,7 +370,7 @@ impl Roster {
         sources && builders
     }
 
-    /// Returns what the journal is told of a peer that has registered.
+    /// Returns the journal's entry on a peer that has registered.
     pub(super) fn registered(&self, seat: Seat) -> Registered {
         let mut what = Registered::default();
         match seat {

@@ -1,4 +1,4 @@
-//! What the supervisor knows of each peer.
+//! The supervisor's knowledge of each peer.
 
 use core::time::Duration;
 
@@ -13,14 +13,15 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {
     pub(super) last_heard: Instant,
-    /// The sender's time in the last heartbeat from there, and when that came.
+    /// The sender's time in the peer's last heartbeat, and the time of its arrival.
     pub(super) echo: Option<(u64, Instant)>,
-    /// Whether its host shares our clock.
+    /// True if its host shares our clock.
     pub(super) shared_clock: bool,
 }
 
 impl Connection {
-    /// Returns the heartbeat that is due to the peer: it has the peer's own last time, so that clocks can be compared.
+    /// Returns the next heartbeat to the peer, with the peer's own last time, so that clocks can be
+    /// compared.
     pub(super) fn heartbeat(&self, now: Instant) -> Message {
         let (echo_ns, echo_delay_ns) = self.echo.map_or((0, 0), |(sent_ns, came)| {
             (sent_ns, u64::try_from(now.since(came).as_nanos()).unwrap_or(u64::MAX))
@@ -33,17 +34,17 @@ impl Connection {
 #[derive(Clone, Debug)]
 pub(super) struct SourceSeat {
     pub(super) id: SourceId,
-    /// Which life of its process this is, from 1; 0: it never registered.
+    /// The incarnation of its process, from 1; 0 if it never registered.
     pub(super) incarnation: u32,
     pub(super) connection: Option<Connection>,
-    /// While it is not connected, when it was heard last.
+    /// The time at which it was last heard, while it is not connected.
     pub(super) last_heard: Instant,
-    /// Whether it has said that it is connected to all builders since the last one came.
+    /// True if it has confirmed its connection to all builders since the last one came.
     pub(super) reaches_all: bool,
-    /// Whether its lanes are connected.
+    /// True if its lanes are connected.
     pub(super) ready: bool,
     pub(super) max_fragment: u64,
-    /// Up to which event it was told decisions; of interest while it is down.
+    /// The last event whose decision it was told; used while it is down.
     pub(super) told: u64,
     pub(super) down: Option<Down>,
     pub(super) down_time: Duration,
@@ -53,23 +54,24 @@ pub(super) struct SourceSeat {
     pub(super) latest: Option<Latest<SourceReport>>,
 }
 
-/// A source is not there.
+/// The absence of a source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Down {
     pub(super) since: Instant,
-    /// How many events were assigned by then; `None`: it is awaited, and none are assigned without it.
+    /// Number of events assigned before it; `None` if events wait for the source, so that none are
+    /// assigned without it.
     pub(super) assigned: Option<u64>,
 }
 
 impl Down {
-    /// How many events were assigned without it, when `assigned` are in all.
+    /// Returns the number of events assigned without it, out of `assigned` in all.
     pub(super) fn events_without(&self, assigned: u64) -> u64 {
         self.assigned.map_or(0, |then| assigned.saturating_sub(then))
     }
 }
 
 impl SourceSeat {
-    /// It is there again, or the run is over, when `assigned` events are assigned in all.
+    /// Ends its absence, because it is back or the run is over, after `assigned` events in all.
     pub(super) fn end_absence(&mut self, assigned: u64, now: Instant) {
         if let Some(down) = self.down.take() {
             self.down_time += now.since(down.since);
@@ -82,43 +84,43 @@ impl SourceSeat {
 #[derive(Clone, Debug)]
 pub(super) struct BuilderSeat {
     pub(super) id: BuilderId,
-    /// Which life of its process this is, from 1; 0: it never registered.
+    /// The incarnation of its process, from 1; 0 if it never registered.
     pub(super) incarnation: u32,
     pub(super) connection: Option<Connection>,
-    /// While it is not connected, when it was heard last, and why it left.
+    /// While it is not connected: the time at which it was last heard, and why it left.
     pub(super) last_heard: Instant,
     pub(super) parting: String,
-    /// What its incarnation had is with others: whatever it says now comes too late.
+    /// True if its incarnation has ended: others have its events, and its messages come too late.
     pub(super) over: bool,
-    /// It broke the rules: it may come back, and not go on.
+    /// True if it broke the protocol: it may register again, but not continue.
     pub(super) barred: bool,
-    /// Since when sources connect to it; it gets no events before they have.
+    /// The time since which sources connect to it; it gets no events before they have.
     pub(super) joining: Option<Instant>,
-    /// What is wanted of it, other than to build.
+    /// The progress of its departure.
     pub(super) leaving: Leaving,
-    /// Silent, so that it gets no events.
+    /// True if it gets no events because it is silent.
     pub(super) suspended: bool,
     pub(super) listen: String,
-    /// Payload that the sinks of its earlier incarnations accepted, as far as they lived to report it.
+    /// Payload that the sinks of its earlier incarnations accepted, if they reported it.
     pub(super) past_payload_bytes: u64,
-    /// What its slots are taken by, as it said last.
+    /// The state of its slots, by its last report.
     pub(super) load: Load,
     pub(super) shared_clock: bool,
     pub(super) report: Option<BuilderReport>,
     pub(super) latest: Option<Latest<BuilderReport>>,
 }
 
-/// How far a builder is that is to leave the run.
+/// The progress of a builder's departure from the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Leaving {
-    /// It stays.
+    /// The builder stays.
     #[default]
     No,
-    /// It gets no more events.
+    /// The builder gets no more events.
     Asked,
-    /// It has none left, and is to report.
+    /// The builder has no events left, and is to report.
     Finishing,
-    /// It has left.
+    /// The builder has left.
     Gone,
 }
 
@@ -174,7 +176,7 @@ impl BuilderSeat {
         }
     }
 
-    /// Another process takes the seat.
+    /// Gives the seat to another process.
     pub(super) fn begin_incarnation(&mut self) {
         self.past_payload_bytes = self.payload_so_far();
         (self.report, self.latest) = (None, None);
@@ -183,34 +185,34 @@ impl BuilderSeat {
         self.incarnation += 1;
     }
 
-    /// Payload that its sinks accepted, in all its incarnations, as far as they said so.
+    /// Returns the payload that its sinks accepted, in all its incarnations, if they reported it.
     pub(super) fn payload_so_far(&self) -> u64 {
         let latest = self.latest.as_ref().map_or(0, Latest::payload_bytes);
         let own = self.report.as_ref().map_or(latest, |report| report.payload_bytes);
         self.past_payload_bytes.saturating_add(own)
     }
 
-    /// Returns true if the peer is the process that had the seat before, and may go on.
+    /// Returns true if the peer is the process that had the seat before, and may continue.
     pub(super) fn goes_on(&self, hello: &Hello) -> bool {
         self.incarnation != 0 && hello.incarnation == self.incarnation && !self.over && !self.barred
     }
 
-    /// Returns when it was heard last.
+    /// Returns the time at which it was last heard.
     pub(super) fn heard_at(&self) -> Instant {
         self.connection.map_or(self.last_heard, |connection| connection.last_heard)
     }
 
-    /// Whether it gets events.
+    /// Returns true if it gets events.
     pub(super) fn is_active(&self) -> bool {
         self.connection.is_some() && !self.suspended && self.joining.is_none() && self.leaving == Leaving::No
     }
 
-    /// Whether its incarnation may build and write: it goes on when it comes back.
+    /// Returns true if its incarnation may build and write, and continue when it returns.
     pub(super) fn is_alive(&self) -> bool {
         self.incarnation > 0 && !self.over
     }
 
-    /// Whether it takes part, or is to.
+    /// Returns true if it takes part, or is to.
     pub(super) fn is_member(&self) -> bool {
         self.leaving != Leaving::Gone
     }

@@ -1,4 +1,5 @@
-//! [`Slots`]: who has room for an event, who gets the next one, and how long there was no room at all.
+//! [`Slots`]: the free slots of builders, the choice of the next builder, and the time without any
+//! free slot.
 
 #[cfg(test)]
 mod tests;
@@ -19,20 +20,20 @@ pub(super) struct Slots {
     /// Free slots per builder; zero for one that gets no events.
     free: Per<BuilderIndex, u32>,
     total: u32,
-    /// Slots that were given back are free when a builder has so many of them.
+    /// Number of slots given back that become free together.
     batch: u32,
-    /// Those that wait for it, per builder.
+    /// Slots given back that are not free yet, per builder.
     resting: Per<BuilderIndex, u32>,
-    /// The builder that got the last event, and how many of its run are to come.
+    /// The builder that got the last event, and the remaining number of its consecutive events.
     last: BuilderIndex,
     run_left: u32,
     all_busy: BusyTime,
     busy: Per<BuilderIndex, BusyTime>,
-    /// No more triggers come.
+    /// True if no more triggers come.
     closed: bool,
 }
 
-/// Sums up the times at which something was the case.
+/// A sum of the times during which a condition held.
 #[derive(Clone, Copy, Debug, Default)]
 struct BusyTime {
     since: Option<Instant>,
@@ -52,9 +53,10 @@ impl BusyTime {
 }
 
 impl Slots {
-    /// Slots for that many builders, none of which has room yet. Those that are given back become free `batch` at a time:
-    /// whoever takes them all at once then decides about as many events in one message. It is at most what a builder has, or
-    /// none becomes free again.
+    /// Creates slots for that many builders, none of which has a free slot yet. Slots given back
+    /// become free `batch` at a time: a decision that takes all of them then covers about as many
+    /// events in one message. `batch` is at most the number of a builder's slots, or none would
+    /// become free again.
     pub(super) fn new(builders: usize, policy: AssignmentPolicy, run_length: u32, batch: u32) -> Self {
         Self {
             policy,
@@ -71,24 +73,24 @@ impl Slots {
         }
     }
 
-    /// One builder more, without room yet.
+    /// Adds a builder without free slots.
     pub(super) fn add_builder(&mut self) {
         self.free.push(0);
         self.resting.push(0);
         self.busy.push(BusyTime::default());
     }
 
-    /// Returns how many builders have slots here.
+    /// Returns the number of builders.
     pub(super) fn builders(&self) -> usize {
         self.free.len()
     }
 
-    /// Free slots of all builders together.
+    /// Returns the number of free slots of all builders together.
     pub(super) fn total(&self) -> u32 {
         self.total
     }
 
-    /// Sets what one builder has free.
+    /// Sets the number of a builder's free slots.
     pub(super) fn set(&mut self, builder: BuilderIndex, free: u32, now: Instant) {
         let place = &mut self.free[builder];
         self.total = self.total - *place + free;
@@ -97,7 +99,7 @@ impl Slots {
         self.note(builder, now);
     }
 
-    /// A slot for the next event, taken; `None` if there is none.
+    /// Takes a slot for the next event; returns `None` if there is none.
     pub(super) fn take(&mut self, now: Instant) -> Option<BuilderIndex> {
         if self.total == 0 {
             return None;
@@ -132,25 +134,25 @@ impl Slots {
         }
     }
 
-    /// Events come: that there was no room for any before does not count.
+    /// Notes that events begin: earlier time without a free slot does not count as busy.
     pub(super) fn open(&mut self) {
         self.all_busy = BusyTime::default();
         self.busy.iter_mut().for_each(|busy| *busy = BusyTime::default());
     }
 
-    /// No more events come: time from now on is not counted as busy.
+    /// Notes that no more events come: time from now on does not count as busy.
     pub(super) fn close(&mut self, now: Instant) {
         self.closed = true;
         self.all_busy.end(now);
         self.busy.iter_mut().for_each(|busy| busy.end(now));
     }
 
-    /// How long no builder had a free slot.
+    /// Returns the time for which no builder had a free slot.
     pub(super) fn all_busy(&self) -> Duration {
         self.all_busy.total
     }
 
-    /// How long that builder had no free slot.
+    /// Returns the time for which that builder had no free slot.
     pub(super) fn busy(&self, builder: BuilderIndex) -> Duration {
         self.busy[builder].total
     }
@@ -167,13 +169,13 @@ impl Slots {
         );
     }
 
-    /// A builder with room, beginning after the last one; there is one.
+    /// Returns a builder with a free slot, in turn after the last one; there is one.
     fn choose(&self) -> BuilderIndex {
         let (count, next) = (self.free.len(), self.last.get() + 1);
         let mut in_turn = (next..count).chain(0..next.min(count)).map(BuilderIndex::new);
         match self.policy {
             AssignmentPolicy::RoundRobin => in_turn.find(|at| self.free[*at] > 0),
-            // `max_by_key` prefers the last of equals; in turn, the first is right.
+            // `max_by_key` prefers the last of equals, but in turn the first is right.
             AssignmentPolicy::LeastLoaded => in_turn.rev().max_by_key(|at| self.free[*at]),
         }
         .unwrap_or(self.last)

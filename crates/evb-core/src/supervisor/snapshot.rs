@@ -1,4 +1,5 @@
-//! The state of a run in place of the entries that led to it: keeps a journal from growing without end.
+//! A snapshot of the run's state, which replaces the entries that led to it so that a journal does
+//! not grow without limit.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ use crate::{
     },
 };
 
-/// Returns which run this is: the first entry.
+/// Returns the first entry, which identifies the run.
 pub(super) fn begun(plan: &RunPlan, seed: u64) -> Begun {
     Begun {
         run: plan.run.number(),
@@ -27,7 +28,7 @@ pub(super) fn begun(plan: &RunPlan, seed: u64) -> Begun {
     }
 }
 
-/// Returns entries that stand for all that came out of the machine.
+/// Returns entries that replace all earlier ones of this machine.
 pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
     let SupervisorCore { plan, intake, books, outbox, .. } = core;
     let mut whats = vec![
@@ -87,7 +88,7 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
     }
 }
 
-/// Returns a source's totals. How long it is down is added up: who reads that counts on from here.
+/// Returns a source's totals. Its down time is added up, and a reader counts on from here.
 fn source(index: SourceIndex, roster: &Roster, books: &Books, now: Instant) -> SourceTotals {
     let seat = roster.source(index);
     let (down, without) = seat

@@ -1,5 +1,5 @@
-//! A journal that takes nothing for a while. Nobody hears of what is not written down, so nothing new is decided meanwhile, and
-//! no time runs out for those who could not be told.
+//! Stalled journals. Peers are told nothing that is not written, so nothing new is decided
+//! meanwhile, and no time limit runs out for peers that could not be told.
 
 use core::time::Duration;
 

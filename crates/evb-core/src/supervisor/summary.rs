@@ -14,14 +14,14 @@ use crate::{
     wire::control::{BuilderReport, DatagramReport, LaneReport},
 };
 
-/// What the ledger is made of.
+/// The parts of the supervisor that make up the ledger.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Summary<'a> {
     pub(super) plan: &'a RunPlan,
     pub(super) roster: &'a Roster,
     pub(super) assigner: &'a Assigner,
     pub(super) books: &'a Books,
-    /// When everything was settled.
+    /// The time at which all events were settled.
     pub(super) drained: Instant,
 }
 
@@ -72,12 +72,13 @@ impl<'a> Summary<'a> {
         report
     }
 
-    /// Builders' final reports.
+    /// Returns the builders' final reports.
     fn reports(&self) -> impl Iterator<Item = &'a BuilderReport> + use<'a> {
         self.roster.builders().iter().filter_map(|seat| seat.report.as_ref())
     }
 
-    /// Who was turned away at the ports of the builders; the supervisor's own are its driver's to add.
+    /// Returns the counts of connections refused at the builders' ports; the driver adds those of
+    /// the supervisor's own port.
     fn refusal_counts(&self) -> RefusalCounts {
         let mut counts = RefusalCounts::default();
         self.reports().filter_map(|report| report.refusals.as_ref()).for_each(|report| counts.add(report));
@@ -194,7 +195,7 @@ impl<'a> Summary<'a> {
             latency.add(&report.latency_us, report.latency_max_us);
         }
         let grant_path = own.map(GrantPath::of).unwrap_or_default();
-        // Who leaves no report has written what the ledger has of it.
+        // A builder without a report has written the events that the ledger has of it.
         let accepted = self.books.present(index).accepted();
         let written = own.map_or(accepted, |report| report.written);
         let payload_bytes = own.map_or(0, |report| report.payload_bytes);
@@ -218,7 +219,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// Everything that was not as it should be, the ledger itself included.
+    /// Returns all problems of the run, including those of the ledger itself.
     fn problems(&self, report: &RunReport) -> Vec<String> {
         let mut problems = self.books.findings().sentences();
         if report.events.open() != Some(0) {
@@ -258,7 +259,7 @@ impl<'a> Summary<'a> {
         problems
     }
 
-    /// What happened and cost nothing.
+    /// Returns the incidents that cost no event.
     fn remarks(&self, report: &RunReport) -> Vec<String> {
         let sources =
             report.sources.iter().filter(|source| source.down_s > 0.0 && source.events_without == 0);

@@ -1,4 +1,4 @@
-//! [`Survey`]: a look at everybody, for people who lead the run.
+//! [`Survey`]: the state of all peers, for operators.
 
 use serde::Serialize;
 
@@ -18,27 +18,27 @@ use crate::{
     time::Instant,
 };
 
-/// Who takes part, and how they are.
+/// The state of a run and all its peers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
-    /// The run.
+    /// The run number.
     pub run: u32,
     /// Its epoch.
     pub epoch: u64,
-    /// Since the run began, s; zero before.
+    /// Time since the run began, s; zero before.
     pub running_s: f64,
-    /// What became of the triggers so far.
+    /// Outcomes of the triggers so far.
     pub events: EventCounts,
-    /// Assigned and not settled.
+    /// Events assigned and not settled.
     pub outstanding: u64,
     /// Inhibited triggers by their cause, the largest first.
     #[serde(rename = "dead_time_causes")]
     pub dead_time: Vec<DeadTimeCause>,
-    /// Trigger to last fragment so far, of all builders.
+    /// Time from trigger to last fragment so far, at all builders.
     pub latency_us: Option<LatencySurvey>,
     /// Payload that sinks accepted so far.
     pub payload_bytes: u64,
-    /// The histogram of latencies, of all builders.
+    /// The histogram of latencies at all builders.
     #[serde(skip)]
     pub latencies: Latencies,
     /// Every source.
@@ -47,67 +47,67 @@ pub struct Survey {
     pub builders: Vec<BuilderSurvey>,
 }
 
-/// Whether a peer is there.
+/// The presence of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Presence {
-    /// It has not registered, or has left.
+    /// The peer has not registered, or has left.
     Absent,
-    /// It is registered; lanes are still to be connected.
+    /// The peer is registered, but its lanes are not all connected.
     Connecting,
-    /// It takes part.
+    /// The peer takes part.
     Up,
-    /// It is registered and silent.
+    /// The peer is registered, but silent.
     Silent,
 }
 
 /// A source of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SourceSurvey {
-    /// Its id.
+    /// The source's id.
     pub id: u16,
-    /// Whether it is there.
+    /// The source's presence.
     pub presence: Presence,
-    /// Which life of its process this is, from 1; 0: it never registered.
+    /// The incarnation of its process, from 1; 0 if it never registered.
     pub incarnation: u32,
     /// Events that were closed without it.
     pub missing: u64,
-    /// How often its fragment was the last of an event.
+    /// Events for which its fragment was the last.
     pub last: u64,
-    /// By how much after the one before, in the mean, µs.
+    /// Mean delay of these fragments behind the ones before, µs.
     pub last_by_us: f64,
-    /// What it said of itself last.
+    /// The source's latest interim report.
     pub live: Option<SourceLive>,
 }
 
 /// A builder of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BuilderSurvey {
-    /// Its id.
+    /// The builder's id.
     pub id: u16,
-    /// Whether it is there.
+    /// The builder's presence.
     pub presence: Presence,
-    /// Which life of its process this is, from 1; 0: it never registered.
+    /// The incarnation of its process, from 1; 0 if it never registered.
     pub incarnation: u32,
-    /// Where sources reach it; empty before it has registered.
+    /// The address at which sources reach it; empty before it has registered.
     pub listen: String,
     /// Its slots.
     pub slots: u32,
-    /// Of these, taken.
+    /// Number of taken slots.
     pub outstanding: u64,
-    /// Of these, by events that wait for its sink, as it said last.
+    /// Number of slots whose events wait for its sink, by its latest report.
     pub at_sink: u32,
-    /// Built with every expected source.
+    /// Events built with every expected source.
     pub complete: u64,
-    /// Built with sources missing.
+    /// Events built with sources missing.
     pub incomplete: u64,
-    /// Lost by it or with it.
+    /// Events lost by it or with it.
     pub lost: u64,
-    /// What it said of itself last.
+    /// The builder's latest interim report.
     pub live: Option<BuilderLive>,
 }
 
-/// Returns a look at everybody.
+/// Returns the state of the run and all its peers.
 pub(super) fn survey(
     plan: &RunPlan,
     roster: &Roster,
@@ -183,7 +183,7 @@ fn builder(
     }
 }
 
-/// Returns how late each source was, at all builders together.
+/// Returns the lateness of each source, at all builders together.
 fn lateness(roster: &Roster) -> Per<SourceIndex, Lateness> {
     let mut all: Per<_, Lateness> = roster.sources().iter().map(|_| Lateness::default()).collect();
     let lanes = roster.builders().iter().filter_map(|seat| seat.latest.as_ref());

@@ -1,38 +1,38 @@
-//! [`BuilderTally`]: what became of a builder's events.
+//! [`BuilderTally`]: the outcomes of a builder's events.
 
 use super::nonsense::{Nonsense, count, nonsense, total};
 use crate::wire::journal::BuilderCounts;
 
-/// What became of a builder's events, as the supervisor counts it.
+/// The outcomes of a builder's events, as the supervisor counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BuilderTally {
     pub(super) assigned: u64,
     pub(super) complete: u64,
     pub(super) incomplete: u64,
     pub(super) rejected: u64,
-    /// Lost and said so by the builder.
+    /// Events that the builder reported as lost.
     pub(super) lost: u64,
-    /// Given to another builder.
+    /// Events given to another builder.
     pub(super) moved: u64,
-    /// Lost with the builder, or never settled.
+    /// Events lost with the builder, or never settled.
     pub(super) lost_with_it: u64,
     /// Completions of events that it did not have.
     pub(super) faults: u64,
 }
 
 impl BuilderTally {
-    /// Returns how many events it has and has not settled.
+    /// Returns the number of its outstanding events.
     pub(super) fn outstanding(&self) -> u64 {
         let settled = self.complete + self.incomplete + self.rejected + self.all_lost();
         self.assigned - settled - self.moved
     }
 
-    /// Returns how many events its sinks accepted, as far as the ledger has them.
+    /// Returns the number of events in the ledger that its sinks accepted.
     pub(super) fn accepted(&self) -> u64 {
         self.complete + self.incomplete
     }
 
-    /// Returns how many events were lost by it or with it.
+    /// Returns the number of events lost by it or with it.
     pub(super) fn all_lost(&self) -> u64 {
         self.lost + self.lost_with_it
     }
@@ -50,13 +50,13 @@ impl BuilderTally {
         }
     }
 
-    /// Returns it for the journal.
+    /// Returns the counts for the journal.
     pub(super) fn message(&self) -> BuilderCounts {
         let Self { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults } = *self;
         BuilderCounts { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults }
     }
 
-    /// Reads it from the journal.
+    /// Reads counts from the journal.
     pub(super) fn recall(counts: Option<&BuilderCounts>) -> Result<Self, Nonsense> {
         let counts = counts.copied().unwrap_or_default();
         let BuilderCounts { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults } =

@@ -51,7 +51,7 @@ pub(super) fn hello(peer: Peer) -> Hello {
     Hello { listen, max_fragment: 1000, boot_id: "here".to_owned(), ..Hello::new(peer, SUPERVISOR) }
 }
 
-/// What another supervisor makes of a journal.
+/// Returns the machine that another supervisor recovers from a journal.
 pub(super) fn recovered(
     plan: &RunPlan,
     journal: &[Entry],
@@ -66,15 +66,15 @@ pub(super) fn control(message: Message) -> Control {
     Control { message: Some(message) }
 }
 
-/// First event, how many, verdict.
+/// First event, number of events, verdict.
 pub(super) type Run = (u64, u32, Verdict);
 
-/// The machine, a clock, and what came out of it.
+/// The machine, a clock, and the outputs so far.
 pub(super) struct Stage {
     pub(super) core: SupervisorCore,
     pub(super) now: Instant,
     pub(super) sent: Vec<(Recipients, Message)>,
-    /// Builder, how many of its completions are in the ledger.
+    /// Builder, and number of its completions in the ledger.
     pub(super) accounted: Vec<(Recipients, u64)>,
     pub(super) dropped: Vec<Peer>,
     pub(super) completed: BTreeMap<Peer, u64>,
@@ -98,7 +98,7 @@ impl Stage {
         }
     }
 
-    /// Everybody registered and ready; what was sent on the way is forgotten.
+    /// Starts a run with all peers registered and ready; messages up to there are discarded.
     pub(super) fn running(plan: RunPlan) -> Self {
         let mut stage = Self::new(plan);
         for peer in EVERYBODY {
@@ -117,7 +117,7 @@ impl Stage {
         welcome
     }
 
-    /// Another supervisor goes on with what is written down; nobody has come back to it yet.
+    /// Returns a supervisor recovered from that journal, before any peer has registered.
     pub(super) fn followed_by(&self, plan: &RunPlan, journal: Vec<Entry>) -> Self {
         let core = recovered(plan, &journal, self.now).unwrap();
         let completed = self.completed.clone();
@@ -126,7 +126,7 @@ impl Stage {
         next
     }
 
-    /// Everybody has come back to the supervisor.
+    /// Lets all peers return to the supervisor.
     pub(super) fn with_everybody(mut self) -> Self {
         for peer in EVERYBODY {
             self.core.register(&Hello { incarnation: 1, ..hello(peer) }, self.now).unwrap();
@@ -175,7 +175,7 @@ impl Stage {
         self.poll();
     }
 
-    /// How many a builder has completed before, as it knows itself.
+    /// Returns the number of a builder's earlier completions, by its own count.
     fn before(&mut self, peer: Peer, more: u64) -> u64 {
         let count = self.completed.entry(peer).or_default();
         *count += more;
@@ -263,7 +263,7 @@ pub(super) fn complete(count: u64) -> BuilderReport {
     BuilderReport { complete: count, written: count, ..BuilderReport::default() }
 }
 
-/// Who takes part in [`Stage::running`].
+/// The peers in [`Stage::running`].
 pub(super) const EVERYBODY: [Peer; 4] = [source(3), source(5), builder(1), builder(2)];
 
 const BOTH: [usize; 2] = [0, 1];
@@ -680,8 +680,8 @@ fn triggers_of_a_late_last_turn_are_not_forgotten() {
     assert_eq!(stage.core.progress().events.triggered, 100_000);
 }
 
-/// Seed 23 of the whole-system simulator: triggers in excess that waited for others kept the run from its end at the instant of the
-/// end, and its timer stayed due.
+/// Seed 23 of the whole-system simulator: excess triggers that waited for others kept the run from
+/// ending in time, and its timer stayed due.
 #[test]
 fn triggers_in_excess_are_decided_at_the_very_end() {
     let rate = Frequency::from_hertz(1e3).unwrap();
@@ -707,7 +707,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
         stage.core.begin(stage.now).unwrap_err().to_string(),
         "not registered: source 5, builder 1, builder 2"
     );
-    // However long: nobody is late for a run that nobody has started.
+    // A held run has no time limit for its peers.
     stage.pass(Duration::from_secs(100), &[]);
     for peer in [source(5), builder(1), builder(2)] {
         stage.register(peer);

@@ -1,4 +1,5 @@
-//! How triggers are told over the network: a numbered datagram, or a count as text (docs/reference/triggers.md).
+//! Trigger messages over the network: numbered datagrams, or counts as text
+//! (docs/reference/triggers.md).
 
 #[cfg(test)]
 mod tests;
@@ -8,38 +9,38 @@ pub const LENGTH: usize = 20;
 
 const MAGIC: [u8; 4] = *b"evbt";
 
-/// The longest line that is read as a count.
+/// The longest line that is read as a count, in bytes.
 pub const MAX_LINE: usize = 20;
 
-/// The most triggers that one message may ask for, or skip.
+/// The most triggers that one message may request, or skip.
 pub const MAX_COUNT: u64 = 1 << 20;
 
-/// Trigger number `number` has happened. The numbers of a run are dense and begin with 1: they are the event ids, so that a
-/// listener that missed some knows which.
+/// The announcement of a trigger that has happened. The numbers of a run are dense and begin with
+/// 1: they are the event ids, so that a listener that missed some knows which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
     /// The trigger number.
     pub number: u64,
-    /// The sender's clock, ns.
+    /// The time of sending by the sender's clock, ns.
     pub sent_ns: u64,
 }
 
-/// What a trigger message asks for.
+/// The request in a trigger message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// So many triggers, now.
+    /// That many triggers, now.
     Count(u64),
     /// All triggers up to this one.
     Announced(Announcement),
 }
 
-/// Why bytes are no trigger message: the sender's fault.
+/// The reason why bytes are not a trigger message: the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerMessageError {
-    /// Neither a number nor an announcement.
+    /// The bytes are neither a number nor an announcement.
     #[error("neither an announcement (`evbt`, number, time) nor a number as text")]
     Form,
-    /// Too many at once.
+    /// The message requests too many triggers at once.
     #[error("more than {MAX_COUNT} triggers in one message")]
     Count,
     /// Trigger numbers begin with 1.
@@ -48,7 +49,7 @@ pub enum TriggerMessageError {
 }
 
 impl Announcement {
-    /// As a datagram: `evbt`, number, time; both u64, little-endian.
+    /// Returns the datagram: `evbt`, number, time; both u64, little-endian.
     pub fn encode(self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -64,7 +65,7 @@ impl Announcement {
     }
 }
 
-/// A line without its end: a decimal count; an empty one is one trigger.
+/// Reads a line without its end: a decimal count; an empty line is one trigger.
 ///
 /// # Errors
 /// [`TriggerMessageError`].
@@ -79,7 +80,7 @@ pub fn parse_line(line: &[u8]) -> Result<u64, TriggerMessageError> {
     text.parse().ok().filter(|count| *count <= MAX_COUNT).ok_or(TriggerMessageError::Count)
 }
 
-/// A datagram: an [`Announcement`], or a count as text.
+/// Reads a datagram: an [`Announcement`], or a count as text.
 ///
 /// # Errors
 /// [`TriggerMessageError`].

@@ -1,9 +1,9 @@
-//! A normal distribution that is clipped at zero and still has the asked mean.
+//! Normal distributions that are clipped at zero but keep the requested mean.
 
-/// Beyond this many sigma a normal distribution has less than 10⁻¹⁸ of its weight.
+/// Number of sigmas beyond which a normal distribution has less than 10⁻¹⁸ of its weight.
 const EDGE: f64 = 9.0;
 
-/// Where a normal distribution must be centred so that max(0, x) has that mean: bisection on
+/// Returns the centre of the normal distribution for which max(0, x) has that mean, by bisection on
 /// E\[max(0, x)\], which grows with the centre.
 pub(super) fn centre(mean: f64, sigma: f64) -> f64 {
     if sigma <= 0.0 || mean >= EDGE * sigma {
@@ -21,7 +21,8 @@ pub(super) fn centre(mean: f64, sigma: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// E\[max(0, x)\] for x normal with that centre and sigma: Simpson's rule over the part above zero.
+/// Returns E\[max(0, x)\] for x normal with that centre and sigma, by Simpson's rule over the part
+/// above zero.
 fn clipped_mean(centre: f64, sigma: f64) -> f64 {
     const STEPS: u32 = 512;
     let from = (-centre / sigma).max(-EDGE);

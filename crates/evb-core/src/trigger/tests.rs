@@ -87,7 +87,8 @@ fn others_are_never_due() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// However irregularly the clock is looked at, the same triggers come out, each not before its time.
+    /// However irregularly the clock is polled, it returns the same triggers, each not before its
+    /// time.
     #[test]
     fn looking_does_not_change_the_times(rate in 1.0..1e6f64, seed: u64, kind in 0..4, steps in prop::collection::vec(0u64..5_000_000, 1..40)) {
         let rate = hertz(rate);

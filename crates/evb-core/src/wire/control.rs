@@ -1,5 +1,6 @@
-//! Handshakes and control messages, and the checked way from their numbers to our types. A message on the wire is its
-//! length (u32, little-endian, at most [`MAX_MESSAGE`]) and its Protobuf bytes.
+//! Handshakes and control messages, and the checked conversion of their numbers to our types. A
+//! message on the wire is its length (u32, little-endian, at most [`MAX_MESSAGE`]) and its Protobuf
+//! bytes.
 
 mod messages;
 mod parts;
@@ -16,45 +17,45 @@ pub const MAX_MESSAGE: usize = 4 << 20;
 /// The longest handshake message (docs/reference/protocol.md CONN-4).
 pub const MAX_HELLO: usize = 4 << 10;
 
-/// How many events one [`Decisions`] or [`Assignments`] may cover: bounds what a receiver has to remember
-/// (docs/reference/protocol.md RUN-7).
+/// The most events that one [`Decisions`] or [`Assignments`] may cover: it bounds what a receiver
+/// has to remember (docs/reference/protocol.md RUN-7).
 pub const MAX_BATCH: u64 = 1 << 16;
 
-/// The most exceptions in one [`Completions`], and the longest cause of one in characters: keeps it below [`MAX_MESSAGE`]
-/// (docs/reference/protocol.md RUN-13).
+/// The most exceptions in one [`Completions`]. With [`MAX_CAUSE`], it keeps the message below
+/// [`MAX_MESSAGE`] (docs/reference/protocol.md RUN-13).
 pub const MAX_EXCEPTIONS: usize = 1024;
-/// See [`MAX_EXCEPTIONS`].
+/// The longest cause of one exception, in characters.
 pub const MAX_CAUSE: usize = 200;
 
-/// The most slots that a supervisor may ask of a builder: bounds what a builder sets up (docs/reference/protocol.md
-/// CONN-12).
+/// The most slots that a supervisor may request of a builder: it bounds what a builder sets up
+/// (docs/reference/protocol.md CONN-12).
 pub const MAX_SLOTS: u32 = 1 << 16;
 
-/// The most events of a run under construction, in the slots of all its builders: what a source can be told of at once, and
-/// keeps in mind (docs/reference/protocol.md RUN-21).
+/// The most events of a run under construction, in the slots of all its builders: a source is told
+/// of that many at once, and remembers them (docs/reference/protocol.md RUN-21).
 pub const MAX_OUTSTANDING: usize = 1 << 20;
 
 /// The most builders of a run (docs/reference/protocol.md RUN-3).
 pub const MAX_BUILDERS: usize = crate::set::MAX_SOURCES;
 
-/// What the supervisor decided about an event.
+/// The supervisor's decision about an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The trigger came while no slot was free; nobody builds it.
+    /// The trigger came while no slot was free; the event is not built.
     Inhibited,
-    /// The event ended without this source; nobody waits for it any more.
+    /// The event ended without this source, and waits for it no longer.
     Closed,
-    /// That builder builds it.
+    /// That builder builds the event.
     Assigned(BuilderId),
 }
 
-/// A control message whose numbers do not make sense: the peer's fault.
+/// A control message with invalid numbers: the peer's fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {message}: {problem}")]
 pub struct MalformedMessage {
-    /// Which message.
+    /// The name of the message.
     pub message: &'static str,
-    /// What was wrong with it.
+    /// The fault of the message.
     pub problem: &'static str,
 }
 
@@ -77,7 +78,7 @@ impl Verdict {
 }
 
 impl Decisions {
-    /// Decisions from `first` on, with nothing decided yet.
+    /// Creates decisions from `first` on, with no events yet.
     pub fn starting(first: EventId) -> Self {
         Self { first: first.number(), runs: Vec::new() }
     }
@@ -91,7 +92,8 @@ impl Decisions {
         }
     }
 
-    /// Each run of equal verdicts: first event, count, verdict (docs/reference/protocol.md RUN-6).
+    /// Returns each run of equal verdicts: first event, count, verdict (docs/reference/protocol.md
+    /// RUN-6).
     pub fn verdicts(&self) -> Result<Vec<(EventId, u32, Verdict)>, MalformedMessage> {
         let fault = |problem| MalformedMessage { message: "Decisions", problem };
         if self.first == 0 {
@@ -119,7 +121,8 @@ impl Decisions {
 }
 
 impl Assignments {
-    /// The events and their trigger times, ns of the supervisor's clock (docs/reference/protocol.md RUN-8).
+    /// Returns the events and their trigger times, in ns of the supervisor's clock
+    /// (docs/reference/protocol.md RUN-8).
     pub fn events(&self) -> Result<Vec<(EventId, u64)>, MalformedMessage> {
         let fault = |problem| MalformedMessage { message: "Assignments", problem };
         if self.events.len() != self.triggered_ns.len() || self.events.len() as u64 > MAX_BATCH {
@@ -140,7 +143,7 @@ impl Assignments {
             .collect()
     }
 
-    /// Adds an event. Steps wrap, so that any order can be said.
+    /// Adds an event. Differences wrap, so that any order can be encoded.
     pub fn add(&mut self, last: &mut (EventId, u64), event: EventId, triggered_ns: u64) {
         self.events.push(event.number().wrapping_sub(last.0.number()));
         self.triggered_ns.push(triggered_ns.wrapping_sub(last.1));
@@ -156,17 +159,17 @@ impl Completions {
         *last = event;
     }
 
-    /// How many the builder has completed with these.
+    /// Returns the number of the builder's completions including these.
     pub fn end(&self) -> u64 {
         self.before.saturating_add((self.complete.len() + self.exceptions.len()) as u64)
     }
 
-    /// How many events these are.
+    /// Returns the number of events in this message.
     pub fn count(&self) -> usize {
         self.complete.len() + self.exceptions.len()
     }
 
-    /// All but the first `known` ones.
+    /// Returns all completions except the first `known` ones.
     #[must_use]
     pub fn without(self, known: usize) -> Self {
         if known == 0 {
@@ -180,7 +183,7 @@ impl Completions {
         rest
     }
 
-    /// The complete events.
+    /// Returns the complete events.
     pub fn events(&self) -> impl Iterator<Item = EventId> {
         let mut event = 0u64;
         self.complete.iter().map(move |code| {
@@ -192,8 +195,8 @@ impl Completions {
 }
 
 impl Holdings {
-    /// Each builder and the events that it has; `None`: those that no builder has yet (docs/reference/protocol.md
-    /// RUN-35).
+    /// Returns each builder with the events that it has; `None` stands for events that no builder
+    /// has yet (docs/reference/protocol.md RUN-35).
     pub fn homes(
         &self,
     ) -> Result<impl Iterator<Item = (Option<BuilderId>, impl Iterator<Item = EventId>)>, MalformedMessage>
@@ -227,7 +230,8 @@ impl Holding {
 }
 
 impl Accounted {
-    /// What is said when all completions of a message are in the ledger; `None` if it has none.
+    /// Returns the answer to a message when all its completions are in the ledger; `None` if it has
+    /// none.
     pub fn of(message: &Control) -> Option<Self> {
         match &message.message {
             Some(Message::Completions(completions)) => Some(Self { completions: completions.end() }),
@@ -237,35 +241,36 @@ impl Accounted {
 }
 
 impl Hello {
-    /// A greeting from one peer to another.
+    /// Creates a greeting from one peer to another.
     pub fn new(from: Peer, to: Peer) -> Self {
         let ((role, id), (to_role, to_id)) = (numbers(from), numbers(to));
         Self { role, id, to_role, to_id, ..Self::default() }
     }
 
-    /// Who says hello.
+    /// Returns the sender of the greeting.
     pub fn from_peer(&self) -> Option<Peer> {
         peer(self.role, self.id)
     }
 
-    /// Whom it wanted to reach.
+    /// Returns the peer that the sender wants to reach.
     pub fn to_peer(&self) -> Option<Peer> {
         peer(self.to_role, self.to_id)
     }
 
-    /// The epoch that the sender believes in, if it has one.
+    /// Returns the epoch that the sender expects, if it has one.
     pub fn known_epoch(&self) -> Option<Epoch> {
         (self.epoch != 0).then(|| Epoch::new(self.epoch))
     }
 
-    /// The run that the sender believes in, if it has one.
+    /// Returns the run that the sender expects, if it has one.
     pub fn known_run(&self) -> Option<RunNumber> {
         (self.run != 0).then(|| RunNumber::new(self.run))
     }
 }
 
 impl Welcome {
-    /// What the supervisor asks of a peer, if it can be done (docs/reference/protocol.md CONN-12).
+    /// Returns the parameters that the supervisor sets, if they are possible
+    /// (docs/reference/protocol.md CONN-12).
     pub fn checked_parameters(&self) -> Result<RunParameters, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
         let Some(parameters) = self.parameters else { return fault("no run parameters") };
@@ -284,7 +289,8 @@ impl Welcome {
         Ok(parameters)
     }
 
-    /// What a builder holds of our lane, if it is in our run and epoch (docs/reference/protocol.md CONN-13).
+    /// Returns a builder's state of our lane, if the builder is in our run and epoch
+    /// (docs/reference/protocol.md CONN-13).
     pub fn checked_lane(&self, run: RunNumber, epoch: Epoch) -> Result<LaneState, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
         if (self.run, self.epoch) != (run.number(), epoch.number()) {
@@ -293,7 +299,8 @@ impl Welcome {
         self.lane.map_or_else(|| fault("no state of the lane"), Ok)
     }
 
-    /// The number of a lane's connection, which its datagrams carry (docs/reference/protocol.md UDP-1).
+    /// Returns the number of a lane's connection, which its datagrams carry
+    /// (docs/reference/protocol.md UDP-1).
     pub fn checked_connection(&self) -> Result<u32, MalformedMessage> {
         let fault = MalformedMessage { message: "Welcome", problem: "no connection number for datagrams" };
         if self.connection == 0 { Err(fault) } else { Ok(self.connection) }
@@ -301,7 +308,7 @@ impl Welcome {
 }
 
 impl Refusal {
-    /// A refusal with words for the log.
+    /// Creates a refusal with words for the log.
     pub fn because(reason: Reason, detail: impl Into<String>) -> Self {
         Self { reason, detail: detail.into() }
     }

@@ -1,95 +1,99 @@
-//! Datagrams of lanes over UDP: a header of 40 bytes, then lane bytes or lane records (docs/reference/protocol.md,
-//! section "Lanes over datagrams").
+//! Datagrams of lanes over UDP: a header of 40 bytes, then lane bytes or lane records
+//! (docs/reference/protocol.md, section "Lanes over datagrams"). The header's fields by offset:
 //!
 //! ```text
-//! offset 0      1                2        4         8       16      18       20          24        28     32       40
-//!        magic  version << 4     request  CRC-32C   epoch   source  builder  connection  sequence  heard  lane     body
-//!        0xeb   | kind           u16      u32       u64     u16     u16      u32         u32       u32    offset
-//!        u8     u8                                                                                        u64
+//! 0  magic 0xeb, u8             16  source u16        28  heard u32
+//! 1  version << 4 | kind, u8    18  builder u16       32  lane offset u64
+//! 2  request u16                20  connection u32    40  body
+//! 4  CRC-32C u32                24  sequence u32
+//! 8  epoch u64
 //! ```
 
 use crate::id::{BuilderId, Epoch, SourceId};
 
 /// Length of every datagram's header.
 pub const DATAGRAM_HEADER: usize = 40;
-/// The first byte: outside of ASCII, the last of the preamble's magic.
+/// The first byte: not ASCII, and equal to the last byte of the preamble's magic.
 pub const DATAGRAM_MAGIC: u8 = 0xeb;
 /// The version of this format.
 pub const DATAGRAM_VERSION: u8 = 1;
-/// What IPv4 (RFC 791, without options) and UDP (RFC 768) take of a packet.
+/// Size of the headers of IPv4 (RFC 791, without options) and UDP (RFC 768).
 pub const IPV4_UDP: usize = 28;
-/// What IPv6 (RFC 8200, without extensions) and UDP take of a packet.
+/// Size of the headers of IPv6 (RFC 8200, without extensions) and UDP.
 pub const IPV6_UDP: usize = 48;
 /// The smallest packet that every IPv6 path carries (RFC 8200 §5); nearly all IPv4 paths do.
 pub const MIN_MTU: usize = 1280;
 
 const CHECKSUM: core::ops::Range<usize> = 4..8;
 
-/// What a transmission of lane bytes is called on the wire: 0 is the first, else the number of the request it answers.
+/// The number of a transmission of lane bytes: 0 for the first, otherwise the number of the request
+/// that it answers.
 pub type Request = u16;
 
-/// One life of one lane's connection: what every datagram of it carries (docs/reference/protocol.md UDP-3).
+/// The identity of one connection of a lane, which every datagram of it carries
+/// (docs/reference/protocol.md UDP-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Association {
-    /// Which life of the run.
+    /// The run's epoch.
     pub epoch: Epoch,
-    /// Who sends fragments.
+    /// The source of the lane.
     pub source: SourceId,
-    /// Who builds events.
+    /// The builder of the lane.
     pub builder: BuilderId,
-    /// Which connection of that lane: a number that the builder drew when it accepted.
+    /// The number of the lane's connection, which the builder drew when it accepted.
     pub connection: u32,
 }
 
-/// What a datagram carries.
+/// The content of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramKind {
     /// Lane bytes.
     Data,
-    /// Lane records, whole ones.
+    /// Whole lane records.
     Records,
-    /// Padding up to a size: does a packet of that size get through?
+    /// A probe: padding to find out if a packet of that size arrives.
     Probe,
-    /// It did; the offset says with how many bytes.
+    /// The reply to a probe; the offset says how many bytes arrived.
     ProbeReply,
 }
 
 /// A datagram's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramHeader {
-    /// What follows.
+    /// The kind of the body.
     pub kind: DatagramKind,
-    /// Of data: 0 if these bytes are sent for the first time, else the number of the request that they answer.
+    /// For data: 0 if these bytes are sent for the first time, otherwise the number of the request
+    /// that they answer.
     pub request: u16,
-    /// Whose it is.
+    /// The connection that the datagram belongs to.
     pub association: Association,
     /// The sender's count of datagrams on this connection; wraps around.
     pub sequence: u32,
-    /// The highest sequence of the other side that the sender has dealt with; 0: none.
+    /// The highest sequence of the other side that the sender has handled; 0 for none.
     pub heard: u32,
-    /// Of data: lane offset of the first byte.
+    /// For data: lane offset of the first byte.
     pub offset: u64,
 }
 
-/// Bytes that are no datagram of ours, or not as they were sent.
+/// The reason why bytes are not an intact datagram of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatagramError {
-    /// Too short, or another protocol's.
+    /// The datagram is too short, or another protocol's.
     #[error("{length} bytes that are not a datagram of evb")]
     Foreign {
-        /// How long it was.
+        /// Length of the datagram.
         length: usize,
     },
-    /// Of another version, or of no known kind.
+    /// The datagram is of another version, or of an unknown kind.
     #[error("datagram of version and kind {0:#04x}, which this version does not know")]
     Version(u8),
-    /// Damaged on the way.
+    /// The datagram was damaged on the way.
     #[error("datagram with a wrong checksum: damaged on the way")]
     Checksum,
 }
 
 impl DatagramHeader {
-    /// The header's bytes, with the checksum over them and the body that will follow.
+    /// Returns the header's bytes, with the checksum over them and over the body that will follow.
     pub fn seal<'a>(&self, body: impl IntoIterator<Item = &'a [u8]>) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = self.encode();
         let checksum = checksum(&bytes, body);
@@ -97,8 +101,8 @@ impl DatagramHeader {
         bytes
     }
 
-    /// The header's bytes without a checksum, where a tag will stand behind the body (docs/reference/protocol.md
-    /// SEC-10).
+    /// Returns the header's bytes without a checksum, for a datagram that ends in a tag
+    /// (docs/reference/protocol.md SEC-10).
     #[inline]
     pub fn encode(&self) -> [u8; DATAGRAM_HEADER] {
         let mut bytes = [0; DATAGRAM_HEADER];
@@ -115,7 +119,7 @@ impl DatagramHeader {
         bytes
     }
 
-    /// Reads a datagram: its header and body, as they were sent (docs/reference/protocol.md UDP-2).
+    /// Reads an intact datagram as header and body (docs/reference/protocol.md UDP-2).
     ///
     /// # Errors
     /// [`DatagramError`]; drop the datagram.
@@ -130,8 +134,8 @@ impl DatagramHeader {
         Ok(opened)
     }
 
-    /// The same where a tag tells whether they are as they were sent: the checksum is not looked at
-    /// (docs/reference/protocol.md SEC-10).
+    /// Reads a datagram that a tag protects: the checksum is ignored (docs/reference/protocol.md
+    /// SEC-10).
     ///
     /// # Errors
     /// [`DatagramError`]; drop the datagram.
@@ -163,13 +167,13 @@ impl DatagramHeader {
 }
 
 impl DatagramHeader {
-    /// Of a header as it goes over the wire: whether it is of a probe or its reply, and the sequence.
+    /// Returns true for the bytes of a header of a probe or its reply, and the sequence.
     pub const fn number(bytes: &[u8; DATAGRAM_HEADER]) -> (bool, u32) {
         let is_probe = bytes[1] & 0x0f >= DatagramKind::Probe.number();
         (is_probe, u32::from_le_bytes([bytes[24], bytes[25], bytes[26], bytes[27]]))
     }
 
-    /// Takes the checksum out of a whole datagram, to which a tag is made.
+    /// Blanks the checksum of a whole datagram before its tag is computed.
     pub fn blank_checksum(datagram: &mut [u8]) {
         datagram.get_mut(CHECKSUM).unwrap_or_default().fill(0);
     }
@@ -191,12 +195,14 @@ impl DatagramKind {
     }
 }
 
-/// Whether `a` was counted after `b`: sequences wrap around (RFC 1982; docs/reference/protocol.md UDP-6).
+/// Returns true if `a` was counted after `b`: sequences wrap around (RFC 1982;
+/// docs/reference/protocol.md UDP-6).
 pub const fn is_after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// CRC-32C (Castagnoli, RFC 3720 §B.4): the header with zeros for the checksum, then the body.
+/// Returns the CRC-32C (Castagnoli, RFC 3720 §B.4) of the header with zeros for the checksum, then
+/// the body.
 fn checksum<'a>(header: &[u8; DATAGRAM_HEADER], body: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     digest.update(header);

@@ -1,32 +1,34 @@
-//! The Protobuf form of messages: the one place that knows of it. `proto/` is its specification; the macros below declare a
-//! message as a plain structure, each field with its number there, and `encoding/tests.rs` holds the two together.
+//! The Protobuf form of messages, which no other module depends on. `proto/` is its specification;
+//! the macros below declare a message as a plain structure, each field with its number there, and
+//! `encoding/tests.rs` checks that the two agree.
 
 use bytes::{Buf, BufMut};
 use prost::encoding::{self, DecodeContext, WireType};
 
 pub use prost::DecodeError;
 
-/// A message as bytes.
+/// A message that can be encoded as bytes.
 pub trait Encoding: Sized {
-    /// Returns how many bytes it takes.
+    /// Returns the length of the encoded message.
     fn encoded_len(&self) -> usize;
 
-    /// Appends it.
+    /// Appends the encoded message.
     fn encode(&self, into: &mut impl BufMut);
 
-    /// Reads one that fills these bytes.
+    /// Reads a message that fills these bytes.
     ///
     /// # Errors
-    /// The bytes are no such message.
+    /// The bytes are not such a message.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
 
-    /// Appends it behind its length, as messages go over the wire (docs/reference/protocol.md CTRL-1).
+    /// Appends the message after its length, as messages go over the wire
+    /// (docs/reference/protocol.md CTRL-1).
     fn encode_framed(&self, into: &mut impl BufMut) {
         into.put_u32_le(self.encoded_len() as u32);
         self.encode(into);
     }
 
-    /// Returns it as bytes of its own.
+    /// Returns the encoded message.
     fn encode_to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_len());
         self.encode(&mut bytes);
@@ -50,14 +52,14 @@ impl<M: prost::Message + Default> Encoding for M {
 
 /// A field of a message, by its type.
 pub(super) trait Field {
-    /// Returns true if it is not on the wire.
+    /// Returns true if the field has no bytes on the wire.
     fn is_absent(&self) -> bool;
 
     fn put(&self, number: u32, into: &mut impl BufMut);
 
     fn length(&self, number: u32) -> usize;
 
-    /// Returns true if a field of this number on the wire is this one.
+    /// Returns true if the field of this number on the wire belongs to this field.
     fn takes(own: u32, number: u32) -> bool {
         own == number
     }
@@ -167,8 +169,9 @@ impl<P: Part> Field for Option<P> {
     }
 }
 
-/// Declares structures that are messages: each field with its number, in the order in which they are written. `Option` of a
-/// choice has none of its own, and says 0. The attributes in front are those of all.
+/// Declares structures that are messages: each field with its number, in the order in which they
+/// are written. An `Option` of a choice has no number of its own, and says 0. The leading
+/// attributes apply to all structures.
 macro_rules! messages {
     ($all:meta; $($(#[$attribute:meta])* pub struct $name:ident { $($field:ident: $type:ty = $number:literal),* $(,)? })*) => {
         $(
@@ -261,7 +264,7 @@ macro_rules! choices {
                 ) -> Result<(), prost::DecodeError> {
                     match number {
                         $($number => {
-                            // A message that comes twice is merged.
+                            // A repeated message is merged.
                             let mut part = match self.take() {
                                 Some($name::$variant(part)) => part,
                                 _ => Default::default(),
@@ -282,7 +285,7 @@ macro_rules! choices {
     };
 }
 
-/// Declares enumerations that are numbers on the wire. An unknown number is the first one.
+/// Declares enumerations that are numbers on the wire. An unknown number becomes the first variant.
 macro_rules! enumerations {
     ($($(#[$attribute:meta])* pub enum $name:ident { $first:ident = 0, $($variant:ident = $number:literal),* $(,)? })*) => {
         $(

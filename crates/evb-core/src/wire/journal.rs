@@ -1,4 +1,5 @@
-//! What a supervisor writes down of a run, as plain structures. What each field means is said once, in `proto/journal.proto`.
+//! The entries of a supervisor's journal as plain structures. `proto/journal.proto` documents the
+//! fields.
 #![allow(missing_docs, clippy::large_enum_variant)]
 
 use super::{
@@ -22,7 +23,7 @@ choices! {
 
 messages! {
     allow(missing_docs);
-    /// A time, and one thing: the search for whole entries behind a damaged one goes by that.
+    /// A time and a change: recovery of whole entries behind a damaged one relies on both.
     pub struct Entry { at_ns: u64 = 1, what: Option<What> = 0 }
     pub struct Begun {
         run: u32 = 1, epoch: u64 = 2, seed: u64 = 3, sources: Vec<u32> = 4, builders: Vec<u32> = 5,
@@ -33,8 +34,8 @@ messages! {
     }
     #[derive(Copy)]
     pub struct Started {}
-    /// Another supervisor goes on. What was before is put on its clock: as it is where the boot is the same, else so
-    /// that the last entry before comes now.
+    /// The run goes on with another supervisor. Earlier times move to its clock: unchanged if the
+    /// boot is the same, otherwise so that the last entry happens now.
     pub struct Resumed { boot_id: String = 1 }
     pub struct RosterChange { version: u32 = 1, up: Vec<u32> = 2, awaited: Vec<u32> = 3 }
     pub struct Decided {
@@ -43,15 +44,15 @@ messages! {
     }
     #[derive(Copy)]
     pub struct Blame { cause: u32 = 1, id: u32 = 2, inhibited: u64 = 3 }
-    /// Events without a builder went to this one.
+    /// The builder that took over unassigned events.
     pub struct Reassigned { builder: u32 = 1, events: Vec<u64> = 2 }
-    /// Completions that are new.
+    /// New completions.
     pub struct Accounted { builder: u32 = 1, completions: Option<control::Completions> = 2 }
     pub struct Lost { events: Vec<u64> = 1, cause: String = 2 }
     #[derive(Copy)]
     pub struct Membership { builder: u32 = 1, change: Change = 2 }
     pub struct Finding { problem: String = 1, failure: bool = 2, remark: bool = 3 }
-    /// The state that the entries before amount to.
+    /// The state that replaces all earlier entries.
     pub struct Totals {
         triggered: u64 = 1, inhibited: u64 = 2, lost: u64 = 3, roster_version: u32 = 4,
         expectations: Vec<Expectation> = 5, sources: Vec<SourceTotals> = 6, builders: Vec<BuilderTotals> = 7,

@@ -1,41 +1,41 @@
-//! The first 8 bytes that either side sends on any connection: magic, protocol version, kind of connection, and how what
-//! follows is protected.
+//! The first 8 bytes that either side sends on any connection: magic, protocol version, kind of
+//! connection, and the protection of the following bytes.
 
 /// Length of the preamble.
 pub const PREAMBLE_LENGTH: usize = 8;
 
-/// `evb` and a byte that no text protocol sends (docs/reference/protocol.md CONN-1).
+/// `evb`, and a byte that no text protocol sends (docs/reference/protocol.md CONN-1).
 pub const MAGIC: [u8; 4] = [b'e', b'v', b'b', 0xEB];
 
-/// The version of everything in `docs/reference/protocol.md`; peers of different versions refuse each other
-/// (docs/reference/protocol.md CONN-2).
+/// The version of all of `docs/reference/protocol.md`; peers of different versions refuse each
+/// other (docs/reference/protocol.md CONN-2).
 pub const PROTOCOL_VERSION: u16 = 1;
 
-/// What a connection is for (docs/reference/protocol.md CONN-3).
+/// The purpose of a connection (docs/reference/protocol.md CONN-3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionKind {
-    /// A source or builder at the supervisor.
+    /// A source or builder connects to the supervisor.
     Control,
-    /// A source at a builder.
+    /// A source connects to a builder.
     Lane,
 }
 
-/// How what follows the preamble is protected (docs/reference/protocol.md SEC-1).
+/// The protection of the bytes after the preamble (docs/reference/protocol.md SEC-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoken {
-    /// Not at all.
+    /// No protection.
     Clear,
-    /// By `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` and what follows from it.
+    /// `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` and its derived keys.
     Noise,
 }
 
-/// Why the first bytes of a connection were not ours.
+/// The reason why a preamble is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreambleError {
-    /// Some other protocol knocked.
+    /// The bytes are of another protocol.
     #[error("not an evb peer: it began with {0:02x?}")]
     Foreign([u8; PREAMBLE_LENGTH]),
-    /// An evb of another protocol version.
+    /// The peer is an evb of another protocol version.
     #[error(
         "the peer speaks protocol version {theirs}, this is version {PROTOCOL_VERSION}: install the same release on both"
     )]
@@ -43,7 +43,7 @@ pub enum PreambleError {
         /// The peer's version.
         theirs: u16,
     },
-    /// A source at the supervisor's port, or the like.
+    /// The peer wants another kind of port, such as a source at the supervisor's.
     #[error(
         "wrong port: the peer wants kind {wanted}, which this port does not serve; check the addresses in the configuration"
     )]
@@ -51,29 +51,30 @@ pub enum PreambleError {
         /// The kind it asked for.
         wanted: u8,
     },
-    /// A protection that this version does not know.
+    /// The peer uses a protection that this version does not know.
     #[error(
         "the peer protects its connection in way {0}, which this version does not know: install the same release on both"
     )]
     Protection(u8),
 }
 
-/// The preamble for a connection of this kind that nothing protects.
+/// Returns the preamble of an unprotected connection of this kind.
 pub fn preamble(kind: ConnectionKind) -> [u8; PREAMBLE_LENGTH] {
     protected_preamble(kind, Spoken::Clear)
 }
 
-/// The same with the protection that follows.
+/// Returns the preamble of a connection of this kind with that protection.
 pub fn protected_preamble(kind: ConnectionKind, spoken: Spoken) -> [u8; PREAMBLE_LENGTH] {
     let [v0, v1] = PROTOCOL_VERSION.to_le_bytes();
     let [m0, m1, m2, m3] = MAGIC;
     [m0, m1, m2, m3, v0, v1, kind.number(), spoken.number()]
 }
 
-/// Checks a peer's preamble against the kind that this side serves, and reads how the peer protects what follows.
+/// Checks a peer's preamble against the kind that this side serves, and returns the peer's
+/// protection.
 ///
 /// # Errors
-/// [`PreambleError`]: somebody else, or another version.
+/// [`PreambleError`]: another protocol, version, kind of connection, or protection.
 pub fn check_preamble(bytes: [u8; PREAMBLE_LENGTH], kind: ConnectionKind) -> Result<Spoken, PreambleError> {
     let [m0, m1, m2, m3, v0, v1, wanted, spoken] = bytes;
     if [m0, m1, m2, m3] != MAGIC {

@@ -1,18 +1,20 @@
-//! Lane records: fixed, little-endian, 16 bytes of header each (docs/reference/protocol.md, section "Lane records").
+//! Lane records: fixed, little-endian, 16 bytes of header each (docs/reference/protocol.md, section
+//! "Lane records").
 //!
 //! ```text
 //! offset 0      1      2        4         8                 16
 //!        kind   flags  count    length    lane offset       body, `length` bytes
 //!        u8     u8=0   u16      u32       u64
 //!
-//! ANNOUNCE  source → builder   count items of 24 bytes: event u64, timestamp u64, payload length u32, 0 u32;
-//!                              offset: where the first of them begins in the lane
+//! ANNOUNCE  source → builder   count items of 24 bytes: event u64, timestamp u64,
+//!                              payload length u32, 0 u32; offset: lane offset of the first
 //! DATA      source → builder   length lane bytes from offset on
 //! GRANT     builder → source   no body; offset: the source may send up to here
-//! COMMIT    builder → source   offset: forget what lies below; count ranges above it, 16 bytes each: start u64, end u64
+//! COMMIT    builder → source   offset: everything below may be forgotten; count ranges above
+//!                              it, 16 bytes each: start u64, end u64
 //!
 //! only over datagrams:
-//! RESEND      builder → source   count ranges that were lost, 16 bytes each; offset: the request's number
+//! RESEND      builder → source   count lost ranges, 16 bytes each; offset: request number
 //! ANNOUNCED   builder → source   no body; offset: announcements are known up to here
 //! REANNOUNCE  builder → source   no body; offset: announcements from here on are missing
 //! ```
@@ -37,7 +39,7 @@ pub const MAX_COMMIT_RANGES: usize = 64;
 pub const MAX_RESEND_RANGES: usize = 32;
 /// Most lane bytes in one data record.
 pub const MAX_DATA: u32 = 4 << 20;
-/// What stands in the lane before each payload: event id and checksum.
+/// Length of the header before each payload in the lane: event id and checksum.
 pub const FRAGMENT_HEADER: u64 = 16;
 
 const KIND_ANNOUNCE: u8 = 1;
@@ -51,9 +53,9 @@ const KIND_REANNOUNCE: u8 = 7;
 /// A fragment that is ready to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// Its event.
+    /// The fragment's event.
     pub event: EventId,
-    /// The detector's time stamp.
+    /// The detector's timestamp.
     pub timestamp: Timestamp,
     /// Length of the payload in bytes.
     pub length: u32,
@@ -62,37 +64,37 @@ pub struct Announcement {
 /// A record's header, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordHeader {
-    /// So many announcements follow; the first fragment begins at `offset`.
+    /// Announcements follow; the first fragment begins at `offset`.
     Announce {
-        /// How many.
+        /// Number of announcements.
         count: u16,
-        /// Lane offset of the first.
+        /// Lane offset of the first fragment.
         offset: u64,
     },
-    /// So many lane bytes follow.
+    /// Lane bytes follow.
     Data {
-        /// How many.
+        /// Number of lane bytes.
         length: u32,
-        /// Lane offset of the first.
+        /// Lane offset of the first byte.
         offset: u64,
     },
     /// The source may send up to `end`.
     Grant {
-        /// Lane offset.
+        /// Lane offset of the end.
         end: u64,
     },
-    /// The source may forget what lies below `offset` and in the ranges that follow.
+    /// The source may forget everything below `offset` and in the ranges that follow.
     Commit {
-        /// How many ranges.
+        /// Number of ranges.
         count: u16,
         /// Lane offset.
         offset: u64,
     },
     /// The source is to send the ranges that follow again. Only over datagrams.
     Resend {
-        /// How many ranges.
+        /// Number of ranges.
         count: u16,
-        /// The number by which their datagrams say what they answer; not 0.
+        /// The number by which datagrams refer to this request; not 0.
         request: u16,
     },
     /// The builder knows the announcements up to `offset`. Only over datagrams.
@@ -107,13 +109,13 @@ pub enum RecordHeader {
     },
 }
 
-/// Bytes that are no record: the peer's fault, and the end of the connection.
+/// The reason why bytes are not a record: the peer's fault, and the end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// No record of that kind.
+    /// The kind is unknown.
     #[error("unknown lane record kind {0}")]
     Kind(u8),
-    /// Flags that this version does not know.
+    /// This version does not know the flags.
     #[error("lane record flags {0:#x} are not defined")]
     Flags(u8),
     /// Count and length contradict each other, or exceed the limit.
@@ -126,10 +128,10 @@ pub enum RecordError {
         /// Claimed bytes.
         length: u32,
     },
-    /// A record that is longer than what carries it.
+    /// A record is longer than the datagram that carries it.
     #[error("a lane record is cut off")]
     Truncated,
-    /// A range that ends before it begins.
+    /// A range ends before it begins.
     #[error("range {start}..{end} is not a range")]
     Range {
         /// Claimed start.
@@ -140,8 +142,8 @@ pub enum RecordError {
 }
 
 impl RecordHeader {
-    /// Reads a header; whatever it says about lengths is within the limits afterwards (docs/reference/protocol.md
-    /// LANE-1, LANE-2).
+    /// Reads a header; all its lengths are within the limits (docs/reference/protocol.md LANE-1,
+    /// LANE-2).
     pub fn decode(bytes: [u8; RECORD_HEADER]) -> Result<Self, RecordError> {
         let [kind, flags, c0, c1, l0, l1, l2, l3, offset @ ..] = bytes;
         let count = u16::from_le_bytes([c0, c1]);
@@ -174,7 +176,7 @@ impl RecordHeader {
         if consistent { Ok(header) } else { Err(RecordError::Length { kind, count, length }) }
     }
 
-    /// The bytes of the header.
+    /// Returns the header's bytes.
     pub fn encode(self) -> [u8; RECORD_HEADER] {
         let (kind, count, length, offset) = match self {
             Self::Announce { count, offset } => (KIND_ANNOUNCE, count, items(count, ANNOUNCEMENT), offset),
@@ -195,7 +197,7 @@ impl RecordHeader {
         bytes
     }
 
-    /// How many bytes of a fixed body follow (data bodies are streamed, and not counted here).
+    /// Returns the length of the body, if it is fixed. Data is streamed, and does not count here.
     pub fn body(self) -> usize {
         match self {
             Self::Announce { count, .. } => usize::from(count) * ANNOUNCEMENT,
@@ -206,7 +208,7 @@ impl RecordHeader {
 }
 
 impl Announcement {
-    /// Appends the 24 bytes.
+    /// Appends the 24 bytes of the announcement.
     pub fn encode(self, into: &mut BytesMut) {
         into.put_u64_le(self.event.number());
         into.put_u64_le(self.timestamp.ticks());
@@ -224,7 +226,7 @@ impl Announcement {
         }
     }
 
-    /// What the fragment takes of the lane.
+    /// Returns the length of the fragment in the lane.
     pub const fn lane_length(&self) -> u64 {
         FRAGMENT_HEADER + self.length as u64
     }
@@ -248,7 +250,7 @@ pub fn encode_commit(offset: u64, ranges: &[Range<u64>], into: &mut BytesMut) {
     put_ranges(RecordHeader::Commit { count: ranges.len() as u16, offset }, ranges, into);
 }
 
-/// Appends a request to send `ranges` again; at most [`MAX_RESEND_RANGES`] of them.
+/// Appends a request to resend `ranges`, at most [`MAX_RESEND_RANGES`] of them.
 pub fn encode_resend(request: u16, ranges: &[Range<u64>], into: &mut BytesMut) {
     let ranges = &ranges[..ranges.len().min(MAX_RESEND_RANGES)];
     put_ranges(RecordHeader::Resend { count: ranges.len() as u16, request }, ranges, into);
@@ -268,7 +270,7 @@ pub fn decode_range(bytes: &[u8; COMMIT_RANGE]) -> Result<Range<u64>, RecordErro
     if start < end { Ok(start..end) } else { Err(RecordError::Range { start, end }) }
 }
 
-/// The header that stands in the lane before each payload.
+/// Returns the header of a payload in the lane.
 pub fn encode_fragment_header(event: EventId, checksum: crate::fragment::Checksum) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&event.number().to_le_bytes());
@@ -276,7 +278,7 @@ pub fn encode_fragment_header(event: EventId, checksum: crate::fragment::Checksu
     bytes
 }
 
-/// Event id and checksum before a payload.
+/// Reads the header of a payload in the lane.
 pub fn decode_fragment_header(bytes: &[u8; 16]) -> (EventId, crate::fragment::Checksum) {
     let (event, checksum) = two_u64(bytes);
     (EventId::new(event), crate::fragment::Checksum::from_number(checksum))

@@ -30,7 +30,7 @@ fn outputs(joining: &mut Joining, now: Instant) -> Vec<JoiningOutput> {
     core::iter::from_fn(|| joining.poll(now)).collect()
 }
 
-/// Lets it in, and returns what it wants then.
+/// Admits the role, and returns its next outputs.
 fn let_in(joining: &mut Joining, incarnation: u32, now: Instant) -> Vec<JoiningOutput> {
     let dials = outputs(joining, now);
     assert!(

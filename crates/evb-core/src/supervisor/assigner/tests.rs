@@ -35,7 +35,7 @@ fn assigner() -> (Assigner, Roster, Outbox) {
     (assigner, roster, outbox)
 }
 
-/// Where events are, by builder's id; 0: nowhere.
+/// The builder that holds each event, by the builder's id; 0 for none.
 fn holdings(assigner: &Assigner, roster: &Roster, outbox: &mut Outbox) -> Vec<(u32, usize)> {
     assigner.send_holdings(&SourceSet::first(1), roster, outbox);
     let Some(Output::Send { message, .. }) = outbox.pop() else { panic!("nothing is sent") };

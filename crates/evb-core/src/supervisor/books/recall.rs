@@ -1,4 +1,4 @@
-//! The books as the journal tells of them.
+//! The books as the journal records them.
 
 use super::{Books, Times};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Books {
-    /// Takes the counts of a state of before.
+    /// Takes the counts of an earlier state.
     pub(in crate::supervisor) fn recall(&mut self, totals: &Totals, at: Instant) -> Result<(), Nonsense> {
         self.tally.triggered = count(totals.triggered)?;
         self.tally.inhibited = totals.inhibited;
@@ -75,7 +75,7 @@ impl Books {
         Ok(())
     }
 
-    /// Takes causes of dead time: at most so many triggers are put down to them.
+    /// Takes the causes of dead time, which may cover at most `inhibited` triggers.
     pub(in crate::supervisor) fn recall_blames(
         &mut self,
         blames: &[Blame],
@@ -88,7 +88,7 @@ impl Books {
         Ok(())
     }
 
-    /// Takes triggers that were decided, the inhibited ones among them.
+    /// Takes decided triggers, including the inhibited ones.
     pub(in crate::supervisor) fn recall_triggers(
         &mut self,
         triggers: u64,
@@ -109,7 +109,7 @@ impl Books {
         Ok(())
     }
 
-    /// Returns true if a builder's completions go on from here.
+    /// Returns true if a builder's completions continue from this number.
     pub(in crate::supervisor) fn goes_on_from(&self, builder: BuilderIndex, before: u64) -> bool {
         self.builders[builder].accounted == before
     }
@@ -125,7 +125,8 @@ impl Books {
         }
     }
 
-    /// Puts all instants on a clock that is `nanos` ahead. What was before its zero is at its beginning.
+    /// Moves all times to a clock that is `nanos` ahead. Times before its zero become its
+    /// beginning.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
         let times = &mut self.times;
         [

@@ -25,7 +25,8 @@ fn books() -> Books {
     books
 }
 
-/// Enters these events of builder 1 as complete, and that one as `outcome`; the builder has all but those above 100.
+/// Enters these events of builder 1 as complete, and that one as `outcome`; the builder has all
+/// events except those above 100.
 fn account(books: &mut Books, complete: &[u64], event: u64, outcome: Outcome, now: Instant) {
     let exception = Exception { event, outcome, missing: vec![5, 9], cause: "full disk\n".to_owned() };
     let mut completions = Completions { exceptions: vec![exception], ..Completions::default() };

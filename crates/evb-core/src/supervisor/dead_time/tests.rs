@@ -7,7 +7,7 @@ use crate::{
     wire::control::{Heartbeat, Load, Message},
 };
 
-/// A run whose slots are all taken: so many for each of the two builders.
+/// A run whose slots are all taken, `slots` at each of the two builders.
 fn full(slots: u32) -> Stage {
     let mut stage = Stage::running(RunPlan { slots, ..plan(TriggerKind::External) });
     stage.trigger(u64::from(2 * slots));
@@ -82,7 +82,7 @@ fn who_stands_out_shares_the_blame() {
     let mut stage = full(8);
     says(&mut stage, 1, sink(8));
     says(&mut stage, 2, sink(4));
-    // Nine come at once, then one by one: nobody gets more than his turn.
+    // Nine triggers come at once, then one by one: every builder gets an equal share.
     stage.trigger(9);
     (0..4).for_each(|_| stage.trigger(1));
     let mut shares = causes(&stage);

@@ -1,4 +1,5 @@
-//! Sources and builders that keep to the protocol, without lanes: a fragment can be had where its source knows the builder.
+//! Models of sources and builders that keep to the protocol, without lanes: a fragment is available
+//! to each builder that its source knows.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,14 +14,14 @@ use crate::{
     },
 };
 
-/// How long a builder waits for fragments of sources that are up.
+/// Time that a builder waits for fragments of sources that are up.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// A control connection.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) connected: bool,
-    /// Nothing moves, and nobody hears of it.
+    /// True while no message passes, which neither end notices.
     pub(super) is_cut: bool,
     pub(super) up: VecDeque<Message>,
     pub(super) down: VecDeque<Message>,
@@ -39,7 +40,7 @@ pub(super) struct SourceModel {
     /// Events up to here were before its time.
     born: u64,
     decided: u64,
-    /// By event, the builder it goes to; 0: none yet.
+    /// The builder of each event; 0 if it has none yet.
     homes: BTreeMap<u64, u32>,
 }
 
@@ -77,7 +78,7 @@ impl SourceModel {
                     let mut event = 0;
                     for step in &holding.events {
                         event += step;
-                        // A lane to a builder that is there is left alone.
+                        // A lane to a builder that is still present is kept.
                         let home = match holding.builder {
                             0 => before.get(&event).copied().unwrap_or(0),
                             builder => builder,
@@ -167,7 +168,7 @@ impl BuilderModel {
         (answer > 0).then_some(Message::Accepted(Accepted { answer })).into_iter().collect()
     }
 
-    /// Gives events to the sink, under the lease; says which, and under which epochs.
+    /// Gives events to the sink while the lease is valid; returns them with their epochs.
     pub(super) fn build(
         &mut self,
         now: Instant,
@@ -203,17 +204,18 @@ impl BuilderModel {
         over.into_iter().map(|(event, epoch, _)| (event, epoch)).collect()
     }
 
-    /// The completions of the last so many events.
+    /// Returns the last `count` completions.
     pub(super) fn news(&self, count: usize) -> Vec<Message> {
         self.completions(self.settled.len() - count)
     }
 
-    /// All that is not accounted.
+    /// Returns all completions that are not accounted.
     pub(super) fn unaccounted(&self) -> Vec<Message> {
         self.completions(0)
     }
 
-    /// In the order of completion: what is complete stands before what is not, so a message ends where that turns round.
+    /// Returns the completions in their order. A message lists complete events before exceptions,
+    /// so a new message begins at a complete event after an exception.
     fn completions(&self, from: usize) -> Vec<Message> {
         let mut messages: Vec<Completions> = Vec::new();
         let mut last = EventId::default();

@@ -12,7 +12,7 @@ fn at(builder: usize) -> Option<BuilderIndex> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// It does what a map does; ids that collide are likely.
+    /// The table behaves like a map; the ids are likely to collide.
     #[test]
     fn it_is_a_map(steps in prop::collection::vec((any::<bool>(), 1u64..8, 0u64..40, 0usize..3), 1..300)) {
         let (mut table, mut map) = (Outstanding::new(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! [`Reading`]: from the entries of a journal to the parts of the machine that they led to.
+//! [`Reading`]: the reconstruction of the machine's state from the entries of a journal.
 
 use crate::{
     id::RunNumber,
@@ -21,15 +21,15 @@ use crate::{
     },
 };
 
-/// The state that the entries so far have led to.
+/// The state after the entries so far.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
-    /// Its times are those of the entries.
+    /// The machine, whose times are those of the entries.
     core: SupervisorCore,
-    /// By whose clock they are, and the latest of them.
+    /// The boot id of the clock of these times, and the latest of them.
     boot_id: String,
     last: Instant,
-    /// Nothing has come that totals could contradict.
+    /// True while no entry has come that totals could contradict.
     untouched: bool,
 }
 
@@ -51,7 +51,7 @@ impl Reading {
                 .map(|id| builder_id(*id))
                 .collect::<Result<_, _>>()
                 .map_err(senseless)?,
-            // What is said while entries are read was said by whoever wrote them.
+            // Entries that are read must not be written again.
             journal: false,
             ..plan.clone()
         };
@@ -72,7 +72,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Goes from the clock of whoever wrote so far to another one: the same, or one that goes on where the last entry was written.
+    /// Changes from the clock of the entries so far to another one: the same clock, or one that
+    /// continues at the time of the last entry.
     fn go_on_by(&mut self, boot_id: &str, now: Instant) {
         let same = !boot_id.is_empty() && self.boot_id == boot_id && self.last <= now;
         if !same {
@@ -103,7 +104,7 @@ impl Reading {
             core.phase = Phase::Gathering { until: now + core.plan.start_timeout };
             return core;
         }
-        // Somebody has begun it.
+        // The run has begun already.
         core.plan.hold = false;
         let (epoch, outstanding) = (core.outbox.epoch(), core.assigner.outstanding());
         tracing::info!(%run, %epoch, decided, outstanding, "goes on");
@@ -112,7 +113,7 @@ impl Reading {
         core
     }
 
-    /// Takes an entry that is neither the first nor [`What::Totals`] nor of whoever reads.
+    /// Takes an entry, except for the first, [`What::Totals`], and the reader's own.
     fn recall(&mut self, what: &What, at: Instant) -> Result<(), Nonsense> {
         let core = &mut self.core;
         match what {
@@ -140,7 +141,7 @@ impl Reading {
                 let Some(rate) = Frequency::from_hertz(*hertz) else {
                     return nonsense(format!("a rate of {hertz} Hz"));
                 };
-                // Where the configuration has another trigger now, that counts.
+                // A different trigger in the present configuration takes precedence.
                 core.intake.set_rate(rate);
             }
         }
@@ -241,7 +242,7 @@ impl Reading {
         self.core.roster.recall_membership(membership.builder, membership.change)
     }
 
-    /// Makes a seat for that builder, if it has none.
+    /// Adds a seat for that builder, if it has none.
     fn recall_seat(&mut self, builder: u32) -> Result<(), Nonsense> {
         let id = builder_id(builder)?;
         if self.core.roster.builder_index(id).is_none() {
@@ -253,7 +254,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Takes the state of before; nothing may have come before it.
+    /// Takes an earlier state; no entry may have come before it.
     fn recall_totals(&mut self, totals: &Totals, at: Instant) -> Result<(), Nonsense> {
         self.core.books.recall(totals, at)?;
         self.core.outbox.recall(totals.triggered);
@@ -285,7 +286,7 @@ impl Reading {
     }
 }
 
-/// Checks that every event is in the books once, and builders have what they are said to have.
+/// Checks that every event is in the books once, and that the builders' counts match their events.
 fn check_books(books: &Books, outstanding: u64, held: &[u64]) -> Result<(), Nonsense> {
     if books.counts().open() != Some(outstanding) {
         return nonsense("the counts of events do not add up");

@@ -1,4 +1,4 @@
-//! Entries with right checksums that say what cannot be.
+//! Entries with valid checksums but impossible contents.
 
 use super::super::{
     RecoverError, RunPlan,
@@ -30,7 +30,7 @@ fn half_way() -> Vec<Entry> {
     stage.journal
 }
 
-/// What is said to an entry that comes behind others, which lead on without it.
+/// Returns the error for an entry after others that are valid without it.
 fn said_to(journal: &[Entry], entry: Entry) -> String {
     let plan = plan(TriggerKind::External);
     recovered(&plan, journal, NOW).unwrap();
@@ -237,7 +237,7 @@ fn events_are_settled_by_whom_they_were_given_to() {
             (lost(&[FAR, 3]), "no such event"),
         ],
     );
-    // What is unassigned may be given away, once, and to somebody who is there.
+    // Unassigned events may be given away once, and only to a builder that is present.
     let journal = [journal, vec![Entry { at_ns: 2_000_000, what: Some(What::Over(2)) }]].concat();
     recovered(&plan(TriggerKind::External), &journal, NOW).unwrap();
     are_refused(
@@ -273,6 +273,6 @@ fn a_text_is_read_as_far_as_a_report_bears_it() {
 
 #[test]
 fn counts_below_the_limit_can_be_added_up() {
-    // All outcomes of all builders, of this life and the past.
+    // All outcomes of all builders, in present and past incarnations.
     assert!((BEYOND_ALL_RUNS - 1).checked_mul(2 * 256 * 7).is_some());
 }

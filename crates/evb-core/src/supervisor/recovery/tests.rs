@@ -1,4 +1,4 @@
-//! What another supervisor takes over.
+//! Recovery of a run by another supervisor.
 
 use core::time::Duration;
 
@@ -124,7 +124,7 @@ fn a_run_that_was_paused_is_paused_until_it_is_resumed() {
     }
 }
 
-/// While a run waits for its peers to come back: whoever drives it would not sleep.
+/// The timer must not be due while a run waits for its peers, or the driver would not sleep.
 #[test]
 fn a_clock_that_is_not_heeded_wakes_nobody() {
     let plan = journaled(TriggerKind::Periodic { rate: hertz(100.0) });
@@ -170,7 +170,8 @@ fn on(boot_id: &str) -> RunPlan {
     RunPlan { boot_id: boot_id.to_owned(), ..journaled(TriggerKind::External) }
 }
 
-/// Each boot begins its clock anew. No time is lost or won by whoever reads what two of them wrote.
+/// Each boot restarts the clock; recovery from a journal of two boots must neither lose nor gain
+/// time.
 #[test]
 fn times_go_on_over_boots_and_supervisors() {
     let mut first = Stage::new(on("one"));

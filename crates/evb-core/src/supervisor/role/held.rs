@@ -1,11 +1,12 @@
-//! [`Held`]: what may not leave before the journal has what it depends on.
+//! [`Held`]: outputs that may not leave before the journal has the entries that they depend on.
 
 use std::collections::VecDeque;
 
 use super::SupervisorOutput;
 use crate::id::Peer;
 
-/// Outputs in their order, each with the number of entries that it depends on; `None`: those of this turn.
+/// Outputs in order, each with the number of entries that it depends on; `None` for outputs of this
+/// turn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held(VecDeque<(Option<u64>, SupervisorOutput)>);
 
@@ -15,24 +16,24 @@ impl Held {
         self.0.push_back((None, output));
     }
 
-    /// Ends the turn: all its outputs depend on that many entries.
+    /// Ends the turn: all its outputs depend on the first `entries` entries.
     pub(super) fn seal(&mut self, entries: u64) {
         let of_turn = self.0.iter_mut().rev().map_while(|(on, _)| on.is_none().then_some(on));
         of_turn.for_each(|on| *on = Some(entries));
     }
 
-    /// Takes the next output that depends on no more than that many entries.
+    /// Takes the next output whose entries are all written.
     pub(super) fn pop(&mut self, written: u64) -> Option<SupervisorOutput> {
         let is_free = |(on, _): &mut (Option<u64>, SupervisorOutput)| on.is_some_and(|on| on <= written);
         self.0.pop_front_if(is_free).map(|(_, output)| output)
     }
 
-    /// Lets all of it depend on nothing.
+    /// Makes all outputs independent of the journal.
     pub(super) fn free(&mut self) {
         self.0.iter_mut().for_each(|(on, _)| *on = Some(0));
     }
 
-    /// Takes out what people wait to hear.
+    /// Takes out the confirmations for operators.
     pub(super) fn take_confirmed(&mut self) -> Vec<SupervisorOutput> {
         let is_confirmed = |output: &SupervisorOutput| matches!(output, SupervisorOutput::Confirmed(_));
         if !self.0.iter().any(|(_, output)| is_confirmed(output)) {

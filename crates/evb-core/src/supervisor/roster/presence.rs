@@ -1,4 +1,5 @@
-//! Who is there: sources that go down and come up, peers that are silent, and the versions of the roster that say so.
+//! The presence of peers: sources that go down and come up, silent peers, and the roster versions
+//! that record it.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,8 @@ use crate::{
 };
 
 impl Roster {
-    /// Notes that a peer lives; `None`: it has no connection here any more, otherwise whether it was taken for dead.
+    /// Notes that a peer is alive; returns whether it was taken for dead, or `None` if it has no
+    /// connection here any more.
     pub(in crate::supervisor) fn hear(&mut self, seat: Seat, now: Instant) -> Option<bool> {
         let (connection, was_silent) = match seat {
             Seat::Source(index) => {
@@ -50,12 +52,12 @@ impl Roster {
         }
     }
 
-    /// Notes what a builder's slots are taken by.
+    /// Notes a builder's report on its slots.
     pub(in crate::supervisor) fn note_load(&mut self, index: BuilderIndex, load: Load) {
         self.builders[index].load = load;
     }
 
-    /// Lets every peer's time to speak begin now.
+    /// Treats every peer as heard at this time.
     pub(in crate::supervisor) fn hear_everybody(&mut self, now: Instant) {
         let sources = self.sources.iter_mut().map(|seat| (&mut seat.connection, &mut seat.last_heard));
         let builders = self.builders.iter_mut().map(|seat| (&mut seat.connection, &mut seat.last_heard));
@@ -67,7 +69,7 @@ impl Roster {
         }
     }
 
-    /// Notes that a peer's connection is gone; false if it had none.
+    /// Notes that a peer's connection is gone; returns false if it had none.
     pub(in crate::supervisor) fn disconnect(&mut self, seat: Seat, cause: &str) -> bool {
         match seat {
             Seat::Source(index) => {
@@ -86,20 +88,21 @@ impl Roster {
         true
     }
 
-    /// Ends a builder's life in the run; returns true if it had a connection.
+    /// Ends a builder's incarnation; returns true if it had a connection.
     pub(in crate::supervisor) fn end_incarnation(&mut self, index: BuilderIndex) -> bool {
         let seat = &mut self.builders[index];
         (seat.over, seat.joining) = (true, None);
         seat.connection.take().is_some()
     }
 
-    /// Returns true if a source that is not up can be.
+    /// Returns true if a source is not up, but ready.
     pub(in crate::supervisor) fn can_rise(&self, index: SourceIndex) -> bool {
         !self.is_up(index) && self.sources[index].is_ready()
     }
 
-    /// Expects a source from the next version on, when so many events are assigned; returns true if events waited for it. Otherwise
-    /// it is told that all events are closed that were decided while it was down.
+    /// Expects fragments of a source from the next version on, after `assigned` events; returns
+    /// true if events waited for it. Otherwise the source is told that all events decided while it
+    /// was down are closed.
     pub(in crate::supervisor) fn raise(
         &mut self,
         index: SourceIndex,
@@ -122,14 +125,15 @@ impl Roster {
         awaited
     }
 
-    /// Sends a source no more decisions than those so far.
+    /// Stops sending decisions to a source, except those made so far.
     pub(in crate::supervisor) fn lower(&mut self, index: SourceIndex, outbox: &mut Outbox) {
         self.up.remove(index.get());
         outbox.address(self.up, self.version);
         self.sources[index].told = outbox.decided();
     }
 
-    /// Notes since when a source is not there. `assigned` says how many events were assigned by then; `None`: it is awaited.
+    /// Notes when a source became absent. `assigned` is the number of events assigned by then;
+    /// `None` if events wait for it.
     pub(in crate::supervisor) fn note_absence(
         &mut self,
         index: SourceIndex,
@@ -142,24 +146,24 @@ impl Roster {
         self.sources[index].down = Some(Down { since: now, assigned });
     }
 
-    /// Ends the absence of all sources: the run is over, and so many events were assigned.
+    /// Ends the absence of all sources at the end of the run, after `assigned` events.
     pub(in crate::supervisor) fn end_absences(&mut self, assigned: u64, at: Instant) {
         self.sources.iter_mut().for_each(|seat| seat.end_absence(assigned, at));
     }
 
-    /// Lets events wait for nobody; returns true if they did.
+    /// Lets events wait for no source any longer; returns true if they did.
     pub(in crate::supervisor) fn stop_waiting(&mut self) -> bool {
         !core::mem::take(&mut self.awaited).is_empty()
     }
 
-    /// Notes up to which event sources were told decisions.
+    /// Notes the last event whose decision sources were told.
     pub(in crate::supervisor) fn note_told(&mut self, to: &SourceSet, decided: u64) {
         Self::positions(to).for_each(|index| self.sources[index].told = decided);
     }
 
-    /// Sends a new version to everybody, behind all decisions of the old one (docs/reference/protocol.md RUN-2).
-    /// `used` has the versions of
-    /// outstanding events. While peers gather, sources are up that are here, and builders are in it that are here.
+    /// Sends a new version to all peers, after all decisions of the old one
+    /// (docs/reference/protocol.md RUN-2). `used` has the versions of outstanding events. While
+    /// peers gather, the version has the sources and builders that are present.
     pub(in crate::supervisor) fn publish(
         &mut self,
         gathering: bool,
@@ -194,7 +198,7 @@ impl Roster {
         outbox.send(Recipients::Everyone, Message::Roster(roster));
     }
 
-    /// Keeps what outstanding events are expected to have, and nothing else.
+    /// Keeps only the expected sources of outstanding events and of the present version.
     pub(super) fn remember_expected(&mut self, used: &BTreeSet<u32>) {
         self.expected.retain(|version, _| used.contains(version));
         self.expected.insert(self.version, self.up.union(&self.awaited));

@@ -1,4 +1,4 @@
-//! The roster as the journal tells of it.
+//! The roster as the journal records it.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ impl Roster {
         Ok(positions.iter().map(|position| *position as usize).collect())
     }
 
-    /// Returns the seat that a peer took, and whether another process of a builder took it, which has begun anew.
+    /// Returns the seat that a peer took, and true if a new process of a builder took it.
     pub(in crate::supervisor) fn recall_registration(
         &mut self,
         registered: &Registered,
@@ -72,8 +72,8 @@ impl Roster {
         }
     }
 
-    /// Takes a new version. `used` has the versions of outstanding events; `assigned` says how many were assigned so far, if
-    /// triggers could come.
+    /// Takes a new version. `used` has the versions of outstanding events; `assigned` is the number
+    /// of events assigned so far, if triggers could come.
     pub(in crate::supervisor) fn recall_change(
         &mut self,
         change: &RosterChange,
@@ -125,7 +125,7 @@ impl Roster {
         Ok(())
     }
 
-    /// Takes who was up, and whose fragments outstanding events have.
+    /// Takes the sources that were up, and those expected for outstanding events.
     pub(in crate::supervisor) fn recall(&mut self, totals: &Totals) -> Result<(), Nonsense> {
         self.version = ordinal(totals.roster_version)?;
         for expectation in &totals.expectations {
@@ -171,7 +171,8 @@ impl Roster {
         self.recall_membership(own.id, own.membership)
     }
 
-    /// Puts all instants on a clock that is `nanos` ahead. What was before its zero is at its beginning.
+    /// Moves all times to a clock that is `nanos` ahead. Times before its zero become its
+    /// beginning.
     pub(in crate::supervisor) fn shift_times(&mut self, nanos: i64) {
         let downs = self.sources.iter_mut().filter_map(|seat| seat.down.as_mut());
         downs.for_each(|down| down.since = down.since.shifted(nanos).max(EARLIEST));

@@ -1,4 +1,4 @@
-//! States that are written down whole: true ones, and impossible ones.
+//! Snapshots of true and of impossible states.
 
 use core::time::Duration;
 
@@ -21,8 +21,9 @@ fn journaled() -> RunPlan {
     RunPlan { journal: true, ..plan(TriggerKind::External) }
 }
 
-/// Nothing is zero: 1 is lost, 2 complete, 5 and 6 inhibited. Source 3 is down. Builder 1 is gone, so that 3 and 7 are nobody's,
-/// and has come anew; builder 2 has 4 and 8.
+/// A state in which no count is zero: event 1 is lost, 2 complete, 5 and 6 inhibited. Source 3 is
+/// down. Builder 1 has been lost and has registered again, so 3 and 7 are unassigned; builder 2 has
+/// 4 and 8.
 fn eventful() -> Stage {
     let mut stage = Stage::running(journaled());
     stage.trigger(6);
@@ -59,7 +60,7 @@ fn a_state_that_is_written_down_is_read_again() {
     assert_eq!(by_totals.assigner.clone().take_unassigned(), [3, 7]);
 }
 
-/// The time before a journal is made shorter counts as well.
+/// Time before the journal is replaced by a snapshot counts as well.
 #[test]
 fn a_source_that_was_down_all_the_time_was_down_all_the_time() {
     let mut stage = Stage::running(journaled());
@@ -82,7 +83,7 @@ fn a_run_that_is_over_or_takes_no_more_triggers_stays_so() {
     stage.trigger(1);
     stage.core.stop("enough", stage.now);
     stage.poll();
-    // The next supervisor is killed as well, before anybody has come back.
+    // The next supervisor is killed as well, before any peer has returned.
     let next = stage.followed_by(&journaled(), stage.core.snapshot(stage.now));
     assert_eq!(next.core.progress().state, RunState::Recovering);
     let third = next.followed_by(&journaled(), next.core.snapshot(next.now)).with_everybody();
@@ -95,7 +96,7 @@ fn a_run_that_is_over_or_takes_no_more_triggers_stays_so() {
     assert!(matches!(over, Err(RecoverError::Over(_))), "{over:?}");
 }
 
-/// What is wrong, and what makes it so.
+/// An error message, and a change of the totals that provokes it.
 type Damage = (&'static str, fn(&mut Totals));
 
 fn are_refused(cases: &[Damage]) {

@@ -1,4 +1,4 @@
-//! The control messages as plain structures. What each field means is said once, in `proto/control.proto`.
+//! The control messages as plain structures. `proto/control.proto` documents the fields.
 #![allow(missing_docs, clippy::large_enum_variant)]
 
 use crate::wire::encoding::{choices, enumerations, messages};
@@ -32,7 +32,7 @@ messages! {
         boot_id: String = 7, software: String = 8, listen: String = 9, max_fragment: u64 = 10, datagrams: bool = 11,
         incarnation: u32 = 12, to_incarnation: u32 = 13,
     }
-    /// The answer to a Hello: exactly one of the two.
+    /// The answer to a Hello: either a welcome or a refusal.
     pub struct HelloReply { reply: Option<Reply> = 0 }
     #[derive(Copy)]
     pub struct Welcome {
@@ -44,14 +44,14 @@ messages! {
         slots: u32 = 1, deadline_ns: u64 = 2, orphan_timeout_ns: u64 = 3, heartbeat_ns: u64 = 4, decided: u64 = 5,
         shared_clock: bool = 6, lease_ns: u64 = 7, patience_ns: u64 = 8, report_ns: u64 = 9,
     }
-    /// What the builder holds of a lane, so that the source can rewind.
+    /// The builder's state of a lane, so that the source can rewind.
     #[derive(Copy)]
     pub struct LaneState { received: u64 = 1, announced: u64 = 2, committed: u64 = 3 }
     pub struct Refusal { reason: Reason = 1, detail: String = 2 }
-    /// Everything after the handshake on a control connection.
+    /// A message on a control connection after the handshake.
     pub struct Control { message: Option<Message> = 0 }
-    /// Which sources an event is expected to have, and where the builders are. Sent before the first use of its
-    /// version.
+    /// The sources that events are expected to have, and the addresses of builders. It is sent
+    /// before the first use of its version.
     pub struct Roster {
         version: u32 = 1, sources: Vec<u32> = 2, up: Vec<u32> = 3, builders: Vec<BuilderAddress> = 4,
         max_fragment: Vec<u64> = 5, incarnations: Vec<u32> = 6, awaited: Vec<u32> = 7,
@@ -64,21 +64,22 @@ messages! {
         roster_version: u32 = 1, events: Vec<u64> = 2, triggered_ns: Vec<u64> = 3, epoch: u64 = 4,
         expected: Vec<u32> = 5, answer: u32 = 6,
     }
-    /// Every assignment up to here that asked for an answer is taken.
+    /// Confirms that every assignment up to this answer is taken.
     #[derive(Copy)]
     pub struct Accepted { answer: u32 = 1 }
-    /// So many completions of this incarnation of the builder are in the ledger: their fragments may be forgotten.
+    /// Number of completions of the builder's incarnation in the ledger: their fragments may be
+    /// forgotten.
     #[derive(Copy)]
     pub struct Accounted { completions: u64 = 1 }
-    /// The state of all events up to `decided`, for a source that may have missed decisions, or whose lanes are over.
-    /// What is not named is closed.
+    /// The state of all events up to `decided`, for a source that may have missed decisions, or
+    /// whose lanes have ended. Events that it does not name are closed.
     pub struct Holdings { decided: u64 = 1, held: Vec<Holding> = 2 }
     pub struct Holding { builder: u32 = 1, events: Vec<u64> = 2 }
     pub struct Completions { complete: Vec<u64> = 1, exceptions: Vec<Exception> = 2, before: u64 = 3 }
     pub struct Exception { event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4 }
     #[derive(Copy)]
     pub struct Heartbeat { sent_ns: u64 = 1, echo_ns: u64 = 2, echo_delay_ns: u64 = 3, load: Option<Load> = 4 }
-    /// What a builder's slots are taken by.
+    /// The state of a builder's slots.
     #[derive(Copy)]
     pub struct Load {
         building: u32 = 1, at_sink: u32 = 2, slowest: u32 = 3, slowest_events: u32 = 4, others_events: u32 = 5,
@@ -87,13 +88,14 @@ messages! {
     #[derive(Copy)]
     pub struct Finish {}
     pub struct RunEnd { exit_code: u32 = 1, verdict: String = 2 }
-    /// Sent whenever lanes to all builders of the newest roster are connected.
+    /// Confirms lanes to all builders of the newest roster; sent whenever they are connected.
     #[derive(Copy)]
     pub struct Ready {}
     #[derive(Copy)]
     pub struct Triggers { count: u64 = 1 }
     pub struct Report { report: Option<RoleReport> = 0, live: Option<Live> = 3 }
-    /// What only a report so far says. Such a report of a builder has no histograms but this one.
+    /// The fields of interim reports only. A builder's interim report has no histograms but this
+    /// one.
     pub struct Live {
         backlog_bytes: u64 = 1, backlog_fragments: u64 = 2, building: u32 = 3, at_sink: u32 = 4,
         since_commit_ns: u64 = 5, latency: Vec<u64> = 6, disk_free_bytes: u64 = 7, disk_bytes: u64 = 8,
@@ -107,10 +109,10 @@ messages! {
         forfeited_ns: u64 = 19, trains: Option<TrainReport> = 20, stages: Option<Box<GrantStages>> = 21,
         refused: u64 = 22,
     }
-    /// A role's part of the way from a grant to its data, sampled, by its own clock. Histograms: pairs (value in µs,
-    /// count); empty: not measured.
+    /// A role's part of the time from a grant to its data, sampled by its own clock. Histograms are
+    /// pairs (value in µs, count), and empty if not measured.
     pub struct GrantStages { wake_us: Vec<u64> = 1, write_us: Vec<u64> = 2 }
-    /// What became of trains at the sender's own kernel.
+    /// Counts of trains at the sender's own kernel.
     #[derive(Copy)]
     pub struct TrainReport { send_drops: u64 = 1, segmentation_refused: u64 = 2, uncut: u64 = 3 }
     pub struct BuilderReport {
@@ -128,9 +130,9 @@ messages! {
         stalls: u64 = 11, reconnects: u64 = 12, segments: u64 = 13, absent: u64 = 14, lost_bytes: u64 = 15,
         resends: u64 = 16, timeouts: u64 = 17, late_after_loss: u64 = 18, duplicate_segments: u64 = 19,
     }
-    /// Histograms: pairs (value in µs, count).
+    /// Histograms as pairs (value in µs, count).
     pub struct DatagramTimes { recovery_us: Vec<u64> = 1, recovery_max_us: u64 = 2, round_trip_us: Vec<u64> = 3 }
-    /// Connections that were turned away, or that ended by bytes that no peer has sent.
+    /// Connections that were refused, or that ended because their bytes were not a peer's.
     #[derive(Copy)]
     pub struct RefusalReport {
         foreign: u64 = 1, keys: u64 = 2, malformed: u64 = 3, silent: u64 = 4, unwelcome: u64 = 5, limited: u64 = 6,

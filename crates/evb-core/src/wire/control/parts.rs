@@ -1,4 +1,5 @@
-//! How many parts a message has, counted before it is read: a part of two bytes becomes a structure of up to 150.
+//! A limit on the parts of a message, checked before it is read: a part of two bytes becomes a
+//! structure of up to 150.
 
 use bytes::Buf as _;
 use prost::{
@@ -9,30 +10,30 @@ use prost::{
 use super::{Control, MAX_BUILDERS, MAX_EXCEPTIONS, MalformedMessage};
 use crate::{set::MAX_SOURCES, wire::encoding::Encoding as _};
 
-/// The fields of a `Control` that repeat messages, as their tags in `proto/control.proto` from the outermost in; how many
-/// there may be; and the message's name.
+/// The fields of a `Control` that repeat messages: their tags in `proto/control.proto` from the
+/// outermost in, their limits, and the messages' names.
 const LIMITS: [(&[u32], usize, &str); 4] = [
     (&[1, 4], MAX_BUILDERS, "Roster"),
     (&[4, 2], MAX_EXCEPTIONS, "Completions"),
     (&[8, 2, 7], MAX_SOURCES, "Report"),
-    // One more, of the events that no builder has.
+    // One more holds the events that no builder has.
     (&[14, 2], MAX_BUILDERS + 1, "Holdings"),
 ];
 
-/// Why a control message was not read: the peer's fault.
+/// The reason why a control message was not read: the peer's fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableMessage {
-    /// The bytes are none (docs/reference/protocol.md CTRL-3).
+    /// The bytes are not a control message (docs/reference/protocol.md CTRL-3).
     #[error("the peer sent bytes that are no control message: {0}")]
     Form(#[from] DecodeError),
-    /// It would take too much memory (docs/reference/protocol.md CTRL-10).
+    /// The message would take too much memory (docs/reference/protocol.md CTRL-10).
     #[error(transparent)]
     Parts(#[from] MalformedMessage),
 }
 
 impl Control {
-    /// Reads a message without its length. What it takes is bounded by its own bytes: at most 8 times as much for numbers, and a
-    /// bounded number of parts.
+    /// Reads a message without its length. Its memory is bounded by its own bytes: at most 8 times
+    /// as much for numbers, and a bounded number of parts.
     ///
     /// # Errors
     /// [`UnreadableMessage`].
@@ -46,7 +47,7 @@ impl Control {
     }
 }
 
-/// How often the field at the end of that path is there. Fields that come twice are merged, so all count.
+/// Counts the field at the end of that path. Repeated fields are merged, so all of them count.
 fn count(mut bytes: &[u8], path: &[u32]) -> Result<usize, DecodeError> {
     let Some((field, below)) = path.split_first() else { return Ok(1) };
     let mut found = 0;
@@ -57,7 +58,7 @@ fn count(mut bytes: &[u8], path: &[u32]) -> Result<usize, DecodeError> {
             continue;
         }
         let length = decode_varint(&mut bytes)?;
-        // What is cut short is for the reader to refuse.
+        // A truncated field is for the decoder to refuse.
         let part = bytes.split_at_checked(length.try_into().unwrap_or(usize::MAX));
         let Some((part, rest)) = part else { return Ok(found) };
         found += count(part, below)?;

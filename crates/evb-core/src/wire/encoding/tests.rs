@@ -11,7 +11,8 @@ use super::{
 /// A declared type, and its fields or variants: name, type, number.
 pub(crate) type Declared = (&'static str, &'static [(&'static str, &'static str, u32)]);
 
-/// What the declarations say, a line for each field: `Hello.role: Role = 1`. A choice's fields are those of the choice.
+/// Returns the declarations, a line for each field: `Hello.role: Role = 1`. The fields of a choice
+/// are listed as the choice's own.
 fn declared(messages: &[Declared], choices: &[Declared], enumerations: &[Declared]) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for (name, fields) in messages {

@@ -6,7 +6,7 @@ use super::{
     *,
 };
 
-/// Each message that repeats others, with that many of them.
+/// Returns each message that repeats others, with that many of them.
 fn repeating(count: usize) -> [(Message, usize); 4] {
     let roster = Roster { builders: vec![BuilderAddress::default(); count], ..Roster::default() };
     let completions = Completions { exceptions: vec![Exception::default(); count], ..Completions::default() };
