@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{Fact, Unavailable, text_of};
 
-/// Which cores there are, and which are ours.
+/// Cores of this host, and those that this process may use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cores {
     /// Those that run.
@@ -36,7 +36,7 @@ pub fn cores() -> Cores {
     }
 }
 
-/// How each of these cores chooses its frequency (`scaling_governor`), without repetition.
+/// Returns the distinct frequency governors of these cores (`scaling_governor`).
 ///
 /// # Errors
 /// The kernel does not set it: a virtual machine's host does, or the firmware.
