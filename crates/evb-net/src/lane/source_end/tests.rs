@@ -136,7 +136,8 @@ async fn carried(
 async fn announcements_wait_for_the_end_of_a_record_that_is_under_way() {
     let (mut end, mut stream, mut opener) = protected().await;
     let mut core = core();
-    // More than the kernel's buffers take, so that the record is under way when the next is announced.
+    // The record is larger than the kernel's buffers, so that it is under way when the next is
+    // announced.
     push(&mut core, &mut end, 1, 1, 32 << 20);
     let size = core.sendable(LaneIndex::new(0)).max((32 << 20) + 16);
     grant(&mut core, &mut end, size);
