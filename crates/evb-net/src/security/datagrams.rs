@@ -1,5 +1,5 @@
-//! [`DatagramTags`]: the tags of one association's datagrams, in both directions (docs/reference/protocol.md SEC-10
-//! to SEC-12).
+//! [`DatagramTags`]: the tags of one association's datagrams, in both directions
+//! (docs/reference/protocol.md SEC-10 to SEC-12).
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ pub struct DatagramTags {
     probed: u32,
 }
 
-/// Why a datagram is not believed.
+/// Reason why a datagram is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagFault {
     /// Its tag is not that of a peer with the key.
@@ -34,7 +34,7 @@ pub enum TagFault {
     Replayed,
 }
 
-/// Which datagrams share numbers.
+/// Class of the datagrams that share a sequence of numbers.
 const COUNTED: u32 = 0;
 const PROBES: u32 = 1;
 

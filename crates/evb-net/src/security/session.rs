@@ -13,11 +13,12 @@ use zeroize::Zeroizing;
 
 use super::{Forged, parcel::MAX_CONTENT, tag::TAG_LENGTH};
 
-/// What the keys of lanes are derived with (docs/reference/protocol.md SEC-8).
+/// Label from which the keys of lanes are derived (docs/reference/protocol.md SEC-8).
 const STREAM: &[u8] = b"evb 1 lane stream";
 const DATAGRAMS: &[u8] = b"evb 1 lane datagrams";
 
-/// A connection after the agreement: seals and opens the messages of a control connection, and has the keys of a lane.
+/// A connection after the agreement: seals and opens the messages of a control connection, and has
+/// the keys of a lane.
 pub struct Session {
     transport: TransportState,
     keys: Keys,
@@ -69,7 +70,8 @@ impl Session {
         Ok(sealed.into())
     }
 
-    /// Encrypts the front of `content` and appends it as one parcel (docs/reference/protocol.md SEC-6).
+    /// Encrypts the front of `content` and appends it as one parcel (docs/reference/protocol.md
+    /// SEC-6).
     ///
     /// # Errors
     /// The cipher's: 2⁶⁴ parcels were sent.
@@ -85,7 +87,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes one parcel off the front of `sealed` and appends what was in it; false if its end is not here yet.
+    /// Takes one parcel off the front of `sealed` and appends its content; returns false if its end
+    /// has not arrived yet.
     ///
     /// # Errors
     /// [`Forged`]: nothing behind it can be opened.
