@@ -1,6 +1,6 @@
 //! [`Progress`]: whether there is more to read.
 
-/// How a turn of reading ended.
+/// End of a turn of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Nothing more is here; the waker is registered.
