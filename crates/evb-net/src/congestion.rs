@@ -35,11 +35,11 @@ pub(crate) fn keep(socket: SockRef<'_>, name: Option<&str>) {
     }
 }
 
-/// Elsewhere, the system's stays.
+/// Leaves the system's choice on other systems.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn keep(_socket: SockRef<'_>, _name: Option<&str>) {}
 
-/// Elsewhere, the system's stays.
+/// Leaves the system's choice on other systems.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn choose(_socket: SockRef<'_>, _name: Option<&str>) {}
 

@@ -29,7 +29,7 @@ pub use refusals::RefusalLog;
 /// Reason why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// Nothing, or too little, came in time.
+    /// Too few bytes came in time.
     #[error("no complete handshake within {} s: the peer is frozen, overloaded, or not evb", HANDSHAKE_TIMEOUT.as_secs())]
     Timeout,
     /// The peer closed the connection in the middle.

@@ -3,7 +3,7 @@
 /// End of a turn of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing more is here; the waker is registered.
+    /// All input is read, and the waker is registered.
     Drained,
     /// The turn is over, and there may be more.
     More,

@@ -11,7 +11,7 @@ use std::{
 /// Reason why a `host:port` has no address.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// It is not of that form.
+    /// The text is not of that form.
     #[error(
         "`{text}` is not an address: write host:port, for example `127.0.0.1:7000`, `[::1]:7000` or `daq1:7000`"
     )]

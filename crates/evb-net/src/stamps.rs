@@ -14,7 +14,7 @@ const EACH: u8 = 16;
 /// The first few on a connection are no habit yet.
 const BEFORE_FIRST: u8 = 3;
 
-/// Nothing waits that long: the clock was set meanwhile.
+/// Longest wait that is believed: beyond it, the clock was set meanwhile.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A clock reading that costs more is too expensive, as the kernel then takes one for each packet
@@ -52,7 +52,7 @@ pub(crate) struct ReadSampler {
 }
 
 impl ReadSampler {
-    /// Has the kernel tell receive times of a socket, if it can.
+    /// Has the kernel report receive times of a socket, if it can.
     pub(crate) fn of(socket: BorrowedFd<'_>) -> Self {
         Self { sampler: Sampler::new(), is_stamped: stamp(socket) }
     }

@@ -60,7 +60,7 @@ pub(crate) struct Arrival {
     ancillary: Ancillary<64>,
     /// Its bytes of payload, as far as there was room.
     pub(crate) length: usize,
-    /// It was longer than the room.
+    /// True if the message was longer than its room.
     pub(crate) truncated: bool,
 }
 

@@ -48,11 +48,11 @@ pub(crate) trait Rule {
 /// Room for more outstanding bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// Yes.
+    /// There is room.
     Free,
-    /// Not on that lane.
+    /// The lane has no room.
     LaneFull,
-    /// On no lane.
+    /// The port has no room, so no lane has.
     PortFull,
 }
 

@@ -21,9 +21,9 @@
 //! which asks [`EdtBucket`]s:
 //!
 //! ```text
-//!  link ────────── EdtBucket: what the link carries    guarantees, ceilings, priorities,
-//!   ├─ data ────── guarantee, ceiling                  borrowing: LinkPlan
-//!   │   ├─ lane ── EdtBucket: the pace of one destination                      Pace
+//!  link ────────── EdtBucket: what the link carries            guarantees, ceilings, priorities,
+//!   ├─ data ────── guarantee, ceiling                          borrowing: LinkPlan
+//!   │   ├─ lane ── EdtBucket: the pace of one destination          Pace
 //!   │   └─ lane
 //!   ├─ control ─── charged, never held back
 //!   └─ monitoring

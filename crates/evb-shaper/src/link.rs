@@ -84,7 +84,7 @@ impl core::error::Error for LinkPlanError {}
 const LEAST_HUNDREDTHS: u64 = 1;
 
 impl LinkPlan {
-    /// No limit, one class.
+    /// Returns a plan without a limit, with one class.
     pub fn unlimited() -> Self {
         let all = PlannedClass {
             name: "data".to_owned(),

@@ -28,7 +28,7 @@ impl Pacing {
     /// 0.8 of a core.
     pub const TIMER_SPACING: Duration = Duration::from_millis(1);
 
-    /// No pace: lanes take turns.
+    /// Returns settings without paces: lanes take turns.
     pub fn none(cost: PacketCost) -> Self {
         Self::uniform(None, 0, cost)
     }

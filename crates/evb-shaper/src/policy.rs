@@ -38,7 +38,7 @@ pub enum Shaping {
     },
     /// Sources pace themselves, each lane.
     TokenBucket(Pace),
-    /// Not at all.
+    /// No shaping.
     None,
 }
 
@@ -170,7 +170,7 @@ impl Policy {
     }
 }
 
-/// Nothing that is lost may or need be sent again now.
+/// No lost bytes may or need be sent again now.
 struct NoLoss;
 
 impl GrantPolicy for Policy {

@@ -9,7 +9,7 @@
 //!                                      take_wanted, poll_departure, gather: calls of the driver
 //!
 //!   supervisor: Heard ──────────────►┌─────────────┐─► Dial, Close, Send, Report
-//!   lanes: hello, up, down, records ►│ BuilderRole │─► Lane              records for a source's lane
+//!   lanes: hello, up, down, records ►│ BuilderRole │─► Lane               records for its source
 //!   sink: written, rejected, failed ►└─────────────┘─► Event, ExpectEnd  to the sink
 //! ```
 //!

@@ -69,7 +69,7 @@ struct Branch {
     backlogged: bool,
     /// Time at which the first of its lanes could have sent, without ceiling and link.
     due: Instant,
-    /// Until then it borrows.
+    /// Time until which it borrows.
     guaranteed: Instant,
 }
 

@@ -18,7 +18,7 @@ pub struct Channel {
 }
 
 impl From<TcpStream> for Channel {
-    /// One that nothing protects.
+    /// Creates an unprotected channel.
     fn from(stream: TcpStream) -> Self {
         Self { stream, session: None }
     }

@@ -55,7 +55,7 @@ pub struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// For the listener of that name.
+    /// Creates the log of the listener of that name.
     pub fn new(listener: &'static str) -> Self {
         const BURST: NonZeroU32 = NonZeroU32::new(5).expect("five is not zero");
         let quota = Quota::per_second(NonZeroU32::MIN).allow_burst(BURST);
@@ -115,7 +115,7 @@ impl RefusalLog {
         self.counts.forged += 1;
     }
 
-    /// Says who was turned away and why, if it is not too soon.
+    /// Logs a peer that was turned away and the reason, if the rate permits.
     pub fn record(&mut self, peer: impl Display, reason: &dyn Display) {
         if let Some(unsaid) = self.next_line() {
             tracing::warn!(listener = self.listener, %peer, %reason, unsaid, "connection refused");

@@ -13,7 +13,7 @@ use crate::{clock, timer::Timer};
 pub struct ClockSource {
     /// The source in use.
     pub current: String,
-    /// Those it could use.
+    /// Other clock sources that it could use.
     pub available: Vec<String>,
 }
 
@@ -22,11 +22,11 @@ pub struct ClockSource {
 pub struct Lateness {
     /// Number of measurements.
     pub count: usize,
-    /// Half were no later.
+    /// Median.
     pub p50: Duration,
-    /// 99 of 100 were no later.
+    /// 99th percentile.
     pub p99: Duration,
-    /// None was later.
+    /// Maximum.
     pub max: Duration,
 }
 

@@ -23,7 +23,7 @@ mod number {
     pub(super) const FEATURES_SET: u32 = 4;
 }
 
-/// Half of what the room for answers holds.
+/// Most strings in an answer: half of the number that its room holds.
 const MOST_STRINGS: usize = 16_000;
 /// `ETH_GSTRING_LEN`, in words.
 const STRING_WORDS: usize = 32 / 4;
@@ -57,13 +57,13 @@ pub struct Coalescing {
 /// Sizes of the device's rings in packets, and their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// For receiving.
+    /// Packets that the receive ring holds.
     pub receive: u32,
-    /// For receiving, at most.
+    /// Packets that the receive ring can hold at most.
     pub receive_most: u32,
-    /// For sending.
+    /// Packets that the send ring holds.
     pub send: u32,
-    /// For sending, at most.
+    /// Packets that the send ring can hold at most.
     pub send_most: u32,
 }
 

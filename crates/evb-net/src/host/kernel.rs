@@ -73,7 +73,7 @@ fn is_listed(list: &str, module: &str) -> bool {
 
 /// The kernel's own copy of its configuration, where it was built with one.
 fn configuration() -> Option<String> {
-    /// They have a quarter of a megabyte.
+    /// Longest file that is read; the usual length is a quarter of a megabyte.
     const LONGEST: u64 = 8 * 1024 * 1024;
     let file = fs::File::open("/proc/config.gz").ok()?;
     let mut text = String::new();

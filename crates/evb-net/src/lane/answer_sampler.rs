@@ -22,7 +22,7 @@ pub(super) struct AnswerSampler {
 }
 
 impl AnswerSampler {
-    /// For a stream that brings grants.
+    /// Creates the sampler of a stream that brings grants.
     pub(super) fn of(stream: BorrowedFd<'_>) -> Self {
         Self { reads: ReadSampler::of(stream), read: None, follows: None, took: None }
     }

@@ -71,7 +71,7 @@ struct Protected {
 }
 
 impl BuilderEnd {
-    /// For a stream after its handshake.
+    /// Creates the end of a stream after its handshake.
     pub fn new(channel: impl Into<Channel>) -> Self {
         let (stream, session) = channel.into().into_parts();
         let protected = session.map(|session| {
@@ -84,7 +84,7 @@ impl BuilderEnd {
         Self { stream, incoming, data: 0, bulk: false, outgoing, protected, reads, writes }
     }
 
-    /// Has `core` write what the source of its lane is to hear, granted at `now`.
+    /// Has `core` write the records for the source of its lane, granted at `now`.
     pub fn write_records<P: GrantPolicy>(
         &mut self,
         core: &mut BuilderCore<P>,

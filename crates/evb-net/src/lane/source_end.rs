@@ -89,7 +89,7 @@ impl DataRecord {
 }
 
 impl SourceEnd {
-    /// For a stream after its handshake.
+    /// Creates the end of a stream after its handshake.
     pub fn new(channel: impl Into<Channel>) -> Self {
         let (stream, session) = channel.into().into_parts();
         let protected = session.map(|session| {

@@ -18,7 +18,7 @@ pub enum Offload {
 }
 
 impl Offload {
-    /// All of them.
+    /// All offloads.
     pub const ALL: [Self; 5] = [Self::Software, Self::PacingRate, Self::Txtime, Self::Etf, Self::Tbf];
 
     /// The word that configurations use.

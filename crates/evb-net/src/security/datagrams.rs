@@ -30,7 +30,7 @@ pub struct DatagramTags {
 pub enum TagFault {
     /// Its tag is not that of a peer with the key.
     Forged,
-    /// It came before, or is too old to tell.
+    /// The datagram came before, or is too old for the window.
     Replayed,
 }
 
@@ -39,7 +39,7 @@ const COUNTED: u32 = 0;
 const PROBES: u32 = 1;
 
 impl DatagramTags {
-    /// With the keys of that connection, for the side they are of.
+    /// Creates the tags from the keys of a connection, for the side that the keys belong to.
     pub fn new(keys: &Keys) -> Self {
         let (ours, theirs) = (TagKey::new(&keys.datagrams_out), TagKey::new(&keys.datagrams_in));
         Self { ours, theirs, sent: 0, came: ReplayWindow::default(), probed: 0 }

@@ -62,7 +62,7 @@ pub enum KeyError {
     /// A device, a pipe or a directory.
     #[error("the key file {} is no regular file", .0.display())]
     NotAFile(PathBuf),
-    /// Not 32 bytes in hex or base64.
+    /// The content is not 32 bytes in hex or base64.
     #[error(
         "the key file {} does not hold a key: 64 hex digits, or 32 bytes in base64; `evbd keygen FILE` makes one",
         .0.display()

@@ -27,18 +27,18 @@ pub struct Session {
 /// The keys of a lane, one for each direction and way.
 #[derive(Clone)]
 pub struct Keys {
-    /// For the parcels that this side sends.
+    /// Key of the parcels that this side sends.
     pub stream_out: Zeroizing<[u8; 32]>,
-    /// For those that come.
+    /// Key of the parcels that the peer sends.
     pub stream_in: Zeroizing<[u8; 32]>,
-    /// For the datagrams that this side sends.
+    /// Key of the datagrams that this side sends.
     pub datagrams_out: Zeroizing<[u8; 32]>,
-    /// For those that come.
+    /// Key of the datagrams that the peer sends.
     pub datagrams_in: Zeroizing<[u8; 32]>,
 }
 
 impl Session {
-    /// After the last message of the handshake.
+    /// Creates the session after the last message of the handshake.
     pub(crate) fn after(mut noise: HandshakeState) -> Result<Self, snow::Error> {
         let (first, second) = noise.dangerously_get_raw_split();
         let (first, second) = (Zeroizing::new(first), Zeroizing::new(second));

@@ -222,7 +222,7 @@ impl BuilderRole {
         }
     }
 
-    /// We registered again.
+    /// Resumes after a new registration.
     fn go_on(&mut self, registered: &Registered, now: Instant) {
         if registered.incarnation != self.attendance.incarnation() {
             self.begin_anew(registered, now);

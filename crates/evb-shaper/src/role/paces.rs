@@ -18,7 +18,7 @@ pub struct Paces {
 }
 
 impl Paces {
-    /// No pace for any lane.
+    /// Returns paces without a limit for any lane.
     pub fn none(cost: PacketCost) -> Self {
         Self { lane: None, builders: BTreeMap::new(), pacing: Pacing::none(cost) }
     }

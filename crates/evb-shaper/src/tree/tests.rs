@@ -36,7 +36,7 @@ enum Offer {
     Greedy,
     /// Trains that come at that rate.
     Steady(u64),
-    /// Nothing.
+    /// No traffic.
     Idle,
 }
 

@@ -70,7 +70,7 @@ struct Strangers {
 }
 
 impl BuilderDatagrams {
-    /// For a bound socket and the run's sources, ascending: a source's position is its lane.
+    /// Creates the end of a bound socket. A source's position in `sources`, ascending, is its lane.
     pub fn new(mut socket: DatagramSocket, sources: Vec<SourceId>) -> Self {
         socket.sample_waits();
         let links = sources.iter().map(|_| None).collect();
@@ -291,7 +291,7 @@ impl Strangers {
     }
 }
 
-/// Says how long a probe was.
+/// Makes the reply, which tells the length of a probe.
 fn reply(probe: &DatagramHeader, sequence: u32, length: u64) -> [u8; DATAGRAM_HEADER] {
     let header =
         DatagramHeader { kind: DatagramKind::ProbeReply, sequence, heard: 0, offset: length, ..*probe };

@@ -48,7 +48,7 @@ pub struct Path {
 /// Reason why datagrams cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// None came back, of no size.
+    /// No reply to any size.
     #[error(
         "no datagram comes back from {peer} (UDP), though it answers by TCP: let UDP of that port through the firewalls between"
     )]

@@ -79,7 +79,7 @@ struct Departing {
 }
 
 impl SourceDatagrams {
-    /// For a connection after its handshake, and a socket that has reached the builder by `path`.
+    /// Creates the end after the handshake, of a socket that has reached the builder by `path`.
     pub fn new(stream: TcpStream, mut socket: DatagramSocket, path: Path) -> Self {
         socket.sample_waits();
         let most = (MAX_TRAIN / path.datagram).clamp(1, MAX_DATAGRAMS);

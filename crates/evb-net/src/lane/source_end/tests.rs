@@ -77,7 +77,7 @@ fn push(core: &mut SourceCore, end: &mut SourceEnd, first: u64, count: u32, size
     }
 }
 
-/// Lets all go that is granted.
+/// Grants lane bytes up to `upto`, and sends all that are granted.
 fn grant(core: &mut SourceCore, end: &mut SourceEnd, upto: u64) {
     core.handle_grant(LaneIndex::new(0), upto).unwrap();
     while let Some(taken) = core.take(LaneIndex::new(0), u64::MAX) {

@@ -20,7 +20,7 @@ const GAP: Duration = Duration::from_millis(2);
 /// Time from handing the datagrams over to the first departure; a slow host gets twice as much with
 /// each attempt.
 const AHEAD: Duration = Duration::from_millis(4);
-/// After the last: what is not there then was lost, or held for another reason.
+/// Wait after the last departure; datagrams that come later count as lost.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// A datagram that leaves earlier than its time by this much was not held. Without the offload they
 /// all do, by `AHEAD` and more.

@@ -17,14 +17,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Use of the kernel to cut trains into datagrams (`UDP_SEGMENT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GsoState {
-    /// It does, as far as is known.
+    /// The kernel cuts trains, as far as is known.
     On,
     /// It refused; datagrams go one by one until then, at about a tenth of the throughput.
     Paused {
         /// Time of the next attempt.
         until: Instant,
     },
-    /// It never will on this socket, for which nothing computes checksums.
+    /// The kernel never cuts them on this socket, which has no checksums.
     Off,
 }
 

@@ -33,7 +33,7 @@ pub struct Greeting {
     pub round_trip: Option<Duration>,
 }
 
-/// A source that is let in.
+/// A source that is admitted.
 #[derive(Debug)]
 pub struct Admitted {
     /// Lane of the source. A connection that it has already, or an answer on its way, must be
@@ -83,7 +83,7 @@ impl BuilderRole {
         Ok(Admitted { lane, welcome })
     }
 
-    /// A lane's source has been told: the lane is open.
+    /// Opens a lane after its source has been told.
     pub fn handle_lane_up(&mut self, lane: LaneIndex) {
         if self.lanes[lane] == LaneState::Answering {
             self.lanes[lane] = LaneState::Open;

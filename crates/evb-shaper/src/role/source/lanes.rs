@@ -14,7 +14,7 @@ pub(super) struct Lanes {
     lanes: Vec<(BuilderId, LaneDialing)>,
     /// Lanes whose connections must be dropped.
     closing: LaneSet,
-    /// Those that wait to be dialed.
+    /// Lanes that wait to be dialed.
     due: LaneSet,
 }
 

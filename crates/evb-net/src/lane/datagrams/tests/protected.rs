@@ -100,7 +100,7 @@ async fn goes_over(rig: &mut Rig) -> DatagramReport {
     rig.builder.report()
 }
 
-/// After a change; the tag stays.
+/// Returns the datagram after a change; the tag stays.
 fn changed(datagram: &[u8], change: impl FnOnce(&mut DatagramHeader, &mut [u8])) -> Vec<u8> {
     let (inner, tag) = datagram.split_at(datagram.len() - 16);
     let (mut header, body) = DatagramHeader::decode(inner).unwrap();

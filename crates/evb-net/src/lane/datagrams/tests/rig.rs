@@ -241,7 +241,7 @@ impl Rig {
         );
     }
 
-    /// Has the builder take in what comes, and say nothing, until that is so.
+    /// Has the builder take arrivals without an answer, until `is_done` returns true.
     pub(super) async fn take(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) {
         let all = std::future::poll_fn(|cx| {
             let ended = &mut self.ended;
