@@ -1,5 +1,6 @@
-//! How fast bare datagram sockets are on the loopback, next to `iperf3 -u` with datagrams of the same size:
-//! `cargo run --release -p evb-net --example udp_speed [seconds] [bytes per datagram] [datagrams per train]`.
+//! Measures the speed of bare datagram sockets on the loopback, next to `iperf3 -u` with datagrams
+//! of the same size: `cargo run --release -p evb-net --example udp_speed [seconds] [bytes per
+//! datagram] [datagrams per train]`.
 #![allow(clippy::unwrap_used)] // a measurement: what fails, ends it
 
 use std::{
@@ -17,10 +18,10 @@ use evb_net::{
     udp::{DatagramSocket, Progress, UdpOptions, open},
 };
 
-/// What the reader takes in one turn.
+/// Datagrams that the reader takes in one turn.
 const TURN: usize = 1024;
 
-/// Where iperf3 listens.
+/// Port on which iperf3 listens.
 const IPERF_PORT: &str = "5299";
 
 struct Outcome {
@@ -133,7 +134,7 @@ async fn send(peer: SocketAddr, options: &UdpOptions, duration: Duration, size: 
     sent
 }
 
-/// How many datagrams per second leave with iperf3, and how many arrive.
+/// Returns the datagrams per second that iperf3 sends, and those that arrive.
 fn iperf3(seconds: usize, size: usize) -> Result<[f64; 2], String> {
     let quiet = |arguments: &[&str]| {
         let mut command = Command::new("iperf3");

@@ -1,4 +1,5 @@
-//! [`Ancillary`]: what goes beside the bytes of a datagram (cmsg(3)), written and read as bytes, in safe code.
+//! [`Ancillary`]: the control messages beside the bytes of a datagram (cmsg(3)), written and read
+//! as bytes, in safe code.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ pub(crate) const fn aligned(length: usize) -> usize {
 #[repr(C, align(8))]
 pub(crate) struct Ancillary<const N: usize> {
     pub(crate) bytes: [u8; N],
-    /// How much of it is filled.
+    /// Bytes of the room that are filled.
     pub(crate) length: usize,
 }
 

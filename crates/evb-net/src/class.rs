@@ -10,8 +10,9 @@ use std::{io, os::fd::BorrowedFd};
 pub struct TrafficClass {
     /// The six bits in the IP header by which switches and routers classify (RFC 2474).
     pub dscp: Option<u8>,
-    /// `SO_PRIORITY`, by which the queueing disciplines of this host classify (`prio`, `mqprio`, and `htb` by `major:minor`), and
-    /// which a VLAN device maps to its priority bits. Above 6 it needs CAP_NET_ADMIN.
+    /// `SO_PRIORITY`, by which the queueing disciplines of this host classify (`prio`, `mqprio`,
+    /// and `htb` by `major:minor`), and which a VLAN device maps to its priority bits. A value
+    /// above 6 needs CAP_NET_ADMIN.
     pub priority: Option<u32>,
 }
 
@@ -28,7 +29,7 @@ impl TrafficClass {
             let is_v4 = socket.domain()? == socket2::Domain::IPV4;
             if is_v4 { socket.set_tos_v4(class) } else { socket.set_tclass_v6(class) }?;
         }
-        // After the other: that sets a priority too, one of four that it derives from the type of service.
+        // This follows the type of service, which sets a priority too: one of four that it derives.
         if let Some(priority) = self.priority
             && let Err(error) = socket.set_priority(priority)
         {

@@ -12,22 +12,25 @@ pub fn now() -> Instant {
     Instant::from_nanos(sys_time::monotonic_nanos())
 }
 
-/// Microseconds since 1970: fresh for every start of a supervisor, hence good for an epoch; never for measuring time.
+/// Returns microseconds since 1970: fresh for every start of a supervisor, hence good for an epoch,
+/// but never for measuring time.
 pub fn wall_clock_micros() -> u64 {
     sys_time::realtime_nanos() / 1_000
 }
 
-/// What to add to a time of `CLOCK_REALTIME` so as to have [`now`]'s clock; it changes when the clock is set.
+/// Returns the offset that turns a time of `CLOCK_REALTIME` into [`now`]'s clock. It changes when
+/// the clock is set.
 pub(crate) fn from_realtime() -> i64 {
     -ahead_of_ours(sys_time::realtime_nanos)
 }
 
-/// What to add to [`now`]'s clock so as to have `CLOCK_TAI`.
+/// Returns the offset that turns a time of [`now`]'s clock into `CLOCK_TAI`.
 pub(crate) fn to_tai() -> i64 {
     ahead_of_ours(sys_time::tai_nanos)
 }
 
-/// How far another clock is ahead of the monotonic one: of three readings, each between two of ours, the one least disturbed.
+/// Returns the lead of another clock over the monotonic one: of three readings, each between two of
+/// ours, the one that was disturbed least.
 fn ahead_of_ours(read: impl Fn() -> u64) -> i64 {
     let reading = || {
         let (before, other, after) = (sys_time::monotonic_nanos(), read(), sys_time::monotonic_nanos());

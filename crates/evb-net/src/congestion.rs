@@ -1,6 +1,7 @@
-//! The congestion control of a TCP connection. It is chosen before there is one: a connection that BBR (the default of some
-//! systems) has begun stays paced by the kernel's own timer whatever is chosen afterwards (`bbr_init` in
-//! `net/ipv4/tcp_bbr.c` sets `sk_pacing_status`, and nothing takes it back).
+//! The congestion control of a TCP connection. It is chosen before there is one: a connection that
+//! BBR (the default of some systems) has begun stays paced by the kernel's own timer whatever is
+//! chosen afterwards (`bbr_init` in `net/ipv4/tcp_bbr.c` sets `sk_pacing_status`, and nothing
+//! resets it).
 
 #[cfg(test)]
 mod tests;
@@ -11,8 +12,9 @@ use socket2::SockRef;
 #[cfg(target_os = "linux")]
 const CUBIC: &str = "cubic";
 
-/// Asks for the congestion control `name`, or for cubic, on a socket before it connects or listens; what a listening
-/// socket accepts inherits it. What the system does not allow is reported, once per process, and left.
+/// Asks for the congestion control `name`, or for cubic, on a socket before it connects or listens;
+/// a socket that is accepted inherits it. A refusal by the system is reported once per process, and
+/// the socket keeps its own.
 #[cfg(target_os = "linux")]
 pub(crate) fn choose(socket: SockRef<'_>, name: Option<&str>) {
     let asked = name.unwrap_or(CUBIC);
@@ -21,8 +23,8 @@ pub(crate) fn choose(socket: SockRef<'_>, name: Option<&str>) {
     }
 }
 
-/// Asks for it once more where a connection has come about with another one than what was asked for by name: a route has its
-/// own (`congctl` of ip-route(8)), which goes before a socket's.
+/// Asks again where a connection does not have the congestion control that was asked for by name: a
+/// route can have its own (`congctl` of ip-route(8)), which overrides a socket's.
 #[cfg(target_os = "linux")]
 pub(crate) fn keep(socket: SockRef<'_>, name: Option<&str>) {
     let Some(asked) = name else { return };
@@ -33,15 +35,16 @@ pub(crate) fn keep(socket: SockRef<'_>, name: Option<&str>) {
     }
 }
 
-/// Elsewhere, the system's stays.
+/// Leaves the system's choice on other systems.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn keep(_socket: SockRef<'_>, _name: Option<&str>) {}
 
-/// Elsewhere, the system's stays.
+/// Leaves the system's choice on other systems.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn choose(_socket: SockRef<'_>, _name: Option<&str>) {}
 
-/// Once per process, for every connection of it meets the same; and loudly only what somebody asked for.
+/// Reports once per process, since every connection of it is refused alike, and as a warning only
+/// if the configuration asked for that name.
 #[cfg(target_os = "linux")]
 fn report_refusal(name: &str, error: &std::io::Error, was_asked: bool) {
     static ASKED: std::sync::Once = std::sync::Once::new();

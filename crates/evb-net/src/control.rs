@@ -1,4 +1,5 @@
-//! [`ControlLink`]: one control connection, source or builder to supervisor, with bounded queues both ways.
+//! [`ControlLink`]: one control connection, from a source or builder to the supervisor, with
+//! bounded queues both ways.
 
 mod connect;
 #[cfg(test)]
@@ -29,13 +30,13 @@ use crate::{
 
 pub use connect::{ConnectError, connect, connect_secured, listen, open, set_control_options};
 
-/// How many bytes may wait for a slow peer before it is dropped (docs/reference/protocol.md CTRL-7).
+/// Bytes that may wait for a slow peer before it is dropped (docs/reference/protocol.md CTRL-7).
 pub const OUTGOING_LIMIT: usize = 4 << 20;
 
-/// How much is read at once.
+/// Bytes that one read takes at most.
 const READ_SIZE: usize = 64 << 10;
 
-/// Why a control connection ended.
+/// Reason why a control connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The peer closed it.
@@ -56,7 +57,7 @@ pub enum LinkError {
     /// The bytes are not those of a peer with the key.
     #[error(transparent)]
     Forged(#[from] Forged),
-    /// So much was sent that the numbers of parcels are used up.
+    /// All numbers of parcels are used up.
     #[error("this connection's keys are used up; it is to be made anew")]
     UsedUp,
     /// The peer does not read.
@@ -64,8 +65,8 @@ pub enum LinkError {
     Overflow,
 }
 
-/// One control connection after its handshake. Messages in both directions are buffered here, so that every method is
-/// safe to cancel; small messages share reads and writes.
+/// One control connection after its handshake. Messages in both directions are buffered here, so
+/// that every method is safe to cancel; small messages share reads and writes.
 #[derive(Debug)]
 pub struct ControlLink {
     stream: TcpStream,
@@ -89,7 +90,7 @@ struct Protected {
 pub struct Incoming {
     channel: Channel,
     peer: SocketAddr,
-    /// What the peer says of itself; not checked beyond its form.
+    /// The peer's description of itself; only its form has been checked.
     pub hello: Hello,
 }
 
@@ -100,11 +101,13 @@ pub fn encode_into(message: &Control, bytes: &mut BytesMut) {
     message.encode_framed(bytes);
 }
 
-/// Takes one message off the front of what was read: the opposite of [`encode_into`]. `None`: its end is not here yet. A
-/// length allocates nothing, the buffer grows by what arrives.
+/// Takes one message off the front of the bytes read: the opposite of [`encode_into`]. Returns
+/// `None` if its end has not arrived yet. A length allocates nothing: the buffer grows with the
+/// bytes that arrive.
 ///
 /// # Errors
-/// [`LinkError::TooLong`] and [`LinkError::Malformed`]: the peer's fault, and nothing behind it makes sense.
+/// [`LinkError::TooLong`] and [`LinkError::Malformed`]: the peer is at fault, and the bytes that
+/// follow cannot be interpreted.
 pub fn decode_from(bytes: &mut BytesMut) -> Result<Option<Control>, LinkError> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*prefix);
@@ -118,7 +121,8 @@ pub fn decode_from(bytes: &mut BytesMut) -> Result<Option<Control>, LinkError> {
 }
 
 impl Incoming {
-    /// Reads the greeting on a fresh control connection. [`accept_secured`](Self::accept_secured) without protection.
+    /// Reads the greeting on a fresh control connection, as
+    /// [`accept_secured`](Self::accept_secured) does without protection.
     ///
     /// # Errors
     /// As there.
@@ -126,11 +130,12 @@ impl Incoming {
         Self::accept_secured(stream, peer, &Security::None).await
     }
 
-    /// Agrees on keys if there is one to begin with, and reads the greeting on a fresh control connection, in limited time and
-    /// length.
+    /// Agrees on keys if a key is configured, and reads the greeting on a fresh control connection,
+    /// in limited time and length.
     ///
     /// # Errors
-    /// [`HandshakeError`]; the connection is closed, and the peer told why if it speaks our protocol.
+    /// Returns a [`HandshakeError`]; the connection is closed, and a peer that speaks our protocol
+    /// is told the reason.
     pub async fn accept_secured(
         stream: TcpStream,
         peer: SocketAddr,
@@ -138,14 +143,15 @@ impl Incoming {
     ) -> Result<Self, HandshakeError> {
         set_control_options(&stream)?;
         let (channel, hello) = Channel::accept(stream, ConnectionKind::Control, security).await?;
-        // Whoever waited in the listener's queue and gave up must not take the place of who comes after it.
+        // A peer that gave up while it waited in the listener's queue must not take the place of a
+        // later one.
         if has_gone(channel.as_ref()) {
             return Err(HandshakeError::Closed);
         }
         Ok(Self { channel, peer, hello })
     }
 
-    /// Where it comes from.
+    /// Returns the peer's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
@@ -156,8 +162,8 @@ impl Incoming {
         let mut link = ControlLink::new(self.channel, self.peer);
         match &mut link.session {
             None => link.outgoing.extend_from_slice(&handshake::opening(ConnectionKind::Control, &reply)),
-            // In a parcel of its own (docs/reference/protocol.md SEC-5); a cipher that fails here fails at the next
-            // one, too.
+            // The message has a parcel of its own (docs/reference/protocol.md SEC-5); a cipher that
+            // fails here fails at the next one, too.
             Some(protected) => {
                 let sealed = protected.session.message(&reply).unwrap_or_default();
                 protected.outgoing.extend_from_slice(&sealed);
@@ -173,7 +179,7 @@ impl Incoming {
     }
 }
 
-/// Whether the peer has closed or reset the connection already, behind all that it said.
+/// Returns true if the peer has closed or reset the connection already, and all its bytes are read.
 fn has_gone(stream: &TcpStream) -> bool {
     match SockRef::from(stream).peek(&mut [MaybeUninit::uninit()]) {
         Ok(read) => read == 0,
@@ -208,7 +214,7 @@ impl ControlLink {
         class.apply(self.stream.as_fd())
     }
 
-    /// How many bytes wait for the peer.
+    /// Returns the number of bytes that wait for the peer.
     pub fn queued(&self) -> usize {
         self.outgoing.len()
     }

@@ -1,6 +1,6 @@
-//! The first exchange on every connection, control or lane: preamble and `Hello` from the side that connects, preamble and
-//! `HelloReply` back (docs/reference/protocol.md CONN-5). Either side is limited in time and length, whoever the
-//! other one is.
+//! The first exchange on every connection, control or lane: preamble and `Hello` from the side that
+//! connects, preamble and `HelloReply` back (docs/reference/protocol.md CONN-5). Each side limits
+//! the time and length that it grants the other.
 
 pub(crate) mod greeting;
 mod channel;
@@ -26,10 +26,10 @@ pub use channel::Channel;
 pub use evb_core::session::HANDSHAKE_TIMEOUT;
 pub use refusals::RefusalLog;
 
-/// Why two sides did not come together.
+/// Reason why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// Nothing, or too little, came in time.
+    /// Too few bytes came in time.
     #[error("no complete handshake within {} s: the peer is frozen, overloaded, or not evb", HANDSHAKE_TIMEOUT.as_secs())]
     Timeout,
     /// The peer closed the connection in the middle.
@@ -71,7 +71,7 @@ pub enum HandshakeError {
     /// Bytes that no peer with the key has sent, after the first ones.
     #[error(transparent)]
     Forged(#[from] Forged),
-    /// Somebody said no without having shown that it has the key.
+    /// A refusal from a peer that has not shown that it has the key.
     #[error("turned away by a peer that did not show that it has the key: {}", words(.0))]
     Unauthenticated(Refusal),
     /// The system gives no randomness, or the cipher does not work.
@@ -103,7 +103,7 @@ pub fn words(refusal: &Refusal) -> String {
 /// The connecting side: greets, and waits for the answer. [`connect_secured`] without protection.
 ///
 /// # Errors
-/// [`HandshakeError`]; after any of them the connection is of no use.
+/// Returns a [`HandshakeError`], after which the connection is unusable.
 pub async fn connect_handshake<S>(
     stream: &mut S,
     kind: ConnectionKind,
@@ -115,10 +115,11 @@ where
     Ok(connect_secured(stream, kind, hello, &Security::None).await?.1)
 }
 
-/// The connecting side: agrees on keys if there is one to begin with, greets, and waits for the answer.
+/// Performs the connecting side's handshake: agrees on keys if a key is configured, greets, and
+/// waits for the answer.
 ///
 /// # Errors
-/// [`HandshakeError`]; after any of them the connection is of no use.
+/// Returns a [`HandshakeError`], after which the connection is unusable.
 pub async fn connect_secured<S>(
     stream: &mut S,
     kind: ConnectionKind,
@@ -153,7 +154,7 @@ where
     tokio::time::timeout(HANDSHAKE_TIMEOUT, exchange).await.map_err(|_| HandshakeError::Timeout)?
 }
 
-/// The accepting side: reads who knocks. [`accept_secured`] without protection.
+/// Reads the greeting on the accepting side, as [`accept_secured`] does without protection.
 ///
 /// # Errors
 /// [`HandshakeError`]; close the connection, and tell the [`RefusalLog`].
@@ -164,8 +165,9 @@ where
     Ok(accept_secured(stream, kind, &Security::None).await?.1)
 }
 
-/// The accepting side: agrees on keys if there is one to begin with, and reads who knocks. A peer of our protocol that gets it
-/// wrong is told so before the error returns; a foreign one is not answered at all.
+/// Reads the greeting on the accepting side, after an agreement on keys if a key is configured. A
+/// peer of our protocol that makes a mistake is told so before the error returns; a foreign one
+/// gets no answer at all.
 ///
 /// # Errors
 /// [`HandshakeError`]; close the connection, and tell the [`RefusalLog`].
@@ -186,7 +188,8 @@ where
                 let session = session.insert(greeting::accept(stream, kind, key).await?);
                 read_sealed(stream, session).await
             }
-            // What is unread when a connection closes makes the system reset it, and the answer is lost.
+            // The system resets a connection that is closed with unread bytes, and the answer would
+            // be lost.
             (Security::Psk(_), Spoken::Clear) => {
                 read_message::<Hello, _>(stream).await?;
                 Err(HandshakeError::NoKey)
@@ -211,7 +214,7 @@ where
 }
 
 impl HandshakeError {
-    /// Whether the two sides' `[security]` do not fit: waiting does not change that.
+    /// Returns true if the two sides' `[security]` do not fit, which waiting does not change.
     pub fn is_about_keys(&self) -> bool {
         matches!(
             self,
@@ -223,7 +226,7 @@ impl HandshakeError {
         )
     }
 
-    /// What a peer of our protocol is told, if anything.
+    /// Returns the refusal to send to a peer of our protocol, if there is one.
     fn refusal(&self) -> Option<Refusal> {
         let detail = || self.to_string();
         let (reason, detail) = match self {
@@ -260,7 +263,7 @@ where
     reply_secured(stream, kind, &mut None, reply).await
 }
 
-/// The same within a session, if there is one.
+/// Answers a greeting within a session, if there is one.
 ///
 /// # Errors
 /// The connection's, or a timeout.
@@ -290,8 +293,8 @@ pub fn refused(refusal: Refusal) -> HelloReply {
     HelloReply { reply: Some(Reply::Refusal(refusal)) }
 }
 
-/// What the accepting side sends in answer: preamble and message; within a session, where the preamble has been sent, the
-/// sealed message.
+/// Returns the accepting side's answer: preamble and message, or the sealed message alone within a
+/// session, where the preamble has been sent.
 ///
 /// # Errors
 /// The cipher's.
@@ -319,7 +322,8 @@ pub(crate) fn protected(kind: ConnectionKind) -> [u8; PREAMBLE_LENGTH] {
     protected_preamble(kind, Spoken::Noise)
 }
 
-/// Reads the preamble, and stops at the first byte of it that is not ours: a foreign protocol may wait for us to speak.
+/// Reads the preamble, and stops at its first byte that is not ours: a foreign protocol may wait
+/// for us to speak.
 pub(crate) async fn read_preamble(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<[u8; PREAMBLE_LENGTH], HandshakeError> {

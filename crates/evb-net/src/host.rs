@@ -1,7 +1,8 @@
 //! Which machine this is, and what its kernel and its network devices are set to.
 //!
-//! Everything here is read, or measured on the spot; nothing is judged, and nothing is changed but what a role asks for itself. What cannot be read is
-//! [`Unavailable`] with the reason, never a guess.
+//! All of this is read, or measured on the spot. Nothing is judged, and nothing is changed except
+//! what a role asks for itself. A fact that cannot be read is [`Unavailable`] with the reason,
+//! never a guess.
 
 mod awake;
 mod fact;
@@ -21,8 +22,8 @@ pub mod clocks;
 pub use awake::{Awake, keep_awake};
 pub use fact::{Fact, Unavailable, setting, setting_number, text_of};
 
-/// A text that is equal for all processes that share a boot, and with it the monotonic clock; empty where the system
-/// does not tell.
+/// Returns a text that is equal for all processes that share a boot, and with it the monotonic
+/// clock; empty where the system has none.
 pub fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|text| text.trim().chars().take(64).collect())
@@ -37,24 +38,25 @@ pub fn pin_to_core(core: usize) -> std::io::Result<()> {
     crate::sys_cpu::pin_to_core(core)
 }
 
-/// The `nice` value of threads that go before others where real time is not permitted: the kernel weighs -10 as nine times 0
-/// (`sched_prio_to_weight`, kernel/sched/core.c).
+/// The `nice` value of threads that take precedence where real time is not permitted: the kernel
+/// gives -10 nine times the weight of 0 (`sched_prio_to_weight`, kernel/sched/core.c).
 pub const PRECEDENCE: i32 = -10;
 
-/// How a thread goes before others.
+/// Means by which a thread takes precedence over others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precedence {
-    /// It is woken at once (`SCHED_FIFO`, the lowest of its priorities, or what it has already). The kernel gives others who wait a
-    /// twentieth of the core (the fair server of kernel/sched/deadline.c).
+    /// The thread is woken at once (`SCHED_FIFO`, with the lowest priority, or the one it has
+    /// already). The kernel gives waiting threads a twentieth of the core (the fair server of
+    /// kernel/sched/deadline.c).
     RealTime,
     /// It is given more of the core, and is woken when the scheduler thinks fit ([`PRECEDENCE`]).
     Nice,
 }
 
-/// Lets the scheduler put the calling thread before the others of its core that have no precedence themselves, in real time if that
-/// is permitted (`CAP_SYS_NICE`, or a limit: `LimitRTPRIO=1` of a unit, `ulimit -r 1`) and the kernel has what it takes
-/// ([`is_real_time_smooth`](kernel::is_real_time_smooth)); else by [`PRECEDENCE`] (`LimitNICE=-10`, `ulimit -e 30`). A thread that
-/// has more already keeps it.
+/// Gives the calling thread precedence over the others of its core that have none. It is real-time
+/// if that is permitted (`CAP_SYS_NICE`, or a limit: `LimitRTPRIO=1` of a unit, `ulimit -r 1`) and
+/// the kernel supports it ([`is_real_time_smooth`](kernel::is_real_time_smooth)); else it gets
+/// [`PRECEDENCE`] (`LimitNICE=-10`, `ulimit -e 30`). A thread that has more already keeps it.
 ///
 /// # Errors
 /// The system's: mostly that neither is permitted.
@@ -71,9 +73,9 @@ pub fn take_precedence() -> std::io::Result<Precedence> {
     Ok(Precedence::Nice)
 }
 
-/// Puts the calling thread before all that are not real-time themselves (`SCHED_FIFO`, in the middle of its priorities): the
-/// scheduler then wakes it at once. It must sleep most of its time, or others starve. Needs `CAP_SYS_NICE` or a limit
-/// (`ulimit -r`).
+/// Gives the calling thread precedence over all that are not real-time themselves (`SCHED_FIFO`, in
+/// the middle of its priorities), so that the scheduler wakes it at once. It must sleep most of its
+/// time, or others starve. Needs `CAP_SYS_NICE` or a limit (`ulimit -r`).
 ///
 /// # Errors
 /// The system's: mostly that it is not permitted.

@@ -1,7 +1,8 @@
-//! A lane's two ends over TCP: [`SourceEnd`] sends announcements and data, [`BuilderEnd`] grants and commits; and over
-//! datagrams, in [`datagrams`].
+//! A lane's two ends over TCP ([`SourceEnd`] sends announcements and data, [`BuilderEnd`] grants
+//! and commits), and over datagrams, in [`datagrams`].
 //!
-//! Both are driven by the task that owns the machine: `poll_*` does what can be done now and registers the waker.
+//! Both are driven by the task that owns the machine: `poll_*` does what is possible now and
+//! registers the waker.
 
 mod options;
 mod write_sampler;
@@ -24,7 +25,7 @@ use evb_core::{
     wire::record::{RecordError, RecordHeader},
 };
 
-/// Why a lane's connection ended.
+/// Reason why a lane's connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneEnd {
     /// The peer closed it.
@@ -48,13 +49,14 @@ pub enum LaneEnd {
     /// The peer's datagrams make no sense.
     #[error(transparent)]
     Datagram(#[from] DatagramFault),
-    /// The peer spoke on the connection of a lane that goes by datagrams (docs/reference/protocol.md UDP-1).
+    /// The peer spoke on the connection of a lane that uses datagrams (docs/reference/protocol.md
+    /// UDP-1).
     #[error("the peer broke the protocol: it speaks by TCP on a lane that goes by datagrams")]
     NotSilent,
     /// Datagrams get nowhere any more.
     #[error("no datagram gets through any more, though the TCP connection lives; looking for another path")]
     Silent,
-    /// Packets of the size that got through do so no more: the path is to be probed anew.
+    /// Packets of the size that got through do so no longer: the path must be probed again.
     #[error("packets of {0} bytes do not get through any more; looking for the size that does")]
     PathShrank(u32),
     /// The bytes are not those of a peer with the key.

@@ -1,4 +1,5 @@
-//! Sockets, the clock and timers of the evb event builder: **how** bytes move. The only crate with `unsafe` code.
+//! Sockets, the clock and timers of the evb event builder: **how** bytes move. This is the only
+//! crate with `unsafe` code.
 
 mod ancillary;
 mod progress;

@@ -8,8 +8,8 @@ use std::{
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::UdpSocket;
 
-/// Joins a multicast group, IPv4 or IPv6, beside other listeners of this host. The interface is a local address (IPv4) or
-/// a name (IPv6); `None` leaves it to the routes.
+/// Joins a multicast group, IPv4 or IPv6, which other listeners of this host may share. The
+/// interface is a local address (IPv4) or a name (IPv6); `None` leaves it to the routes.
 ///
 /// # Errors
 /// The system's: not a multicast group, no such interface.
@@ -32,7 +32,8 @@ pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket>
     UdpSocket::from_std(socket.into())
 }
 
-/// A socket that sends to one address or group, by that interface. Datagrams to a group stay in the local network.
+/// Opens a socket that sends to one address or group, by that interface. Datagrams to a group stay
+/// in the local network.
 ///
 /// # Errors
 /// The system's: no route, no such interface.

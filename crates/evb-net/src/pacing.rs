@@ -1,8 +1,10 @@
-//! Executors: they make a departure time, which the shaper has decided, come true. In software by a timer or by spinning, or
-//! in the kernel by `SO_TXTIME`, `SO_MAX_PACING_RATE` or a provisioned token bucket.
+//! Executors: they realize the departure times that the shaper has decided, in software by a timer
+//! or by spinning, or in the kernel by `SO_TXTIME`, `SO_MAX_PACING_RATE` or a provisioned token
+//! bucket.
 //!
-//! That the system accepts an option proves nothing: without the `fq` queueing discipline `SO_TXTIME` succeeds, and the
-//! datagram leaves at once. So [`choose()`] takes only what [`prove`] has seen to work, by sending and timing.
+//! An option that the system accepts proves nothing: without the `fq` queueing discipline
+//! `SO_TXTIME` succeeds, and the datagram leaves at once. So [`choose()`] takes only an offload
+//! that [`prove`] has seen to work, by sending and timing.
 
 mod offload;
 mod spin;

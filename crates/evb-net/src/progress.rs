@@ -1,9 +1,9 @@
 //! [`Progress`]: whether there is more to read.
 
-/// How a turn of reading ended.
+/// End of a turn of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing more is here; the waker is registered.
+    /// All input is read, and the waker is registered.
     Drained,
     /// The turn is over, and there may be more.
     More,

@@ -8,15 +8,15 @@ use std::{
     net::{IpAddr, SocketAddr, ToSocketAddrs as _},
 };
 
-/// Why a `host:port` has no address.
+/// Reason why a `host:port` has no address.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// It is not of that form.
+    /// The text is not of that form.
     #[error(
         "`{text}` is not an address: write host:port, for example `127.0.0.1:7000`, `[::1]:7000` or `daq1:7000`"
     )]
     Form {
-        /// What was written.
+        /// Text that was given.
         text: String,
     },
     /// The name is not known here.
@@ -51,7 +51,8 @@ pub fn split_host_port(text: &str) -> Result<(&str, u16), ResolveError> {
     if host.is_empty() || host.contains(char::is_whitespace) { Err(fault()) } else { Ok((host, port)) }
 }
 
-/// All addresses of `host:port` (name, IPv4, or IPv6 in brackets), in the resolver's order; at least one.
+/// Returns all addresses of `host:port` (name, IPv4, or IPv6 in brackets), in the resolver's order;
+/// at least one.
 ///
 /// # Errors
 /// [`ResolveError`], whose text says what to write or where to look.
@@ -64,7 +65,8 @@ pub async fn resolve(text: &str) -> Result<Vec<SocketAddr>, ResolveError> {
     if addresses.is_empty() { Err(ResolveError::Empty { host: host.to_owned() }) } else { Ok(addresses) }
 }
 
-/// All addresses of a name, or the address itself, in the resolver's order, each once; at least one. Blocks as long as the resolver does.
+/// Returns all addresses of a name, or the address itself, in the resolver's order, each once; at
+/// least one. Blocks as long as the resolver does.
 ///
 /// # Errors
 /// [`ResolveError`]: the name is not known here, or has no address.

@@ -1,5 +1,5 @@
-//! How long what came has waited in the kernel: its receive time (`SO_TIMESTAMPNS`) against the same clock at the read. Sampled,
-//! so that it costs nothing to speak of.
+//! The time that received data has waited in the kernel: its receive time (`SO_TIMESTAMPNS`)
+//! against the same clock at the read. It is sampled, so that its cost is negligible.
 
 #[cfg(test)]
 mod tests;
@@ -8,16 +8,17 @@ use std::{os::fd::BorrowedFd, sync::LazyLock, time::Duration};
 
 use crate::{clock, sys_time, sys_txtime};
 
-/// One occasion of so many is a sample.
+/// One occasion in this many is a sample.
 const EACH: u8 = 16;
 
 /// The first few on a connection are no habit yet.
 const BEFORE_FIRST: u8 = 3;
 
-/// Nothing waits that long: the clock was set meanwhile.
+/// Longest wait that is believed: beyond it, the clock was set meanwhile.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A look at the clock that costs more is too dear for each packet of the host, as the kernel then takes it.
+/// A clock reading that costs more is too expensive, as the kernel then takes one for each packet
+/// of the host.
 const DEAR: Duration = Duration::from_micros(1);
 
 /// Picks the occasions that are samples.
@@ -46,17 +47,18 @@ impl Sampler {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadSampler {
     pub(crate) sampler: Sampler,
-    /// Whether the kernel tells receive times.
+    /// True if the kernel reports receive times.
     is_stamped: bool,
 }
 
 impl ReadSampler {
-    /// Has the kernel tell receive times of a socket, if it can.
+    /// Has the kernel report receive times of a socket, if it can.
     pub(crate) fn of(socket: BorrowedFd<'_>) -> Self {
         Self { sampler: Sampler::new(), is_stamped: stamp(socket) }
     }
 
-    /// Returns how long the next byte of a stream has waited; `None` if there is none, or the kernel does not tell.
+    /// Returns the time that the next byte of a stream has waited; `None` if there is none, or the
+    /// kernel does not report it.
     pub(crate) fn waited(self, stream: BorrowedFd<'_>) -> Option<Duration> {
         if !self.is_stamped {
             return None;
@@ -66,13 +68,14 @@ impl ReadSampler {
     }
 }
 
-/// Has the kernel tell receive times of a socket. Returns false where it cannot, or where its clock is dear.
+/// Has the kernel report receive times on a socket. Returns false where it cannot, or where its
+/// clock is expensive.
 pub(crate) fn stamp(socket: BorrowedFd<'_>) -> bool {
     static IS_CHEAP: LazyLock<bool> = LazyLock::new(|| look_cost() < DEAR);
     *IS_CHEAP && sys_txtime::set_receive_stamps(socket).is_ok()
 }
 
-/// What one look at the clock costs: the least of some rounds, which nothing disturbed.
+/// Returns the cost of one clock reading: the least of some rounds, which was not disturbed.
 fn look_cost() -> Duration {
     const LOOKS: u32 = 32;
     let round = |_| {
@@ -83,7 +86,8 @@ fn look_cost() -> Duration {
     (0..5).map(round).min().unwrap_or_default()
 }
 
-/// Returns the time since the kernel's receive time, in nanoseconds of `CLOCK_REALTIME`; `None` if the clock was set meanwhile.
+/// Returns the time since the kernel's receive time, in nanoseconds of `CLOCK_REALTIME`; `None` if
+/// the clock was set meanwhile.
 pub(crate) fn waited(realtime: u64) -> Option<Duration> {
     let nanos = sys_time::realtime_nanos().checked_sub(realtime)?;
     Some(Duration::from_nanos(nanos)).filter(|waited| *waited < LONGEST)

@@ -23,7 +23,8 @@ pub(crate) fn pin_to_core(_core: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Puts the calling thread before all that are not real-time themselves; threads that it starts are as others.
+/// Gives the calling thread precedence over all that are not real-time themselves; threads that it
+/// starts do not inherit it.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn schedule_real_time(priority: i32) -> io::Result<()> {
@@ -39,7 +40,7 @@ pub(crate) fn schedule_real_time(_priority: i32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether the calling thread is real-time.
+/// Returns true if the calling thread is real-time.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn is_real_time() -> bool {
@@ -53,11 +54,11 @@ pub(crate) fn is_real_time() -> bool {
     false
 }
 
-/// How the calling thread is weighed against others, -20 (most) to 19.
+/// Returns the `nice` value of the calling thread, -20 (greatest weight) to 19.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn nice() -> i32 {
-    // SAFETY: takes numbers alone; 0 is this thread. It fails for threads that do not exist, and so not here.
+    // SAFETY: takes numbers alone; 0 is this thread. It fails only for threads that do not exist.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
@@ -70,7 +71,8 @@ pub(crate) fn nice() -> i32 {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
-    // SAFETY: takes numbers alone; 0 is this thread, not its process (setpriority(2), "C library/kernel differences").
+    // SAFETY: takes numbers alone; 0 is this thread, not its process (setpriority(2), "C
+    // library/kernel differences").
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,15 +1,19 @@
-//! What a network device's driver knows: the `SIOCETHTOOL` ioctl (linux/ethtool.h, linux/sockios.h).
+//! Facts from a network device's driver: the `SIOCETHTOOL` ioctl (linux/ethtool.h,
+//! linux/sockios.h).
 
 use std::io;
 
-/// Of words, not bytes: 1 MiB, room for 32000 names of 32 bytes, several times more than any driver has.
+/// Size of an answer in words: 1 MiB, room for 32000 names of 32 bytes, several times more than any
+/// driver has.
 #[cfg(target_os = "linux")]
 const ANSWER: usize = 256 * 1024;
 
-/// Asks the driver of `device`. A request begins with its command; the kernel writes its answer over it.
+/// Asks the driver of `device`. A request begins with its command; the kernel overwrites it with
+/// its answer.
 ///
 /// # Errors
-/// The system's: there is no such device, its driver does not support the question, or it is not for us to ask.
+/// Returns the system's error: there is no such device, its driver does not support the question,
+/// or this process may not ask it.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn ask(device: &str, request: &[u32]) -> io::Result<Vec<u32>> {
@@ -31,9 +35,10 @@ pub(crate) fn ask(device: &str, request: &[u32]) -> io::Result<Vec<u32>> {
         *to = from as libc::c_char;
     }
     asked.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
-    // SAFETY: the descriptor is open; `asked` lives through the call, names a string that ends, and points to `answer`,
-    // exclusively ours, which is far larger than any answer: fixed structures of at most a few hundred bytes, or one
-    // entry of 8 or 32 bytes for each name, of which callers refuse more than fit before they ask.
+    // SAFETY: the descriptor is open; `asked` lives through the call, names a string that ends, and
+    // points to `answer`, exclusively ours, which is far larger than any answer: fixed structures
+    // of at most a few hundred bytes, or one entry of 8 or 32 bytes for each name, and callers
+    // refuse more than fit before they ask.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut asked) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }

@@ -8,7 +8,7 @@ use std::{
     os::fd::{AsRawFd as _, BorrowedFd},
 };
 
-/// What the kernel may write as bytes.
+/// Types that the kernel may write as bytes.
 ///
 /// # Safety
 /// Every bit pattern is a value.
@@ -56,8 +56,8 @@ pub(crate) fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, name: c_int, va
 pub(crate) fn get<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
     let mut value = T::ZERO;
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes to `value`, for which any
-    // bytes are a value.
+    // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes
+    // to `value`, for which any bytes are a value.
     let result = unsafe {
         libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
     };

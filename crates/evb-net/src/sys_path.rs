@@ -14,7 +14,8 @@ pub(crate) fn path_mtu(socket: &Socket, is_v4: bool) -> io::Result<u32> {
         if is_v4 { (libc::IPPROTO_IP, libc::IP_MTU) } else { (libc::IPPROTO_IPV6, libc::IPV6_MTU) };
     let mut mtu: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is open while `socket` lives; the kernel writes at most `length` bytes to `mtu`.
+    // SAFETY: the descriptor is open while `socket` lives; the kernel writes at most `length` bytes
+    // to `mtu`.
     let result = unsafe {
         libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut length)
     };
@@ -24,7 +25,8 @@ pub(crate) fn path_mtu(socket: &Socket, is_v4: bool) -> io::Result<u32> {
     u32::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Lets no packet of the socket be cut, by this host or by any on the way, whatever the kernel believes of the path.
+/// Forbids that the socket's packets are fragmented, by this host or any on the way, whatever the
+/// kernel knows about the path.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) fn never_fragment(socket: &Socket, is_v4: bool) -> io::Result<()> {

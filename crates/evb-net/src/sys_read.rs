@@ -11,10 +11,11 @@ use bytes::BytesMut;
 use socket2::{MaybeUninitSlice, SockRef};
 use tokio::{io::Interest, net::TcpStream};
 
-/// Reads into the spare room of `first`, at most `limit` bytes, and what follows into the spare room of `second`. Returns how many
-/// bytes went to each; none at the end of the stream.
+/// Reads into the spare room of `first`, at most `limit` bytes, and then into the spare room of
+/// `second`. Returns the number of bytes that went to each; none at the end of the stream.
 ///
-/// A read that fills less than the room has drained the socket: that is noted, and saves the system call that would say so.
+/// A read that fills less than the room has drained the socket: this is noted, and saves the system
+/// call that would report it.
 pub(crate) fn poll_read_both(
     stream: &TcpStream,
     cx: &mut Context<'_>,
@@ -56,7 +57,8 @@ fn read_both(
     let mut places = [MaybeUninitSlice::new(&mut one[..limit]), MaybeUninitSlice::new(two)];
     let (read, _) = SockRef::from(stream).recv_vectored(&mut places)?;
     let (one, two) = (read.min(limit), read.saturating_sub(limit));
-    // SAFETY: the kernel has written `read` bytes: the spare room of the first up to `limit`, then that of the second.
+    // SAFETY: the kernel has written `read` bytes: the spare room of the first up to `limit`, then
+    // that of the second.
     unsafe {
         first.set_len(first.len() + one);
         second.set_len(second.len() + two);

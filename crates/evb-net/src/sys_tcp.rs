@@ -1,10 +1,10 @@
-//! What the kernel knows of a TCP connection: `TCP_INFO` (Linux, `include/uapi/linux/tcp.h`).
+//! The kernel's figures on a TCP connection: `TCP_INFO` (Linux, `include/uapi/linux/tcp.h`).
 
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-/// What the kernel tells.
+/// Returns the kernel's figures.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn info(stream: &TcpStream) -> Option<libc::tcp_info> {
@@ -13,7 +13,8 @@ fn info(stream: &TcpStream) -> Option<libc::tcp_info> {
     // SAFETY: `tcp_info` is plain numbers, for which zero is a value.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the descriptor is open as long as `stream` lives; the kernel writes at most `length` bytes to `info`.
+    // SAFETY: the descriptor is open as long as `stream` lives; the kernel writes at most `length`
+    // bytes to `info`.
     let result = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -26,7 +27,8 @@ fn info(stream: &TcpStream) -> Option<libc::tcp_info> {
     (result == 0).then_some(info)
 }
 
-/// Segments that this end had to send again since the connection began; `None` where the system does not tell.
+/// Returns the segments that this end has repeated since the connection began; `None` where the
+/// system does not report them.
 #[cfg(target_os = "linux")]
 pub(crate) fn retransmits(stream: &TcpStream) -> Option<u64> {
     info(stream).map(|info| info.tcpi_total_retrans.into())

@@ -1,4 +1,4 @@
-//! The operating system's clock and timers: the calls into libc that read and arm them, and nothing else.
+//! The operating system's clock and timers: just the calls into libc that read and arm them.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -6,7 +6,8 @@ use std::io;
 /// Reads a clock, in nanoseconds.
 fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid, exclusively borrowed timespec for the length of the call, which writes it or fails.
+    // SAFETY: `time` is a valid, exclusively borrowed timespec for the length of the call, which
+    // writes it or fails.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     debug_assert_eq!(result, 0, "both clocks exist on every system that this builds for");
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
@@ -47,13 +48,14 @@ impl TimerFd {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `fd` was just created, is open, and nobody else owns it.
+        // SAFETY: `fd` was just created, is open, and has no other owner.
         Ok(Self(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) }))
     }
 
     /// Lets the tokio runtime watch it.
     pub(crate) fn watched(self) -> io::Result<tokio::io::unix::AsyncFd<Self>> {
-        // SAFETY: `as_raw_fd` always gives the one descriptor that `self` owns, and it closes only when dropped.
+        // SAFETY: `as_raw_fd` always gives the one descriptor that `self` owns, and it closes only
+        // when dropped.
         let watched =
             unsafe { tokio::io::unix::AsyncFd::register_with_interest(self, tokio::io::Interest::READABLE) };
         watched.map_err(|error| error.into_parts().1)
@@ -62,14 +64,16 @@ impl TimerFd {
     /// Expires once at that time of `CLOCK_MONOTONIC`, at once if it has passed; `None` disarms.
     pub(crate) fn set(&self, nanos: Option<u64>) -> io::Result<()> {
         use std::os::fd::AsRawFd as _;
-        // All zero would disarm, so the clock's zero is taken as its first nanosecond. An i64 of nanoseconds lasts 292 years.
+        // All zero would disarm, so the clock's zero is taken as its first nanosecond. An i64 of
+        // nanoseconds lasts 292 years.
         let nanos = nanos.map_or(0, |nanos| nanos.clamp(1, i64::MAX as u64));
         let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let mut value = zero;
         value.tv_sec = (nanos / 1_000_000_000) as libc::time_t;
         value.tv_nsec = (nanos % 1_000_000_000) as libc::c_long;
         let setting = libc::itimerspec { it_interval: zero, it_value: value };
-        // SAFETY: the descriptor is open while `self` lives, `setting` is valid for the call, and no old value is asked for.
+        // SAFETY: the descriptor is open while `self` lives, `setting` is valid for the call, and
+        // no old value is asked for.
         let result = unsafe {
             libc::timerfd_settime(
                 self.0.as_raw_fd(),
@@ -85,7 +89,8 @@ impl TimerFd {
     pub(crate) fn take_expiry(&self) -> io::Result<()> {
         use std::os::fd::AsRawFd as _;
         let mut count = 0u64;
-        // SAFETY: eight bytes of `count` are writable for the call; the descriptor is open while `self` lives.
+        // SAFETY: eight bytes of `count` are writable for the call; the descriptor is open while
+        // `self` lives.
         let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of::<u64>()) };
         if read < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

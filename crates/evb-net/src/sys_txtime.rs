@@ -1,9 +1,10 @@
-//! Departure times, pacing rates and time stamps of sockets: `SO_TXTIME`, `SO_MAX_PACING_RATE`, `UDP_SEGMENT`,
-//! `SO_TIMESTAMPNS`, `SO_TIMESTAMPING` and the error queue (Linux, `include/uapi/linux/{net_tstamp,errqueue}.h`).
+//! Departure times, pacing rates and time stamps of sockets: `SO_TXTIME`, `SO_MAX_PACING_RATE`,
+//! `UDP_SEGMENT`, `SO_TIMESTAMPNS`, `SO_TIMESTAMPING` and the error queue (Linux,
+//! `include/uapi/linux/{net_tstamp,errqueue}.h`).
 //!
 //! What is unsafe is one call each of `sendmsg` and `recvmsg`.
 
-/// Which clock the departure time of a datagram is read on.
+/// Clock on which the departure time of a datagram is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DepartureClock {
     /// `CLOCK_MONOTONIC`, what `fq` takes.
@@ -17,15 +18,17 @@ pub enum DepartureClock {
 pub(crate) enum Report {
     /// Its departure time passed while it waited; it was dropped.
     Missed,
-    /// The queueing discipline does not accept its departure time (already past, or another clock); it was dropped.
+    /// The queueing discipline did not accept its departure time (already past, or of another
+    /// clock) and dropped it.
     Invalid,
-    /// When the `id`-th datagram of this socket was handed to the device, in nanoseconds of `CLOCK_REALTIME`.
+    /// Time at which the `id`-th datagram of this socket was handed to the device, in nanoseconds
+    /// of `CLOCK_REALTIME`.
     Departed { id: u32, realtime: u64 },
     /// Something else, such as an ICMP error.
     Other,
 }
 
-/// How long a message is, or what was peeked at of a stream, and when it came.
+/// Length of a message, or of the bytes peeked at in a stream, and its receive time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     /// Bytes of payload.
@@ -67,7 +70,8 @@ mod platform {
     const CODE_MISSED: u8 = 2;
     const STAMP_SOFTWARE: u32 = 0;
 
-    /// Lets datagrams carry departure times of that clock, and asks for a report of each that was dropped for its time.
+    /// Lets datagrams carry departure times of that clock, and asks for a report of each that is
+    /// dropped for its time.
     pub(crate) fn set_txtime(socket: BorrowedFd<'_>, clock: DepartureClock) -> io::Result<()> {
         let clockid = match clock {
             DepartureClock::Monotonic => libc::CLOCK_MONOTONIC,
@@ -101,7 +105,8 @@ mod platform {
         set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
     }
 
-    /// Sends on a connected socket, cut into datagrams of `segment` bytes if given, all with one departure time if given.
+    /// Sends on a connected socket, cut into datagrams of `segment` bytes if given, all with one
+    /// departure time if given.
     pub(crate) fn send(
         socket: BorrowedFd<'_>,
         slices: &[IoSlice<'_>],
@@ -124,7 +129,8 @@ mod platform {
             message.msg_control = ancillary.bytes.as_mut_ptr().cast();
             message.msg_controllen = ancillary.length as _;
         }
-        // SAFETY: slices and ancillary data live through the call, which reads them within the lengths given.
+        // SAFETY: slices and ancillary data live through the call, which reads them within the
+        // lengths given.
         let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
@@ -142,7 +148,8 @@ mod platform {
         message.msg_iovlen = 1;
         message.msg_control = ancillary.bytes.as_mut_ptr().cast();
         message.msg_controllen = N as _;
-        // SAFETY: room and ancillary data are exclusively ours through the call, which writes within the lengths given.
+        // SAFETY: room and ancillary data are exclusively ours through the call, which writes
+        // within the lengths given.
         let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
         ancillary.length = (message.msg_controllen as usize).min(N);
         usize::try_from(received).map_err(|_| io::Error::last_os_error())
@@ -155,8 +162,9 @@ mod platform {
         Ok(Received { length, realtime: stamp(&ancillary) })
     }
 
-    /// Looks at the next byte, which stays; never blocks. The stamp of a stream is that of the packet with that byte, or of the
-    /// last one that the kernel has joined with it (`tcp_try_coalesce`).
+    /// Peeks at the next byte, which stays; never blocks. The stamp of a stream is that of the
+    /// packet with that byte, or of the last one that the kernel has joined with it
+    /// (`tcp_try_coalesce`).
     pub(crate) fn peek(socket: BorrowedFd<'_>) -> io::Result<Received> {
         let mut ancillary = Ancillary::<128>::new();
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
@@ -164,7 +172,7 @@ mod platform {
         Ok(Received { length, realtime: stamp(&ancillary) })
     }
 
-    /// When the kernel received a message, in nanoseconds of `CLOCK_REALTIME`.
+    /// Returns the time at which the kernel received a message, in nanoseconds of `CLOCK_REALTIME`.
     pub(crate) fn stamp<const N: usize>(ancillary: &Ancillary<N>) -> Option<u64> {
         let mut realtime = None;
         ancillary.each(|level, kind, data| {

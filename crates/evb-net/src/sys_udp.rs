@@ -1,6 +1,7 @@
-//! What the kernel does for datagrams in bulk: batches of received runs (`recvmmsg`, `UDP_GRO`), the counters of a socket
-//! (`SO_MEMINFO`), checksums (`SO_NO_CHECK`, `UDP_NO_CHECK6_*`) and buffers beyond the system's limit (`SO_RCVBUFFORCE`).
-//! Linux: `include/uapi/linux/udp.h`, `include/uapi/asm-generic/socket.h`, `net/ipv4/udp.c`.
+//! The kernel's calls for datagrams in bulk: batches of received runs (`recvmmsg`, `UDP_GRO`), the
+//! counters of a socket (`SO_MEMINFO`), checksums (`SO_NO_CHECK`, `UDP_NO_CHECK6_*`) and buffers
+//! beyond the system's limit (`SO_RCVBUFFORCE`). Linux: `include/uapi/linux/udp.h`,
+//! `include/uapi/asm-generic/socket.h`, `net/ipv4/udp.c`.
 //!
 //! What is unsafe is one call of `recvmmsg`, and a promise to tokio.
 
@@ -18,13 +19,13 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{ancillary::Ancillary, pacing::DatagramSender, stamps, sys_txtime};
 
-/// How many messages one call takes at most.
+/// Messages that one call takes at most.
 pub(crate) const MAX_BATCH: usize = 32;
 
-/// What `sockaddr_in6` needs, the larger of the two.
+/// Size of `sockaddr_in6`, the larger of the two.
 const ADDRESS: usize = 28;
 
-/// Where an address is written by the kernel, aligned as `sockaddr` wants it.
+/// Room into which the kernel writes an address, with the alignment of `sockaddr`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(8))]
 struct RawAddress([u8; ADDRESS]);
@@ -50,7 +51,7 @@ impl RawAddress {
     }
 }
 
-/// What the kernel says of one received message.
+/// The kernel's data on one received message.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     from: RawAddress,
@@ -59,7 +60,7 @@ pub(crate) struct Arrival {
     ancillary: Ancillary<64>,
     /// Its bytes of payload, as far as there was room.
     pub(crate) length: usize,
-    /// It was longer than the room.
+    /// True if the message was longer than its room.
     pub(crate) truncated: bool,
 }
 
@@ -79,7 +80,7 @@ impl Arrival {
         stamps::waited(sys_txtime::stamp(&self.ancillary)?)
     }
 
-    /// Who sent it.
+    /// Returns the sender.
     pub(crate) fn from(&self) -> Option<SocketAddr> {
         self.from.read(self.from_length)
     }
@@ -108,7 +109,8 @@ mod platform {
     const SK_MEMINFO_DROPS: usize = 8;
 
     impl Arrival {
-        /// How long each datagram of the run is; `None` if it is a single one. `udp_cmsg_recv` (`include/linux/udp.h`).
+        /// Returns the length of each datagram of the run; `None` if it is a single one.
+        /// `udp_cmsg_recv` (`include/linux/udp.h`).
         pub(crate) fn stride(&self) -> Option<usize> {
             let mut stride = None;
             self.ancillary.each(|level, kind, data| {
@@ -120,7 +122,8 @@ mod platform {
         }
     }
 
-    /// Takes messages that are here, each into `room` bytes of `rooms`, at most one per arrival; how many.
+    /// Takes waiting messages, each into `room` bytes of `rooms`, at most one per arrival, and
+    /// returns their number.
     pub(crate) fn receive_batch(
         socket: BorrowedFd<'_>,
         rooms: &mut [u8],
@@ -145,8 +148,9 @@ mod platform {
             header.msg_controllen = arrival.ancillary.bytes.len() as _;
             count += 1;
         }
-        // SAFETY: the first `count` messages point to slices, addresses and ancillary data that live through the call and are
-        // exclusively ours; the kernel writes within the lengths given.
+        // SAFETY: the first `count` messages point to slices, addresses and ancillary data that
+        // live through the call and are exclusively ours; the kernel writes within the lengths
+        // given.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -193,7 +197,8 @@ mod platform {
         set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
     }
 
-    /// How many messages the socket has dropped, modulo 2^32: its buffer was full, or a checksum wrong.
+    /// Returns the messages that the socket has dropped, modulo 2^32: its buffer was full, or a
+    /// checksum wrong.
     pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
         let counters: [u32; SK_MEMINFO_VARS] = get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO)?;
         Ok(counters[SK_MEMINFO_DROPS])
@@ -246,7 +251,7 @@ mod platform {
     }
 }
 
-/// What owns one descriptor, always gives that, and closes it only when dropped.
+/// Owners of one descriptor, which always give that one, and close it only when dropped.
 pub(crate) trait Owned: AsRawFd {}
 
 impl Owned for DatagramSender {}
@@ -255,7 +260,8 @@ impl Owned for OwnedFd {}
 /// Lets the tokio runtime watch a socket for that.
 #[allow(unsafe_code)]
 pub(crate) fn watched<T: Owned>(socket: T, interest: Interest) -> io::Result<AsyncFd<T>> {
-    // SAFETY: the descriptor stays the same and open for as long as its owner lives, as `Owned` says.
+    // SAFETY: the descriptor stays the same and open for as long as its owner lives, as `Owned`
+    // says.
     let watched = unsafe { AsyncFd::register_with_interest(socket, interest) };
     watched.map_err(|error| error.into_parts().1)
 }

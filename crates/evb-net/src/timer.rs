@@ -1,4 +1,5 @@
-//! [`Timer`]: wakes a task at an absolute time, tens of microseconds late instead of tokio's millisecond.
+//! [`Timer`]: wakes a task at an absolute time, tens of microseconds late instead of tokio's
+//! millisecond.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ const MUCH_LATER: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Timer {
     armed: Option<Instant>,
-    /// How long before the time the alarm goes off, so as to spin until then.
+    /// Time before the expiry at which the alarm goes off, to spin until then.
     margin: Duration,
     alarm: platform::Alarm,
 }
@@ -34,8 +35,9 @@ impl Timer {
         Self::new_spinning(Duration::ZERO)
     }
 
-    /// One that wakes `margin` before the time and holds the core from then on, so that it expires a fraction of a microsecond
-    /// late where a core is free. Nothing else runs on the thread meanwhile: keep the margin below a millisecond.
+    /// Creates a timer that wakes `margin` before the time and holds the core from then on, so that
+    /// it expires a fraction of a microsecond late where a core is free. No other task runs on the
+    /// thread meanwhile, so keep the margin below a millisecond.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -51,8 +53,9 @@ impl Timer {
         }
     }
 
-    /// Sees that it expires at that time at the latest, and perhaps before: one that goes off early now and then costs less
-    /// than one that is set again at every turn. Nor much before: to be woken for nothing costs more than to be set once.
+    /// Ensures that it expires at that time at the latest, and perhaps before: an occasional early
+    /// expiry costs less than setting the timer at every turn. It is not much earlier either, since
+    /// a needless wake-up costs more than one setting.
     pub fn arm_by(&mut self, at: Option<Instant>) {
         let Some(at) = at else { return };
         if self.armed.is_none_or(|armed| at < armed || at > armed + MUCH_LATER) {
@@ -119,9 +122,11 @@ mod platform {
         pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
             loop {
                 let Ok(mut guard) = ready!(self.0.poll_read_ready(cx)) else { return Poll::Ready(()) };
-                // Readiness may be left over from an expiry before the timer was armed again: then wait on.
+                // Readiness may remain from an expiry before the timer was armed again: then the
+                // wait continues.
                 if guard.try_io(|timer| timer.get_ref().take_expiry()).is_ok() {
-                    // There is no other before it is armed again: so nobody need ask in vain.
+                    // No further expiry comes before it is armed again, so later polls need no
+                    // system call.
                     guard.clear_ready();
                     return Poll::Ready(());
                 }

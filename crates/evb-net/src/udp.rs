@@ -1,12 +1,14 @@
-//! Datagram sockets of lanes: trains cut by the kernel on the way out (`UDP_SEGMENT`), runs of datagrams in batches on the way
-//! in (`UDP_GRO`, `recvmmsg`), never blocking, watched by tokio. They know addresses and bytes, and nothing of the protocol.
+//! Datagram sockets of lanes: trains cut by the kernel on the way out (`UDP_SEGMENT`), runs of
+//! datagrams in batches on the way in (`UDP_GRO`, `recvmmsg`), never blocking, watched by tokio.
+//! They handle addresses and bytes, and are independent of the protocol.
 //!
-//! A source has one for each lane, connected to its builder, so that the kernel may pace it (`fq` takes an unconnected socket
-//! for a flow per destination). A builder has one for all its sources, which answers by [`DatagramSocket::send_to`].
+//! A source has one for each lane, connected to its builder, so that the kernel may pace it (`fq`
+//! treats an unconnected socket as a flow per destination). A builder has one for all its sources,
+//! and answers by [`DatagramSocket::send_to`].
 //!
-//! Datagrams are never fragmented, by this host or on the way (`IP_PMTUDISC_PROBE`: don't-fragment is set, and what the kernel
-//! remembers of the path is ignored): one that exceeds the device's MTU is [`SendError::TooLarge`](crate::pacing::SendError), one
-//! that exceeds the path's is lost.
+//! Datagrams are never fragmented, by this host or on the way (`IP_PMTUDISC_PROBE`: don't-fragment
+//! is set, and the kernel's memory of the path is ignored): one that exceeds the device's MTU is
+//! [`SendError::TooLarge`](crate::pacing::SendError), one that exceeds the path's is lost.
 
 mod counts;
 mod options;

@@ -1,6 +1,7 @@
-//! What the kernel does with departure times, pacing rates and token buckets, seen by sending and timing. Each test has a network
-//! namespace of its own, so it needs root; where the kernel lacks a queueing discipline, it says so and is skipped.
-//! `cargo xtask uml --test kernel -- --nocapture` runs them all in a kernel that lacks none.
+//! The kernel's treatment of departure times, pacing rates and token buckets, observed by sending
+//! and timing. Each test has a network namespace of its own, so it needs root; where the kernel
+//! lacks a queueing discipline, the test reports that and is skipped. `cargo xtask uml --test
+//! kernel -- --nocapture` runs them all in a kernel that lacks none.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 

@@ -7,22 +7,26 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 
-/// An earliest-departure-time bucket: instead of tokens, the instant at which the line is free again.
+/// An earliest-departure-time bucket: instead of tokens, it keeps the instant at which the line is
+/// free again.
 ///
-/// The model is that of Carousel (Saeed et al., SIGCOMM 2017) and of Linux's `fq` since 4.20: every train gets the time at which
-/// it may leave, and the next one the time at which a line of that rate has carried it. Time is fixed point in 2⁻⁴⁰ ns: a byte
-/// takes 20 ps at 400 Gbit/s and 8 ms at 1 kbit/s, and both are held to better than 10⁻¹⁰. Slower rates than 1 kbit/s become
-/// 1 kbit/s.
+/// The model is that of Carousel (Saeed et al., SIGCOMM 2017) and of Linux's `fq` since 4.20: every
+/// train gets the time at which it may leave, and the next one the time at which a line of that
+/// rate has carried it. Time is fixed point in 2⁻⁴⁰ ns: a byte takes 20 ps at 400 Gbit/s and 8 ms
+/// at 1 kbit/s, and both are held to better than 10⁻¹⁰. Slower rates than 1 kbit/s become 1 kbit/s.
 ///
-/// **What the burst is for.** A shaper that wakes late has to catch up, or the late time is lost for ever. While a queue
-/// is *backlogged*, the line's schedule runs on though nobody serves it, and what is overdue may leave at once: at most
-/// `burst`; what is later than that is forfeited. A queue that was *empty* has nothing to catch up with: [`Self::wake`]
-/// tells so, and then its first trains are spaced like all others. (The classic token bucket fills up while idle, and so
-/// begins every busy period with a burst: what N sources do at once is what overflows a port.)
+/// **The burst is for catching up.** A shaper that wakes late has to catch up, or the late time is
+/// lost for ever. While a queue is *backlogged*, the line's schedule runs on even if it is not
+/// served, and overdue trains may leave at once: at most `burst`; time beyond that is forfeited. A
+/// queue that was *empty* has nothing to catch up with: [`Self::wake`] marks its end of idleness,
+/// and then its first trains are spaced like all others. (The classic token bucket fills up while
+/// idle, and so begins every busy period with a burst: such bursts of N sources at once overflow a
+/// port.)
 ///
 /// Laws, with `c` the largest train:
 /// * since a wake, at most `rate × t` and one train have departed: never ahead of the line;
-/// * in any interval, whatever was asked and when, at most `rate × (t + 1 ns) + max(burst, c)` departs.
+/// * in any interval, for any sequence of requests, at most `rate × (t + 1 ns) + max(burst, c)`
+///   departs.
 #[derive(Clone, Debug)]
 pub struct EdtBucket {
     rate: Rate,
@@ -31,24 +35,26 @@ pub struct EdtBucket {
     per_byte: u64,
     /// The burst as a time on the line, in 2⁻⁴⁰ ns.
     tolerance: u128,
-    /// When the line is free, in 2⁻⁴⁰ ns: the schedule.
+    /// Time at which the line is free, in 2⁻⁴⁰ ns: the schedule.
     next: u128,
-    /// When a classic bucket would be full again, in 2⁻⁴⁰ ns: bounds what catching up may add up to (the theoretical arrival
-    /// time of GCRA, ITU-T I.371).
+    /// Time at which a classic bucket would be full again, in 2⁻⁴⁰ ns: it bounds the sum of
+    /// catching up (the theoretical arrival time of GCRA, ITU-T I.371).
     full: u128,
 }
 
 /// Bits behind the point.
 const FRACTION: u32 = 40;
 
-/// Departures are whole nanoseconds. So much tolerance keeps what the rounding up would lose for ever.
+/// Tolerance for departures, which are whole nanoseconds: without it, the rounding up would be lost
+/// for ever.
 const GRAIN: u128 = 1 << FRACTION;
 
 /// The slowest rate.
 const SLOWEST: u64 = 1000;
 
 impl EdtBucket {
-    /// A bucket whose line is free from the clock's zero on. The burst counts the same bytes as the rate.
+    /// Creates a bucket whose line is free from the clock's zero on. The burst counts the same
+    /// bytes as the rate.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
         let per_byte = per_byte(rate);
         let tolerance = u128::from(per_byte) * u128::from(burst.count());
@@ -60,12 +66,13 @@ impl EdtBucket {
         self.rate
     }
 
-    /// What may be caught up, in bytes.
+    /// Returns the bytes that may be caught up.
     pub fn burst(&self) -> Bytes {
         self.burst
     }
 
-    /// How late trains may be without loss of rate: the time that the burst takes on the line.
+    /// Returns the lateness of trains that costs no rate: the time that the burst takes on the
+    /// line.
     pub fn tolerance(&self) -> Duration {
         Duration::from_nanos(whole(self.tolerance))
     }
@@ -76,19 +83,20 @@ impl EdtBucket {
         self.next = self.next.max(fixed(now));
     }
 
-    /// When the next bytes may depart; not before `now`.
+    /// Returns the time at which the next bytes may depart; not before `now`.
     #[inline]
     pub fn departure(&self, now: Instant) -> Instant {
         self.departure_of(Bytes::ZERO, now)
     }
 
-    /// When that many bytes may depart together; not before `now`.
+    /// Returns the time at which that many bytes may depart together; not before `now`.
     #[inline]
     pub fn departure_of(&self, bytes: Bytes, now: Instant) -> Instant {
         now.max(self.due(bytes))
     }
 
-    /// When that many bytes could have departed, were somebody there to send them: how late they are is the time since.
+    /// Returns the time at which that many bytes could have departed at the earliest: their
+    /// lateness is the time since.
     #[inline]
     pub fn due(&self, bytes: Bytes) -> Instant {
         // What is larger than the burst goes when the bucket is full.
@@ -98,7 +106,8 @@ impl EdtBucket {
         Instant::from_nanos(whole(at.saturating_add(GRAIN - 1)))
     }
 
-    /// Those bytes depart at `at`, which [`Self::departure_of`] allowed. Returns how long they keep the line busy.
+    /// Notes that those bytes depart at `at`, which [`Self::departure_of`] allowed. Returns the
+    /// time for which they keep the line busy.
     #[inline]
     pub fn spend(&mut self, bytes: Bytes, at: Instant) -> Duration {
         let (cost, at) = (self.cost(bytes), fixed(at));
@@ -108,8 +117,9 @@ impl EdtBucket {
         Duration::from_nanos(whole(cost))
     }
 
-    /// Takes the next place on the line for bytes that are there now, and returns when they depart: for executors that hold
-    /// trains until their time. What is later than the place is late by the caller's doing, and not caught up.
+    /// Takes the next place on the line for bytes that are ready now, and returns their departure
+    /// time: for executors that hold trains until their time. A delay beyond that place is the
+    /// caller's, and not caught up.
     #[inline]
     pub fn depart(&mut self, bytes: Bytes, now: Instant) -> Instant {
         self.wake(now);
@@ -118,7 +128,7 @@ impl EdtBucket {
         at
     }
 
-    /// From now on another rate: what is still on the line is carried at the new one.
+    /// Changes the rate from now on; bytes still on the line are carried at the new one.
     pub fn set_rate(&mut self, rate: Rate, now: Instant) {
         let (old, new) = (u128::from(self.per_byte), per_byte(rate));
         let now = fixed(now);

@@ -2,12 +2,14 @@
 
 use evb_core::{index::BuilderIndex, units::Bytes};
 
-/// Buffers in the way of builders: a switch port, the packet memory of the ASIC behind several ports, the trunk between two
-/// switches. A builder is below one of them, which may be below another; what is under way to a builder may lie in any.
+/// Buffers on the way to builders: a switch port, the packet memory of the ASIC behind several
+/// ports, the trunk between two switches. A builder is below one of them, which may be below
+/// another; bytes under way to a builder may lie in any.
 ///
-/// [`Self::divide`] gives each builder a budget that it may use whatever the others do: static, so that builders need not
-/// speak to each other. The division is max-min fair (progressive filling, Bertsekas & Gallager, *Data Networks*, §6.5.2): no
-/// builder can have more without one that has no more than it getting less.
+/// [`Self::divide`] gives each builder a budget that it may use whatever the others do: static, so
+/// that builders need not communicate. The division is max-min fair (progressive filling, Bertsekas
+/// & Gallager, *Data Networks*, §6.5.2): no builder can have more without taking from one that has
+/// no more than it.
 ///
 /// ```
 /// # use evb_core::units::Bytes;
@@ -24,7 +26,7 @@ use evb_core::{index::BuilderIndex, units::Bytes};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetTree {
     nodes: Vec<Node>,
-    /// Of each builder: the node above it.
+    /// The node above each builder.
     builders: Vec<usize>,
 }
 
@@ -40,7 +42,8 @@ struct Node {
 }
 
 impl BudgetTree {
-    /// A buffer of which that much may be used, in buffer bytes; below another, or the last on the way.
+    /// Adds a buffer of which that much may be used, in buffer bytes; it is below another, or the
+    /// last on the way.
     pub fn add(
         &mut self,
         name: impl Into<String>,
@@ -62,7 +65,8 @@ impl BudgetTree {
     /// Each builder's budget.
     pub fn divide(&self) -> Vec<Bytes> {
         let mut shares: Vec<Option<u64>> = vec![None; self.builders.len()];
-        // All budgets rise together until a buffer is full; those behind it stay, the others rise on.
+        // All budgets rise together until a buffer is full; those behind it stay, the others rise
+        // on.
         while let Some((level, full)) = self.next_full(&shares) {
             for (builder, share) in shares.iter_mut().enumerate() {
                 if share.is_none() && self.is_behind(BuilderIndex::new(builder), full) {

@@ -13,50 +13,51 @@ use evb_core::{
 
 use crate::cost::PacketCost;
 
-/// A lane from which no byte came for so long, with a grant outstanding, is stalled.
+/// Time after which a lane with an outstanding grant that delivers no byte is stalled.
 pub(crate) const STALL: Duration = Duration::from_millis(50);
 
-/// Time after which a stalled lane may lose its connection. Not sooner: a source that waits for a core on a busy host is back
-/// before, and to connect again costs more.
+/// Time after which a stalled lane may lose its connection. It is not shorter, since a source that
+/// waits for a core on a busy host is back before, and a new connection costs more.
 pub(crate) const GIVEN_UP: Duration = Duration::from_millis(200);
 
-/// After a connection is gone, its bytes may lie in a switch port for so long: 160 kB at 10 Mbit/s.
+/// Time for which the bytes of a lost connection may still lie in a switch port: 160 kB at 10
+/// Mbit/s.
 const DRAIN: Duration = Duration::from_millis(130);
 
-/// What grant policies differ in; the charges are kept for all of them alike.
+/// Part in which grant policies differ; the charges are kept for all of them alike.
 pub(crate) trait Rule {
     /// The next grant that may be given now; charged.
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
 
-    /// Whether so much more may be outstanding on that lane: asked before lost bytes are sent again, which go in front of all
-    /// new grants.
+    /// Decides if that much more may be outstanding on that lane: asked before lost bytes are sent
+    /// again, which go before all new grants.
     fn room(&self, _charges: &Charges, _lane: LaneIndex, _cost: Bytes) -> Room {
         Room::Free
     }
 
-    /// What bytes cost in the port.
+    /// Returns the cost of bytes in the port.
     fn cost(&self) -> &PacketCost;
 
-    /// The lane has received so much, on the connection that it has or on a new one.
+    /// Notes the bytes that the lane has received in all, on its connection or on a new one.
     fn handle_received(&mut self, _lane: LaneIndex, _received: u64) {}
 
     /// The lane's connection is new.
     fn handle_reset(&mut self, _lane: LaneIndex) {}
 }
 
-/// Whether more may be outstanding.
+/// Room for more outstanding bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// Yes.
+    /// There is room.
     Free,
-    /// Not on that lane.
+    /// The lane has no room.
     LaneFull,
-    /// On no lane.
+    /// The port has no room, so no lane has.
     PortFull,
 }
 
-/// The charges of all lanes. A grant is charged when given, and released whole when the last of its bytes has arrived or is
-/// declared lost (docs/reference/protocol.md UDP-15).
+/// The charges of all lanes. A grant is charged when given, and released whole when the last of its
+/// bytes has arrived or is declared lost (docs/reference/protocol.md UDP-15).
 #[derive(Debug)]
 pub(crate) struct Charges {
     lanes: Vec<LaneCharges>,
@@ -70,7 +71,7 @@ pub(crate) struct Charges {
 struct LaneCharges {
     grants: VecDeque<Charge>,
     outstanding: Bytes,
-    /// Of connections that are gone, until the network has drained.
+    /// Charges of lost connections, until the network has drained.
     draining: Bytes,
     last_byte: Instant,
     stalled: bool,
@@ -82,7 +83,7 @@ struct Charge {
     start: u64,
     end: u64,
     request: Request,
-    /// How many of them have neither arrived nor been declared lost.
+    /// Bytes of the grant that have neither arrived nor been declared lost.
     left: u64,
     cost: Bytes,
     given: Instant,
@@ -108,7 +109,8 @@ impl Charges {
         self.lanes[lane].outstanding
     }
 
-    /// What may still lie in the port because of a lane: what it was granted, and what connections of it had been that are gone.
+    /// Returns the buffer bytes that may still lie in the port because of a lane: its grants, and
+    /// those of its lost connections.
     pub(crate) fn in_port(&self, lane: LaneIndex) -> Bytes {
         self.lanes[lane].outstanding + self.lanes[lane].draining
     }
@@ -215,7 +217,8 @@ impl Charges {
             }
             charges.grants.remove(index);
         }
-        // Stalled is who has something to send: what was awaited may have come by an earlier transmission.
+        // Only a lane that has something to send is stalled: the awaited bytes may have come by an
+        // earlier transmission.
         charges.stalled &= !charges.grants.is_empty();
     }
 

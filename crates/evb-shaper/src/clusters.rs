@@ -8,10 +8,11 @@ use crate::{cost::PacketCost, pace::Pace};
 
 /// Clustered packet spacing.
 ///
-/// At a rate of r, packets of P bytes are Δ = P / r apart. An executor that is exact to T cannot keep intervals shorter than
-/// T, and one that is woken for each departure should not, as wake-ups cost more than packets. It sends k = ⌈T / Δ⌉ packets
-/// together every k·Δ ≥ T instead. The rate is the same: departure times come from an [`EdtBucket`](crate::EdtBucket), to
-/// which a cluster is one train, and never from the rounded interval. What it costs is buffer: where N lanes' clusters
+/// At a rate of r, packets of P bytes are Δ = P / r apart. An executor that is exact to T cannot
+/// keep intervals shorter than T, and one that is woken for each departure should not, as wake-ups
+/// cost more than packets. It sends k = ⌈T / Δ⌉ packets together every k·Δ ≥ T instead. The rate is
+/// the same: departure times come from an [`EdtBucket`](crate::EdtBucket), to which a cluster is
+/// one train, and never from the rounded interval. The price is buffer: where N lanes' clusters
 /// coincide at a port, N·k packets meet there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clusters {
@@ -37,20 +38,22 @@ impl Clusters {
         Self::with(u64::try_from(packets).unwrap_or(u64::MAX).max(1), packet, pace.rate, cost)
     }
 
-    /// The same with at most so many packets in a cluster, at least one: then the executor has to do with a shorter interval,
-    /// and sends clusters late and together.
+    /// Limits a cluster to that many packets, at least one; the executor then has shorter
+    /// intervals, and sends clusters late and together.
     pub fn limited(self, packets: u64, pace: &Pace, cost: &PacketCost) -> Self {
         let packet = cost.packet(pace.measure);
         Self::with(self.packets.min(packets).max(1), packet, pace.rate, cost)
     }
 
-    /// The port buffer that is needed where the clusters of so many lanes coincide, however fast the senders' links are.
+    /// Returns the port buffer that is needed where the clusters of that many lanes coincide, at
+    /// any speed of the senders' links.
     pub fn coinciding(&self, lanes: u64) -> Bytes {
         self.buffer * lanes
     }
 
-    /// The same where no sender's link is faster than the port's: the port sends on while they come, so that all but one of
-    /// the clusters have to wait, and of that one the packet that is under way.
+    /// Returns the port buffer that is needed where no sender's link is faster than the port's: the
+    /// port sends while they arrive, so that all but one of the clusters have to wait, and of that
+    /// one the packet that is under way.
     pub fn coinciding_at_line_rate(&self, lanes: u64) -> Bytes {
         let packet = self.buffer / self.packets;
         self.buffer * lanes.saturating_sub(1) + if lanes > 0 { packet } else { Bytes::ZERO }

@@ -1,7 +1,8 @@
 //! What lane bytes cost on an Ethernet: in a switch port's buffer, and on the line.
 //!
-//! Two measures, never mixed. **Buffer bytes** are what a port holds: whole L2 frames, each at least a buffer cell.
-//! **Line bytes** are what a link is busy with: L2 frames, check sequence, preamble and gap.
+//! There are two measures, never mixed. **Buffer bytes** are the bytes that a port holds: whole L2
+//! frames, each at least a buffer cell. **Line bytes** are the bytes that a link carries: L2
+//! frames, check sequence, preamble and gap.
 
 use core::{ops::Add, time::Duration};
 
@@ -16,11 +17,11 @@ use evb_core::{
 /// Ethernet header (14), IPv4 (20), TCP with time stamps (32): RFC 894, RFC 791, RFC 7323.
 pub const TCP_FRAME_HEADERS: u64 = 14 + 20 + 32;
 
-/// Ethernet header (14), IPv4 (20), UDP (8: RFC 768), and the header of evb's own in front of each segment (40). Over IPv6
-/// they are 20 more, and a segment is so much shorter.
+/// Ethernet header (14), IPv4 (20), UDP (8: RFC 768), and evb's own header in front of each segment
+/// (40). Over IPv6 they are 20 more, and a segment is that much shorter.
 pub const UDP_FRAME_HEADERS: u64 = 14 + 20 + 8 + SEGMENT_HEADER;
 
-/// What is in front of the lane bytes in each datagram.
+/// Bytes in front of the lane bytes of each datagram.
 const SEGMENT_HEADER: u64 = DATAGRAM_HEADER as u64;
 
 /// The Ethernet header, the only one that does not count towards the MTU.
@@ -29,34 +30,35 @@ const OUTSIDE_MTU: u64 = 14;
 /// The longest payload of an IPv4 datagram, which bounds all segments of one send together.
 const LONGEST_DATAGRAM: u64 = 65_535 - 20 - 8;
 
-/// The most segments that any kernel with segmentation cuts one send into (`UDP_MAX_SEGMENTS`, include/linux/udp.h; newer
-/// ones 128).
+/// The most segments that any kernel with segmentation cuts one send into (`UDP_MAX_SEGMENTS`,
+/// include/linux/udp.h; newer ones 128).
 const MAX_SEGMENTS: u64 = 64;
 
-/// What one send of TCP with segmentation offload takes, headers aside.
+/// Bytes that one send of TCP takes with segmentation offload, without headers.
 const LONGEST_TCP_TRAIN: u64 = 64_000;
 
 /// Check sequence 4, preamble and start delimiter 8, gap 12: IEEE 802.3 clause 4.
 pub const LINE_OVERHEAD: u64 = 24;
 
-/// The least that a packet takes of a port's buffer: common switch chips hand memory out in cells of 80 to 256 bytes.
+/// Least room that a packet takes in a port's buffer: common switch chips allocate memory in cells
+/// of 80 to 256 bytes.
 pub const CELL: Bytes = Bytes::new(256);
 
 /// Each record's header, which goes in front of its lane bytes on a TCP connection.
 const RECORD: u64 = RECORD_HEADER as u64;
 
-/// What to leave room for with each fragment that is granted: an announcement, and twice as much again, since they come in bursts.
-/// With less, 64 sources of 200 B lose some in the simulator.
+/// Bytes to reserve with each fragment that is granted: an announcement, and twice as much again,
+/// since they come in bursts. With less, 64 sources of 200 B lose some in the simulator.
 const ANNOUNCED: u64 = ANNOUNCEMENT as u64 * 3;
 
-/// Up to this part of what is granted, announcements are what a port's margin of a tenth is for.
+/// Divisor of a grant: announcements up to that part of it fit into a port's margin of a tenth.
 const MARGIN: u64 = 16;
 
-/// Length of a turn of credit on a fast link: a few times as long as a host takes to wake up for one, so that this time is hidden
-/// behind the turn before.
+/// Length of a turn of credit on a fast link: a few times the time that a host takes to wake up for
+/// one, so that this time is hidden behind the turn before.
 const TURN_TIME: Duration = Duration::from_micros(50);
 
-/// Which bytes a rate counts.
+/// Bytes that a rate counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ByteMeasure {
     /// Line bytes: L2 frames and 24 more, what a link is busy with.
@@ -84,7 +86,7 @@ impl ByteMeasure {
     }
 }
 
-/// What one write to a connection is on the wire, by both measures.
+/// Size of one write to a connection on the wire, by both measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireBytes {
     /// L2 frames with preamble, check sequence and gap.
@@ -94,7 +96,7 @@ pub struct WireBytes {
 }
 
 impl WireBytes {
-    /// By that measure.
+    /// Returns the size by that measure.
     #[inline]
     pub fn by(self, measure: ByteMeasure) -> Bytes {
         match measure {
@@ -113,7 +115,7 @@ impl Add for WireBytes {
     }
 }
 
-/// How the bytes of one grant become packets.
+/// Division of the bytes of one grant into packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketCost {
     payload: u64,
@@ -121,7 +123,7 @@ pub struct PacketCost {
     headers: u64,
     /// The header in front of the lane bytes of a train, and what is behind them.
     record: u64,
-    /// Of each datagram, what is neither lane bytes nor of lower layers.
+    /// Bytes of each datagram that are neither lane bytes nor of lower layers.
     segment: u64,
     cell: u64,
 }
@@ -132,7 +134,8 @@ impl PacketCost {
         Self::new(mtu, TCP_FRAME_HEADERS, RECORD, cell)
     }
 
-    /// Over UDP on IPv4: every segment has its header in its datagram, so that a train has none of its own.
+    /// Returns the cost over UDP on IPv4: every segment has its header in its datagram, so that a
+    /// train has none of its own.
     pub fn udp(mtu: u32, cell: Bytes) -> Self {
         Self::new(mtu, UDP_FRAME_HEADERS, 0, cell)
     }
@@ -143,7 +146,8 @@ impl PacketCost {
         Self { payload, headers, record, segment, cell: cell.count() }
     }
 
-    /// The same with so many bytes more behind each train over TCP, or behind each segment over UDP, which is so much shorter.
+    /// Adds that many bytes behind each train over TCP, or behind each segment over UDP, which
+    /// becomes that much shorter.
     pub fn tagged(self, tag: Bytes) -> Self {
         let tag = tag.count();
         if self.announcements_join() {
@@ -153,13 +157,15 @@ impl PacketCost {
         Self { payload, headers, segment, ..self }
     }
 
-    /// The same links and switches for what goes over TCP anyway: the supervisor's connection.
+    /// Returns the cost on the same links and switches for the supervisor's connection, which
+    /// always uses TCP.
     pub fn over_tcp(&self) -> Self {
         let payload = self.payload + self.headers - TCP_FRAME_HEADERS;
         Self { payload, headers: TCP_FRAME_HEADERS, record: RECORD, segment: 0, cell: self.cell }
     }
 
-    /// Bytes that fill one packet: over TCP of the stream; over UDP of the lane, the longest segment.
+    /// Returns the bytes that fill one packet: stream bytes over TCP; over UDP lane bytes, the
+    /// longest segment.
     pub fn packet_payload(&self) -> Bytes {
         Bytes::new(self.payload)
     }
@@ -169,8 +175,8 @@ impl PacketCost {
         Bytes::new(self.record)
     }
 
-    /// Whether announcements go in the packets of the train behind them, as they do in a stream; else in datagrams of their
-    /// own.
+    /// Returns true if announcements share the packets of the train behind them, as in a stream,
+    /// instead of datagrams of their own.
     pub fn announcements_join(&self) -> bool {
         self.record > 0
     }
@@ -202,12 +208,13 @@ impl PacketCost {
         }
     }
 
-    /// A rate that counts bytes by one measure, as the rate by another of the same full packets; rounded down.
+    /// Converts a rate that counts bytes by one measure to the same rate of full packets by
+    /// another; rounded down.
     pub fn rate_in(&self, rate: Rate, from: ByteMeasure, to: ByteMeasure) -> Rate {
         part(rate, self.packet(to), self.packet(from))
     }
 
-    /// The same as the rate of what full packets carry.
+    /// Converts a rate to that of the bytes which full packets carry.
     pub fn payload_rate(&self, rate: Rate, from: ByteMeasure) -> Rate {
         part(rate, self.packet_payload(), self.packet(from))
     }
@@ -217,7 +224,8 @@ impl PacketCost {
         self.packet_line().count() as f64 / self.payload as f64
     }
 
-    /// Buffer bytes of one grant: `lane` bytes behind their record header, if any, in full packets and a last one.
+    /// Returns the buffer bytes of one grant: `lane` bytes behind their record header, if any, in
+    /// full packets and a last one.
     pub fn buffer(&self, lane: Bytes) -> Bytes {
         let stream = lane.count().saturating_add(self.record);
         let (full, rest) = (stream / self.payload, stream % self.payload);
@@ -230,14 +238,16 @@ impl PacketCost {
         self.wire(lane + Bytes::new(self.record)).line
     }
 
-    /// Buffer bytes that announcing so many lane bytes takes, in fragments of that many, beyond what a port's margin is for. They come
-    /// unasked: in a steady flow, as many are under way beside what is granted as that will have taken.
+    /// Returns the buffer bytes for announcing that many lane bytes, in fragments of that size,
+    /// beyond a port's margin. Announcements come unrequested: in a steady flow, as many are under
+    /// way beside a grant as its bytes will have taken.
     pub fn announcing(&self, lane: Bytes, fragment: u64) -> Bytes {
         let announced = lane.count().saturating_mul(ANNOUNCED).checked_div(fragment).unwrap_or_default();
         Bytes::new(announced.saturating_sub(lane.count() / MARGIN))
     }
 
-    /// What a grant of so many lane bytes is charged: its packets, and what announcing fragments of that many takes beside them.
+    /// Returns the charge of a grant of that many lane bytes: its packets, and the announcements of
+    /// fragments of that size beside them.
     pub fn grant(&self, lane: Bytes, fragment: u64) -> Bytes {
         self.buffer(lane) + self.announcing(lane, fragment)
     }
@@ -250,25 +260,30 @@ impl PacketCost {
         self.wire(announced) + self.wire(lane)
     }
 
-    /// One write of that many stream bytes, record headers among them, in full packets and a last one.
+    /// Returns the size of one write of that many stream bytes, record headers among them, in full
+    /// packets and a last one.
     pub fn wire(&self, stream: Bytes) -> WireBytes {
         let packets = stream.count().div_ceil(self.payload);
         let buffer = stream + Bytes::new(self.headers) * packets;
         WireBytes { line: buffer + Bytes::new(LINE_OVERHEAD) * packets, buffer }
     }
 
-    /// The most lane bytes, in full packets, that are at most `wire` bytes by that measure; at least one packet.
+    /// Returns the most lane bytes, in full packets, that are at most `wire` bytes by that measure;
+    /// at least one packet.
     pub fn train(&self, wire: Bytes, measure: ByteMeasure) -> Bytes {
         let packet = self.packet(measure);
         self.full_packets((wire.count() / packet.count()).max(1))
     }
 
-    /// The usual budget of a port with that buffer and, if it is known, that rate, behind so many lanes: what may be on its way at once.
+    /// Returns the usual budget of a port with that buffer and, if known, that rate, behind that
+    /// many lanes: the bytes that may be under way at once.
     ///
-    /// A tenth of the buffer is left for what enters a port uncharged: acknowledgements and announcements; more for many lanes,
-    /// which may all announce the same event at once: a packet for each, at most half of the buffer. Where the link is so fast
-    /// that turns are longer than [usual](PacketCost::chunk), a whole turn is left, at most a quarter of the buffer: kernels
-    /// take packets in another order for a loss, and send on their own what they had sent before (RFC 8985, section 3.2).
+    /// A tenth of the buffer is left for bytes that enter a port uncharged: acknowledgements and
+    /// announcements. More is left for many lanes, which may all announce the same event at once: a
+    /// packet for each, at most half of the buffer. Where the link is so fast that turns are longer
+    /// than [usual](PacketCost::chunk), a whole turn is left, at most a quarter of the buffer:
+    /// kernels mistake reordered packets for a loss, and repeat packets on their own (RFC 8985,
+    /// section 3.2).
     pub fn budget(&self, port_buffer: Bytes, link: Option<Rate>, lanes: u64) -> Bytes {
         let (tenth, quarter) = (port_buffer - port_buffer * 9 / 10, port_buffer / 4);
         let announcements = self.buffer(Bytes::new(ANNOUNCEMENT as u64)) * lanes;
@@ -278,13 +293,16 @@ impl PacketCost {
         port_buffer - spare.max(announcements.min(port_buffer / 2))
     }
 
-    /// The usual turn of credit within a budget, towards a port of that rate, if it is known: full packets.
+    /// Returns the usual turn of credit within a budget, towards a port of that rate, if known:
+    /// full packets.
     ///
-    /// Each turn costs both ends a wake-up, so a fast link wants larger turns than a slow one. An eighth of the budget, at most
-    /// eleven packets, leaves two turns in the quarter of the budget that one lane may hold. Where the link carries more than that
-    /// in 50 µs, a turn is as much as it carries then, up to one train of segmentation offload or an eighth of the budget,
-    /// whichever is larger, and never more than half of the budget: one turn arrives while the other is asked for. Turns that leave
-    /// much of the budget over are made smaller, so that one more fits.
+    /// Each turn costs both ends a wake-up, so a fast link needs larger turns than a slow one. An
+    /// eighth of the budget, at most eleven packets, leaves two turns in the quarter of the budget
+    /// that one lane may hold. Where the link carries more than that in 50 µs, a turn is that
+    /// amount, up to one train of segmentation offload or an eighth of the budget, whichever is
+    /// larger, and never more than half of the budget: one turn arrives while the other is
+    /// requested. Turns that leave much of the budget unused are made smaller, so that one more
+    /// fits.
     pub fn chunk(&self, budget: Bytes, link: Option<Rate>) -> Bytes {
         let fit = (budget.count() / self.packet_buffer().count()).max(1);
         let usual = (fit / 8).clamp(1, 11);
@@ -298,7 +316,8 @@ impl PacketCost {
         self.full_packets(if is_spare_large { fit / (fit / fast + 1) } else { fast })
     }
 
-    /// The usual window within a lane's share of a port's buffer: as many full packets as fit, at least one.
+    /// Returns the usual window within a lane's share of a port's buffer: as many full packets as
+    /// fit, at least one.
     pub fn window(&self, share: Bytes) -> Bytes {
         self.train(share, ByteMeasure::Buffer)
     }
@@ -311,7 +330,8 @@ impl PacketCost {
         Bytes::new((full * self.payload + last).saturating_sub(self.record))
     }
 
-    /// Lane bytes that fill so many packets, behind one record header, if there is any.
+    /// Returns the lane bytes that fill that many packets, behind one record header, if there is
+    /// any.
     pub fn full_packets(&self, count: u64) -> Bytes {
         Bytes::new(count.saturating_mul(self.payload).saturating_sub(self.record))
     }

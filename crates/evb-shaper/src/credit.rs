@@ -13,27 +13,29 @@ use crate::{
     cost::PacketCost,
 };
 
-/// How a builder gives credit.
+/// Configuration of a builder's credit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreditConfig {
     /// The most buffer bytes permitted and not arrived, over all lanes; at most the port's buffer.
     pub budget: Bytes,
     /// Lane bytes of one turn.
     pub chunk: Bytes,
-    /// How many lanes are asked at once; `None`: as many as the budget carries.
+    /// Lanes that have their turn at once; with `None`, as many as the budget carries.
     pub sources_at_once: Option<usize>,
-    /// Where the rotation over the lanes begins; different for each builder, so that they do not all ask the same source first.
+    /// Start of the rotation over the lanes; different for each builder, so that they do not all
+    /// ask the same source first.
     pub offset: usize,
-    /// What bytes cost in the port.
+    /// Cost of bytes in the port.
     pub cost: PacketCost,
 }
 
 /// The credit policy.
 ///
-/// Invariant: the outstanding charge never exceeds the budget. Lanes are served by the oldest event that they hold, ties by
-/// rotation, and none overtakes; a turn is one chunk, which may reach beyond that event. A lane holds at most
-/// max(chunk, budget / 4), or four chunks while no other lane wants to send: a lane that is alone does not stop and wait. A
-/// stalled lane gets nothing new, and the builder closes it where it keeps the others waiting.
+/// Invariant: the outstanding charge never exceeds the budget. Lanes are served by the oldest event
+/// that they hold, ties by rotation, and none overtakes; a turn is one chunk, which may reach
+/// beyond that event. A lane holds at most max(chunk, budget / 4), or four chunks while no other
+/// lane wants to send: a lane that is alone does not stop and wait. A stalled lane gets no new
+/// grants, and the builder closes it where it keeps the others waiting.
 #[derive(Debug)]
 pub struct Credit {
     config: CreditConfig,
@@ -71,9 +73,9 @@ impl Credit {
         }
     }
 
-    /// The lane with the oldest event among those that may be served, in rotation order. Whether the budget carries its chunk
-    /// is asked afterwards: a younger event's smaller chunk must not overtake, or the oldest would wait for as long as
-    /// there are small ones.
+    /// Returns the lane with the oldest event among those that may be served, in rotation order.
+    /// The room for its chunk is checked afterwards: a younger event's smaller chunk must not
+    /// overtake, or the oldest would wait while there are small ones.
     fn pick(&self, charges: &Charges, lanes: &[LaneDemand]) -> Option<LaneIndex> {
         let count = lanes.len();
         let mut best: Option<(EventId, LaneIndex)> = None;
@@ -106,7 +108,8 @@ impl Credit {
         if charge <= self.chunk_limit {
             return (demand.granted + length, charge);
         }
-        // Tiny fragments may cost more to announce than to send: as much goes as the limit has room for, at least a packet.
+        // Tiny fragments may cost more to announce than to send, so the grant is cut to the room of
+        // the limit, at least a packet.
         let part = u128::from(length) * u128::from(self.chunk_limit.count()) / u128::from(charge.count());
         let packets = (part as u64 + cost.record_header().count()) / cost.packet_payload().count();
         let length = cost.full_packets(packets.max(1)).count().min(length);
@@ -114,8 +117,9 @@ impl Credit {
         (demand.granted + length, charge.min(*budget))
     }
 
-    /// Of the lanes that are stalled for [`GIVEN_UP`](crate::charges::GIVEN_UP), the one that holds the most, where they together hold
-    /// more than a quarter of the budget and another lane finds no room in it.
+    /// Returns the largest holder of the budget among the lanes that have been stalled for
+    /// [`GIVEN_UP`](crate::charges::GIVEN_UP), where these together hold more than a quarter of the
+    /// budget and another lane finds no room in it.
     pub(crate) fn withholding(
         &self,
         charges: &Charges,

@@ -4,10 +4,11 @@ use core::time::Duration;
 
 /// Bins per doubling, as a power of two: a quantile is right to an eighth.
 const SUB_BITS: u32 = 3;
-/// Up to 2⁴⁰ ns, a quarter of an hour.
+/// Number of bins, for latenesses up to 2⁴⁰ ns, a quarter of an hour.
 const BINS: usize = ((40 - SUB_BITS as usize) << SUB_BITS) + (1 << SUB_BITS);
 
-/// Logarithmic histogram of latenesses, after HdrHistogram (G. Tene): eight bins per doubling, exact below 8 ns.
+/// Logarithmic histogram of latenesses, after HdrHistogram (G. Tene): eight bins per doubling,
+/// exact below 8 ns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lateness {
     counts: [u64; BINS],
@@ -31,7 +32,7 @@ impl Lateness {
         self.max = self.max.max(late);
     }
 
-    /// How many were recorded.
+    /// Returns the number of latenesses recorded.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -41,7 +42,8 @@ impl Lateness {
         self.max
     }
 
-    /// That part of them were at most so late, to the upper end of a bin; zero where there are none.
+    /// Returns the lateness that this part of them did not exceed, rounded up to the end of a bin;
+    /// zero where there are none.
     pub fn quantile(&self, part: f64) -> Duration {
         let rank = ((part.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;

@@ -10,14 +10,15 @@ pub const CONTROL_CLASS: ClassIndex = ClassIndex::new(1);
 /// A traffic class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
-    /// What people call it.
+    /// Name in configurations and reports.
     pub name: String,
-    /// What it gets however much the others want. `None`: a hundredth of the link, so that nobody starves.
+    /// Rate that it gets at any load of the others. With `None`, it is a hundredth of the link, so
+    /// that no class starves.
     pub guaranteed: Option<Rate>,
-    /// What it never exceeds, though the link were idle. `None`: the link.
+    /// Rate that it never exceeds, even on an idle link. `None` stands for the link's.
     pub ceiling: Option<Rate>,
-    /// Who is served first, of what the guarantees leave: lower numbers before higher ones, equals in the ratio of their
-    /// guarantees.
+    /// Rank in serving the rate that the guarantees leave: lower numbers before higher ones, equals
+    /// in the ratio of their guarantees.
     pub priority: u8,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct PlannedClass {
     pub(crate) priority: u8,
 }
 
-/// Why classes cannot share a link.
+/// Reason why classes cannot share a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkPlanError {
     /// There is no class.
@@ -46,12 +47,12 @@ pub enum LinkPlanError {
     Overcommitted {
         /// Σ of the guarantees, a hundredth of the link for each class that states none.
         guaranteed: Rate,
-        /// What the link carries.
+        /// Rate of the link.
         link: Rate,
     },
     /// A class is promised more than it may take.
     AboveCeiling {
-        /// Which.
+        /// Name of the class.
         class: String,
         /// Its guarantee.
         guaranteed: Rate,
@@ -79,11 +80,11 @@ impl core::fmt::Display for LinkPlanError {
 
 impl core::error::Error for LinkPlanError {}
 
-/// Of the link, in hundredths, for a class without a guarantee.
+/// Guarantee of a class that states none, in hundredths of the link.
 const LEAST_HUNDREDTHS: u64 = 1;
 
 impl LinkPlan {
-    /// No limit, one class.
+    /// Returns a plan without a limit, with one class.
     pub fn unlimited() -> Self {
         let all = PlannedClass {
             name: "data".to_owned(),
@@ -119,7 +120,7 @@ impl LinkPlan {
         }
     }
 
-    /// What the link carries, if it is limited.
+    /// Returns the pace of the link, if it is limited.
     pub fn link(&self) -> Option<&Pace> {
         self.link.as_ref()
     }

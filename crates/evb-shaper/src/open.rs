@@ -12,7 +12,8 @@ use crate::{
     cost::PacketCost,
 };
 
-/// The policy that grants whatever is announced: the unshaped baseline, and what lies under sources that pace themselves.
+/// The policy that grants all announced bytes: the unshaped baseline, and the policy below sources
+/// that pace themselves.
 #[derive(Debug)]
 pub struct Open {
     cost: PacketCost,

@@ -10,7 +10,8 @@ const LEAST_WINDOW: Bytes = Bytes::kib(256);
 const MOST_WINDOW: Bytes = Bytes::mib(16);
 
 impl Shaping {
-    /// Returns how much may be under way at once to a builder with so many lanes; of modes without a bound, a guess.
+    /// Returns the bytes that may be under way at once to a builder with that many lanes; a guess
+    /// for modes without a bound.
     pub fn under_way(&self, lanes: usize) -> Bytes {
         match self {
             Self::Credit { budget, .. } => *budget,
@@ -19,12 +20,14 @@ impl Shaping {
         }
     }
 
-    /// Returns how far out of order a lane's bytes are kept over datagrams, where a builder has so many lanes.
+    /// Returns the span within which a lane over datagrams keeps bytes that arrive out of order,
+    /// where a builder has that many lanes.
     pub fn out_of_order_window(&self, lanes: usize) -> Bytes {
         self.under_way(lanes).clamp(LEAST_WINDOW, MOST_WINDOW)
     }
 
-    /// Returns what a builder with so many lanes may hold of bytes that came out of order over datagrams, beside its slots.
+    /// Returns the memory that a builder with that many lanes may use, beside its slots, for bytes
+    /// that arrive out of order over datagrams.
     pub fn out_of_order_memory(&self, lanes: usize) -> Bytes {
         self.out_of_order_window(lanes) * lanes as u64
     }

@@ -11,20 +11,21 @@ use crate::cost::{ByteMeasure, PacketCost};
 pub struct Pace {
     /// The rate.
     pub rate: Rate,
-    /// What the executor's lateness may add up to without loss of rate; also the most that leaves at once. At least one
-    /// packet goes in any case.
+    /// Bytes that pay for the executor's lateness without loss of rate; also the most that leaves
+    /// at once. At least one packet goes in any case.
     pub burst: Bytes,
-    /// Which bytes rate and burst count.
+    /// Bytes that rate and burst count.
     pub measure: ByteMeasure,
 }
 
 impl Pace {
-    /// The lateness that a usual burst pays for: that of a busy host's scheduler, not of its timer. What is late by more loses
-    /// rate: a virtual machine with two busy cores lost 10 % of 30 Mbit/s with a burst of a millisecond.
+    /// The lateness that a usual burst pays for: that of a busy host's scheduler, not of its timer.
+    /// More lateness loses rate: a virtual machine with two busy cores lost 10 % of 30 Mbit/s with
+    /// a burst of a millisecond.
     pub const USUAL_LATENESS: Duration = Duration::from_millis(10);
 
-    /// With the usual burst: ten milliseconds of the rate, at most `share` (the lane's part of the port's buffer), at least two
-    /// packets.
+    /// Creates a pace with the usual burst: ten milliseconds of the rate, at most `share` (the
+    /// lane's part of the port's buffer), at least two packets.
     pub fn usual(rate: Rate, measure: ByteMeasure, cost: &PacketCost, share: Option<Bytes>) -> Self {
         let burst = (rate * Self::USUAL_LATENESS).min(share.unwrap_or(Bytes::MAX));
         Self { rate, burst: burst.max(cost.packet_line() * 2), measure }

@@ -33,27 +33,29 @@ pub struct Departure {
     pub range: Range<u64>,
     /// 0 if these bytes depart for the first time, else the number of the builder's request.
     pub request: Request,
-    /// When: now, or up to [`Pacing::lead`] later.
+    /// Time of departure: now, or up to [`Pacing::lead`] later.
     pub at: Instant,
 }
 
-/// How well a source keeps its paces.
+/// Counters of a source's adherence to its paces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacingCounters {
     /// Trains.
     pub departures: u64,
-    /// How late those were that had to wait for their time.
+    /// Lateness of the departures that had to wait for their time.
     pub lateness: Lateness,
-    /// Lateness beyond what the burst pays for, over all lanes: that much time of a lane's rate is lost.
+    /// Lateness beyond the allowance of the burst, over all lanes: that much time of a lane's rate
+    /// is lost.
     pub forfeited: Duration,
-    /// What departed, records' headers and announcements included.
+    /// Bytes that departed, records' headers and announcements included.
     pub wire: WireBytes,
 }
 
-/// [`SourceCore`] with the lanes served in turn and, where asked, paced: what production and simulator drive.
+/// [`SourceCore`] with the lanes served in turn and, if configured, paced; both production and
+/// simulator drive it.
 ///
-/// All bytes of a lane are paid for at its pace: a train's record header, the packet that it does not fill, and its
-/// announcements, which are never held back, with the packets that they need.
+/// All bytes of a lane are paid for at its pace: a train's record header, the packet that it does
+/// not fill, and its announcements, which are never held back, with the packets that they need.
 #[derive(Debug)]
 pub struct PacedSource {
     core: SourceCore,
@@ -69,7 +71,7 @@ pub struct PacedSource {
 struct Lane {
     /// The most lane bytes of one train; `None`: unpaced.
     train: Option<u64>,
-    /// Stream bytes of announcements that nobody has paid for.
+    /// Stream bytes of announcements that are not paid for yet.
     announced: u64,
 }
 
@@ -120,19 +122,22 @@ impl PacedSource {
         self.lanes[lane].announced += (into.len() - before) as u64;
     }
 
-    /// Appends one datagram of records of a lane: [`SourceCore::write_datagram`], paid for by the lane.
+    /// Appends one datagram of records of a lane, as [`SourceCore::write_datagram`] does; the lane
+    /// pays for it.
     pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
         let before = into.len();
         self.core.write_datagram(lane, now, into);
         self.lanes[lane].announced += ((into.len() - before) as u64).saturating_sub(DATAGRAM_HEADER as u64);
     }
 
-    /// That many bytes of another class of the link leave now, in one write to a TCP connection; see [`Pacing::link`].
+    /// Charges another class of the link for that many bytes that leave now, in one write to a TCP
+    /// connection; see [`Pacing::link`].
     pub fn charge(&mut self, class: ClassIndex, stream: Bytes, now: Instant) {
         self.tree.charge(class, self.pacing.cost.over_tcp().wire(stream), now);
     }
 
-    /// A roster came: [`SourceCore::handle_roster`]; `pace` says that of the lane of a builder that is new.
+    /// Takes a roster, as [`SourceCore::handle_roster`] does; `pace` returns that of the lane of a
+    /// new builder.
     ///
     /// # Errors
     /// The roster cannot be.
@@ -160,7 +165,7 @@ impl PacedSource {
         self.tree.set_pace(lane, pace, now);
     }
 
-    /// When there is something to do without further input.
+    /// Returns the time of the next action that needs no further input.
     pub fn next_timeout(&self) -> Option<Instant> {
         earlier(self.core.next_timeout(), self.held_until)
     }
@@ -187,18 +192,19 @@ impl PacedSource {
         &self.core
     }
 
-    /// The machine behind the paces, for its inputs, and for lane bytes that departed. What departs comes from
-    /// [`Self::poll_departure`], what is announced from [`Self::announce`] and [`Self::write_datagram`].
+    /// Returns the machine behind the paces, for its inputs, and for lane bytes that departed.
+    /// Departures come from [`Self::poll_departure`], announcements from [`Self::announce`] and
+    /// [`Self::write_datagram`].
     pub fn core_mut(&mut self) -> &mut SourceCore {
         &mut self.core
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> &PacingCounters {
         &self.counters
     }
 
-    /// How departures are spaced.
+    /// Returns the settings by which departures are spaced.
     pub fn pacing(&self) -> &Pacing {
         &self.pacing
     }
@@ -216,12 +222,13 @@ impl PacedSource {
 /// The class of the lanes: the link's first.
 const DATA: ClassIndex = ClassIndex::new(0);
 
-/// Unpaced, about how many lane bytes one lane is handed at a time, before the next lane has its turn.
+/// Lane bytes that an unpaced lane is handed at a time, approximately, before the next lane has its
+/// turn.
 const TURN: u64 = 1 << 20;
 
 impl Lane {
-    /// Lane bytes of its next train, of those that it may send; it is that lane of `core`. What is announced goes in front,
-    /// in a stream in the same packets.
+    /// Returns the lane bytes of its next train, of those that it may send; `index` is that lane of
+    /// `core`. Announcements go in front, in a stream in the same packets.
     fn next(&self, index: usize, core: &SourceCore, cost: &PacketCost) -> u64 {
         let Some(train) = self.train else { return core.sendable_whole(LaneIndex::new(index), TURN) };
         let in_front = if cost.announcements_join() { self.announced } else { 0 };
@@ -229,7 +236,7 @@ impl Lane {
         core.sendable(LaneIndex::new(index)).min(rest.unwrap_or(train))
     }
 
-    /// A train of so many lane bytes, with what is announced.
+    /// Returns the wire size of a train of that many lane bytes, with its announcements.
     fn wire(&self, length: u64, cost: &PacketCost) -> WireBytes {
         cost.train_wire(Bytes::new(self.announced), Bytes::new(length))
     }

@@ -19,7 +19,7 @@ use crate::{
     window::Window,
 };
 
-/// How a run's traffic is shaped, as configured.
+/// Shaping of a run's traffic, as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shaping {
     /// A byte budget per builder port.
@@ -28,17 +28,17 @@ pub enum Shaping {
         budget: Bytes,
         /// Lane bytes of one turn.
         chunk: Bytes,
-        /// How many sources are asked at once; `None`: as many as the budget carries.
+        /// Sources that have their turn at once; with `None`, as many as the budget carries.
         sources_at_once: Option<usize>,
     },
-    /// So many bytes under way per lane.
+    /// A fixed number of bytes under way per lane.
     Window {
         /// Lane bytes.
         window: Bytes,
     },
     /// Sources pace themselves, each lane.
     TokenBucket(Pace),
-    /// Not at all.
+    /// No shaping.
     None,
 }
 
@@ -47,8 +47,8 @@ impl Shaping {
     pub const LOOPBACK: Self =
         Self::Credit { budget: Bytes::mib(8), chunk: Bytes::kib(256), sources_at_once: None };
 
-    /// Credit for a switch port with that buffer and, if it is known, that rate, behind so many lanes: a budget of [`PacketCost::budget`], in chunks of
-    /// [`PacketCost::chunk`].
+    /// Returns credit for a switch port with that buffer and, if known, that rate, behind that many
+    /// lanes: a budget of [`PacketCost::budget`], in chunks of [`PacketCost::chunk`].
     pub fn credit_for(port_buffer: Bytes, link: Option<Rate>, lanes: u64, cost: &PacketCost) -> Self {
         let budget = cost.budget(port_buffer, link, lanes);
         Self::Credit { budget, chunk: cost.chunk(budget, link), sources_at_once: None }
@@ -65,7 +65,8 @@ impl Shaping {
         }
     }
 
-    /// The source's half: the pace of every lane that the mode has. Others may be added in any mode.
+    /// Returns the source's half: the pace that the mode gives every lane. Other paces may be added
+    /// in any mode.
     pub fn pace(&self) -> Option<Pace> {
         match *self {
             Self::TokenBucket(pace) => Some(pace),
@@ -73,8 +74,9 @@ impl Shaping {
         }
     }
 
-    /// How long data may wait on its way to a builder: for its port, if that is full, and for the source's own link, if every
-    /// one of the `builders` has just asked for all that it asks for at once. No timer may take it for lost before.
+    /// Returns the longest time that data may wait on the way to a builder: for its port, if that
+    /// is full, and for the source's own link, if every one of the `builders` has just requested
+    /// all that it requests at once. No timer may count data as lost before.
     pub fn longest_queue(&self, port_buffer: Bytes, link: Rate, builders: usize) -> Duration {
         let at_once = match *self {
             Self::Credit { chunk, .. } => chunk,
@@ -117,7 +119,7 @@ impl Policy {
         Self::new(AnyRule::Credit(Credit::new(config, lanes)), lanes)
     }
 
-    /// [`Window`] for `lanes` lanes, of so many lane bytes each.
+    /// Creates a [`Window`] for `lanes` lanes, of `window` lane bytes each.
     pub fn window(window: Bytes, cost: PacketCost, lanes: usize) -> Self {
         Self::new(AnyRule::Window(Window::new(window, cost)), lanes)
     }
@@ -131,8 +133,9 @@ impl Policy {
         Self { rule, charges: Charges::new(lanes) }
     }
 
-    /// Lets lost bytes be sent again, first those that are nearest to what their lane waits for: all of a range, or one packet
-    /// of it. `Err`: nothing is lost that could be, and new grants may be given.
+    /// Lets lost bytes be sent again, first those that are nearest to the bytes that their lane
+    /// waits for: all of a range, or one packet of it. It returns `Err` if no lost bytes can be
+    /// repeated, and new grants may be given.
     fn poll_lost(&mut self, lanes: &[LaneDemand], now: Instant) -> Result<Option<Grant>, NoLoss> {
         let (rule, charges) = (self.rule.as_mut(), &mut self.charges);
         let packet = rule.cost().packet_payload();
@@ -167,7 +170,7 @@ impl Policy {
     }
 }
 
-/// Nothing that is lost may or need be sent again now.
+/// No lost bytes may or need be sent again now.
 struct NoLoss;
 
 impl GrantPolicy for Policy {

@@ -15,13 +15,15 @@ use crate::{
     pace::Pace,
 };
 
-/// Classes of lanes on a link, each with a guaranteed rate, a ceiling and a priority; each lane with a bucket of its own.
+/// Classes of lanes on a link, each with a guaranteed rate, a ceiling and a priority; each lane has
+/// a bucket of its own.
 ///
-/// Link sharing is CBQ's (Floyd & Jacobson, 1995) by HTB's rules (Devera): a class within its guarantee goes before all that
-/// borrow; what the guarantees leave goes by priority, among equals in the ratio of the guarantees; nobody exceeds a ceiling.
-/// Where HTB counts tokens, this counts departure times ([`EdtBucket`]): the answer to "not yet" is "when". Within a class,
-/// lanes share by start-time fair queueing (Goyal, Vin & Cheng, 1996): lanes that a bucket holds below the fair share get all that
-/// it permits, the others equal parts of the rest.
+/// Link sharing is CBQ's (Floyd & Jacobson, 1995) by HTB's rules (Devera): a class within its
+/// guarantee precedes all that borrow; the rate that the guarantees leave is shared by priority,
+/// among equals in the ratio of the guarantees; no class exceeds a ceiling. Where HTB counts
+/// tokens, this counts departure times ([`EdtBucket`]): instead of "not yet", the answer is a time.
+/// Within a class, lanes share by start-time fair queueing (Goyal, Vin & Cheng, 1996): lanes that a
+/// bucket holds below the fair share get all that it permits, the others equal parts of the rest.
 ///
 /// Nothing idles that could send, unless its own bucket, its class's ceiling or the link holds it.
 #[derive(Debug)]
@@ -29,20 +31,21 @@ pub struct ClassTree {
     link: Option<Gate>,
     classes: Vec<Branch>,
     lanes: Vec<Leaf>,
-    /// How far sharing of the excess has come, in ns of each class's guarantee.
+    /// Virtual time of the shared excess, in ns of each class's guarantee.
     excess: u64,
 }
 
 /// A train that may depart: the answer of [`ClassTree::poll`], already charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
-    /// Which lane.
+    /// Lane that may send.
     pub lane: LaneIndex,
-    /// When the train departs.
+    /// Departure time of the train.
     pub at: Instant,
-    /// How late that is after its time, if it waited for that; `None` if its lane was empty before.
+    /// Delay of that departure after its time, if it waited for it; `None` if its lane was empty
+    /// before.
     pub late: Option<Duration>,
-    /// How much of that is more than its lane's burst, and so forfeited.
+    /// Part of that delay beyond its lane's burst, which is forfeited.
     pub forfeited: Duration,
 }
 
@@ -61,12 +64,12 @@ struct Branch {
     ceiling: Option<Gate>,
     /// Start tag of its next share of the excess.
     tag: u64,
-    /// How far its lanes' sharing has come, in bytes.
+    /// Virtual time of the sharing among its lanes, in bytes.
     served: u64,
     backlogged: bool,
-    /// When the first of its lanes could have sent, ceiling and link aside.
+    /// Time at which the first of its lanes could have sent, without ceiling and link.
     due: Instant,
-    /// Until then it borrows.
+    /// Time until which it borrows.
     guaranteed: Instant,
 }
 
@@ -76,25 +79,26 @@ struct Leaf {
     bucket: Option<Gate>,
     /// Start tag, in bytes.
     tag: u64,
-    /// What its next train is on the wire, while it has something to send.
+    /// Wire size of its next train, while it has something to send.
     train: Option<WireBytes>,
-    /// Since when it has.
+    /// Time since which it has something to send.
     since: Instant,
-    /// When the train could have departed, as far as the lane's own bucket is concerned.
+    /// Time at which the train could have departed by the lane's own bucket.
     due: Instant,
     /// Its trains have to wait for their times.
     held: bool,
 }
 
-/// A lane that was held for long may be ahead of the others by no more than so many bytes…
+/// Advantage in bytes that a lane which was held back for long may have over the others.
 const LANE_LAG: u64 = 1 << 18;
-/// …and a class, of the excess, by so much of its guarantee.
+/// Advantage in the excess that a class may have, in ns of its guarantee.
 const EXCESS_LAG: u64 = 10_000_000;
-/// A class that others kept waiting may be ahead by so much of its guarantee: longer than any train on any link.
+/// Advantage that a class which others kept waiting may have, as time of its guarantee: longer than
+/// any train on any link.
 const GUARANTEE_LAG: Duration = Duration::from_millis(100);
 
-/// Who goes first among those that may go at one time: within its guarantee, by priority, by share, by the lane's share, by
-/// time.
+/// Order among the lanes that may go at one time: within its guarantee, by priority, by share, by
+/// the lane's share, by time.
 type Rank = (Instant, bool, u8, u64, u64, Instant);
 
 struct Candidate {
@@ -142,8 +146,9 @@ impl ClassTree {
         });
     }
 
-    /// The next train that departs by `now + lead`, charged; or when to ask again, if a bucket holds one. `demand` says what
-    /// a lane's next train is on the wire; `None` where it has nothing to send.
+    /// Returns the next train that departs by `now + lead`, charged; or the time to ask again, if a
+    /// bucket holds one. `demand` returns the wire size of a lane's next train, or `None` where it
+    /// has nothing to send.
     ///
     /// # Errors
     /// When the first train that is held may be handed out; `None` if there is none.
@@ -172,9 +177,11 @@ impl ClassTree {
         Ok(self.permit(&best, at))
     }
 
-    /// Returns the time to ask again instead of at `until`, which [`poll`](Self::poll) said, so that lanes whose times follow shortly go by
-    /// the same wake-up: the time of the last such lane. No train waits longer than `most`, nor longer than half its time on
-    /// the line or half of what its burst pays for beside it, so no rate is lost. A lane alone is never late for this.
+    /// Returns the time to ask again instead of at `until`, which [`poll`](Self::poll) returned, so
+    /// that lanes whose times follow shortly share the same wake-up: the time of the last such
+    /// lane. No train waits longer than `most`, nor longer than half its time on the line or half
+    /// of the time that its burst pays for beside it, so no rate is lost. A lane alone is never
+    /// late for this.
     pub fn joined(&self, until: Instant, most: Duration) -> Instant {
         let paced =
             || self.lanes.iter().filter_map(|leaf| Some((leaf.due, leaf.train?, leaf.bucket.as_ref()?)));
@@ -187,7 +194,8 @@ impl ClassTree {
         paced().map(|(due, ..)| due).filter(|due| *due <= by).max().unwrap_or(until)
     }
 
-    /// Bytes of a lane's that go now, asked or not: what is announced. They are paid for by what comes after.
+    /// Charges a lane for bytes that go now without a permit: its announcements. The trains that
+    /// follow pay for them.
     pub fn charge_lane(&mut self, lane: LaneIndex, wire: WireBytes, now: Instant) {
         let Some(leaf) = self.lanes.get_mut(lane.get()) else { return };
         if let Some(gate) = &mut leaf.bucket {
@@ -198,8 +206,8 @@ impl ClassTree {
         self.charge(class, wire, now);
     }
 
-    /// Bytes of a class that has no lanes here and asks nobody, such as control messages: link and class are charged, so that
-    /// the others leave room.
+    /// Charges bytes of a class that has no lanes here and asks no permit, such as control
+    /// messages: link and class are charged, so that the others leave room.
     pub fn charge(&mut self, class: ClassIndex, wire: WireBytes, now: Instant) {
         let busy = self.classes.iter().any(|class| class.backlogged);
         let Some(branch) = self.classes.get_mut(class.get()) else { return };
@@ -231,7 +239,8 @@ impl ClassTree {
         }
     }
 
-    /// Sees which lanes and classes begin or end to have something to send, and when each class could first send it.
+    /// Notes the lanes and classes that begin or end to have something to send, and the time at
+    /// which each class could first send it.
     fn note_backlogs(&mut self, now: Instant, mut demand: impl FnMut(LaneIndex) -> Option<WireBytes>) {
         for class in &mut self.classes {
             class.due = Instant::FAR_FUTURE;

@@ -1,4 +1,4 @@
-//! Window: each lane may have so many bytes under way, whatever the others do.
+//! Window: each lane may have a fixed number of bytes under way, independently of the others.
 
 use evb_core::{
     grant::{Grant, LaneDemand},
@@ -12,15 +12,17 @@ use crate::{
     cost::PacketCost,
 };
 
-/// The window policy: BaBar's, who used the TCP window as the throttle. A lane may send up to `received` + window.
+/// The window policy of BaBar, which used the TCP window as the throttle. A lane may send up to
+/// `received` + window.
 ///
-/// The window is lane bytes, as a TCP window is stream bytes. What it guarantees is buffer bytes: a window in small grants has
-/// more headers than one in a piece, and so less of it is granted; never is more under way than the window in one piece takes of
-/// a port ([`sums::windows_buffer`](crate::sums::windows_buffer)).
+/// The window is lane bytes, as a TCP window is stream bytes. Its guarantee is in buffer bytes: a
+/// window in small grants has more headers than one in a piece, and so less of it is granted; there
+/// is never more under way than the window in one piece takes of a port
+/// ([`sums::windows_buffer`](crate::sums::windows_buffer)).
 #[derive(Debug)]
 pub struct Window {
     window: Bytes,
-    /// What the window takes of a port's buffer, in one piece.
+    /// Buffer bytes that the window takes of a port, in one piece.
     limit: Bytes,
     cost: PacketCost,
     next: usize,
@@ -57,7 +59,8 @@ impl Rule for Window {
             let free = self.limit.saturating_sub(charges.in_port(LaneIndex::new(lane)));
             let within = demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
             let length = self.affordable(free, demand).count().min(within).min(wanted);
-            // No crumbs: wait until half of the window is free, or the whole rest fits (RFC 1122, §4.2.3.3).
+            // Tiny grants are avoided: it waits until half of the window is free, or the whole rest
+            // fits (RFC 1122, §4.2.3.3).
             let crumb = length < wanted && free < self.limit / 2;
             if length == 0 || crumb {
                 continue;
@@ -70,7 +73,8 @@ impl Rule for Window {
         None
     }
 
-    /// Pieces that are sent again have headers of their own: they too keep to what the window takes.
+    /// Checks the room for pieces that are sent again, which have headers of their own: they too
+    /// stay within the buffer bytes of the window.
     fn room(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> Room {
         let held = charges.in_port(lane);
         if held == Bytes::ZERO || held + cost <= self.limit { Room::Free } else { Room::LaneFull }

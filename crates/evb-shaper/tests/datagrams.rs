@@ -1,9 +1,10 @@
-//! Lanes over datagrams against a network that drops, repeats, delays, reorders and damages, and connections that break:
-//! ten thousand random schedules. Whatever happens, every event is built once and byte for byte, no more is outstanding than
-//! the budget, and there is progress. Where the network only drops, what is really under way is within the budget too.
+//! Lanes over datagrams against a network that drops, repeats, delays, reorders and damages, and
+//! connections that break: ten thousand random schedules. In all of them, every event is built once
+//! and byte for byte, no more is outstanding than the budget, and there is progress. Where the
+//! network only drops, the bytes that are really under way are within the budget too.
 //!
-//! A failure names its seed; `EVB_SEED=<seed> cargo test -p evb-shaper --test datagrams` runs that one alone, and
-//! `EVB_SCHEDULES=<n>` runs so many.
+//! A failure names its seed; `EVB_SEED=<seed> cargo test -p evb-shaper --test datagrams` runs that
+//! one alone, and `EVB_SCHEDULES=<n>` runs `n` of them.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 #[path = "datagrams/network.rs"]
@@ -15,7 +16,7 @@ use world::{Plan, World};
 
 const SCHEDULES: u64 = 10_000;
 
-/// What all schedules together have seen: dice that never roll a six test nothing.
+/// Counts of the faults and recoveries in all schedules: a fault that never occurs tests nothing.
 #[derive(Debug, Default)]
 struct Seen {
     resends: u64,

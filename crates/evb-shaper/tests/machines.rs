@@ -1,5 +1,5 @@
-//! Sources and a builder, connected in memory: whatever the order, the cuts and the losses, every event is built once,
-//! byte-exactly, within its budget and its memory.
+//! Sources and a builder, connected in memory: for any order, cuts and losses, every event is built
+//! once, byte-exactly, within its budget and its memory.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 

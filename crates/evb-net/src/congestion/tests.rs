@@ -9,7 +9,8 @@ use crate::{
     lane::{LaneOptions, listen},
 };
 
-/// What the kernel says of a connection, which nobody has set options on since it came about.
+/// Returns the congestion control that the kernel reports for a connection whose options are
+/// unchanged since it was accepted.
 fn of(stream: &TcpStream) -> String {
     let name = SockRef::from(stream).tcp_congestion().unwrap();
     String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
@@ -27,7 +28,7 @@ async fn both_ends_of_a_lane_begin_with_what_was_asked_for() {
     assert_eq!(of(&accepted.unwrap().0), asked);
 }
 
-/// As a route's own congestion control does it, which takes root to set up.
+/// Imitates the congestion control of a route, which takes root to set up.
 #[tokio::test]
 async fn a_connection_that_came_about_with_another_is_set_right() {
     let listener = control::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();

@@ -25,21 +25,21 @@ use crate::{
     security::Security,
 };
 
-/// How long a TCP connection may take to come about.
+/// Time until an attempt to open a TCP connection is given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a peer could not be reached, and with that whether to try again.
+/// Reason why a peer could not be reached, which decides if another attempt makes sense.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name has no address.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// Nobody answers there.
+    /// No answer from that address.
     #[error(
         "{address} cannot be reached: {reason}; is it running there, and does no firewall stand between?"
     )]
     Unreachable {
-        /// Where.
+        /// Address that was tried.
         address: String,
         /// The system's words.
         reason: io::Error,
@@ -58,22 +58,23 @@ pub enum ConnectError {
     /// An evb peer answered with no.
     #[error("{address} refused: {}", handshake::words(.refusal))]
     Refused {
-        /// Where.
+        /// Address that was tried.
         address: SocketAddr,
         /// The peer's reason.
         refusal: Refusal,
     },
-    /// Somebody answered, and no handshake came about.
+    /// An answer, but no handshake.
     #[error("{address} is not the evb peer that it should be: {error}")]
     Handshake {
-        /// Where.
+        /// Address that was tried.
         address: SocketAddr,
-        /// What went wrong.
+        /// Reason why the handshake failed.
         error: HandshakeError,
     },
 }
 
-/// Sets what every control socket has: no delay, keepalive, and an end when the peer's host is gone.
+/// Sets the options of every control socket: no delay, keepalive, and an end when the peer's host
+/// is gone.
 ///
 /// # Errors
 /// The system's, on a socket that is broken already.
@@ -98,8 +99,8 @@ pub async fn listen(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Opens a TCP connection to `host:port`, from the local address `bind` if given; tries all addresses of the name. Its
-/// congestion control is that of this name, or cubic.
+/// Opens a TCP connection to `host:port`, from the local address `bind` if given, and tries all
+/// addresses of the name. The congestion control is the named one, or cubic.
 ///
 /// # Errors
 /// [`ConnectError`], of the address tried last.

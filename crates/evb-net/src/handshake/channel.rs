@@ -18,7 +18,7 @@ pub struct Channel {
 }
 
 impl From<TcpStream> for Channel {
-    /// One that nothing protects.
+    /// Creates an unprotected channel.
     fn from(stream: TcpStream) -> Self {
         Self { stream, session: None }
     }
@@ -45,10 +45,11 @@ impl Channel {
         Ok((Self { stream, session }, welcome))
     }
 
-    /// Reads who knocks; [`reply`](Self::reply) answers.
+    /// Reads the peer's greeting; [`reply`](Self::reply) answers it.
     ///
     /// # Errors
-    /// [`HandshakeError`]; the connection is closed, and the peer told why if it speaks our protocol.
+    /// Returns a [`HandshakeError`]; the connection is closed, and a peer that speaks our protocol
+    /// is told the reason.
     pub async fn accept(
         mut stream: TcpStream,
         kind: ConnectionKind,
@@ -69,8 +70,8 @@ impl Channel {
     /// Answers who knocked as far as the socket takes it at once, and closes.
     pub fn refuse(mut self, kind: ConnectionKind, reply: &HelloReply) {
         if let Ok(bytes) = answer(kind, &mut self.session, reply) {
-            // Next to nothing was written on this connection before, so the answer fits the socket's buffer; if not, the peer
-            // is gone.
+            // Little has been written on this connection before, so the answer fits the socket's
+            // buffer; if it does not, the peer is gone.
             let _ = self.stream.try_write(&bytes);
         }
     }

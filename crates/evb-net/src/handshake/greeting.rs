@@ -1,10 +1,11 @@
-//! The agreement on keys, right behind the preamble: Noise NNpsk0, one message each way (docs/reference/protocol.md
-//! SEC-2 to SEC-5).
+//! The agreement on keys, right behind the preamble: Noise NNpsk0, with one message each way
+//! (docs/reference/protocol.md SEC-2 to SEC-5).
 //!
-//! NNpsk0 because all peers of a system share one key and have none of their own: the key is mixed in before anything else, so
-//! that who does not have it is turned away by its first message, at the price of hashing. Ephemeral keys make what was recorded
-//! useless to who learns the key later. The first message can be replayed; so nothing in it says anything, and who connects
-//! is believed only when its `Hello` comes, sealed with what both sides put in.
+//! The pattern is NNpsk0 because all peers of a system share one key and have none of their own.
+//! The key is mixed in before anything else, so that a peer without it is turned away by its first
+//! message, at the price of hashing. Ephemeral keys make recorded bytes useless to an attacker who
+//! learns the key later. The first message can be replayed, so it carries nothing, and a peer that
+//! connects is believed only when its `Hello` comes, sealed with what both sides contributed.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! One listener's log of those that it turned away: a port scanner must not fill the disk, nor keep peers out.
+//! One listener's log of the peers that it turned away: a port scanner must neither fill the disk
+//! nor keep peers out.
 
 #[cfg(test)]
 mod tests;
@@ -20,25 +21,27 @@ use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLim
 use super::HandshakeError;
 use crate::clock;
 
-/// Failed handshakes of one address at once, before it is barred, and how many a second are forgiven.
+/// Failed handshakes of one address in a row before it is barred, and how many a second are
+/// forgiven.
 const FAILURES: NonZeroU32 = NonZeroU32::new(32).expect("not zero");
 const FORGIVEN: NonZeroU32 = NonZeroU32::new(8).expect("not zero");
 
-/// How long an address is barred; its next failure bars it again.
+/// Time for which an address is barred; its next failure bars it again.
 const BARRED: Duration = Duration::from_secs(1);
 
 /// Lines about one address at once; one more each ten seconds.
 const LINES: NonZeroU32 = NonZeroU32::new(3).expect("not zero");
 const LINE_EACH: Duration = Duration::from_secs(10);
 
-/// Addresses that are remembered. Beyond, all are forgotten: a crowd is limited by what all of them have together.
+/// Number of addresses that are remembered. Beyond it all are forgotten: a crowd is limited by the
+/// budget that all addresses share.
 const ADDRESSES: usize = 1024;
 
 /// Handshakes that one address may have under way at once, of those that a listener takes.
 const GREETINGS_OF_ONE: usize = 32;
 
-/// Logs refusals: of all at most one a second on average and five in a row, of one address less; counts the others. Bars addresses
-/// whose handshakes fail again and again.
+/// Logs refusals: overall at most one a second on average and five in a row, fewer for each
+/// address; it counts the others. It bars addresses whose handshakes fail again and again.
 #[derive(Debug)]
 pub struct RefusalLog {
     listener: &'static str,
@@ -52,7 +55,7 @@ pub struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// For the listener of that name.
+    /// Creates the log of the listener of that name.
     pub fn new(listener: &'static str) -> Self {
         const BURST: NonZeroU32 = NonZeroU32::new(5).expect("five is not zero");
         let quota = Quota::per_second(NonZeroU32::MIN).allow_burst(BURST);
@@ -69,8 +72,9 @@ impl RefusalLog {
         }
     }
 
-    /// Whether a connection is to be read at all: not if its address failed too often of late, or has too many of the handshakes that
-    /// are `under_way`. This machine's own addresses always are: others of it would be barred with one.
+    /// Returns true if a connection may be read at all: not if its address failed too often lately,
+    /// or has too many of the handshakes that are `under_way`. This machine's own addresses are
+    /// always admitted, since barring one would bar every process of the machine.
     pub fn admits(&mut self, peer: SocketAddr, under_way: impl Iterator<Item = SocketAddr>) -> bool {
         let ip = peer.ip();
         if ip.is_loopback() {
@@ -111,14 +115,15 @@ impl RefusalLog {
         self.counts.forged += 1;
     }
 
-    /// Says who was turned away and why, if it is not too soon.
+    /// Logs a peer that was turned away and the reason, if the rate permits.
     pub fn record(&mut self, peer: impl Display, reason: &dyn Display) {
         if let Some(unsaid) = self.next_line() {
             tracing::warn!(listener = self.listener, %peer, %reason, unsaid, "connection refused");
         }
     }
 
-    /// Counts something worth a line in other words: how many lines before it were left out, or `None` if this one is, too.
+    /// Counts an occasion for a line of log. Returns the number of lines left out before it, or
+    /// `None` if this one is left out, too.
     pub fn next_line(&mut self) -> Option<u64> {
         self.total += 1;
         if self.limiter.check().is_err() {
@@ -128,7 +133,7 @@ impl RefusalLog {
         Some(std::mem::take(&mut self.unsaid))
     }
 
-    /// The same of what somebody at that address did, who may have fewer lines.
+    /// Counts an occasion for a line about the peer at that address, which has a smaller budget.
     pub fn next_line_of(&mut self, peer: SocketAddr) -> Option<u64> {
         if self.lines.len() > ADDRESSES {
             self.lines.retain_recent();
@@ -142,12 +147,12 @@ impl RefusalLog {
         self.next_line()
     }
 
-    /// How many were turned away.
+    /// Returns the number of peers turned away.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The same by reason.
+    /// Returns the number of peers turned away, by reason.
     pub fn counts(&self) -> RefusalReport {
         self.counts
     }
@@ -187,7 +192,8 @@ impl RefusalLog {
     }
 }
 
-/// Whoever has one IPv6 address has 2⁶⁴ of them (RFC 4291 §2.5.4): the upper half stands for all.
+/// Returns the network of an address. An owner of one IPv6 address has 2⁶⁴ of them (RFC 4291
+/// §2.5.4), so the upper half stands for all.
 fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),

@@ -56,7 +56,8 @@ pub fn addresses() -> Fact<Vec<DeviceAddress>> {
     Err(super::Unavailable::new("the addresses of this host are read on Linux only"))
 }
 
-/// Whether packets to the address stay on this host, as its routes say. Where routes cannot be read: whether a socket can have it.
+/// Returns true if packets to the address stay on this host, according to its routes. Where routes
+/// cannot be read, it is true if a socket can be bound to the address.
 pub fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     if address.is_loopback() {

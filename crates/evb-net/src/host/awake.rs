@@ -5,12 +5,14 @@ mod tests;
 
 use std::{fs::File, io, io::Write as _};
 
-/// The file in which a program states the longest wake-up that it tolerates (Documentation/power/pm_qos_interface.rst).
+/// File in which a program states the longest wake-up that it tolerates
+/// (Documentation/power/pm_qos_interface.rst).
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// While it lives, idle cores of this machine poll and do not sleep: a thread is woken within a microsecond or two, where a core
-/// takes tens to hundreds to leave a deep sleep, or a virtual machine to be resumed by its host. It takes no time from other
-/// programs, only power.
+/// Keeps idle cores of this machine polling instead of sleeping while it lives. A thread is then
+/// woken within a microsecond or two, where a core takes tens to hundreds to leave a deep sleep,
+/// and a virtual machine as long to be resumed by its host. It takes no time from other programs,
+/// only power.
 #[derive(Debug)]
 pub struct Awake(#[expect(dead_code, reason = "the kernel holds to it while it is open")] File);
 

@@ -8,30 +8,30 @@ use std::{io, time::Duration};
 use super::{Fact, Unavailable, text_of};
 use crate::{clock, timer::Timer};
 
-/// Where the kernel takes its time from.
+/// Clock hardware from which the kernel takes its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockSource {
     /// The source in use.
     pub current: String,
-    /// Those it could use.
+    /// Other clock sources that it could use.
     pub available: Vec<String>,
 }
 
-/// How late something was, in order.
+/// Percentiles of a lateness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lateness {
-    /// How many were measured.
+    /// Number of measurements.
     pub count: usize,
-    /// Half were no later.
+    /// Median.
     pub p50: Duration,
-    /// 99 of 100 were no later.
+    /// 99th percentile.
     pub p99: Duration,
-    /// None was later.
+    /// Maximum.
     pub max: Duration,
 }
 
 impl Lateness {
-    /// Of these, in any order; `None` of none.
+    /// Returns the percentiles of these delays, given in any order; `None` if there are none.
     pub fn of(mut delays: Vec<Duration>) -> Option<Self> {
         delays.sort_unstable();
         let max = *delays.last()?;
@@ -42,7 +42,7 @@ impl Lateness {
     }
 }
 
-/// Where the kernel takes its time from.
+/// Reads the kernel's clock source.
 ///
 /// # Errors
 /// It does not say.
@@ -53,7 +53,7 @@ pub fn source() -> Fact<ClockSource> {
     Ok(ClockSource { current: read("current")?, available })
 }
 
-/// What one look at the monotonic clock costs, the median of many.
+/// Returns the cost of one reading of the monotonic clock, the median of many.
 pub fn reading_cost() -> Duration {
     const LOOKS: u32 = 1000;
     let round = |_| {
@@ -66,10 +66,11 @@ pub fn reading_cost() -> Duration {
     Lateness::of((0..21).map(round).collect()).map_or(Duration::ZERO, |costs| costs.p50)
 }
 
-/// How late evb's timers wake a task that waits alone, over `time`. Blocks for that long; not for use inside a runtime.
+/// Measures for `time` the lateness with which evb's timers wake a task that waits alone. Blocks
+/// for that long, so it is not for use inside a runtime.
 ///
 /// # Errors
-/// No timer or runtime is to be had.
+/// Fails if no timer or runtime can be created.
 pub fn timer_lateness(time: Duration) -> Fact<Lateness> {
     /// Long enough for the core to fall asleep in between, as it does between trains of packets.
     const WAIT: Duration = Duration::from_micros(300);

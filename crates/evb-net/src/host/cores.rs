@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 
 use super::{Fact, Unavailable, text_of};
 
-/// Which cores there are, and which are ours.
+/// Cores of this host, and those that this process may use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cores {
-    /// Those that run.
+    /// Cores that run.
     pub online: Fact<BTreeSet<usize>>,
-    /// Those that this process may run on (`taskset`, cpusets).
+    /// Cores that this process may run on (`taskset`, cpusets).
     pub allowed: Fact<BTreeSet<usize>>,
-    /// Those that the scheduler leaves to who asks for them (`isolcpus`).
+    /// Cores that the scheduler uses only for threads that ask for them (`isolcpus`).
     pub isolated: Fact<BTreeSet<usize>>,
     /// Cores' worth of time that the control group grants, where it is limited.
     pub quota: Option<f64>,
@@ -36,7 +36,7 @@ pub fn cores() -> Cores {
     }
 }
 
-/// How each of these cores chooses its frequency (`scaling_governor`), without repetition.
+/// Returns the distinct frequency governors of these cores (`scaling_governor`).
 ///
 /// # Errors
 /// The kernel does not set it: a virtual machine's host does, or the firmware.

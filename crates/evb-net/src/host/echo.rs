@@ -27,7 +27,7 @@ pub struct Pinger {
     sequence: u16,
 }
 
-/// What became of one echo request.
+/// Outcome of one echo request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
     /// It was answered after that time.
@@ -45,7 +45,8 @@ impl Pinger {
     /// Ready to ask `to`. Packets are never cut.
     ///
     /// # Errors
-    /// Neither an ICMP socket (`net.ipv4.ping_group_range`) nor a raw one (`CAP_NET_RAW`) is allowed; no way to it.
+    /// Fails if neither an ICMP socket (`net.ipv4.ping_group_range`) nor a raw one (`CAP_NET_RAW`)
+    /// is allowed, or if there is no route to the address.
     pub fn new(to: IpAddr) -> Fact<Self> {
         let failed = |error: io::Error| Unavailable::from_io(format_args!("ping to {to}"), &error);
         let is_v4 = to.is_ipv4();
@@ -65,7 +66,7 @@ impl Pinger {
     /// Asks once, with an IP packet of `size` bytes, and waits at most `patience`.
     ///
     /// # Errors
-    /// What the system says of the path, such as "host unreachable".
+    /// Returns the system's error about the path, such as "host unreachable".
     pub fn ping(&mut self, size: usize, patience: Duration) -> io::Result<Echo> {
         self.sequence = self.sequence.wrapping_add(1);
         let message = self.message(size);
@@ -137,27 +138,29 @@ fn checksum(message: &[u8]) -> u16 {
 /// A question and its answer between two threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// From the question to the answer.
+    /// Time from the question to the answer.
     pub whole: Duration,
-    /// The same by stage; `None` where the kernel does not tell when it receives.
+    /// The same time by stage; `None` where the kernel does not report receive times.
     pub stages: Option<TurnStages>,
 }
 
-/// A turn by stage, by one clock. The kernel receives within the write, so that a stage begins where the one before ends.
+/// Stages of a round trip, measured by one clock. The kernel receives within the write, so that a
+/// stage begins where the one before ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnStages {
-    /// From before the write of the question to its receipt by the kernel.
+    /// Time from before the write of the question to its receipt by the kernel.
     pub write: Duration,
-    /// From there to its read.
+    /// Time from that receipt to the read of the question.
     pub far_wake_up: Duration,
-    /// From there to the receipt of the answer.
+    /// Time from that read to the receipt of the answer.
     pub answer: Duration,
-    /// From there to its read.
+    /// Time from that receipt to the read of the answer.
     pub wake_up: Duration,
 }
 
 impl TurnStages {
-    /// Of five times of `CLOCK_REALTIME`, in nanoseconds; `None` if the clock was set back meanwhile.
+    /// Returns the stages between five times of `CLOCK_REALTIME`, in nanoseconds; `None` if the
+    /// clock was set back meanwhile.
     fn between(times: [u64; 5]) -> Option<Self> {
         let [asked, received, read, answered, end] = times;
         let between = |from: u64, to: u64| to.checked_sub(from).map(Duration::from_nanos);
@@ -170,7 +173,8 @@ impl TurnStages {
     }
 }
 
-/// Round trips between two threads of this host, one datagram at a time over the loopback: two wake-ups and no wire.
+/// Measures round trips between two threads of this host, one datagram at a time over the loopback:
+/// two wake-ups and no wire.
 ///
 /// # Errors
 /// No sockets, or no thread.
@@ -178,7 +182,7 @@ pub fn loopback_turns(count: usize) -> Fact<Vec<Turn>> {
     turns(count).map_err(|error| Unavailable::from_io("turns over the loopback", &error))
 }
 
-/// What threads tell each other: when the kernel received, and when that was read.
+/// Length of the payload: the time at which the kernel received the question, and that of its read.
 const WORD: usize = 16;
 
 fn turns(count: usize) -> io::Result<Vec<Turn>> {

@@ -23,21 +23,21 @@ mod number {
     pub(super) const FEATURES_SET: u32 = 4;
 }
 
-/// Half of what the room for answers holds.
+/// Most strings in an answer: half of the number that its room holds.
 const MOST_STRINGS: usize = 16_000;
 /// `ETH_GSTRING_LEN`, in words.
 const STRING_WORDS: usize = 32 / 4;
 
-/// How fast the line is.
+/// Speed and duplex mode of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Its rate, in line bytes; `None` where the driver does not know.
     pub rate: Option<Rate>,
-    /// Whether both ends may send at a time; `None` where the driver does not know.
+    /// True if both ends may send at the same time; `None` where the driver does not know.
     pub full_duplex: Option<bool>,
 }
 
-/// When the device interrupts.
+/// Interrupt coalescing of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalescing {
     /// Microseconds that a received packet may wait.
@@ -48,42 +48,43 @@ pub struct Coalescing {
     pub send_micros: u32,
     /// Packets after which it does not.
     pub send_packets: u32,
-    /// Whether the driver changes the receive side by load.
+    /// True if the driver adapts the receive side to the load.
     pub adaptive_receive: bool,
-    /// Whether the driver changes the send side by load.
+    /// True if the driver adapts the send side to the load.
     pub adaptive_send: bool,
 }
 
-/// How many packets the device's rings hold, and could.
+/// Sizes of the device's rings in packets, and their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// For receiving.
+    /// Packets that the receive ring holds.
     pub receive: u32,
-    /// For receiving, at most.
+    /// Packets that the receive ring can hold at most.
     pub receive_most: u32,
-    /// For sending.
+    /// Packets that the send ring holds.
     pub send: u32,
-    /// For sending, at most.
+    /// Packets that the send ring can hold at most.
     pub send_most: u32,
 }
 
 /// Ethernet pause (IEEE 802.3x).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Whether both are agreed on with the other end, so that the agreement counts, not these.
+    /// True if both settings are negotiated with the other end, so that the agreement counts
+    /// instead of these.
     pub negotiated: bool,
-    /// Whether it stops when the other end asks.
+    /// True if the device stops when the other end asks.
     pub obeys: bool,
-    /// Whether it asks the other end to stop.
+    /// True if the device asks the other end to stop.
     pub asks: bool,
 }
 
 /// An offload of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// Whether it is in use.
+    /// True if the feature is in use.
     pub on: bool,
-    /// Whether it cannot be changed.
+    /// True if the feature cannot be changed.
     pub fixed: bool,
 }
 
@@ -118,7 +119,8 @@ pub fn driver(device: &str) -> Fact<String> {
 /// # Errors
 /// The driver does not say.
 pub fn line(device: &str) -> Fact<Line> {
-    // Asked with no room for lists of modes, the kernel answers with the room that it wants, negative, and nothing else.
+    // A request without room for lists of modes is answered with nothing but the room that the
+    // kernel wants, as a negative number.
     let answer = ask(device, &[number::LINK_SETTINGS])?;
     let words = answer[3].to_ne_bytes()[3].cast_signed();
     if words >= 0 {
@@ -129,7 +131,8 @@ pub fn line(device: &str) -> Fact<Line> {
     Ok(line_of(answer[1], answer[2].to_ne_bytes()[0]))
 }
 
-/// `SPEED_UNKNOWN` and `DUPLEX_UNKNOWN` are all ones; some drivers say 0 Mbit/s where there is no cable.
+/// Returns the line's speed and mode. `SPEED_UNKNOWN` and `DUPLEX_UNKNOWN` are all ones; some
+/// drivers report 0 Mbit/s where there is no cable.
 fn line_of(megabits: u32, duplex: u8) -> Line {
     let known = megabits != 0 && megabits != u32::MAX;
     Line {
@@ -142,7 +145,7 @@ fn line_of(megabits: u32, duplex: u8) -> Line {
     }
 }
 
-/// When the device interrupts.
+/// Reads the interrupt coalescing of a device.
 ///
 /// # Errors
 /// The driver does not say.

@@ -5,7 +5,8 @@ use std::{fmt, io, path::Path, str::FromStr};
 /// A fact, or why it cannot be told.
 pub type Fact<T> = Result<T, Unavailable>;
 
-/// Why a fact cannot be told: the driver does not support it, no permission, no such thing here.
+/// Reason why a fact cannot be read: the driver does not support it, permission is missing, or it
+/// does not exist here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(String);
@@ -16,7 +17,7 @@ impl Unavailable {
         Self(why.into())
     }
 
-    /// What the system answered to the question named `what`.
+    /// Describes the system's answer to the question named `what`.
     pub fn from_io(what: impl fmt::Display, error: &io::Error) -> Self {
         Self(format!("{what}: {}", in_words(error)))
     }

@@ -15,22 +15,24 @@ pub fn release() -> Fact<String> {
     text_of("/proc/sys/kernel/osrelease")
 }
 
-/// Whether a real-time thread that needs a whole core gets it while nobody else does: with the fair server of Linux 6.12
-/// (kernel/sched/deadline.c), or without any limit. Kernels before it stop such a thread for 50 ms of each second
-/// (`sched_rt_runtime_us`), whoever waits or not: too long for a port to stay full.
+/// Returns true if a real-time thread that needs a whole core gets it while no other thread wants
+/// it: with the fair server of Linux 6.12 (kernel/sched/deadline.c), or without any limit. Earlier
+/// kernels stop such a thread for 50 ms of each second (`sched_rt_runtime_us`), even if no other
+/// waits: too long for a port to stay full.
 pub fn is_real_time_smooth() -> bool {
     let is_unlimited = || text_of("/proc/sys/kernel/sched_rt_runtime_us").is_ok_and(|limit| limit == "-1");
     release().is_ok_and(|release| is_at_least(&release, (6, 12))) || is_unlimited()
 }
 
-/// Of a release such as `6.18.44-rc1`: its first two numbers.
+/// Returns true if a release such as `6.18.44-rc1` is at least that version, by its first two
+/// numbers.
 fn is_at_least(release: &str, version: (u32, u32)) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= version)
 }
 
-/// Whether it has a part that may be built in, loaded, or loadable: by its module's name, such as `sch_fq`, and its
-/// option, such as `CONFIG_NET_SCH_FQ`.
+/// Returns true if the kernel has a part that may be built in, loaded, or loadable. The part is
+/// given by its module's name, such as `sch_fq`, and its option, such as `CONFIG_NET_SCH_FQ`.
 ///
 /// # Errors
 /// Neither a list of modules nor the kernel's configuration is there to look into.
@@ -71,7 +73,7 @@ fn is_listed(list: &str, module: &str) -> bool {
 
 /// The kernel's own copy of its configuration, where it was built with one.
 fn configuration() -> Option<String> {
-    /// They have a quarter of a megabyte.
+    /// Longest file that is read; the usual length is a quarter of a megabyte.
     const LONGEST: u64 = 8 * 1024 * 1024;
     let file = fs::File::open("/proc/config.gz").ok()?;
     let mut text = String::new();

@@ -1,5 +1,5 @@
-//! The network devices (`RTM_GETLINK`). They are asked of the kernel, not of /sys, which shows the network namespace that
-//! mounted it.
+//! The network devices (`RTM_GETLINK`), read by netlink and not from /sys, which shows the network
+//! namespace that mounted it.
 
 use std::net::IpAddr;
 
@@ -17,13 +17,13 @@ pub struct Link {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// What made it, if not hardware: `veth`, `bridge`, ...
+    /// Kind of a virtual device: `veth`, `bridge`, ...
     pub kind: Option<String>,
-    /// Whether it is the loopback.
+    /// True for the loopback device.
     pub loopback: bool,
-    /// Whether it is set up.
+    /// True if the device is set up.
     pub up: bool,
-    /// Whether there is a live cable; `None` where it is down.
+    /// True if there is a live cable; `None` while the device is down.
     pub carrier: Option<bool>,
     /// The largest IP packet.
     pub mtu: Option<u32>,
@@ -52,8 +52,9 @@ pub fn links() -> Fact<Vec<Link>> {
     Ok(answers.iter().filter_map(link).collect())
 }
 
-/// The most payload of datagrams that the device on the way to `to` takes as one train; the kernel cuts a longer one into single
-/// packets before it gets there (`gso_features_check`, net/core/dev.c). `None` where the system does not tell.
+/// Returns the most payload of datagrams that the device on the way to `to` takes as one train; the
+/// kernel cuts a longer one into single packets before it gets there (`gso_features_check`,
+/// net/core/dev.c). `None` where the system does not report it.
 pub fn longest_train(to: IpAddr, from: IpAddr) -> Option<Bytes> {
     let route = route::route(to, Some(from)).ok()?;
     let link = links().ok()?.into_iter().find(|link| link.index == route.device)?;

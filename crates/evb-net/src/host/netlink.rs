@@ -8,7 +8,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use super::{Fact, Unavailable};
 
-/// No table of this size is expected; it ends a dump that does not end.
+/// Most answers of one dump: no table is expected to be that long, and an endless dump ends.
 const MOST_ANSWERS: usize = 100_000;
 
 /// Asks for one object.

@@ -17,15 +17,15 @@ pub struct Qdisc {
     pub kind: String,
     /// The major number of its handle; 0 where the kernel chose it.
     pub handle: u16,
-    /// Where it hangs.
+    /// Place in the device's tree of disciplines.
     pub place: Place,
-    /// What it is set to.
+    /// Settings.
     pub options: QdiscOptions,
-    /// How many it has dropped.
+    /// Number of packets dropped.
     pub drops: Option<u32>,
 }
 
-/// Where a queueing discipline hangs.
+/// Place of a queueing discipline in a device's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It takes all that the device sends.
@@ -59,7 +59,8 @@ impl fmt::Display for Qdisc {
 pub fn qdiscs(device: u32) -> Fact<Vec<Qdisc>> {
     use netlink_packet_route::{RouteNetlinkMessage, tc::TcMessage};
 
-    // Without an index the kernel tells those of all devices; asked for one, old kernels give its root alone.
+    // Without an index, the kernel lists the disciplines of all devices; asked for one device, old
+    // kernels return its root alone.
     let question = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
     let answers = super::netlink::dump("the queueing disciplines", question)?;
     let mut found: Vec<Qdisc> = answers

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use super::Fact;
 
-/// How packets go to an address.
+/// Route of packets to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The index of the device.
     pub device: u32,
-    /// Whether the address is one of this host's own.
+    /// True if the address is one of this host's own.
     pub local: bool,
     /// The address that is sent from.
     pub from: Option<IpAddr>,

@@ -17,17 +17,17 @@ use crate::sys_path;
 /// A size asked for and what the kernel gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What was asked for.
+    /// Size that was asked for.
     pub asked: Bytes,
-    /// What the socket has: half of what the kernel says, for the kernel doubles what it grants, for its own
-    /// bookkeeping (socket(7)).
+    /// Size that the socket got: half of the kernel's figure, since the kernel doubles what it
+    /// grants for its own bookkeeping (socket(7)).
     pub got: Bytes,
 }
 
 /// `SO_RCVBUF`, asked and read back.
 ///
 /// # Errors
-/// No socket is to be had.
+/// Fails if no socket can be created.
 pub fn receive_buffer(asked: Bytes) -> Fact<Asked> {
     let got = || {
         let socket = udp(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
@@ -40,7 +40,7 @@ pub fn receive_buffer(asked: Bytes) -> Fact<Asked> {
 /// `SO_SNDBUF`, asked and read back.
 ///
 /// # Errors
-/// No socket is to be had.
+/// Fails if no socket can be created.
 pub fn send_buffer(asked: Bytes) -> Fact<Asked> {
     let got = || {
         let socket = udp(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
@@ -84,7 +84,8 @@ pub fn congestion_control(_asked: Option<&str>) -> Fact<String> {
     Err(Unavailable::new("read on Linux only"))
 }
 
-/// The largest IP packet that the kernel believes to reach `to`: by device, route, and what routers said lately.
+/// Returns the largest IP packet that, as far as the kernel knows, reaches `to`: by device, route,
+/// and recent reports of routers.
 ///
 /// # Errors
 /// There is no way to it.

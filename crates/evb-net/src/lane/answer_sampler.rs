@@ -13,7 +13,8 @@ use crate::{clock, stamps::ReadSampler};
 #[derive(Debug)]
 pub(super) struct AnswerSampler {
     reads: ReadSampler,
-    /// The read that is a sample, until its records are taken: how long it had waited, and when it was.
+    /// The read that is a sample, until its records are taken: the time it had waited, and when it
+    /// happened.
     read: Option<(Option<Duration>, Instant)>,
     /// The first lane byte of the grant that is followed, and when that was read.
     follows: Option<(u64, Instant)>,
@@ -21,7 +22,7 @@ pub(super) struct AnswerSampler {
 }
 
 impl AnswerSampler {
-    /// For a stream that brings grants.
+    /// Creates the sampler of a stream that brings grants.
     pub(super) fn of(stream: BorrowedFd<'_>) -> Self {
         Self { reads: ReadSampler::of(stream), read: None, follows: None, took: None }
     }
@@ -48,7 +49,8 @@ impl AnswerSampler {
         self.read = None;
     }
 
-    /// A grant was taken that permits lane bytes from `from` on. Returns how long it had waited, if it is a sample.
+    /// Notes a grant that permits lane bytes from `from` on. Returns the time it had waited, if it
+    /// is a sample.
     #[inline]
     pub(super) fn note_grant(&mut self, from: u64) -> Option<Duration> {
         let (waited, at) = self.read.take()?;

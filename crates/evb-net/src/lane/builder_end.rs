@@ -31,16 +31,17 @@ use crate::{
     sys_read,
 };
 
-/// How much is read at once into the read buffer; large fragments bypass it.
+/// Bytes that one read takes into the read buffer; large fragments bypass it.
 const READ_SIZE: usize = 128 << 10;
 
-/// How much is read at once where only a record's header is to come before the bulk of a large fragment.
+/// Bytes that one read takes where only a record's header is expected before the bulk of a large
+/// fragment.
 const HEADER_READ: usize = 2 << 10;
 
-/// How much one lane may bring before the others have their turn.
+/// Bytes that one lane may deliver before the others have their turn.
 const TURN: usize = 1 << 20;
 
-/// How many bytes of records may wait for a source that does not read, before its connection is closed
+/// Bytes of records that may wait for a source that does not read, before its connection is closed
 /// (docs/reference/protocol.md LANE-19).
 pub(super) const OUTGOING_LIMIT: usize = 1 << 20;
 
@@ -51,7 +52,7 @@ pub struct BuilderEnd {
     incoming: BytesMut,
     /// Lane bytes of the current data record that are still to come.
     data: usize,
-    /// Whether the last record's bytes went to a large fragment.
+    /// True if the last record's bytes went to a large fragment.
     bulk: bool,
     /// Records for the source that wait.
     pub outgoing: BytesMut,
@@ -60,7 +61,7 @@ pub struct BuilderEnd {
     writes: WriteSampler,
 }
 
-/// What makes and opens the parcels of a lane that is protected.
+/// State that makes and opens the parcels of a protected lane.
 #[derive(Debug)]
 struct Protected {
     opener: Opener,
@@ -70,7 +71,7 @@ struct Protected {
 }
 
 impl BuilderEnd {
-    /// For a stream after its handshake.
+    /// Creates the end of a stream after its handshake.
     pub fn new(channel: impl Into<Channel>) -> Self {
         let (stream, session) = channel.into().into_parts();
         let protected = session.map(|session| {
@@ -83,7 +84,7 @@ impl BuilderEnd {
         Self { stream, incoming, data: 0, bulk: false, outgoing, protected, reads, writes }
     }
 
-    /// Has `core` write what the source of its lane is to hear, granted at `now`.
+    /// Has `core` write the records for the source of its lane, granted at `now`.
     pub fn write_records<P: GrantPolicy>(
         &mut self,
         core: &mut BuilderCore<P>,
@@ -94,7 +95,8 @@ impl BuilderEnd {
         self.writes.note(core.granted(lane), now);
     }
 
-    /// Returns how long a grant took until its write had ended, if that was sampled since the last call.
+    /// Returns the time from a grant to the end of its write, if it was sampled since the last
+    /// call.
     pub fn take_write_sample(&mut self) -> Option<Duration> {
         self.writes.take()
     }
@@ -122,7 +124,8 @@ impl BuilderEnd {
         Ok(Progress::More)
     }
 
-    /// Closes the connection at once: the source's next write fails, and nothing more of it comes (RFC 9293 §3.10.5).
+    /// Closes the connection at once: the source's next write fails, and no more of its data
+    /// arrives (RFC 9293 §3.10.5).
     pub fn abort(self) {
         // If it cannot be reset, it is closed.
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
@@ -214,7 +217,7 @@ impl BuilderEnd {
         Poll::Ready(Ok(read))
     }
 
-    /// Reads parcels. What is in one goes on when its tag has been seen to be right, and not before.
+    /// Reads parcels. The content of a parcel is passed on only after its tag has been verified.
     fn poll_read_parcels<P: GrantPolicy>(
         &mut self,
         cx: &mut Context<'_>,

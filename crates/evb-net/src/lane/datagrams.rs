@@ -1,5 +1,6 @@
-//! A lane's two ends over datagrams. The TCP connection of the handshake stays: while it lives, so does the association, and it
-//! says nothing more (docs/reference/protocol.md UDP-1).
+//! A lane's two ends over datagrams. The TCP connection of the handshake stays open: the
+//! association lives as long as it does, and it carries nothing more (docs/reference/protocol.md
+//! UDP-1).
 
 mod train;
 mod path;
@@ -33,18 +34,19 @@ use crate::{
     sys_tcp,
 };
 
-/// A number for a new connection that nobody can guess who has not seen it; not 0.
+/// Returns a number for a new connection that only its two ends can know; never 0.
 pub fn draw_connection() -> u32 {
     // The standard library seeds it from the system's randomness.
     (RandomState::new().build_hasher().finish() as u32).max(1)
 }
 
-/// What the kernel knows of the round trip of a lane's TCP connection: a first estimate of that of its datagrams.
+/// Returns the kernel's round-trip time of a lane's TCP connection: a first estimate of that of its
+/// datagrams.
 pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
     sys_tcp::round_trip(stream)
 }
 
-/// Why a datagram is not believed.
+/// Reason why a datagram is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Unbelieved {
     #[error(transparent)]

@@ -13,19 +13,21 @@ use crate::{class::TrafficClass, congestion, udp::UdpOptions};
 pub struct LaneOptions {
     /// Send small records at once (`TCP_NODELAY`); without it, grants wait for acknowledgements.
     pub nodelay: bool,
-    /// The congestion control, by the kernel's name; `None`: cubic where this process may choose it. Grants bound what is
-    /// under way, so the choice decides how losses are made good, and whether the kernel paces on its own (BBR does, and
-    /// costs 1 to 3 % of a link).
+    /// The congestion control, by the kernel's name; `None` selects cubic where this process may
+    /// choose it. Grants bound the bytes under way, so the choice decides how losses are repaired,
+    /// and if the kernel paces on its own (BBR does, and costs 1 to 3 % of a link).
     pub congestion_control: Option<String>,
     /// `SO_SNDBUF`; the kernel doubles it.
     pub send_buffer: Option<Bytes>,
-    /// `SO_RCVBUF`, set before the connection so that the window scale follows; the kernel doubles it.
+    /// `SO_RCVBUF`, set before the connection so that the window scale follows it; the kernel
+    /// doubles it.
     pub receive_buffer: Option<Bytes>,
     /// The six bits by which switches classify (RFC 2474).
     pub dscp: Option<u8>,
     /// `SO_PRIORITY`, by which this host's queueing disciplines classify.
     pub priority: Option<u32>,
-    /// How many bytes of a lane's datagrams, headers of IP and UDP aside, go to the kernel as one; as many as it takes if `None`.
+    /// Bytes of a lane's datagrams, without headers of IP and UDP, that go to the kernel as one
+    /// train; with `None`, as many as it takes.
     pub train: Option<Bytes>,
 }
 
@@ -44,7 +46,7 @@ impl Default for LaneOptions {
 }
 
 impl LaneOptions {
-    /// The same for a datagram socket.
+    /// Returns these options for a datagram socket.
     pub fn datagrams(&self) -> UdpOptions {
         UdpOptions {
             receive_buffer: self.receive_buffer,
@@ -54,8 +56,9 @@ impl LaneOptions {
         }
     }
 
-    /// Sets the options on a connected socket: all but those that must come before ([`listen`], and
-    /// [`crate::control::open`]). What the system does not allow is reported, once per call, and left.
+    /// Sets the options on a connected socket, except those that must be set earlier ([`listen`],
+    /// and [`crate::control::open`]). An option that the system refuses is reported, once per call,
+    /// and left as it is.
     ///
     /// # Errors
     /// The system's, on a socket that is broken already.

@@ -1,4 +1,5 @@
-//! [`Sealing`]: how a source's records leave in parcels. Lane bytes are tagged where they lie and written from there.
+//! [`Sealing`]: the transmission of a source's records in parcels. Lane bytes are tagged in place
+//! and written from there.
 
 use std::{io::IoSlice, ops::Range};
 
@@ -7,7 +8,7 @@ use evb_core::{index::LaneIndex, source::SourceCore};
 
 use crate::security::{MAX_CONTENT, Sealer};
 
-/// How many pieces of memory one parcel has, beside what is in front and behind them.
+/// Pieces of memory in one parcel, beside its prefix and its tag.
 pub(super) const PIECES: usize = 510;
 
 /// Announcements that go into one parcel; the rest of them into the next.
@@ -22,7 +23,7 @@ pub(super) struct Sealing {
     /// Lane bytes behind it.
     range: Range<u64>,
     tag: [u8; 16],
-    /// How much of the tag has been written.
+    /// Bytes of the tag that have been written.
     tagged: usize,
 }
 
@@ -32,23 +33,24 @@ impl Sealing {
         Self { sealer, front: BytesMut::new(), range: 0..0, tag: [0; 16], tagged: 16 }
     }
 
-    /// Whether no parcel is on its way.
+    /// Returns true if no parcel is being written.
     pub(super) fn is_idle(&self) -> bool {
         self.tagged == self.tag.len()
     }
 
-    /// Whether so many bytes of announcements go into one parcel.
+    /// Returns true if that many bytes of announcements fit into one parcel.
     pub(super) fn fits(announcements: usize) -> bool {
         announcements <= ANNOUNCEMENTS
     }
 
-    /// How many lane bytes a parcel may have behind the announcements that wait and a record's header.
+    /// Returns the lane bytes that fit into a parcel behind the waiting announcements and a
+    /// record's header.
     pub(super) fn room(announcements: usize, header: usize) -> u64 {
         (MAX_CONTENT - announcements.min(ANNOUNCEMENTS) - header) as u64
     }
 
-    /// Makes the next parcel of announcements, `header`, and as much of `range` as one `writev` takes; how many lane bytes
-    /// those are.
+    /// Makes the next parcel of announcements, `header`, and as much of `range` as one `writev`
+    /// takes. Returns the number of those lane bytes.
     pub(super) fn begin(
         &mut self,
         announcements: &mut BytesMut,
@@ -74,7 +76,7 @@ impl Sealing {
         covered
     }
 
-    /// What is left to be written of the parcel.
+    /// Collects the bytes of the parcel that are still to be written.
     pub(super) fn slices<'a>(&'a self, core: &'a SourceCore, lane: LaneIndex, slices: &mut Vec<IoSlice<'a>>) {
         if !self.front.is_empty() {
             slices.push(IoSlice::new(&self.front));
@@ -85,7 +87,8 @@ impl Sealing {
         slices.push(IoSlice::new(&self.tag[self.tagged..]));
     }
 
-    /// Notes that so much of that was written. Returns up to where lane bytes are.
+    /// Notes that `written` of those bytes were written. Returns the offset up to which lane bytes
+    /// are written.
     pub(super) fn advance(&mut self, mut written: usize) -> u64 {
         let of_front = written.min(self.front.len());
         self.front.advance(of_front);

@@ -29,13 +29,13 @@ use super::{
 };
 use crate::{handshake::Channel, security::Opener, sys_tcp};
 
-/// How many pieces of memory one `writev` takes: half of Linux's `UIO_MAXIOV`, 256 small fragments.
+/// Pieces of memory in one `writev`: half of Linux's `UIO_MAXIOV`, 256 small fragments.
 const SLICES: usize = 512;
 
-/// How much of the builder's records is read at once.
+/// Bytes of the builder's records that one read takes.
 const READ_SIZE: usize = 16 << 10;
 
-/// What a builder says.
+/// Record from a builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromBuilder {
     /// Send up to there.
@@ -50,7 +50,8 @@ pub enum FromBuilder {
     },
 }
 
-/// Sends announcements and granted data, each grant in one `writev` from the memory in which readout left it.
+/// Sends announcements and granted data, each grant in one `writev` from the memory in which
+/// readout left it.
 #[derive(Debug)]
 pub struct SourceEnd {
     stream: TcpStream,
@@ -65,7 +66,7 @@ pub struct SourceEnd {
     answers: AnswerSampler,
 }
 
-/// What makes and opens the parcels of a lane that is protected.
+/// State that makes and opens the parcels of a protected lane.
 #[derive(Debug)]
 struct Protected {
     sealing: Sealing,
@@ -88,7 +89,7 @@ impl DataRecord {
 }
 
 impl SourceEnd {
-    /// For a stream after its handshake.
+    /// Creates the end of a stream after its handshake.
     pub fn new(channel: impl Into<Channel>) -> Self {
         let (stream, session) = channel.into().into_parts();
         let protected = session.map(|session| {
@@ -121,7 +122,7 @@ impl SourceEnd {
         sys_tcp::retransmits(&self.stream).unwrap_or(0)
     }
 
-    /// Whether everything queued has gone to the kernel.
+    /// Returns true if everything queued has gone to the kernel.
     pub fn is_flushed(&self) -> bool {
         let has_left = self.protected.as_ref().is_none_or(|protected| protected.sealing.is_idle());
         self.announcements.is_empty() && self.queue.is_empty() && self.current.is_none() && has_left
@@ -161,14 +162,14 @@ impl SourceEnd {
         }
     }
 
-    /// Notes that the grant that came last permits lane bytes from `from` on. Returns how long it had waited in the kernel, if
-    /// that was sampled.
+    /// Notes that the latest grant permits lane bytes from `from` on. Returns the time it had
+    /// waited in the kernel, if that was sampled.
     pub fn note_grant(&mut self, from: u64) -> Option<Duration> {
         self.answers.note_grant(from)
     }
 
-    /// Returns the time from the read of a grant to the end of the write of its first data, if that was sampled since the last
-    /// call.
+    /// Returns the time from the read of a grant to the end of the write of its first data, if that
+    /// was sampled since the last call.
     pub fn take_answer_sample(&mut self) -> Option<Duration> {
         self.answers.take()
     }
@@ -205,8 +206,8 @@ impl SourceEnd {
         }
     }
 
-    /// One `writev` of header and lane bytes, straight from the fragments. Announcements that wait go in front of a record
-    /// that has not begun, in the same packets.
+    /// Writes header and lane bytes by one `writev`, straight from the fragments. Waiting
+    /// announcements go in front of a record that has not begun, in the same packets.
     fn poll_write_record(
         &mut self,
         cx: &mut Context<'_>,
@@ -237,7 +238,7 @@ impl SourceEnd {
         Poll::Ready(Ok(written))
     }
 
-    /// The same in parcels, each with one `writev`.
+    /// Writes parcels, each by one `writev`.
     fn poll_flush_parcels(
         &mut self,
         cx: &mut Context<'_>,
@@ -251,8 +252,9 @@ impl SourceEnd {
             }
             let Some(Protected { sealing, .. }) = self.protected.as_deref_mut() else { return zero() };
             if sealing.is_idle() {
-                // Records follow one another whole: announcements wait for the end of a record that is under way, and a record for
-                // the end of announcements that do not fit into one parcel.
+                // Records must not interleave: announcements wait for the end of a record that is
+                // under way, and a record for the end of announcements that do not fit into one
+                // parcel.
                 let is_under_way = self.current.as_ref().is_some_and(|record| record.header_written > 0);
                 let mut none = BytesMut::new();
                 let announcements = if is_under_way { &mut none } else { &mut self.announcements };

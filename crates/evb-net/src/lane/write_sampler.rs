@@ -10,9 +10,9 @@ use crate::{clock, stamps::Sampler};
 #[derive(Debug)]
 pub(super) struct WriteSampler {
     sampler: Sampler,
-    /// Up to where the source has heard that it may send.
+    /// Offset up to which the source has been told that it may send.
     said: u64,
-    /// When the grant was given whose write is under way.
+    /// Time of the grant whose write is under way.
     given: Option<Instant>,
     took: Option<Duration>,
 }

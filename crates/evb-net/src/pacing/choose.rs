@@ -20,40 +20,42 @@ use super::{
 };
 use crate::{sys_txtime::DepartureClock, timer::Timer};
 
-/// Who executes departure times on this host, and why.
+/// The executor of departure times on this host, and the reason for it.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// Prepares the sockets and keeps the time.
     pub executor: Arc<dyn Executor>,
-    /// Which, and why, in a sentence.
+    /// Choice and reason in one sentence.
     pub reason: String,
-    /// What was seen, of all that were tried.
+    /// Observations of every offload that was tried.
     pub proofs: Vec<Proof>,
 }
 
-/// Why the offload asked for is refused.
+/// Reason why the offload asked for is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("offload = \"{offload}\": {why}; {}", remedy.as_deref().map_or_else(|| "offload = \"auto\" takes one that works".into(), |remedy| format!("to have it: {remedy}; or offload = \"auto\"")))]
 pub struct NotProved {
     /// The one asked for.
     pub offload: Offload,
-    /// What was seen.
+    /// Observation on which the refusal rests.
     pub why: String,
-    /// What would make it work.
+    /// Remedy that would make it work.
     pub remedy: Option<String>,
 }
 
 /// A train of a paced TCP socket that is longer than this is worse than what a timer does.
 const TAME: Bytes = Bytes::kib(16);
 
-/// A timer that was later than this at the proof was disturbed once, which is no precision to plan with.
+/// A timer that was later than this at the proof was disturbed once, so its lateness is no
+/// precision to plan with.
 const COARSEST: Duration = Duration::from_millis(1);
 
-/// How many paths are tried, so that a start takes less than a second.
+/// Number of paths that are tried, so that a start takes less than a second.
 const MOST_TRIALS: usize = 4;
 
-/// Takes the offload asked for, if it works on all these paths; with `None`, the best that does. It sends and times, as a rule in 40
-/// to 200 ms a device, and blocks: not for an async task. Without any path, software.
+/// Takes the offload asked for, if it works on all these paths; with `None`, the best one that
+/// does. Without any path it takes software. It sends and times, usually for 40 to 200 ms per
+/// device, and blocks, so it is not for an async task.
 ///
 /// # Errors
 /// [`NotProved`]: the one asked for does not work on one of the paths.
@@ -74,7 +76,8 @@ impl Paths {
         Self { trials: trials.iter().map(|trial| (*trial, device(trial))).collect() }
     }
 
-    /// Those to try: of each device and priority one, and of token buckets, which know destinations, the first few.
+    /// Returns the trials to run: one of each device and priority, and the first few of token
+    /// buckets, which distinguish destinations.
     fn to_try(&self, offload: Offload) -> Vec<Trial> {
         let mut keys = Vec::new();
         let mut found = Vec::new();
@@ -89,13 +92,14 @@ impl Paths {
         found
     }
 
-    /// Whether token buckets stand on all devices.
+    /// Returns true if all devices have token buckets.
     fn are_provisioned(&self) -> bool {
         let devices: BTreeSet<_> = self.trials.iter().map(|(_, device)| *device).collect();
         devices.into_iter().all(is_provisioned)
     }
 
-    /// What may do, in the order of preference. `etf` is never chosen by itself, since it drops what is late.
+    /// Returns the candidates in order of preference. `etf` is never chosen by itself, since it
+    /// drops late trains.
     fn candidates(&self) -> Vec<Offload> {
         let transport = self.trials.first().map_or(Transport::Tcp, |(trial, _)| trial.transport);
         let rated = self.trials.iter().all(|(trial, _)| trial.rate.is_some());
@@ -129,7 +133,8 @@ fn choose_by(
     let mut against = Vec::new();
     for offload in wanted {
         let seen: Vec<Proof> = paths.to_try(offload).iter().map(|trial| prove(offload, trial)).collect();
-        // A token bucket that was asked for and stands there is taken where this host is too slow to tell.
+        // A token bucket that was asked for and is set up is accepted where this host is too slow
+        // for the proof.
         let stands = |proof: &Proof| {
             offload == Offload::Tbf && proof.undecided && requested.is_some() && paths.are_provisioned()
         };
@@ -183,7 +188,7 @@ fn by_software(
     Choice { executor: Arc::new(executor), reason, proofs }
 }
 
-/// Why an offload that works is not better than software.
+/// Returns the reason why an offload that works is not better than software.
 fn untamed(offload: Offload, trials: &[Trial]) -> Option<String> {
     let (Offload::PacingRate, Some(trial)) = (offload, trials.first()) else { return None };
     if trial.transport != Transport::Tcp {

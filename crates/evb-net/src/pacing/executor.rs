@@ -15,23 +15,25 @@ use crate::{
 
 /// Makes departure times come true on the sockets that it has prepared.
 pub trait Executor: fmt::Debug + Send + Sync {
-    /// Which offload this is.
+    /// Returns the offload that this executor uses.
     fn offload(&self) -> Offload;
 
-    /// How long before its departure time it wants a train: zero where the caller waits for the time itself.
+    /// Returns the time before its departure at which it wants a train: zero where the caller waits
+    /// for the departure itself.
     fn lead(&self) -> Duration;
 
-    /// How far from its departure time a train leaves, at the 99th percentile: the T of clustered packet spacing.
+    /// Returns the deviation of trains from their departure times at the 99th percentile: the T of
+    /// clustered packet spacing.
     fn precision(&self) -> Duration;
 
-    /// Returns the time between a lane's trains where its burst permits: the precision, or longer where the caller has to wake
-    /// up for each.
+    /// Returns the time between a lane's trains where its burst permits: the precision, or longer
+    /// where the caller has to wake up for each.
     fn spacing(&self) -> Duration {
         self.precision()
     }
 
-    /// Sets on a connected socket what it needs. `rate` is the lane's ceiling, in the bytes that the kernel counts: payload
-    /// for TCP, layer 2 for UDP.
+    /// Sets the options that it needs on a connected socket. `rate` is the lane's ceiling, in the
+    /// bytes that the kernel counts: payload for TCP, layer 2 for UDP.
     ///
     /// # Errors
     /// The system's: the option is unknown or not permitted; a rate is missing where one is needed.
@@ -45,13 +47,15 @@ pub trait Executor: fmt::Debug + Send + Sync {
         Timer::new()
     }
 
-    /// The clock of the departure times that datagrams carry; `None` if they carry none and leave when they are sent.
+    /// Returns the clock of the departure times that datagrams carry; `None` if they carry none and
+    /// leave when they are sent.
     fn clock(&self) -> Option<DepartureClock> {
         None
     }
 }
 
-/// The caller waits by a timer, or spins through the last microseconds, and sends at the departure time.
+/// Software: the caller waits by a timer, or spins through the last microseconds, and sends at the
+/// departure time.
 #[derive(Clone, Copy, Debug)]
 pub struct Software {
     margin: Duration,
@@ -59,9 +63,11 @@ pub struct Software {
 }
 
 impl Software {
-    /// The 99th percentile of a `timerfd`'s lateness on a loaded host; [`prove`](super::prove) measures that of this one.
+    /// The 99th percentile of a `timerfd`'s lateness on a loaded host; [`prove`](super::prove)
+    /// measures that of this host.
     const TIMER_PRECISION: Duration = Duration::from_micros(100);
-    /// Each departure by a timer wakes the sender and the receiver, which costs more than the packets of a millisecond.
+    /// Spacing of departures by a timer. Each one wakes the sender and the receiver, which costs
+    /// more than the packets of a millisecond.
     const TIMER_SPACING: Duration = Duration::from_millis(1);
     /// The 99th percentile of a spinning thread's lateness.
     const SPIN_PRECISION: Duration = Duration::from_micros(5);
@@ -76,13 +82,13 @@ impl Software {
         Self { margin: SPIN_MARGIN, precision: Self::SPIN_PRECISION }
     }
 
-    /// The same with a precision that was measured.
+    /// Replaces the assumed precision by a measured one.
     #[must_use]
     pub const fn with_precision(self, precision: Duration) -> Self {
         Self { precision, ..self }
     }
 
-    /// Whether it spins.
+    /// Returns true if it spins.
     pub const fn spins(&self) -> bool {
         !self.margin.is_zero()
     }
@@ -128,7 +134,8 @@ impl Executor for Txtime {
         Duration::from_millis(2)
     }
 
-    /// `fq` lets its timer go off up to 10 µs late so as to join wake-ups (`timer_slack`), to which the interrupt adds.
+    /// Returns the lateness of `fq`: its timer may fire up to 10 µs late to join wake-ups
+    /// (`timer_slack`), and the interrupt adds to that.
     fn precision(&self) -> Duration {
         Duration::from_micros(20)
     }
@@ -142,8 +149,9 @@ impl Executor for Txtime {
     }
 }
 
-/// Datagrams carry their departure time on `CLOCK_TAI`, and `etf` keeps them until then. One that is late is dropped: it
-/// suits who would rather lose than disturb, and is never chosen by itself.
+/// Datagrams carry their departure time on `CLOCK_TAI`, and `etf` keeps them until then. It drops
+/// late ones, which suits those who prefer a loss to a disturbance, so it is never chosen by
+/// itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Etf;
 
@@ -170,8 +178,9 @@ impl Executor for Etf {
     }
 }
 
-/// The kernel paces the socket. The shaper goes on deciding departure times, and lets trains go a little ahead of them, so
-/// that the kernel never runs dry; what it smooths is the space between.
+/// The kernel paces the socket. The shaper still decides departure times, and lets trains go a
+/// little ahead of them so that the kernel never runs dry; the kernel smooths the gaps between
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketRate {
     unsent: Bytes,
@@ -179,16 +188,18 @@ pub struct SocketRate {
 }
 
 impl SocketRate {
-    /// What the kernel sends as one piece when it has the data: a millisecond's worth (`sk_pacing_shift`).
+    /// Time for which the kernel's pieces last at the rate when it has the data
+    /// (`sk_pacing_shift`).
     const PIECE: Duration = Duration::from_millis(1);
 
-    /// With at most so much unsent in each TCP socket (`TCP_NOTSENT_LOWAT`): since segmentation offload sends in one piece what
-    /// waits, this bounds that piece, together with a single `write`.
+    /// Limits the unsent bytes in each TCP socket (`TCP_NOTSENT_LOWAT`). Segmentation offload sends
+    /// waiting bytes in one piece, so the limit and a single `write` together bound that piece.
     pub const fn new(unsent: Bytes) -> Self {
         Self { unsent, lead: Self::PIECE }
     }
 
-    /// For sockets of this rate at most: they get their bytes no earlier than so much can wait.
+    /// Limits the rate of the sockets, which get their bytes no earlier than the time in which the
+    /// unsent bytes drain.
     #[must_use]
     pub fn up_to(self, rate: Rate) -> Self {
         let drain = self.unsent.count() as f64 / rate.bytes_per_second().max(1.0);
@@ -236,8 +247,8 @@ fn limit_unsent(_: &socket2::SockRef<'_>, _: Bytes) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The kernel holds back what goes to one destination, by a token bucket that was set up beforehand; nothing is set on the
-/// socket. Trains may go as early as the bucket has room.
+/// The kernel delays the packets to each destination, by a token bucket that was set up beforehand;
+/// no option is set on the socket. Trains may go as early as the bucket has room.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucketFilter;
 

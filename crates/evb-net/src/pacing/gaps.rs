@@ -22,7 +22,7 @@ impl Gaps {
         Self { nanos }
     }
 
-    /// How many.
+    /// Returns the number of gaps.
     pub fn count(&self) -> usize {
         self.nanos.len()
     }
@@ -43,7 +43,7 @@ impl Gaps {
         self.quantile(0.5)
     }
 
-    /// How far the median is from `nominal`, as a fraction of it.
+    /// Returns the distance of the median from `nominal`, as a fraction of it.
     pub fn median_error(&self, nominal: Duration) -> Option<f64> {
         let nominal = nominal.as_secs_f64();
         self.median().filter(|_| nominal > 0.0).map(|median| (median.as_secs_f64() - nominal).abs() / nominal)
@@ -59,7 +59,8 @@ impl Gaps {
         Self { nanos: off }.quantile(q)
     }
 
-    /// Which part of them lies within `tolerance`, a fraction, of `nominal`; zero without any.
+    /// Returns the part of the gaps that lies within `tolerance`, a fraction, of `nominal`; zero if
+    /// there are none.
     pub fn within(&self, nominal: Duration, tolerance: f64) -> f64 {
         let allowed = nominal.as_secs_f64() * tolerance;
         let good = self.sorted().filter(|gap| gap.abs_diff(nominal).as_secs_f64() <= allowed).count();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Who makes trains depart on time.
+/// Means by which trains depart on time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Offload {
     /// This program, by a timer or by spinning.
@@ -11,14 +11,14 @@ pub enum Offload {
     PacingRate,
     /// The kernel, by the departure time that each datagram carries (`SO_TXTIME`), below `fq`.
     Txtime,
-    /// The same below `etf`, on `CLOCK_TAI`; a late datagram is dropped, and reported.
+    /// `SO_TXTIME` on `CLOCK_TAI`, kept by `etf`. A late datagram is dropped, and reported.
     Etf,
     /// The kernel, by a token bucket for each destination that was set up beforehand.
     Tbf,
 }
 
 impl Offload {
-    /// All of them.
+    /// All offloads.
     pub const ALL: [Self; 5] = [Self::Software, Self::PacingRate, Self::Txtime, Self::Etf, Self::Tbf];
 
     /// The word that configurations use.
@@ -37,7 +37,7 @@ impl Offload {
         Self::ALL.into_iter().find(|offload| offload.word() == word)
     }
 
-    /// Whether it works for that transport at all.
+    /// Returns true if it can work for that transport.
     pub const fn fits(self, transport: Transport) -> bool {
         match self {
             Self::Software | Self::PacingRate | Self::Tbf => true,
@@ -52,7 +52,7 @@ impl fmt::Display for Offload {
     }
 }
 
-/// What carries the lanes.
+/// Transport protocol of the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// One byte stream for each lane.

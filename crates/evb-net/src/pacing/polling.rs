@@ -1,4 +1,5 @@
-//! Polling: a thread that looks for packets for a while before it sleeps, so that what comes soon need not wake it.
+//! Polling: a thread looks for packets for a while before it sleeps, so that early arrivals need
+//! not wake it.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,8 @@ use evb_core::time::Instant;
 use super::spin::SPIN_CORES;
 use crate::clock;
 
-/// Time for which a role polls after the last grant: a few times the way from a grant to its data on a local network.
+/// Time for which a role polls after the last grant: a few times the time from a grant to its data
+/// on a local network.
 pub const POLL_TIME: Duration = Duration::from_micros(200);
 
 /// Duration of the trial.
@@ -22,7 +24,7 @@ const SHORT: Duration = Duration::from_micros(20);
 /// The largest part of the trial, in percent, for which the thread may be off its core.
 const MOST_ABSENT: u128 = 10;
 
-/// Why threads may not poll.
+/// Reason why threads may not poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PollingRefused {
     /// The operator's fault: threads that poll would take the cores from those that they wait for.
@@ -47,8 +49,8 @@ pub enum PollingRefused {
     },
 }
 
-/// Tells whether so many threads may poll on a host where this process has so many cores, by counting and by a trial of some
-/// milliseconds.
+/// Decides if `threads` may poll on a host where this process has that many cores, by counting and
+/// by a trial of some milliseconds.
 ///
 /// # Errors
 /// [`PollingRefused`]

@@ -1,4 +1,5 @@
-//! [`prove`]: sends, times, and says what it has seen. No option is believed because the system accepted it.
+//! [`prove`]: sends, times, and reports the observation. No option is trusted because the system
+//! accepted it.
 
 mod observe;
 mod departures;
@@ -22,18 +23,19 @@ use crate::host::{
     route,
 };
 
-/// What a proof tries: one path, as the lanes will use it.
+/// One path for a proof, as the lanes will use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// What carries the lanes.
+    /// Transport of the lanes.
     pub transport: Transport,
     /// The local address that they send from.
     pub from: IpAddr,
-    /// Where they lead. An address of this host is listened on; to another host, small datagrams are sent, and their departure
-    /// is timed here, by the kernel.
+    /// Destination of the lanes. An address of this host is listened on; to another host, small
+    /// datagrams are sent, and the kernel times their departure here.
     pub to: IpAddr,
-    /// The port to which datagrams are sent: the lanes' own, by which a provisioned token bucket may know them, although nobody
-    /// listens there for datagrams. `None`: the discard port (9).
+    /// Port to which datagrams are sent: the lanes' own, by which a provisioned token bucket may
+    /// recognize them, although no datagram socket listens there. `None` stands for the discard
+    /// port (9).
     pub port: Option<u16>,
     /// `SO_PRIORITY` of the lanes, by which queueing disciplines classify.
     pub priority: Option<u32>,
@@ -42,7 +44,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Of lanes without priority and rate.
+    /// Returns a trial of lanes without priority and rate.
     pub fn new(transport: Transport, from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> Self {
         Self { transport, from: from.into(), to: to.into(), port: None, priority: None, rate: None }
     }
@@ -54,24 +56,26 @@ impl Trial {
     }
 }
 
-/// What was seen.
+/// Result of a proof.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
-    /// Of what.
+    /// Offload that was tried.
     pub offload: Offload,
     /// The device by which the peer is reached, if the system tells.
     pub device: Option<String>,
-    /// Whether the offload works.
+    /// True if the offload works.
     pub held: bool,
-    /// Whether it could not be told: this host is too slow for the proof. Then it does not count as working.
+    /// True if the proof was inconclusive because this host is too slow for it. The offload then
+    /// does not count as working.
     pub undecided: bool,
-    /// How far the median gap (for rates, the rate) was from the asked one, as a fraction of it.
+    /// Distance of the median gap (for rates, of the rate) from the requested one, as a fraction of
+    /// it.
     pub median_error: Option<f64>,
-    /// How far from its departure time a datagram was, at the 99th percentile.
+    /// Deviation of a datagram from its departure time at the 99th percentile.
     pub p99: Option<Duration>,
-    /// What was seen, in words.
+    /// Observation in words.
     pub why: String,
-    /// What would make it work, as a command.
+    /// Remedy that would make it work, as a command.
     pub remedy: Option<String>,
 }
 
@@ -92,7 +96,7 @@ fn rounded(time: Duration) -> Duration {
     Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// What one of the proofs has found.
+/// Result of one measurement of a proof.
 #[derive(Clone, Debug, PartialEq)]
 struct Finding {
     held: bool,
@@ -107,7 +111,7 @@ impl Finding {
         Self { held: false, undecided: false, median_error: None, p99: None, why: why.to_string() }
     }
 
-    /// What was seen, but says nothing, for that reason.
+    /// Marks the observation as inconclusive, for that reason.
     fn unproved(self, reason: &str) -> Self {
         Self { held: false, undecided: true, why: format!("{reason}: {}", self.why), ..self }
     }
@@ -139,7 +143,7 @@ impl Device {
         self.qdiscs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// How long before its time `etf` hands a datagram to the device.
+    /// Returns the time before its departure at which `etf` hands a datagram to the device.
     fn etf_delta(&self) -> Duration {
         let delta = |qdisc: &Qdisc| match &qdisc.options {
             QdiscOptions::Etf(etf) => Some(etf.delta),
@@ -156,21 +160,22 @@ impl Device {
         TsoTrain::of_host(self.link.as_ref().and_then(|link| link.gso_max_size))
     }
 
-    /// What stands on some of its queues in place of `fq`, where the others have that: which queue a socket's packets take
-    /// depends on the core that sends, so that a proof says nothing of the next.
+    /// Returns the discipline that some of its queues have in place of `fq`, where the others have
+    /// that. The queue of a socket's packets depends on the sending core, so a proof on one queue
+    /// says nothing about the next.
     fn beside_fq(&self) -> Option<&str> {
         let leaves = || self.qdiscs.iter().filter(|qdisc| matches!(qdisc.place, Place::Below { .. }));
         let other = leaves().find(|qdisc| qdisc.kind != "fq")?;
         (self.has("mq") && self.has("fq")).then_some(other.kind.as_str())
     }
 
-    /// Whether a token bucket stands on it.
+    /// Returns true if the device has a token bucket.
     fn holds_back(&self) -> bool {
         self.has("tbf") || self.has("htb")
     }
 }
 
-/// Whether a token bucket stands on that device, so that it is worth a proof.
+/// Returns true if that device has a token bucket, so that a proof is worth its time.
 pub(super) fn is_provisioned(device: Option<u32>) -> bool {
     Device::at(device).holds_back()
 }
@@ -180,7 +185,7 @@ pub(super) fn device_of(trial: &Trial) -> Option<u32> {
     route::route(trial.to, Some(trial.from)).ok().map(|route| route.device)
 }
 
-/// What TCP makes of what waits in a socket on that path.
+/// Returns the limits of TCP's trains on that path.
 pub(super) fn tso_train(trial: &Trial) -> TsoTrain {
     Device::at(device_of(trial)).tso_train()
 }
@@ -188,13 +193,13 @@ pub(super) fn tso_train(trial: &Trial) -> TsoTrain {
 /// The most that may wait unsent in a TCP socket that the kernel paces.
 pub(super) const UNSENT: Bytes = Bytes::kib(16);
 
-/// Tries an offload by sending and timing: 30 to 170 ms, on a host that disturbs it four times as long. It blocks: not for an
-/// async task.
+/// Tries an offload by sending and timing, in 30 to 170 ms, or four times as long on a host that
+/// disturbs it. It blocks, so it is not for an async task.
 pub fn prove(offload: Offload, trial: &Trial) -> Proof {
     prove_by(offload, trial, Software::timer())
 }
 
-/// The same with another software than a timer.
+/// Tries an offload as [`prove`] does, with other software than a timer.
 pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> Proof {
     let device = Device::at(device_of(trial));
     let by_fq =

@@ -1,4 +1,5 @@
-//! [`GapReceiver`]: datagrams with the time at which the kernel had them, to measure how regularly they come.
+//! [`GapReceiver`]: datagrams with their receive times in the kernel, to measure the regularity of
+//! their arrival.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use crate::{clock, sys_txtime};
 /// One datagram as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// When: by the kernel's time stamp at its arrival from the device, on the host's monotonic clock.
+    /// The kernel's time stamp at its arrival from the device, on the host's monotonic clock.
     pub at: Instant,
     /// Bytes of payload.
     pub length: usize,
@@ -31,8 +32,8 @@ pub struct Receipt {
 pub struct GapReceiver {
     socket: UdpSocket,
     room: Vec<u8>,
-    /// What to add to a time of `CLOCK_REALTIME` so as to have the monotonic clock's; a clock that is set while measuring is
-    /// not made up for.
+    /// Offset that turns a time of `CLOCK_REALTIME` into one of the monotonic clock; a clock that
+    /// is set during the measurement is not compensated for.
     from_realtime: i64,
 }
 
@@ -50,7 +51,7 @@ impl GapReceiver {
         Ok(Self { socket, room: vec![0; 1 << 16], from_realtime: clock::from_realtime() })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     ///
     /// # Errors
     /// The system's, on a socket that is broken already.

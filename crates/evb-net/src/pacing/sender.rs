@@ -33,28 +33,28 @@ use crate::{
     sys_txtime::{self, DepartureClock},
 };
 
-/// How many trains may wait in the kernel for their departure: `fq` drops beyond 100 of one flow (`flow_limit`), in our own
-/// host, and says nothing.
+/// Trains that may wait in the kernel for their departure: `fq` silently drops beyond 100 of one
+/// flow (`flow_limit`), in our own host.
 pub const MAX_AHEAD: usize = 64;
 
-/// How many datagrams one train may be cut into (`UDP_MAX_SEGMENTS`; newer kernels take twice as many).
+/// Datagrams that one train may be cut into (`UDP_MAX_SEGMENTS`; newer kernels take twice as many).
 pub const MAX_DATAGRAMS: usize = 64;
 
-/// How many bytes one train may have: what an IP packet holds, less its headers and some room for options, as the system builds
-/// the train like one.
+/// Bytes that one train may have: the size of an IP packet, less its headers and some room for
+/// options, as the system builds the train like one.
 pub const MAX_TRAIN: usize = 65_487;
 
-/// How many slices one train may consist of (`UIO_MAXIOV`).
+/// Slices that one train may consist of (`UIO_MAXIOV`).
 pub const MAX_SLICES: usize = 1024;
 
-/// How many reports of the network one train is repeated for.
+/// Reports of the network for which one train is repeated.
 const MAX_ICMP: usize = 4;
 
-/// How far ahead a departure may lie: `fq` drops beyond 10 s (`horizon`).
+/// Longest time from now to a departure: `fq` drops beyond 10 s (`horizon`).
 const HORIZON: Duration = Duration::from_secs(5);
 
-/// A connected UDP socket, never blocking. Connected, because `fq` takes an unconnected one for a flow per destination, so
-/// that it escapes its rate.
+/// A connected UDP socket that never blocks. It is connected because `fq` treats an unconnected one
+/// as a flow per destination, so that it escapes its rate.
 #[derive(Debug)]
 pub struct DatagramSender {
     socket: UdpSocket,
@@ -63,7 +63,7 @@ pub struct DatagramSender {
     ahead: VecDeque<Instant>,
     counts: SenderCounts,
     departed: Option<VecDeque<Departed>>,
-    /// What to add to a time of `CLOCK_REALTIME` so as to have the monotonic clock's.
+    /// Offset that turns a time of `CLOCK_REALTIME` into one of the monotonic clock.
     from_realtime: i64,
     gso: Gso,
     /// One datagram, gathered where trains go one by one.
@@ -71,10 +71,12 @@ pub struct DatagramSender {
 }
 
 impl DatagramSender {
-    /// From a local address to a peer, prepared by `executor` for at most `rate`, with a send buffer of `buffer` where given.
+    /// Connects a local address to a peer, on a socket prepared by `executor` for at most `rate`,
+    /// with a send buffer of `buffer` if given.
     ///
     /// # Errors
-    /// The system's: the address is not ours, there is no route, or the executor's options are not permitted.
+    /// Returns the system's error: the address is not ours, there is no route, or the executor's
+    /// options are not permitted.
     pub fn connect(
         local: SocketAddr,
         peer: SocketAddr,
@@ -107,7 +109,8 @@ impl DatagramSender {
         }
     }
 
-    /// Has `executor` prepare the socket for at most `rate`, so that trains may have departure times.
+    /// Has `executor` prepare the socket for at most `rate`, so that trains may have departure
+    /// times.
     ///
     /// # Errors
     /// The system's: the executor's options are not permitted.
@@ -125,8 +128,8 @@ impl DatagramSender {
         self.socket.local_addr()
     }
 
-    /// Sends one train: the bytes of all slices, cut into datagrams of `segment` bytes if given. With an executor of the kernel
-    /// it departs at `at`, with another one now. Returns the bytes sent.
+    /// Sends one train: the bytes of all slices, cut into datagrams of `segment` bytes if given.
+    /// With a kernel executor it departs at `at`, else now. Returns the bytes sent.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -160,8 +163,9 @@ impl DatagramSender {
             Some(DepartureClock::Monotonic) | None => at.as_nanos(),
         });
         let mut outcome = sys_txtime::send(self.socket.as_fd(), slices, segment, txtime);
-        // What the network said of an earlier datagram is told at the next, which is not sent; while we repeat it, more may be
-        // said. Its own error comes each time.
+        // The network's report of an earlier datagram arrives as the error of the next send, which
+        // then does not happen; more may arrive while the send is repeated. An error of this
+        // train's own comes each time.
         for _ in 0..MAX_ICMP {
             if !outcome.as_ref().is_err_and(is_icmp) {
                 break;
@@ -176,7 +180,7 @@ impl DatagramSender {
         Ok(sent)
     }
 
-    /// Whether the kernel holds one more train until `at`.
+    /// Checks that the kernel can hold one more train until `at`.
     fn admit(&mut self, at: Instant, now: Instant) -> Result<(), SendError> {
         while self.ahead.front().is_some_and(|departs| *departs <= now) {
             self.ahead.pop_front();
@@ -190,7 +194,7 @@ impl DatagramSender {
     }
 }
 
-/// How many bytes the train has.
+/// Returns the number of bytes of the train.
 fn checked_length(slices: &[IoSlice<'_>], segment: Option<u16>) -> Result<usize, SendError> {
     let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
     let too_many = segment.is_some_and(|segment| bytes > usize::from(segment) * MAX_DATAGRAMS);
@@ -214,7 +218,7 @@ impl AsFd for DatagramSender {
     }
 }
 
-/// So that a runtime may watch it.
+/// Lets a runtime watch the socket.
 impl AsRawFd for DatagramSender {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()

@@ -1,18 +1,20 @@
-//! Spinning: the last microseconds before a departure on a busy core, where a timer would come late.
+//! Spinning: a busy core waits through the last microseconds before a departure, where a timer
+//! would come late.
 
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-/// How long before the departure the timer wakes: twice the lateness of a `timerfd` at its 99th percentile (28 µs at the
-/// median, 42 µs there, on an idle host), so that the spinning begins in time.
+/// Time before the departure at which the timer wakes: twice the lateness of a `timerfd` at its
+/// 99th percentile (28 µs at the median, 42 µs there, on an idle host), so that the spinning begins
+/// in time.
 pub const SPIN_MARGIN: Duration = Duration::from_micros(100);
 
 /// Fewer cores than this, and a spinning thread takes the time from those that it waits for.
 pub const SPIN_CORES: usize = 4;
 
-/// Why spinning is refused.
+/// Error of a host with too few cores for spinning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "spinning takes a whole core, and this process has {cores} of the {SPIN_CORES} that it should have; `spin = \"force\"` does it all the same"
@@ -22,7 +24,7 @@ pub struct TooFewCores {
     pub cores: usize,
 }
 
-/// Whether a thread may spin on a host where this process has that many cores.
+/// Checks that a thread may spin on a host where this process has that many cores.
 ///
 /// # Errors
 /// [`TooFewCores`], unless forced.
@@ -30,7 +32,8 @@ pub const fn spin_allowed(force: bool, cores: usize) -> Result<(), TooFewCores> 
     if force || cores >= SPIN_CORES { Ok(()) } else { Err(TooFewCores { cores }) }
 }
 
-/// The cores that this process may use, by its affinity and its control group; 1 if the system does not tell.
+/// Returns the number of cores that this process may use, by its affinity and its control group; 1
+/// if the system does not report them.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

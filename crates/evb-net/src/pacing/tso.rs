@@ -1,4 +1,5 @@
-//! What segmentation offload leaves of TCP's pacing: the train that a paced socket still sends at line rate.
+//! TCP's pacing under segmentation offload: the trains that a paced socket still sends at line
+//! rate.
 
 #[cfg(test)]
 mod tests;
@@ -9,30 +10,31 @@ use evb_core::units::{Bytes, Rate};
 
 use crate::host;
 
-/// What decides how long a train TCP makes of what waits in a paced socket (`tcp_tso_autosize`, net/ipv4/tcp_output.c; and
-/// ip-sysctl on `tcp_tso_rtt_log`).
+/// Settings that decide the length of the trains that TCP makes of the bytes waiting in a paced
+/// socket (`tcp_tso_autosize`, net/ipv4/tcp_output.c; and ip-sysctl on `tcp_tso_rtt_log`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TsoTrain {
-    /// `net.ipv4.tcp_tso_rtt_log`: below 2^this µs of round trip, trains grow to the device's limit. 0 switches that off; `None`
-    /// where the kernel (before 5.18) has no such setting.
+    /// `net.ipv4.tcp_tso_rtt_log`: below 2^this µs of round trip, trains grow to the device's
+    /// limit. 0 disables that; `None` where the kernel (before 5.18) has no such setting.
     pub rtt_log: Option<u32>,
     /// The device's limit of a train, `gso_max_size`.
     pub longest: Bytes,
 }
 
 impl TsoTrain {
-    /// What Linux has by default.
+    /// Linux's defaults.
     pub const LINUX: Self = Self { rtt_log: Some(9), longest: Bytes::new(65_536) };
 
-    /// As it is in this network namespace, for a device of that limit.
+    /// Reads the setting of this network namespace, for a device of that limit.
     pub fn of_host(longest: Option<u32>) -> Self {
         let rtt_log = host::setting_number("net.ipv4.tcp_tso_rtt_log", 0).ok();
         let longest = longest.map_or(Self::LINUX.longest, |bytes| Bytes::new(bytes.into()));
         Self { rtt_log, longest }
     }
 
-    /// The longest train of a socket paced at `rate` in which at most `unsent` may wait when another `write` comes. A local
-    /// network is assumed, with a round trip below 2^`rtt_log` µs.
+    /// Returns the longest train of a socket paced at `rate` in which at most `unsent` may wait
+    /// when another `write` comes. A local network is assumed, with a round trip below 2^`rtt_log`
+    /// µs.
     pub fn length(self, rate: Rate, unsent: Bytes, write: Bytes) -> Bytes {
         /// `sk_pacing_shift`: about a millisecond's worth.
         const PACING_SHIFT: u32 = 10;
@@ -44,7 +46,7 @@ impl TsoTrain {
         Bytes::new(made.min(unsent.count().saturating_add(write.count())))
     }
 
-    /// Whether trains stay in proportion to the rate.
+    /// Returns true if trains stay in proportion to the rate.
     pub fn follows_rate(self) -> bool {
         self.rtt_log.is_none_or(|log| log == 0)
     }

@@ -1,5 +1,5 @@
-//! [`DatagramTags`]: the tags of one association's datagrams, in both directions (docs/reference/protocol.md SEC-10
-//! to SEC-12).
+//! [`DatagramTags`]: the tags of one association's datagrams, in both directions
+//! (docs/reference/protocol.md SEC-10 to SEC-12).
 
 #[cfg(test)]
 mod tests;
@@ -25,21 +25,21 @@ pub struct DatagramTags {
     probed: u32,
 }
 
-/// Why a datagram is not believed.
+/// Reason why a datagram is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagFault {
     /// Its tag is not that of a peer with the key.
     Forged,
-    /// It came before, or is too old to tell.
+    /// The datagram came before, or is too old for the window.
     Replayed,
 }
 
-/// Which datagrams share numbers.
+/// Class of the datagrams that share a sequence of numbers.
 const COUNTED: u32 = 0;
 const PROBES: u32 = 1;
 
 impl DatagramTags {
-    /// With the keys of that connection, for the side they are of.
+    /// Creates the tags from the keys of a connection, for the side that the keys belong to.
     pub fn new(keys: &Keys) -> Self {
         let (ours, theirs) = (TagKey::new(&keys.datagrams_out), TagKey::new(&keys.datagrams_in));
         Self { ours, theirs, sent: 0, came: ReplayWindow::default(), probed: 0 }

@@ -19,11 +19,12 @@ pub const KEY_LENGTH: usize = 32;
 /// More than any file with a key has.
 const FILE_LIMIT: u64 = 4096;
 
-/// A key that all peers of a system share. Clones share its memory, which is wiped at the end; it is never shown.
+/// A key that all peers of a system share. Clones share its memory, which is wiped at the end; it
+/// is never displayed.
 #[derive(Clone)]
 pub struct PresharedKey(Arc<Zeroizing<[u8; KEY_LENGTH]>>);
 
-/// Why there is no key.
+/// Reason why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
@@ -45,7 +46,7 @@ pub enum KeyError {
         /// Its permission bits.
         mode: u32,
     },
-    /// It is somebody else's, who may change it.
+    /// The file belongs to another user, who may change it.
     #[error(
         "the key file {} belongs to user {owner}, not to this user ({user}) or root: chown {user} {}",
         path.display(), path.display()
@@ -53,21 +54,21 @@ pub enum KeyError {
     Owner {
         /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// Owner of the file.
         owner: u32,
-        /// Who we are.
+        /// User of this process.
         user: u32,
     },
     /// A device, a pipe or a directory.
     #[error("the key file {} is no regular file", .0.display())]
     NotAFile(PathBuf),
-    /// Not 32 bytes in hex or base64.
+    /// The content is not 32 bytes in hex or base64.
     #[error(
         "the key file {} does not hold a key: 64 hex digits, or 32 bytes in base64; `evbd keygen FILE` makes one",
         .0.display()
     )]
     Form(PathBuf),
-    /// The same for all bits.
+    /// All bytes of the key are equal.
     #[error("the key file {} holds a key of one byte repeated, which anybody guesses; `evbd keygen FILE` makes one", .0.display())]
     Weak(PathBuf),
     /// The file cannot be made.
@@ -106,7 +107,8 @@ impl PresharedKey {
         bytes.map(Self::new)
     }
 
-    /// Reads the key from a file that nobody but its owner may read or write, who is this user or root.
+    /// Reads the key from a file that only its owner may read or write; the owner must be this user
+    /// or root.
     ///
     /// # Errors
     /// [`KeyError`], with what to do about it.
@@ -124,7 +126,8 @@ impl PresharedKey {
         Ok(key)
     }
 
-    /// Makes a file with this key, which only its owner may read. A file that exists stays as it is.
+    /// Creates a file with this key, which only its owner may read. An existing file is left as it
+    /// is.
     ///
     /// # Errors
     /// [`KeyError::Write`].
@@ -211,7 +214,7 @@ fn from_base64(text: &str) -> Option<[u8; KEY_LENGTH]> {
 }
 
 impl PartialEq for PresharedKey {
-    /// Not for secrets that somebody guesses: configurations are compared by it.
+    /// Compares configurations; guesses of a secret must not be compared by it.
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
     }

@@ -1,5 +1,6 @@
-//! The parcels of a lane's stream: length, bytes, tag. [`Sealer`] numbers and tags those that leave, [`Opener`] gives on what
-//! comes with the right tag in the right place, and nothing else (docs/reference/protocol.md SEC-9).
+//! The parcels of a lane's stream: length, bytes, tag. [`Sealer`] numbers and tags those that
+//! leave; [`Opener`] passes on only those that come with the right tag in the right place
+//! (docs/reference/protocol.md SEC-9).
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,7 @@ pub struct Sealer {
 pub struct Opener {
     key: TagKey,
     next: u64,
-    /// What was read.
+    /// Bytes that were read.
     pub sealed: BytesMut,
 }
 
@@ -46,7 +47,7 @@ impl Sealer {
         self.key.begin(nonce(number))
     }
 
-    /// What goes in front of a parcel of so many bytes, at most [`MAX_CONTENT`].
+    /// Returns the prefix of a parcel of that many bytes, at most [`MAX_CONTENT`].
     pub fn prefix(content: usize) -> [u8; 2] {
         ((content + TAG_LENGTH) as u16).to_le_bytes()
     }

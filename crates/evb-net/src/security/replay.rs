@@ -1,10 +1,11 @@
-//! [`ReplayWindow`]: which of the last numbers came already (RFC 6479, for RFC 4303 §3.4.3), and [`extend`]: what a number of 32
-//! bits stands for (RFC 4303 appendix A2).
+//! [`ReplayWindow`]: the recent numbers that have come already (RFC 6479, for RFC 4303 §3.4.3), and
+//! [`extend`]: the full number that 32 bits stand for (RFC 4303 appendix A2).
 
 #[cfg(test)]
 mod tests;
 
-/// How far behind the highest number that came others may come: at 10 Gbit/s, 7 ms of full packets.
+/// Greatest distance of an accepted number from the highest that came: at 10 Gbit/s, 7 ms of full
+/// packets.
 pub const REPLAY_WINDOW: u64 = 8192;
 
 const WORDS: usize = REPLAY_WINDOW as usize / 64 + 1;
@@ -13,7 +14,8 @@ const WORDS: usize = REPLAY_WINDOW as usize / 64 + 1;
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     highest: u64,
-    /// Bits of numbers, by their remainder; the word behind the highest one's is always of numbers to come.
+    /// Bits of numbers, by their remainder; the word behind the highest number's always belongs to
+    /// future numbers.
     words: Box<[u64; WORDS]>,
 }
 
@@ -32,7 +34,7 @@ impl ReplayWindow {
         self.highest
     }
 
-    /// Whether a number has not come yet, and is not too old to tell.
+    /// Returns true if a number has not come yet, and is not too old for the window.
     pub fn is_new(&self, number: u64) -> bool {
         if number > self.highest {
             return true;

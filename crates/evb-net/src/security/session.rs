@@ -13,11 +13,12 @@ use zeroize::Zeroizing;
 
 use super::{Forged, parcel::MAX_CONTENT, tag::TAG_LENGTH};
 
-/// What the keys of lanes are derived with (docs/reference/protocol.md SEC-8).
+/// Label from which the keys of lanes are derived (docs/reference/protocol.md SEC-8).
 const STREAM: &[u8] = b"evb 1 lane stream";
 const DATAGRAMS: &[u8] = b"evb 1 lane datagrams";
 
-/// A connection after the agreement: seals and opens the messages of a control connection, and has the keys of a lane.
+/// A connection after the agreement: seals and opens the messages of a control connection, and has
+/// the keys of a lane.
 pub struct Session {
     transport: TransportState,
     keys: Keys,
@@ -26,18 +27,18 @@ pub struct Session {
 /// The keys of a lane, one for each direction and way.
 #[derive(Clone)]
 pub struct Keys {
-    /// For the parcels that this side sends.
+    /// Key of the parcels that this side sends.
     pub stream_out: Zeroizing<[u8; 32]>,
-    /// For those that come.
+    /// Key of the parcels that the peer sends.
     pub stream_in: Zeroizing<[u8; 32]>,
-    /// For the datagrams that this side sends.
+    /// Key of the datagrams that this side sends.
     pub datagrams_out: Zeroizing<[u8; 32]>,
-    /// For those that come.
+    /// Key of the datagrams that the peer sends.
     pub datagrams_in: Zeroizing<[u8; 32]>,
 }
 
 impl Session {
-    /// After the last message of the handshake.
+    /// Creates the session after the last message of the handshake.
     pub(crate) fn after(mut noise: HandshakeState) -> Result<Self, snow::Error> {
         let (first, second) = noise.dangerously_get_raw_split();
         let (first, second) = (Zeroizing::new(first), Zeroizing::new(second));
@@ -69,7 +70,8 @@ impl Session {
         Ok(sealed.into())
     }
 
-    /// Encrypts the front of `content` and appends it as one parcel (docs/reference/protocol.md SEC-6).
+    /// Encrypts the front of `content` and appends it as one parcel (docs/reference/protocol.md
+    /// SEC-6).
     ///
     /// # Errors
     /// The cipher's: 2⁶⁴ parcels were sent.
@@ -85,7 +87,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes one parcel off the front of `sealed` and appends what was in it; false if its end is not here yet.
+    /// Takes one parcel off the front of `sealed` and appends its content; returns false if its end
+    /// has not arrived yet.
     ///
     /// # Errors
     /// [`Forged`]: nothing behind it can be opened.

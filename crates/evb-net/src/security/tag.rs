@@ -1,8 +1,10 @@
-//! Tags of what goes over a lane: AES-256-GCM-SIV (RFC 8452) of no plaintext, the bytes being its additional data.
+//! Tags of the bytes on a lane: AES-256-GCM-SIV (RFC 8452) of no plaintext, with the bytes as
+//! additional data.
 //!
-//! Nothing is encrypted, so that bytes leave from the memory in which readout left them. Measured beside Poly1305, keyed BLAKE3 and
-//! AES-GMAC (GHASH): POLYVAL takes the fewest instructions per byte, does not depend on the data in time, and a number
-//! that is used twice gives no key away.
+//! The bytes are not encrypted, so that they leave from the memory in which readout left them.
+//! Measured beside Poly1305, keyed BLAKE3 and AES-GMAC (GHASH), POLYVAL takes the fewest
+//! instructions per byte; its time does not depend on the data, and a number that is used twice
+//! does not reveal a key.
 
 #[cfg(test)]
 mod tests;
@@ -20,21 +22,22 @@ pub const TAG_LENGTH: usize = 16;
 
 const BLOCK: usize = 16;
 
-/// What POLYVAL takes at once: four blocks cost little more than one.
+/// Bytes that POLYVAL takes at once: four blocks cost little more than one.
 const STRIDE: usize = 4 * BLOCK;
 
-/// How many numbers' keys are made at once: numbers follow each other, and AES takes many blocks side by side.
+/// Numbers for which keys are made at once: numbers are consecutive, and AES takes many blocks side
+/// by side.
 const AHEAD: usize = 8;
 
 /// Blocks that make the two keys of one number (RFC 8452 §4).
 const DERIVED: usize = 6;
 
-/// The number of a tag: of which count it is, and the how manieth.
+/// The number of a tag: its class, and its place in that class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonce {
-    /// How many came before in that class.
+    /// Count of earlier tags in that class.
     pub number: u64,
-    /// Which numbers it shares.
+    /// Class of tags that share a sequence of numbers.
     pub class: u32,
 }
 
@@ -58,7 +61,7 @@ pub struct TagKey {
 }
 
 impl TagKey {
-    /// From 32 bytes that nobody else has.
+    /// Creates the tagger from 32 secret bytes.
     pub fn new(key: &[u8; 32]) -> Self {
         Self { cipher: Aes256Enc::new(key.into()), first: Nonce { number: 0, class: 0 }, made: None }
     }
@@ -109,17 +112,17 @@ impl fmt::Debug for TagKey {
 /// A tag on its way.
 pub struct Tagging {
     hash: Polyval,
-    /// What the hash is encrypted with.
+    /// Key with which the hash is encrypted.
     key: [u8; 32],
     nonce: Nonce,
-    /// What has not filled a stride yet.
+    /// Bytes that do not fill a stride yet.
     rest: [u8; STRIDE],
     held: usize,
     length: u64,
 }
 
 impl Tagging {
-    /// By the first halves of the blocks that were made of its number.
+    /// Combines the first halves of the blocks that were made from its number.
     #[inline]
     fn new(keys: &[Block; DERIVED], nonce: Nonce) -> Self {
         let [hash @ .., _, _, _, _] = keys;
@@ -187,7 +190,7 @@ fn blocks(bytes: &[u8]) -> &[polyval::Block] {
     polyval::Block::slice_as_chunks(bytes).0
 }
 
-/// Whether two tags are equal, in the same time whatever they are.
+/// Returns true if two tags are equal, in a time that does not depend on them.
 pub fn is_equal(a: &[u8; TAG_LENGTH], b: &[u8; TAG_LENGTH]) -> bool {
     // One comparison of all bits: it does not stop at the first that differs.
     std::hint::black_box(u128::from_le_bytes(*a) ^ u128::from_le_bytes(*b)) == 0

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use super::{ADDRESS, RawAddress};
 
-/// As `sockaddr_in` and `sockaddr_in6` lay it out.
+/// Lays out an address as `sockaddr_in` and `sockaddr_in6` do.
 fn raw(family: i32, port: u16, rest: &[u8]) -> RawAddress {
     let mut bytes = [0; ADDRESS];
     bytes[..2].copy_from_slice(&u16::try_from(family).unwrap().to_ne_bytes());

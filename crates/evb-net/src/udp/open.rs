@@ -12,12 +12,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::{Buffers, DatagramSocket, UdpOptions};
 use crate::{pacing::DatagramSender, sys_path, sys_udp};
 
-/// Opens a socket at a local address (port 0: the system chooses), connected if a peer is given. Its address is its own: it is
-/// not shared with other sockets, and nobody else takes over its datagrams. Call it inside a tokio runtime.
+/// Opens a socket at a local address (port 0: the system chooses), connected if a peer is given.
+/// Its address is exclusive: other sockets can neither share it nor take over its datagrams. Call
+/// it inside a tokio runtime.
 ///
 /// # Errors
-/// The system's: the address is taken or not ours, there is no route, no file descriptor is left, or (not Linux) such
-/// sockets are not to be had.
+/// Returns the system's error: the address is taken or not ours, there is no route, no file
+/// descriptor is left, or (not Linux) such sockets do not exist.
 pub fn open(local: SocketAddr, peer: Option<SocketAddr>, options: &UdpOptions) -> io::Result<DatagramSocket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;

@@ -8,11 +8,12 @@ use crate::{
     sys_udp::{self, Arrival, MAX_BATCH},
 };
 
-/// How long a message may be: runs are merged up to what an IP packet holds.
+/// Longest message: runs are merged up to the size of an IP packet.
 const ROOM: usize = 64 << 10;
 
-/// How many messages are taken at once. Measured on the loopback, 4 to 32 cost the same (trains: 175 ns a datagram of 1472 B;
-/// single ones: 2.2 µs), and one by one 5 % more; so as much as stays in a core's second-level cache.
+/// Messages that are taken at once. Measured on the loopback, 4 to 32 cost the same (trains: 175 ns
+/// a datagram of 1472 B; single ones: 2.2 µs), and one by one 5 % more. So a batch is sized to stay
+/// in a core's second-level cache.
 const BATCH: usize = 8;
 
 const _: () = assert!(BATCH <= MAX_BATCH);
@@ -22,7 +23,7 @@ const _: () = assert!(BATCH <= MAX_BATCH);
 pub(super) struct Pool {
     rooms: Box<[u8]>,
     arrivals: Box<[Arrival]>,
-    /// Where the kernel tells receive times: which batches are samples.
+    /// Choice of the batches that are samples, where the kernel reports receive times.
     sampler: Option<Sampler>,
 }
 
@@ -40,12 +41,13 @@ impl Pool {
         self.sampler = Some(Sampler::new());
     }
 
-    /// Takes messages that are here; how many. The socket has no more if they are fewer than [`BATCH`](Self::is_whole).
+    /// Takes waiting messages, and returns their number. The socket has no more if they are fewer
+    /// than [`BATCH`](Self::is_whole).
     pub(super) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         sys_udp::receive_batch(socket, &mut self.rooms, ROOM, &mut self.arrivals)
     }
 
-    /// Whether so many are a whole batch, after which there may be more.
+    /// Returns true if that many are a whole batch, after which there may be more.
     pub(super) fn is_whole(&self, messages: usize) -> bool {
         messages == self.arrivals.len()
     }
@@ -82,7 +84,8 @@ impl Pool {
     }
 }
 
-/// Datagrams of one sender that the kernel merged: all as long as the first, the last perhaps shorter.
+/// Datagrams of one sender that the kernel merged: all as long as the first, the last perhaps
+/// shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     bytes: &'a [u8],
@@ -100,7 +103,7 @@ impl<'a> Run<'a> {
         self.waited
     }
 
-    /// How many there are. An empty one is a datagram, too.
+    /// Returns the number of datagrams. An empty one counts, too.
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.bytes.len().div_ceil(self.stride).max(1)

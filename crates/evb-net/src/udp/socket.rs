@@ -20,10 +20,12 @@ use crate::{
     stamps, sys_path, sys_udp,
 };
 
-/// A UDP socket of a lane's source, or of a builder, that never blocks. One task owns it: the one that polls it last is woken.
+/// A UDP socket of a lane's source, or of a builder, that never blocks. One task owns it: the one
+/// that polled it last is woken.
 #[derive(Debug)]
 pub struct DatagramSocket {
-    /// Watched for what comes only: watched for room, too, each datagram that leaves this host would wake the task.
+    /// The descriptor, watched for input only: watched for room too, each datagram that leaves this
+    /// host would wake the task.
     io: AsyncFd<DatagramSender>,
     /// While the socket is full: the same, watched for room.
     room: Option<AsyncFd<OwnedFd>>,
@@ -31,7 +33,7 @@ pub struct DatagramSocket {
     buffers: Buffers,
     pool: Pool,
     counts: UdpCounts,
-    /// What the kernel's counter of drops said last, and how many they are in all.
+    /// The kernel's counter of drops at its last reading, and the total.
     dropped: (u32, u64),
 }
 
@@ -48,10 +50,10 @@ impl DatagramSocket {
         })
     }
 
-    /// Takes what is here and calls `each` with every datagram and who sent it, in the order of arrival, until nothing is here
-    /// or at least `budget` datagrams were taken; then there may be more.
+    /// Takes waiting datagrams and calls `each` with every one and its sender, in the order of
+    /// arrival, until none is left or at least `budget` were taken; in that case there may be more.
     ///
-    /// What ICMP reports of datagrams sent earlier is counted when something is received. Allocates nothing.
+    /// Reports by ICMP on datagrams sent earlier are counted on receiving. Allocates nothing.
     ///
     /// # Errors
     /// The system's, on a socket that is broken.
@@ -77,8 +79,8 @@ impl DatagramSocket {
         Ok(Progress::More)
     }
 
-    /// The same without asking tokio, which hears of what has come only when the task is not busy: for whoever must know
-    /// that nothing is here.
+    /// Receives without asking tokio, which learns of arrivals only while the task is not busy: for
+    /// a caller that must know that nothing has arrived.
     ///
     /// # Errors
     /// The system's, on a socket that is broken.
@@ -95,8 +97,9 @@ impl DatagramSocket {
         Ok(Progress::More)
     }
 
-    /// Sends one train to the peer that the socket is connected to, as [`DatagramSender::send_train`]. After
-    /// [`SendError::Full`] wait by [`poll_writable`](Self::poll_writable).
+    /// Sends one train to the peer that the socket is connected to, as
+    /// [`DatagramSender::send_train`] does. After [`SendError::Full`] wait by
+    /// [`poll_writable`](Self::poll_writable).
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -108,7 +111,7 @@ impl DatagramSocket {
     ) -> Result<usize, SendError> {
         let outcome = self.io.get_mut().send_train(slices, segment, at);
         self.room = match outcome {
-            // Watched anew each time: what became free meanwhile counts as well.
+            // Each wait registers again: room that became free meanwhile counts as well.
             Err(SendError::Full) => {
                 Some(sys_udp::watched(self.as_fd().try_clone_to_owned()?, Interest::WRITABLE)?)
             }
@@ -129,9 +132,10 @@ impl DatagramSocket {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends one datagram to `peer`; false if this host has no room for it now: that is counted, and whoever needs the
-    /// datagram to come repeats it. It comes from the address that the socket is bound to; bound to all addresses, from the one
-    /// that the route to `peer` prefers, which a connected peer does not hear if it knows this host by another.
+    /// Sends one datagram to `peer`, and returns false if this host has no room for it now: that is
+    /// counted, and a caller that needs it to arrive repeats it. It comes from the address that the
+    /// socket is bound to. If that is the unspecified one, it comes from the address that the route
+    /// to `peer` prefers, which a connected peer does not accept if it knows this host by another.
     ///
     /// # Errors
     /// [`SendError::TooLarge`], or the system's: there is no way to that peer.
@@ -149,8 +153,8 @@ impl DatagramSocket {
         }
     }
 
-    /// Has `executor` prepare the socket for at most `rate`, so that trains leave at their departure times; for a connected
-    /// one.
+    /// Has `executor` prepare a connected socket for at most `rate`, so that trains leave at their
+    /// departure times.
     ///
     /// # Errors
     /// The system's: the executor's options are not permitted.
@@ -158,8 +162,9 @@ impl DatagramSocket {
         self.io.get_mut().prepare(executor, rate)
     }
 
-    /// What it has seen so far. Reads the reports of trains whose departure time was missed, too: those that nobody reads take
-    /// room of the receive buffer (`sock_queue_err_skb`), so with departure times ask now and then.
+    /// Returns the counts so far. It also reads the reports of trains whose departure time was
+    /// missed: unread ones take room of the receive buffer (`sock_queue_err_skb`), so with
+    /// departure times it must be called now and then.
     ///
     /// # Errors
     /// The system's, on a socket that is broken.
@@ -167,7 +172,7 @@ impl DatagramSocket {
         Ok(UdpCounts { trains: self.io.get_mut().collect()?, ..self.counts })
     }
 
-    /// How many messages the kernel has dropped on their way to the reader, which did not come in time, or for a wrong
+    /// Returns the messages that the kernel has dropped because the reader was slow, or for a wrong
     /// checksum (`SO_MEMINFO`). A run of merged datagrams counts as one.
     ///
     /// # Errors
@@ -179,25 +184,27 @@ impl DatagramSocket {
         Ok(self.dropped.1)
     }
 
-    /// Samples how long datagrams wait in the kernel ([`Run::waited`]), where it tells receive times.
+    /// Samples the time that datagrams wait in the kernel ([`Run::waited`]), where it reports
+    /// receive times.
     pub fn sample_waits(&mut self) {
         if stamps::stamp(self.as_fd()) {
             self.pool.take_samples();
         }
     }
 
-    /// Whether the kernel cuts trains into datagrams.
+    /// Returns the state of the kernel's cutting of trains into datagrams.
     pub fn gso(&self) -> GsoState {
         self.io.get_ref().gso()
     }
 
-    /// What its buffers hold.
+    /// Returns the sizes of its buffers.
     pub fn buffers(&self) -> Buffers {
         self.buffers
     }
 
-    /// The largest IP packet that the kernel believes to reach the peer of a connected socket: the device's MTU, or the smaller
-    /// one that a route or a router told it. Headers are 28 B of it (IPv6: 48 B).
+    /// Returns the largest IP packet that, as far as the kernel knows, reaches the peer of a
+    /// connected socket: the device's MTU, or a smaller one learnt from a route or a router.
+    /// Headers take 28 B of it (IPv6: 48 B).
     ///
     /// # Errors
     /// The system's: the socket is not connected.
@@ -205,7 +212,7 @@ impl DatagramSocket {
         sys_path::path_mtu(&SockRef::from(self.io.get_ref()), self.is_v4)
     }
 
-    /// Where it listens, and what it sends from.
+    /// Returns the address on which it listens, and from which it sends.
     ///
     /// # Errors
     /// The system's, on a socket that is broken.

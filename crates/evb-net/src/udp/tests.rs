@@ -187,7 +187,8 @@ async fn an_address_is_nobody_elses() {
     assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
 }
 
-/// Bursts about as long as a batch go to and fro between two threads: a wake-up that is lost ends it.
+/// Passes bursts about as long as a batch to and fro between two threads: a lost wake-up would end
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_wake_up_is_lost() {
     const ROUNDS: usize = 3000;

@@ -20,7 +20,7 @@ fn etf(delta: Duration) -> Result<(), String> {
     run(&format!("tc qdisc replace dev cable0 parent 100:2 etf clockid CLOCK_TAI delta {}", delta.as_nanos()))
 }
 
-/// A cable with an `etf` that hands over so long before the time.
+/// Lays a cable with an `etf` that hands packets over `delta` before their time.
 fn laid(test: &str, delta: Duration) -> Option<Place> {
     let mut place = Place::enter(test)?;
     let made = place.lay_cable(2).and_then(|()| run(MQPRIO)).and_then(|()| etf(delta));

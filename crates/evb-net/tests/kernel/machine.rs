@@ -1,5 +1,5 @@
-//! What is expected in time, held against what the machine can do: a virtual machine whose processor is taken away for
-//! milliseconds keeps no departure time, whatever its kernel does.
+//! Judgement of timing against the ability of the machine: a virtual machine whose processor is
+//! taken away for milliseconds keeps no departure time, whatever its kernel does.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use evb_net::{
     pacing::{Gaps, Proof},
 };
 
-/// So many misses of a machine that was quiet before and after are the kernel's, or ours.
+/// Misses of a machine that was quiet before and after that count as the kernel's fault, or ours.
 const COUNTED: u32 = 3;
-/// How often it is tried at all, and how long.
+/// Limits on the number of attempts, and on their duration.
 const TRIES: u32 = 10;
 const LONGEST: Duration = Duration::from_secs(6);
 
-/// Why an attempt did not show what it should have.
+/// Reason why an attempt did not show the expected result.
 #[derive(Debug)]
 pub(crate) enum Miss {
     /// Something else was seen.
@@ -23,7 +23,7 @@ pub(crate) enum Miss {
     Undecided(String),
 }
 
-/// What has come of all attempts.
+/// Result of all attempts.
 pub(crate) enum Verdict {
     /// It holds; which attempt showed it.
     Holds(u32),
@@ -47,8 +47,9 @@ pub(crate) fn ensure(condition: bool, otherwise: impl FnOnce() -> String) -> Res
     if condition { Ok(()) } else { Err(Miss::Wrong(otherwise())) }
 }
 
-/// Tries until it holds, or until the machine was quiet often enough to be believed that it does not: bare timers, so far apart,
-/// wake without a pause, and such a part of them within a tenth of it.
+/// Tries until the attempt succeeds, or until the machine was quiet often enough that its failure
+/// is believed. Quiet means that bare timers, `gap` apart, wake without a pause, and the part
+/// `regular` of them within a tenth of the gap.
 pub(crate) fn judge(gap: Duration, regular: f64, mut attempt: impl FnMut() -> Result<(), Miss>) -> Verdict {
     let began = Instant::now();
     let mut counted = 0;
@@ -75,7 +76,8 @@ pub(crate) fn judge(gap: Duration, regular: f64, mut attempt: impl FnMut() -> Re
     Verdict::NotJudged(reasons)
 }
 
-/// The same for what takes a burst or a few milliseconds, which a pause spoils and a late timer does not.
+/// Judges attempts that take a burst or a few milliseconds, which a pause spoils and a late timer
+/// does not.
 pub(crate) fn in_time(test: &str, attempt: impl FnMut() -> Result<(), Miss>) {
     match judge(Duration::from_millis(1), 0.0, attempt) {
         Verdict::Holds(_) => {}
@@ -89,7 +91,7 @@ pub(crate) fn not_judged(test: &str, why: &str) {
     println!("NOT JUDGED {test}: this machine does not keep time well enough: {why}");
 }
 
-/// How regularly a thread that only sleeps wakes up.
+/// Regularity with which a thread that only sleeps wakes up.
 struct Bare {
     gap: Duration,
     within: f64,

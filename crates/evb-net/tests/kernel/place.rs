@@ -15,7 +15,8 @@ pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// These tests measure time: one after the other.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Says why a test does not run here; where all must (`EVB_KERNEL_TESTS=required`), that is a failure.
+/// Reports why a test is skipped here; where all must run (`EVB_KERNEL_TESTS=required`), that is a
+/// failure.
 pub(crate) fn skip(test: &str, reason: &str) {
     let required = std::env::var("EVB_KERNEL_TESTS").is_ok_and(|value| value == "required");
     assert!(!required, "{test} must run here, and cannot: {reason}");

@@ -81,7 +81,8 @@ fn a_token_bucket_is_known_by_its_rate() {
     assert!(!gone.held, "{gone}");
 }
 
-/// As `evbd provision` lays it: a class for each destination and port, beside one for the rest.
+/// Sets up the buckets as `evbd provision` does: a class for each destination and port, beside one
+/// for the rest.
 #[test]
 fn a_class_for_one_port_is_known_by_its_rate_there_alone() {
     const TEST: &str = "a_class_for_one_port_is_known_by_its_rate_there_alone";

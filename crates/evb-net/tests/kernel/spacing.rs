@@ -1,4 +1,5 @@
-//! `fq` and `SO_TXTIME`: how regularly datagrams leave that were handed over with their departure times.
+//! `fq` and `SO_TXTIME`: the regularity with which datagrams leave that were handed over with their
+//! departure times.
 
 use std::{io::IoSlice, net::SocketAddr, time::Duration};
 
@@ -37,7 +38,7 @@ const CASES: [Case; 7] = [
     case(50, 151, false),
 ];
 
-/// What is asked: the median within this of the gap, and so many of the gaps within a tenth.
+/// Tolerances: the median within this part of the gap, and that many of the gaps within a tenth.
 const MEDIAN: f64 = 0.01;
 const WITHIN: f64 = 0.9;
 
@@ -45,7 +46,7 @@ const WITHIN: f64 = 0.9;
 struct Seen {
     gaps: Gaps,
     lost: usize,
-    /// How late departures were at the median.
+    /// Lateness of departures at the median.
     late: Duration,
     early: usize,
 }
@@ -172,8 +173,8 @@ fn fq_keeps_departure_times() {
     assert_eq!(drops(), 0, "nothing is lost to fq's flow_limit");
 }
 
-/// That the loss would be seen if there were any: with a lower limit than the sender knows of, `fq` drops, and the counters of
-/// that test tell.
+/// Checks that a loss would be observed: with a limit below the sender's assumption, `fq` drops,
+/// and the counters of that test show it.
 #[test]
 fn a_lower_flow_limit_is_seen_to_drop() {
     const TEST: &str = "a_lower_flow_limit_is_seen_to_drop";

@@ -25,14 +25,16 @@ const RATES: [u64; 10] = [
     400_000_000_000,
 ];
 
-/// How far the rate of `sizes`, over and over, is from the asked one, from the first departure to the one after the last.
-/// Each departure is asked for as late after its time as `lateness` says.
+/// Returns the error of the rate with which `sizes` depart, over and over, from the first departure
+/// to the one after the last. Each departure is requested as late after its time as `lateness`
+/// tells.
 fn error_of(rate: u64, burst: u64, sizes: &[u64], lateness: &[u64]) -> f64 {
     let mut bucket = EdtBucket::new(Rate::from_bits_per_second(rate), Bytes::new(burst));
     let mut now = START;
     bucket.wake(now);
     let mut sent = 0_u128;
-    // Long enough that the whole nanosecond of the last departure is less than a millionth: 64 B take 1.3 ns at 400 Gbit/s.
+    // The run is long enough that the whole nanosecond of the last departure is less than a
+    // millionth: 64 B take 1.3 ns at 400 Gbit/s.
     let count = if rate < 30_000_000_000 { 100_000 } else { 1_500_000 };
     for (size, late) in sizes.iter().cycle().zip(lateness.iter().cycle()).take(count) {
         let size = Bytes::new(*size);
@@ -92,7 +94,7 @@ fn there_is_no_burst_after_idleness() {
 fn a_backlog_catches_up_by_at_most_a_burst() {
     let mut bucket = EdtBucket::new(Rate::from_bits_per_second(8_000_000_000), Bytes::new(3000));
     bucket.wake(START);
-    // Nobody came for 10 µs, of which 3 are made up for.
+    // No train departed for 10 µs, of which 3 are caught up.
     let late = START + Duration::from_micros(10);
     for _ in 0..3 {
         assert_eq!(bucket.departure_of(Bytes::new(1000), late), late);
@@ -102,8 +104,8 @@ fn a_backlog_catches_up_by_at_most_a_burst() {
     assert_eq!(bucket.tolerance(), Duration::from_micros(3));
 }
 
-/// The gaps between departures when messages of 1 kB come at random to a lane of 8 Mbit/s, in units of a message's time: what
-/// a receiver sees of the traffic.
+/// Returns the gaps between departures when messages of 1 kB arrive at random at a lane of 8
+/// Mbit/s, in units of a message's time: the receiver's view of the traffic.
 fn gaps(load: f64, mut arrival: impl FnMut(&mut Rng) -> f64) -> Vec<f64> {
     let mut bucket = EdtBucket::new(Rate::from_bits_per_second(8_000_000), Bytes::new(100_000));
     let mut rng = Rng::new(7);
@@ -117,8 +119,9 @@ fn gaps(load: f64, mut arrival: impl FnMut(&mut Rng) -> f64) -> Vec<f64> {
     gaps
 }
 
-/// A shaped Poisson stream is the output of an M/D/1 queue: a gap is the message's time while others wait, else that and an
-/// exponential time, so that its coefficient of variation is √(1 − ρ²). A bucket that saved up bursts would leave it at 1.
+/// Checks a shaped Poisson stream, which is the output of an M/D/1 queue. A gap is the message's
+/// time while others wait, else that and an exponential time, so that its coefficient of variation
+/// is √(1 − ρ²). A bucket that saved up bursts would leave it at 1.
 #[test]
 fn a_poisson_stream_becomes_as_regular_as_its_load_permits() {
     for load in [0.2, 0.5, 0.8, 0.9] {
@@ -183,8 +186,9 @@ fn any_rate() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
-    /// Whoever asks when, in any interval t at most rate × (t + 1 ns) + max(burst, train) departs; and since the queue
-    /// woke, no more than the line carried and one train.
+    /// Checks the bounds for requests at any time: in any interval t at most rate × (t + 1 ns) +
+    /// max(burst, train) departs, and since the queue woke, no more than the line carried and one
+    /// train.
     #[test]
     fn the_line_is_never_overtaken(
         rate in any_rate(),

@@ -33,7 +33,8 @@ fn nothing_is_divided_among_nobody() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// No buffer is promised twice; and each builder is behind a buffer that is full, in which nobody has more than it.
+    /// Checks that no buffer is promised twice, and that each builder is behind a full buffer in
+    /// which no builder has more than it.
     #[test]
     fn the_division_is_max_min_fair(
         nodes in proptest::collection::vec((0u64..1_000_000, any::<prop::sample::Index>(), any::<bool>()), 1..12),

@@ -42,7 +42,8 @@ fn ten_gigabits_by_a_timer_of_fifty_microseconds() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// As few packets as the precision permits; and over many clusters the rate is that of packets alone.
+    /// Checks that clusters have as few packets as the precision permits, and that over many
+    /// clusters the rate is that of packets alone.
     #[test]
     fn clusters_keep_the_precision_and_the_rate(
         bits in 1_000_000u64..400_000_000_000,

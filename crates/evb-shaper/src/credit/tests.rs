@@ -94,7 +94,7 @@ fn the_oldest_event_comes_first_and_ties_rotate() {
     assert_eq!(grants, [(1, 1000), (2, 1000), (1, 2000), (0, 1000), (0, 2000)]);
 }
 
-/// As many announcements are under way beside what is granted as announced that.
+/// Checks that as many announcements are under way beside the grants as have announced them.
 #[test]
 fn tiny_fragments_leave_room_for_what_announces_them() {
     let granted = |fragment| {
@@ -126,7 +126,8 @@ fn nobody_overtakes_the_oldest_event() {
     let mut port = Port::new(3, 6000, 4000, None);
     port.announce(LaneIndex::new(1), 2, 4000);
     assert_eq!(port.grants(at(0)), [(1, 4000)], "of 6000 buffer bytes, 4214");
-    // The oldest event wants a whole chunk, which has no room; the younger one's crumbs would always fit.
+    // The oldest event wants a whole chunk, which has no room; the small rest of the younger one
+    // would always fit.
     port.announce(LaneIndex::new(0), 1, 4000);
     for event in 3..200 {
         port.announce(LaneIndex::new(2), event, 100);

@@ -52,7 +52,8 @@ fn empty(pacing: Pacing, lanes: u16) -> PacedSource {
     source
 }
 
-/// Events from `first` on, a fragment of `length` bytes each as all before, for the lanes in turn; announced and granted.
+/// Adds events from `first` on, with a fragment of `length` bytes each, as all before, for the
+/// lanes in turn; announced and granted.
 fn fill(source: &mut PacedSource, first: u64, count: u64, length: usize) {
     let lanes = source.core().lane_count() as u64;
     let mut decisions = Decisions::starting(EventId::new(first));
@@ -70,14 +71,14 @@ fn fill(source: &mut PacedSource, first: u64, count: u64, length: usize) {
     }
 }
 
-/// A source with so many fragments ready and granted on each of its lanes.
+/// Returns a source with that many fragments ready and granted on each of its lanes.
 fn source(pacing: Pacing, lanes: u16, fragments: u64, length: usize) -> PacedSource {
     let mut source = empty(pacing, lanes);
     fill(&mut source, 1, fragments * u64::from(lanes), length);
     source
 }
 
-/// What departs until nothing is left, by a driver that is late as told; lane by lane.
+/// Returns all departures until none is left, lane by lane, by a driver that is late as given.
 fn drive(source: &mut PacedSource, lateness: &[u64]) -> Vec<(Instant, Departure)> {
     let (mut now, mut departed) = (START, Vec::new());
     for late in lateness.iter().cycle() {
@@ -94,7 +95,7 @@ fn drive(source: &mut PacedSource, lateness: &[u64]) -> Vec<(Instant, Departure)
     departed
 }
 
-/// What a lane's departures are on the wire, by that measure, but for the last one; and from when to when.
+/// Returns the rate of a lane's departures on the wire, by that measure, without the last one.
 fn rate_of(departed: &[(Instant, Departure)], lane: LaneIndex, measure: ByteMeasure) -> f64 {
     let of_lane: Vec<_> = departed.iter().filter(|(_, departure)| departure.lane == lane).collect();
     let (last, rest) = of_lane.split_last().unwrap();
@@ -134,10 +135,12 @@ fn the_rate_counts_what_it_says() {
     }
 }
 
-/// Small fragments that come one by one, each with an announcement and a packet of its own: all of it is paid for.
+/// Checks that small fragments which come one by one, each with an announcement and a packet of its
+/// own, are paid for completely.
 #[test]
 fn announcements_are_paid_for() {
-    // Announcement: 16 + 24 bytes and 66, or none where it shares the packet; data: 16 + 16 + 1000 and 66.
+    // An announcement takes 16 + 24 bytes and 66, or none of these where it shares the packet; the
+    // data take 16 + 16 + 1000 and 66.
     pay_for_announcements(cost(), 16 + 24 + 32 + 1000 + 66..=16 + 24 + 66 + 32 + 1000 + 66);
     // In datagrams: 16 + 24 and 82; 16 + 1000 and 82.
     let each = 16 + 24 + 82 + 16 + 1000 + 82;
@@ -153,7 +156,8 @@ fn pay_for_announcements(cost: PacketCost, expected: RangeInclusive<u64>) {
         fill(&mut source, event, 1, 1000);
         event += 1;
         while source.poll_departure(now).is_some() {}
-        // The next one comes while the line is still busy: its announcement goes at once, its data waits.
+        // The next one comes while the line is still busy: its announcement goes at once, its data
+        // wait.
         while let Some(until) = source.held_until {
             now = until;
             while source.poll_departure(now).is_some() {}
@@ -242,8 +246,8 @@ fn lateness_is_counted() {
     assert!(source.counters().forfeited > Duration::from_millis(8));
 }
 
-/// Lanes of sixteen rates, so that their times drift through each other: the driver wakes at most twice in the spacing, for all
-/// of them, and each has its rate.
+/// Checks lanes of sixteen rates, so that their times drift through each other: the driver wakes at
+/// most twice in the spacing, for all of them, and each has its rate.
 #[test]
 fn lanes_share_wake_ups() {
     let rates: Vec<u64> = (0..16).map(|lane| (40 + lane) * MEGABIT).collect();
@@ -292,7 +296,8 @@ fn a_pace_may_change() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// Driven by its own timeouts, however late they are served, no lane exceeds rate × T + burst in line bytes.
+    /// Checks that no lane exceeds rate × T + burst in line bytes when it is driven by its own
+    /// timeouts, however late they are served.
     #[test]
     fn a_paced_lane_never_exceeds_its_rate_and_burst(
         mbits in 10u64..20_000,

@@ -28,19 +28,20 @@ use lanes::LaneState;
 pub use lanes::{Admitted, Greeting};
 use sink::AtSink;
 
-/// How long timers wait for what can be read.
+/// Time for which timers wait for unread input.
 const READING: Duration = Duration::from_millis(50);
 
-/// How long the end of the run waits for a sink that is still writing.
+/// Time for which the end of the run waits for a sink that is still writing.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
-/// What a builder wants done.
+/// Action that a builder requests from its driver.
 #[derive(Debug)]
 pub enum BuilderOutput {
-    /// Connect to the supervisor and greet it. The answer, or the failure, goes to [`BuilderRole::handle_supervisor`].
+    /// Connect to the supervisor and greet it. The answer, or the failure, goes to
+    /// [`BuilderRole::handle_supervisor`].
     Dial(Dial),
-    /// Drop that connection, or the attempt at one; of a lane also the answer that is on its way. Nothing of it is to be handed
-    /// in any more.
+    /// Drop that connection, or the attempt at one; of a lane also the answer that is on its way.
+    /// No further input of it may be handed in.
     Close(Target),
     /// To the supervisor.
     Send(Control),
@@ -66,15 +67,15 @@ pub struct BuilderRole {
     attendance: Attendance,
     core: ShapedBuilder,
     admission: Admission,
-    /// By lane.
+    /// State of each lane.
     lanes: Vec<LaneState>,
     /// Lanes whose connections are to be dropped.
     closing: LaneSet,
     /// Lanes with records to be sent once their sources have been told.
     withheld: LaneSet,
-    /// The same of lanes that have opened since.
+    /// Lanes with such records that have opened since.
     opened: LaneSet,
-    /// How far out of order lanes over datagrams keep bytes.
+    /// Span within which lanes over datagrams keep bytes that arrive out of order.
     window: Bytes,
     /// A source that breaks its lane again and again must not fill the log.
     lines: Lines,
@@ -136,7 +137,8 @@ impl BuilderRole {
         self.core.next_timeout().is_some_and(|due| due <= now)
     }
 
-    /// Takes in that time passed. Where there is more to be read (`is_unread`), timers of the lanes wait a while for that.
+    /// Notes that time has passed. Where input is unread (`is_unread`), timers of the lanes wait a
+    /// while for it.
     pub fn handle_timeout(&mut self, is_unread: bool, now: Instant) {
         let (core, sink) = (&self.core, &self.sink);
         let news = self.attendance.handle_timeout(now, || sink.give_up(core));
@@ -183,12 +185,13 @@ impl BuilderRole {
         self.attendance.complete(message, facts);
     }
 
-    /// The machine of the lanes' records and bytes: announcements and data in, grants and commits out.
+    /// Returns the machine of the lanes' records and bytes: announcements and data in, grants and
+    /// commits out.
     pub fn records(&mut self) -> &mut ShapedBuilder {
         &mut self.core
     }
 
-    /// What is in hand, for those who look.
+    /// Returns the builder's state, for observers.
     pub fn core(&self) -> &ShapedBuilder {
         &self.core
     }
@@ -219,7 +222,7 @@ impl BuilderRole {
         }
     }
 
-    /// We registered again.
+    /// Resumes after a new registration.
     fn go_on(&mut self, registered: &Registered, now: Instant) {
         if registered.incarnation != self.attendance.incarnation() {
             self.begin_anew(registered, now);
@@ -227,7 +230,8 @@ impl BuilderRole {
         self.core.handle_registered(registered.greeted, now);
     }
 
-    /// The supervisor ended this life, and gave its events to others: nothing of it counts any more. The sink stays.
+    /// Begins a new life without state: the supervisor ended the last one and gave its events to
+    /// others. The sink stays.
     fn begin_anew(&mut self, registered: &Registered, now: Instant) {
         let dropped = self.core.slots_used() + self.core.unaccounted();
         let incarnation = registered.incarnation;

@@ -6,19 +6,19 @@ use evb_core::id::BuilderId;
 
 use crate::{cost::PacketCost, pace::Pace, pacing::Pacing};
 
-/// How fast a source sends to each builder, those included that come later.
+/// Paces at which a source sends to each builder, including builders that come later.
 #[derive(Clone, Debug)]
 pub struct Paces {
     /// The pace of every lane; `None`: as fast as grants permit.
     pub lane: Option<Pace>,
-    /// In its place for some builders.
+    /// Paces that replace it for some builders.
     pub builders: BTreeMap<BuilderId, Pace>,
-    /// How departures are spaced besides; its own list of lanes is left aside.
+    /// Other settings by which departures are spaced; its own list of lanes is ignored.
     pub pacing: Pacing,
 }
 
 impl Paces {
-    /// No pace for any lane.
+    /// Returns paces without a limit for any lane.
     pub fn none(cost: PacketCost) -> Self {
         Self { lane: None, builders: BTreeMap::new(), pacing: Pacing::none(cost) }
     }

@@ -1,4 +1,5 @@
-//! [`BuilderPlan`]: what a builder's machine is made from, each time that it begins anew.
+//! [`BuilderPlan`]: the plan from which a builder's machine is made, each time that it begins
+//! again.
 
 use core::time::Duration;
 
@@ -17,26 +18,26 @@ use crate::{
     policy::{Policy, Shaping},
 };
 
-/// What a builder has to know; the rest comes from the supervisor.
+/// Configuration of a builder; the rest comes from the supervisor.
 #[derive(Clone, Debug)]
 pub struct BuilderRoleConfig {
-    /// Which builder.
+    /// Id of the builder.
     pub id: BuilderId,
-    /// Who may send when.
+    /// Policy by which sources may send.
     pub shaping: Shaping,
-    /// What lane bytes cost on the wire.
+    /// Cost of lane bytes on the wire.
     pub cost: PacketCost,
-    /// Where the rotation over the sources begins.
+    /// Start of the rotation over the sources.
     pub rotation: usize,
-    /// How long data may wait in full queues on its way; zero if not known.
+    /// Time that data may wait in full queues on their way; zero if not known.
     pub queue: Duration,
     /// The most payload memory; `None`: no limit.
     pub memory: Option<Bytes>,
-    /// Whether lanes go by datagrams.
+    /// True if lanes use datagrams.
     pub datagrams: bool,
 }
 
-/// What a builder's machine is made from, in all lives of a builder in one run.
+/// Plan from which a builder's machine is made, in all lives of a builder in one run.
 #[derive(Clone, Debug)]
 pub struct BuilderPlan {
     pub(super) core: BuilderConfig,
@@ -44,7 +45,7 @@ pub struct BuilderPlan {
 }
 
 impl BuilderPlan {
-    /// As the supervisor has it.
+    /// Creates the plan from the supervisor's data.
     ///
     /// # Errors
     /// [`RoleFault::Roster`]: the roster cannot be. [`RoleFault::Memory`].
@@ -64,12 +65,12 @@ impl BuilderPlan {
         &self.core.sources
     }
 
-    /// How many events may be open at once.
+    /// Returns the number of events that may be open at once.
     pub fn slots(&self) -> usize {
         self.core.slots
     }
 
-    /// Who may send when: to be lowered to what sockets hold.
+    /// Returns the shaping policy, to be lowered to the buffers of sockets.
     pub fn shaping_mut(&mut self) -> &mut Shaping {
         &mut self.config.shaping
     }

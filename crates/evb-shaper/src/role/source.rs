@@ -34,24 +34,24 @@ use crate::{
 use super::Paces;
 use lanes::Lanes;
 
-/// What a source has to know; the rest comes from the supervisor.
+/// Configuration of a source; the rest comes from the supervisor.
 #[derive(Clone, Debug)]
 pub struct SourceRoleConfig {
-    /// Which source.
+    /// Id of the source.
     pub id: SourceId,
     /// The largest payload that it may push.
     pub max_fragment: Bytes,
-    /// Whether readout makes fragments when they are wanted instead of pushing them by itself.
+    /// True if readout makes fragments on demand instead of pushing them by itself.
     pub on_demand: bool,
-    /// Whether lanes go by datagrams.
+    /// True if lanes use datagrams.
     pub datagrams: bool,
-    /// How long announcements may wait in full queues on their way; zero if not known.
+    /// Time that announcements may wait in full queues on their way; zero if not known.
     pub queue: Duration,
-    /// How fast it sends.
+    /// Paces at which it sends.
     pub paces: Paces,
 }
 
-/// How a lane's datagrams get to the builder.
+/// Path of a lane's datagrams to the builder.
 #[derive(Clone, Copy, Debug)]
 pub struct LanePath {
     /// The lane's association: see [`Dial::association`].
@@ -62,11 +62,12 @@ pub struct LanePath {
     pub datagram: usize,
 }
 
-/// What a source wants done.
+/// Action that a source requests from its driver.
 #[derive(Debug)]
 pub enum SourceOutput {
-    /// Connect to the supervisor or to a lane's builder, and greet it. The answer goes to [`SourceRole::handle_supervisor`] or
-    /// [`SourceRole::handle_lane_up`], a failure there or to [`SourceRole::handle_lane_down`].
+    /// Connect to the supervisor or to a lane's builder, and greet it. The answer goes to
+    /// [`SourceRole::handle_supervisor`] or [`SourceRole::handle_lane_up`], a failure there or to
+    /// [`SourceRole::handle_lane_down`].
     Dial(Dial),
     /// Drop that connection, or the attempt at one. Nothing of it is to be handed in any more.
     Close(Target),
@@ -74,7 +75,8 @@ pub enum SourceOutput {
     Send(Control),
     /// To the supervisor, behind [`SourceRole::complete`].
     Report(Control),
-    /// That lane has announcements: call [`SourceRole::announce`], or over datagrams [`SourceRole::write_datagram`].
+    /// That lane has announcements: call [`SourceRole::announce`], or over datagrams
+    /// [`SourceRole::write_datagram`].
     Announce(LaneIndex),
     /// The source's part is over; nothing more comes.
     Ended(Box<Result<RunOutcome, RoleFault>>),
@@ -82,20 +84,20 @@ pub enum SourceOutput {
 
 /// A source in a run.
 ///
-/// Law: after inputs that share one `now`, call `poll` until `None`, and `poll_departure` until `None`. Fragments that readout is
-/// to make wait in `take_wanted`.
+/// Law: after inputs that share one `now`, call `poll` until `None`, and `poll_departure` until
+/// `None`. Fragments that readout must make wait in `take_wanted`.
 #[derive(Debug)]
 pub struct SourceRole {
     config: SourceRoleConfig,
     attendance: Attendance,
     paced: PacedSource,
-    /// By the machine's index.
+    /// Lanes by the machine's index.
     lanes: Lanes,
     /// Events whose fragments readout is to make; never more than the builders have slots.
     wanted: VecDeque<EventId>,
-    /// Whether the supervisor knows that all builders of the roster are reached.
+    /// True if the supervisor knows that all builders of the roster are reached.
     is_ready: bool,
-    /// Whether the run is ending: builders close their lanes, and that is no news.
+    /// True if the run is ending: builders close their lanes, which is then expected.
     is_ending: bool,
 }
 
@@ -153,7 +155,7 @@ impl SourceRole {
         tracing::debug!(builder = builder.number(), address, "lane is up");
     }
 
-    /// A lane's connection did not come about, or is gone: the driver has dropped it.
+    /// Notes that a lane's connection failed, or is gone: the driver has dropped it.
     pub fn handle_lane_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         if !self.lanes.handle_failed(lane, now) {
             return;
@@ -178,7 +180,8 @@ impl SourceRole {
         self.attendance.request_run_end(cause);
     }
 
-    /// So many bytes left for the supervisor. They take their part of the link, before fragments do.
+    /// Notes that `bytes` left for the supervisor. They take their part of the link before
+    /// fragments do.
     pub fn handle_control_sent(&mut self, bytes: Bytes, now: Instant) {
         self.paced.charge(CONTROL_CLASS, bytes, now);
     }
@@ -256,22 +259,22 @@ impl SourceRole {
         self.paced.core_mut()
     }
 
-    /// What is in hand, for those who look.
+    /// Returns the source's state, for observers.
     pub fn core(&self) -> &SourceCore {
         self.paced.core()
     }
 
-    /// How departures went, for those who look.
+    /// Returns the counters of departures, for observers.
     pub fn pacing_counters(&self) -> &PacingCounters {
         self.paced.counters()
     }
 
-    /// How many lanes there are.
+    /// Returns the number of lanes.
     pub fn lane_count(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Whose lane that is.
+    /// Returns the builder of a lane.
     pub fn builder_of(&self, lane: LaneIndex) -> BuilderId {
         self.lanes.peer(lane).0
     }
@@ -332,7 +335,8 @@ impl SourceRole {
         Ok(())
     }
 
-    /// We registered again: a roster follows, and what became of all events that we may not have heard of.
+    /// Resumes after a new registration: a roster follows, and the decisions on all events that may
+    /// have been missed.
     fn go_on(&mut self, registered: &Registered, now: Instant) {
         if registered.incarnation != self.attendance.incarnation() {
             self.attendance.renumber(registered.incarnation);
@@ -358,7 +362,8 @@ impl SourceRole {
         None
     }
 
-    /// What is said once: that all builders of a roster are reached, and the last report.
+    /// Returns outputs that occur once: that all builders of a roster are reached, and the last
+    /// report.
     fn poll_milestones(&mut self, now: Instant) -> Option<SourceOutput> {
         let core = self.paced.core_mut();
         if !self.is_ready && core.is_connected() {
@@ -371,7 +376,7 @@ impl SourceRole {
         (is_asked && core.finish(now)).then(|| SourceOutput::Report(self.paced.report(0, None)))
     }
 
-    /// What the builder said makes no sense.
+    /// Closes a lane whose builder sent invalid records.
     fn give_up_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         self.handle_lane_down(lane, cause, now);
         self.lanes.close(lane);
@@ -385,7 +390,7 @@ fn said(message: Control) -> SourceOutput {
     }
 }
 
-/// What is lost with this source.
+/// Describes the data that are lost with this source.
 fn held(core: &SourceCore) -> String {
     let (assigned, undecided) = (core.uncommitted(), core.backlog_fragments());
     format!(

@@ -64,7 +64,7 @@ pub(super) fn unreachable() -> Heard {
     Heard::Failed(DialFailure { fault: DialFault::Unreachable, words: "nobody there".to_owned() })
 }
 
-/// What a role begins with that joins at once, as life 1.
+/// Returns the start of a role that joins at once, as life 1.
 pub(super) fn start(peer: Peer, roster: Roster) -> Start {
     let (supervisor, start_timeout) = ("daq:1".to_owned(), Duration::from_secs(1));
     let hello = Hello::new(peer, Peer::Supervisor);

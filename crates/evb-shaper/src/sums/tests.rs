@@ -47,7 +47,8 @@ fn windows_are_bounded_by_the_port() {
 }
 
 proptest! {
-    /// What fits, fits; and one lane more does not, when the window is the largest.
+    /// Checks that the result fits, and that one lane more does not, when the window is the
+    /// largest.
     #[test]
     fn the_largest_window_is_the_bound(port in 1000u64..10_000_000, lanes in 1u64..300) {
         let cost = PacketCost::tcp(1500, CELL);

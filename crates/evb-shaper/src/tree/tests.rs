@@ -29,14 +29,14 @@ fn class(name: &str, guaranteed: Option<u64>, ceiling: Option<u64>, priority: u8
     Class { name: name.into(), guaranteed: guaranteed.map(rate), ceiling: ceiling.map(rate), priority }
 }
 
-/// What a lane of the model has to send.
+/// Traffic that a lane of the model has to send.
 #[derive(Clone, Copy, Debug)]
 enum Offer {
     /// Always more.
     Greedy,
     /// Trains that come at that rate.
     Steady(u64),
-    /// Nothing.
+    /// No traffic.
     Idle,
 }
 
@@ -44,7 +44,7 @@ enum Offer {
 struct World {
     tree: ClassTree,
     offers: Vec<(Offer, Bytes)>,
-    /// Of each lane: line bytes departed.
+    /// Line bytes departed, by lane.
     sent: Vec<u64>,
     /// Lane, time, line bytes.
     departed: Vec<(usize, Instant, u64)>,
@@ -98,9 +98,10 @@ impl World {
         late.map(|(.., size)| *size).sum::<u64>() as f64 * 8.0 / (time.as_secs_f64() / 2.0) / 1e6
     }
 
-    /// In no interval more than `rate × t + most` from these lanes.
+    /// Checks that these lanes never send more than `rate × t + most` in any interval.
     fn check_never_above(&self, lanes: impl Fn(usize) -> bool, rate: Rate, most: Bytes) {
-        // An interval that is too full has one that is too full from each of its departures on: keep the fullest.
+        // An interval that is too full contains one that is too full from each of its departures
+        // on, so only the fullest is kept.
         let (mut level, mut last) = (0_i128, START);
         let top = i128::from(most.count() + 2) * 8_000_000_000;
         for (_, at, size) in self.departed.iter().filter(|(lane, ..)| lanes(*lane)) {
@@ -258,8 +259,8 @@ fn asked(drawn: &Drawn, class: usize) -> f64 {
     sum.min(drawn.ceilings[class].map_or(f64::INFINITY, |ceiling| ceiling as f64))
 }
 
-/// Lanes of 100 Mbit/s with trains of 12 500 bytes, a millisecond of their rate; each begins so many microseconds after the
-/// one before, and its first train has left.
+/// Returns lanes of 100 Mbit/s with trains of 12 500 bytes, a millisecond of their rate. Each
+/// begins the given number of microseconds after `START`, and its first train has left.
 fn staggered(burst: u64, begins: &[u64]) -> (ClassTree, Instant) {
     let paces = begins.iter().map(|_| (ClassIndex::new(0), Some(pace(100, burst))));
     let mut tree = ClassTree::new(&LinkPlan::unlimited(), paces);
@@ -322,7 +323,7 @@ proptest! {
                 world.check_never_above(|of| of == lane, pace.rate, pace.burst.max(largest));
             }
         }
-        // Each class has its guarantee, or what it asks for: so nobody starves.
+        // Each class has its guarantee, or the rate that it asks for, so none starves.
         for (class, found) in rates.iter().enumerate() {
             let least = asked(&drawn, class).min(drawn.guarantees[class] as f64);
             prop_assert!(*found >= least * 0.98 - 0.5, "class {class}: {found} of {least}; {rates:?} {drawn_lanes:?}", drawn_lanes = drawn.lanes);
@@ -332,8 +333,8 @@ proptest! {
         prop_assert!(total >= wanted.min(100.0) * 0.98 - 0.5, "{total} of {wanted}: {rates:?} {:?}", drawn.lanes);
         // Who lacks something while a class of lower priority borrows: never.
         for class in 0..classes.len() {
-            // Trains are not interrupted: what falls due just then waits for the one that leaves, and a pace whose burst is one
-            // or two trains cannot make up for all of it.
+            // Trains are not interrupted: one that falls due just then waits for the one that
+            // leaves, and a pace whose burst is one or two trains cannot make up for all of it.
             let is_paced = drawn.lanes.iter().any(|(of, pace, ..)| *of == class && pace.is_some());
             let unmade = if is_paced { 0.12 } else { 0.06 };
             let lacks = asked(&drawn, class).min(200.0) - rates[class] > 1.0 + rates[class] * unmade;

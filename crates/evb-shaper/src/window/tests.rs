@@ -28,7 +28,8 @@ fn lane(ready: u64) -> LaneDemand {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// What is under way never exceeds the window, lane by lane, and all is granted in the end.
+    /// Checks that the bytes under way never exceed the window, lane by lane, and that all are
+    /// granted in the end.
     #[test]
     fn sources_times_window_is_the_bound(
         window in 1u64..40_000,
@@ -87,8 +88,8 @@ fn what_is_sent_again_keeps_to_the_window() {
     assert!(policy.outstanding() <= cost.buffer(Bytes::new(2000)));
 }
 
-/// Seed 362 of the whole-system simulator: a lane that had been reset was granted a second window while the first one lay in the
-/// port.
+/// Replays seed 362 of the whole-system simulator: a lane that had been reset was granted a second
+/// window while the first one lay in the port.
 #[test]
 fn a_lane_that_comes_back_waits_for_the_port_to_drain() {
     let cost = PacketCost::udp(1500, CELL);

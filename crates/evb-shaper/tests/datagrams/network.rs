@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use evb_core::{lane::RoundTrip, rng::Rng, time::Instant};
 
-/// What may happen to a datagram, as shares of one and as times.
+/// Loss, duplication and damage of datagrams as fractions, and their delays.
 #[derive(Clone, Debug)]
 pub(crate) struct Weather {
     pub(crate) loss: f64,
@@ -16,14 +16,14 @@ pub(crate) struct Weather {
 }
 
 impl Weather {
-    /// Whether it does nothing but lose: order is kept, and nothing comes later than before any round trip is measured one
-    /// waits for it.
+    /// Returns true if it only loses datagrams: their order is kept, and they arrive within the
+    /// timeout that applies before a round trip is measured.
     pub(crate) fn only_loses(&self) -> bool {
         self.copies == 0.0 && self.jitter.is_zero() && self.delay * 2 < RoundTrip::INITIAL
     }
 }
 
-/// Which way a datagram goes on a lane.
+/// Direction of a datagram on a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     ToBuilder(usize),
@@ -34,7 +34,7 @@ pub(crate) enum Way {
 struct UnderWay {
     way: Way,
     datagram: Vec<u8>,
-    /// What it takes of the builder's port, if it brings data.
+    /// Bytes that it takes of the builder's port, if it carries data.
     data: u64,
 }
 
@@ -49,7 +49,8 @@ pub(crate) struct Network {
     pub(crate) damaged: u64,
 }
 
-/// What a datagram of data takes of the port, by the test's own count: Ethernet 14, IPv4 20, UDP 8.
+/// Returns the bytes that a datagram of data takes of the port, by the test's own count: Ethernet
+/// 14, IPv4 20, UDP 8.
 fn buffer_bytes(datagram: &[u8]) -> u64 {
     (datagram.len() as u64 + 42).max(256)
 }
@@ -89,7 +90,8 @@ impl Network {
         self.under_way.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// What has come first, and up to `most` in all that came by the same way right after it.
+    /// Returns the first arrival, and up to `most` in all that arrived in the same direction right
+    /// after it.
     pub(crate) fn receive(&mut self, most: usize, now: Instant) -> Option<(Way, Vec<Vec<u8>>)> {
         let mut run: Option<(Way, Vec<Vec<u8>>)> = None;
         while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= now)

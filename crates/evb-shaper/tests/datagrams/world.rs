@@ -178,7 +178,7 @@ impl World {
         sum
     }
 
-    /// Until every event is built and every source has let go of everything.
+    /// Runs until every event is built and every source has released everything.
     pub(crate) fn run(&mut self) {
         let end = self.now + PATIENCE;
         loop {

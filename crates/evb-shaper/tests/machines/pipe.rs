@@ -94,7 +94,8 @@ impl Pipe {
         }
     }
 
-    /// Notes what the builder wrote, and checks the order of the counters: committed ≤ received ≤ granted ≤ ready.
+    /// Notes the builder's records, and checks the order of the counters: committed ≤ received ≤
+    /// granted ≤ ready.
     pub(crate) fn note_written(&mut self, mut written: &[u8]) {
         while let Some(header) = written.first_chunk::<RECORD_HEADER>() {
             let header = RecordHeader::decode(*header).unwrap();
@@ -151,7 +152,8 @@ fn read_data(builder: &mut BuilderCore<Policy>, lane: LaneIndex, mut data: &[u8]
                 count
             }
             None => {
-                // A small piece, so that a large fragment's memory is found once its header is past.
+                // The piece is small, so that a large fragment's memory is found once its header is
+                // past.
                 let count = data.len().min(40);
                 builder.handle_data(lane, &data[..count], now).unwrap();
                 data = &data[count..];

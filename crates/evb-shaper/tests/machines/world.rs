@@ -38,7 +38,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 const MAX_FRAGMENT: Amount = Amount::kib(40);
 const BUILDER: BuilderId = BuilderId::new(1);
 
-/// What may happen besides the ordinary.
+/// Faults that may happen in a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -175,7 +175,8 @@ impl World {
             }
             self.accept();
             self.pump();
-            // A deadline is for what nobody announces, not for announcements that are under way.
+            // A deadline is for fragments that are never announced, not for announcements that are
+            // under way.
             let is_quiet = self.pipes.iter().all(|pipe| pipe.up.is_empty());
             let pause = if is_quiet && round % 100 == 99 { DEADLINE } else { Duration::from_micros(50) };
             self.pass(pause);
@@ -412,7 +413,8 @@ impl World {
     }
 }
 
-/// The payload of one fragment: its event in front, then bytes that tell each place from every other.
+/// Returns the payload of one fragment: its event in front, then bytes that distinguish each place
+/// from every other.
 pub(crate) fn payload(seed: u64, source: usize, event: u64) -> Bytes {
     let mut rng = Rng::new(seed ^ (source as u64) << 32 ^ event);
     let length = match rng.below(40) {

@@ -147,7 +147,8 @@ async fn every_flipped_bit_ends_the_handshake() {
 #[tokio::test(start_paused = true)]
 async fn a_recorded_handshake_is_of_no_use() {
     let (_, _, [out, answers]) = meet_through(None).await;
-    // To the side that accepts: it answers the agreement with a key of its own, to which the recorded Hello does not fit.
+    // The accepting side answers the agreement with a key of its own, to which the recorded Hello
+    // does not fit.
     let (mut replayer, mut there) = duplex(4096);
     replayer.write_all(&out).await.unwrap();
     let accepted = accept_secured(&mut there, KIND, &psk(1)).await;
@@ -162,7 +163,7 @@ async fn a_recorded_handshake_is_of_no_use() {
 
 #[tokio::test]
 async fn nobody_is_let_in_in_the_clear_by_a_peer_with_a_key() {
-    // Somebody between them takes the protection out of both preambles.
+    // A man in the middle takes the protection out of both preambles.
     let (mut here, mut there) = duplex(4096);
     let welcome = crate::handshake::opening(KIND, &welcomed(Welcome::default()));
     there.write_all(&welcome).await.unwrap();

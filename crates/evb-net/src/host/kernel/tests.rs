@@ -24,6 +24,6 @@ fn releases_are_compared_by_their_first_two_numbers() {
 #[cfg(target_os = "linux")]
 fn the_running_kernel_is_asked() {
     assert!(!release().unwrap().is_empty());
-    // Where the kernel tells at all, it tells of what does not exist that it has not got it.
+    // A kernel that lists its parts at all denies one that does not exist.
     assert_ne!(has("sch_nosuchthing", "CONFIG_NET_SCH_NOSUCHTHING"), Ok(true));
 }

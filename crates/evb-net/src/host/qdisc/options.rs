@@ -1,10 +1,11 @@
-//! What a queueing discipline is set to: the attributes of linux/pkt_sched.h, as numbers with units.
+//! The settings of a queueing discipline: the attributes of linux/pkt_sched.h, as numbers with
+//! units.
 
 use std::{fmt, time::Duration};
 
 use evb_core::units::{Bytes, Rate};
 
-/// What a queueing discipline is set to, where evb knows how to read it.
+/// Settings of a queueing discipline of a kind that evb can read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QdiscOptions {
     /// `fq`: a queue and a pace for each flow; holds packets until their departure times.
@@ -26,7 +27,7 @@ pub enum QdiscOptions {
         limit: Option<u32>,
         /// The wait that it aims at.
         target: Option<Duration>,
-        /// How long a wait may be above the target.
+        /// Time for which packets may wait longer than the target.
         interval: Option<Duration>,
     },
     /// `pfifo`, packets, or `bfifo`, bytes: how many wait at most.
@@ -35,7 +36,7 @@ pub enum QdiscOptions {
     NotRead,
 }
 
-/// What `fq` is set to; `None` where this kernel does not say.
+/// Settings of `fq`; each is `None` where this kernel does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fq {
     /// Packets that wait at most, in all; more are dropped in this host.
@@ -46,28 +47,28 @@ pub struct Fq {
     pub quantum: Option<u32>,
     /// Bytes that a new flow may send before it is paced.
     pub initial_quantum: Option<u32>,
-    /// Whether it paces by the rates of sockets (`SO_MAX_PACING_RATE`).
+    /// True if it paces by the rates of sockets (`SO_MAX_PACING_RATE`).
     pub pacing: Option<bool>,
-    /// How far in the future a departure time may be.
+    /// Longest time that a departure may lie in the future.
     pub horizon: Option<Duration>,
-    /// Whether what is beyond the horizon is dropped, instead of sent at the horizon.
+    /// True if packets beyond the horizon are dropped, instead of sent at the horizon.
     pub horizon_drop: Option<bool>,
-    /// How late its timer may be.
+    /// Lateness that its timer may have.
     pub timer_slack: Option<Duration>,
 }
 
-/// What `etf` is set to (`struct tc_etf_qopt`).
+/// Settings of `etf` (`struct tc_etf_qopt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Etf {
     /// The clock of its departure times, as in clock_gettime(2); 11 is `CLOCK_TAI`.
     pub clock: i32,
-    /// How long before its departure time a packet is handed to the device.
+    /// Time before its departure at which a packet is handed to the device.
     pub delta: Duration,
-    /// Whether the device keeps the time itself.
+    /// True if the device keeps the time itself.
     pub offload: bool,
-    /// Whether times are deadlines, by which a packet may leave earlier.
+    /// True if times are deadlines, before which a packet may leave.
     pub deadline_mode: bool,
-    /// Whether packets are taken from sockets that have not set `SO_TXTIME`.
+    /// True if packets are taken from sockets that have not set `SO_TXTIME`.
     pub skip_sock_check: bool,
 }
 
@@ -112,7 +113,7 @@ impl fmt::Display for QdiscOptions {
     }
 }
 
-/// Reads what the kernel says of a discipline of that kind.
+/// Reads the attributes of a discipline of that kind.
 #[cfg(target_os = "linux")]
 pub(super) fn read(kind: &str, options: &[netlink_packet_route::tc::TcOption]) -> QdiscOptions {
     use netlink_packet_core::Nla as _;
@@ -174,10 +175,12 @@ fn etf(bytes: &[u8]) -> Option<Etf> {
     })
 }
 
-/// The kernel counts its time in ticks of 64 ns (`PSCHED_SHIFT`, net/pkt_sched.h), and a bucket's depth in that time.
+/// Length of a kernel tick (`PSCHED_SHIFT`, net/pkt_sched.h), in which the depth of a bucket is
+/// stated.
 const NANOS_PER_TICK: u128 = 64;
 
-/// `struct tc_tbf_qopt`: two rates of twelve bytes, of which the last four are bytes per second; then limit, depth.
+/// Reads `struct tc_tbf_qopt`: two rates of twelve bytes, of which the last four are bytes per
+/// second; then limit and depth.
 fn tbf(bytes: &[u8]) -> Option<QdiscOptions> {
     let parameters = attribute(bytes, 1)?;
     let small: u64 = number(parameters, 8)?.into();
@@ -195,7 +198,8 @@ fn micros_of(micros: u32) -> Duration {
     Duration::from_micros(micros.into())
 }
 
-/// The value of the first attribute of that kind in a row of attributes: length, kind, value, each aligned to four bytes.
+/// Returns the value of the first attribute of that kind in a row of attributes: length, kind and
+/// value, each aligned to four bytes.
 fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     /// The kind's two upper bits say how the value is coded (linux/netlink.h).
     const KIND: u16 = 0x3fff;

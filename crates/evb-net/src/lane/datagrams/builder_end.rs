@@ -25,11 +25,11 @@ use crate::{
     udp::{DatagramSocket, Run},
 };
 
-/// How many datagrams are taken in one turn, before timers and others have theirs: grants for the room that they leave are not to
-/// wait for all that a full port had.
+/// Datagrams taken in one turn, before timers and others have theirs: grants for the room that they
+/// free must not wait for everything that a full port held.
 const TURN: usize = 16;
 
-/// How many replies to probes one turn sends; who gets none asks again.
+/// Replies to probes that one turn sends; a source that gets none asks again.
 const REPLIES: usize = 64;
 
 /// Takes data and announcements of all lanes in, and sends grants and commits.
@@ -40,13 +40,13 @@ pub struct BuilderDatagrams {
     datagram: BytesMut,
 }
 
-/// Who may come in.
+/// The datagram sources that are admitted.
 #[derive(Debug)]
 struct Door {
-    /// By lane, ascending.
+    /// Source of each lane, ascending.
     sources: Vec<SourceId>,
     links: Vec<Option<Link>>,
-    /// Whether datagrams carry tags.
+    /// True if datagrams carry tags.
     is_protected: bool,
     replies: Vec<(SocketAddr, LaneIndex, [u8; DATAGRAM_HEADER])>,
     strangers: Strangers,
@@ -56,13 +56,13 @@ struct Door {
 struct Link {
     /// The connection of the handshake: its end is the association's.
     stream: TcpStream,
-    /// Where its datagrams come from.
+    /// Address that its datagrams come from.
     peer: Option<SocketAddr>,
     tags: Option<Box<DatagramTags>>,
     writes: WriteSampler,
 }
 
-/// Datagrams that are nobody's: counted, and said at a limited rate.
+/// Datagrams that belong to no lane: counted, and logged at a limited rate.
 #[derive(Debug)]
 struct Strangers {
     counts: DatagramReport,
@@ -70,7 +70,7 @@ struct Strangers {
 }
 
 impl BuilderDatagrams {
-    /// For a bound socket and the run's sources, ascending: a source's position is its lane.
+    /// Creates the end of a bound socket. A source's position in `sources`, ascending, is its lane.
     pub fn new(mut socket: DatagramSocket, sources: Vec<SourceId>) -> Self {
         socket.sample_waits();
         let links = sources.iter().map(|_| None).collect();
@@ -92,7 +92,7 @@ impl BuilderDatagrams {
         self.door.links[lane] = None;
     }
 
-    /// Whether a lane is open.
+    /// Returns true if a lane is open.
     pub fn is_open(&self, lane: LaneIndex) -> bool {
         self.door.links[lane].is_some()
     }
@@ -119,7 +119,8 @@ impl BuilderDatagrams {
         Ok(progress)
     }
 
-    /// The same, of all that has come by now, whether the task has been told or not: before something is declared lost.
+    /// Receives every datagram that has arrived by now, even if the task has not been woken: used
+    /// before something is declared lost.
     ///
     /// # Errors
     /// The socket is broken.
@@ -135,7 +136,8 @@ impl BuilderDatagrams {
         Ok(progress)
     }
 
-    /// Sends a lane's source what it is to know. What cannot be sent is lost like any datagram, and will be said again.
+    /// Sends a lane's source the records that are due. One that cannot be sent is lost like any
+    /// datagram, and will be repeated.
     pub fn send<P: GrantPolicy>(&mut self, core: &mut BuilderCore<P>, lane: LaneIndex, now: Instant) {
         self.datagram.clear();
         core.write_datagram(lane, now, &mut self.datagram);
@@ -155,7 +157,8 @@ impl BuilderDatagrams {
         }
     }
 
-    /// What came that was nobody's, and what the kernel dropped.
+    /// Returns the counts of datagrams that belong to no lane, and of those that the kernel
+    /// dropped.
     pub fn report(&mut self) -> DatagramReport {
         let receive_drops = self.socket.receive_drops().unwrap_or_default();
         DatagramReport { receive_drops, ..self.door.strangers.counts }
@@ -175,7 +178,8 @@ impl BuilderDatagrams {
 }
 
 impl Door {
-    /// Datagrams came that the kernel had merged, or one. Those that follow each other go to the machine together.
+    /// Takes one datagram, or several that the kernel has merged. Consecutive ones go to the
+    /// machine together.
     fn take<P: GrantPolicy>(
         &mut self,
         from: SocketAddr,
@@ -206,8 +210,8 @@ impl Door {
         }
     }
 
-    /// Opens a datagram. Where they carry tags, nothing is believed of one before its tag was seen to be that of its lane's
-    /// source, and new.
+    /// Opens a datagram. Where datagrams carry tags, one is believed only after its tag has been
+    /// verified as that of its lane's source, and as new.
     fn open<'a, P: GrantPolicy>(
         &mut self,
         datagram: &'a [u8],
@@ -242,14 +246,16 @@ impl Door {
         let Some((lane, link)) = known.and_then(|lane| Some((lane, links[lane].as_mut()?))) else {
             return strangers.note_stale(from, segments.count());
         };
-        // Only who looks for a path moves: an old datagram that somebody replays does not.
+        // Only a source that probes changes its address: an old datagram that an attacker replays
+        // does not.
         if link.peer.is_none() || header.kind == DatagramKind::Probe {
             link.peer = Some(from);
         }
         if header.kind == DatagramKind::Probe && replies.len() < REPLIES {
             let tag = if link.tags.is_some() { TAG_LENGTH } else { 0 };
             let length = (DATAGRAM_HEADER + tag) as u64 + segments.length();
-            // A reply has the number of its probe where numbers make tags, and no two may have the same.
+            // Where numbers make tags, a reply has the number of its probe, and no two may share
+            // one.
             let sequence = if link.tags.is_some() { header.sequence } else { 0 };
             replies.push((from, lane, reply(header, sequence, length)));
         }
@@ -285,7 +291,7 @@ impl Strangers {
     }
 }
 
-/// Says how long a probe was.
+/// Makes the reply, which tells the length of a probe.
 fn reply(probe: &DatagramHeader, sequence: u32, length: u64) -> [u8; DATAGRAM_HEADER] {
     let header =
         DatagramHeader { kind: DatagramKind::ProbeReply, sequence, heard: 0, offset: length, ..*probe };

@@ -1,5 +1,5 @@
-//! [`probe`]: which datagrams get through to a builder, and how soon the answer is here (docs/reference/protocol.md
-//! UDP-5).
+//! [`probe`]: the size of datagrams that reach a builder, and the time to its answer
+//! (docs/reference/protocol.md UDP-5).
 
 use std::{
     future::poll_fn,
@@ -24,31 +24,31 @@ use crate::{
     udp::{DatagramSocket, Progress},
 };
 
-/// Packet sizes that networks have, beside the one that is configured: jumbo frames, FDDI, Ethernet, PPPoE, tunnels, and what
-/// every IPv6 path carries.
+/// Packet sizes of common networks, tried beside the configured one: jumbo frames, FDDI, Ethernet,
+/// PPPoE, tunnels, and what every IPv6 path carries.
 const SIZES: [u32; 7] = [9000, 4352, 1500, 1492, 1450, 1400, MIN_MTU as u32];
 
-/// How often each size is tried: losses are rare, and few sizes are wrong.
+/// Attempts with each size: losses are rare, and few sizes are wrong.
 const TRIES: u32 = 4;
 
 /// The least time that an answer is waited for at first; doubled for each try.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// What is known of the way to a builder.
+/// Properties of the path to a builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The largest IP packet that gets through, of those tried.
     pub mtu: u32,
     /// The most bytes of a datagram, header and tag included.
     pub datagram: usize,
-    /// How long the answer took.
+    /// Time until the answer came.
     pub round_trip: Duration,
 }
 
-/// Why datagrams cannot be used.
+/// Reason why datagrams cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// None came back, of no size.
+    /// No reply to any size.
     #[error(
         "no datagram comes back from {peer} (UDP), though it answers by TCP: let UDP of that port through the firewalls between"
     )]
@@ -66,8 +66,8 @@ pub enum PathError {
     },
 }
 
-/// Finds the largest packets, of at most `mtu` bytes, that get to the builder and are answered. `estimate` is about how long
-/// an answer takes.
+/// Finds the largest packets, of at most `mtu` bytes, that reach the builder and are answered.
+/// `estimate` is roughly the time to an answer.
 ///
 /// # Errors
 /// [`PathError`]; there is no lane by datagrams.
@@ -81,7 +81,7 @@ pub async fn probe(
     probe_tagged(socket, peer, association, mtu, estimate, &mut None).await
 }
 
-/// The same where datagrams carry tags.
+/// Does the same as [`probe`] where datagrams carry tags.
 ///
 /// # Errors
 /// [`PathError`]; there is no lane by datagrams.
@@ -143,7 +143,7 @@ fn send(
     }
 }
 
-/// When a reply to a probe of that length came.
+/// Returns the time at which a reply to a probe of that length came.
 async fn await_reply(
     socket: &mut DatagramSocket,
     association: Association,

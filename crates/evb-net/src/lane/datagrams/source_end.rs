@@ -35,35 +35,37 @@ use crate::{
     udp::DatagramSocket,
 };
 
-/// How many pieces of fragments one send takes, with a header in front of each segment: fewer than `UIO_MAXIOV`.
+/// Pieces of fragments that one send takes, with a header in front of each segment: fewer than
+/// `UIO_MAXIOV`.
 const PIECES: usize = 800;
 
-/// How long to wait after the socket was full and said at once that it is not.
+/// Time to wait after the socket was full although it had just reported room.
 const FULL_AGAIN: Duration = Duration::from_micros(200);
 
-/// How many of the builder's datagrams are taken in one turn.
+/// Datagrams of the builder taken in one turn.
 const TURN: usize = 256;
 
-/// Sends announcements and permitted data as datagrams, a train of segments at once, from the memory in which readout left it.
+/// Sends announcements and permitted data as datagrams, a train of segments at a time, from the
+/// memory in which readout left it.
 #[derive(Debug)]
 pub struct SourceDatagrams {
     /// The connection of the handshake: its end is ours.
     stream: TcpStream,
     socket: DatagramSocket,
     path: Path,
-    /// How many datagrams go at once.
+    /// Most datagrams in one train.
     pub(super) most: usize,
-    /// What departs, and is not sent yet.
+    /// Trains that wait for their departure.
     queue: VecDeque<Departing>,
     /// One datagram of records that is not sent yet.
     pub records: BytesMut,
     tags: Option<DatagramTags>,
-    /// Datagrams of somebody else, or that came before.
+    /// Log of datagrams that come from elsewhere, or came before.
     unbelieved: RefusalLog,
     headers: Vec<Envelope>,
     /// The kernel holds as many trains as it can until then.
     until: Option<Instant>,
-    /// When the last train departs.
+    /// Departure time of the last train.
     last_at: Option<Instant>,
     /// A grant that is followed: its first lane byte, and when it was read.
     follows: Option<(u64, Instant)>,
@@ -77,7 +79,7 @@ struct Departing {
 }
 
 impl SourceDatagrams {
-    /// For a connection after its handshake, and a socket that has reached the builder by `path`.
+    /// Creates the end after the handshake, of a socket that has reached the builder by `path`.
     pub fn new(stream: TcpStream, mut socket: DatagramSocket, path: Path) -> Self {
         socket.sample_waits();
         let most = (MAX_TRAIN / path.datagram).clamp(1, MAX_DATAGRAMS);
@@ -97,18 +99,18 @@ impl SourceDatagrams {
         }
     }
 
-    /// The same where datagrams carry tags: with those that the path was found with.
+    /// Has datagrams carry tags: those with which the path was found.
     pub fn tagged(self, tags: Option<DatagramTags>) -> Self {
         Self { tags, ..self }
     }
 
-    /// The same with trains of so many bytes at most, but a datagram at least.
+    /// Limits trains to that many bytes, but at least one datagram.
     pub fn in_trains_of(self, bytes: Option<Bytes>) -> Self {
         let most = bytes.map_or(self.most, |bytes| bytes.as_usize() / self.path.datagram);
         Self { most: most.clamp(1, self.most), ..self }
     }
 
-    /// What a datagram takes beside its header and body.
+    /// Returns the bytes that a datagram needs beside its header and body.
     fn tag_length(&self) -> usize {
         if self.tags.is_some() { TAG_LENGTH } else { 0 }
     }
@@ -140,8 +142,8 @@ impl SourceDatagrams {
             for datagram in run.datagrams() {
                 let (header, body) = match open(datagram, tags.as_mut()) {
                     Ok(opened) => opened,
-                    // Damaged ones are repeated like lost ones; the socket is connected, so that nobody else reaches it but
-                    // by lying about who sent it.
+                    // Damaged datagrams are repeated like lost ones. The socket is connected, so
+                    // that others can reach it only with a forged source address.
                     Err(Unbelieved::Datagram(_)) => continue,
                     Err(fault) => {
                         unbelieved.record(from, &fault);
@@ -162,8 +164,8 @@ impl SourceDatagrams {
         Ok(progress)
     }
 
-    /// Queues lane bytes that depart at `at`: what was asked for again goes in front of first transmissions, and replaces
-    /// older answers with the same bytes (docs/reference/protocol.md UDP-12).
+    /// Queues lane bytes that depart at `at`. Repetitions go before first transmissions, and
+    /// replace older answers with the same bytes (docs/reference/protocol.md UDP-12).
     pub fn send(&mut self, range: Range<u64>, request: Request, at: Instant) {
         if request == 0 {
             self.queue.push_back(Departing { range, request, at });
@@ -183,7 +185,7 @@ impl SourceDatagrams {
         }
     }
 
-    /// Whether answers to the builder's requests wait to be sent.
+    /// Returns true if answers to the builder's requests wait to be sent.
     pub fn is_answering(&self) -> bool {
         self.queue.front().is_some_and(|front| front.request != 0)
     }
@@ -210,7 +212,8 @@ impl SourceDatagrams {
             };
             match sent {
                 Ok(()) => {}
-                // An error that ICMP reports makes a socket seem writable for ever: no more than one try on its word.
+                // An error that ICMP reports makes a socket look writable for ever, so readiness is
+                // trusted for one try only.
                 Err(SendError::Full) if std::mem::replace(&mut was_full, true) => {
                     self.until = Some(clock::now() + FULL_AGAIN);
                     return Poll::Pending;
@@ -229,12 +232,12 @@ impl SourceDatagrams {
         }
     }
 
-    /// When to flush again, where the kernel holds trains for their departure.
+    /// Returns the time of the next flush, where the kernel holds trains for their departure.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.until
     }
 
-    /// What became of the trains that were handed to the kernel.
+    /// Returns counts of the trains that were handed to the kernel.
     pub fn trains(&mut self) -> TrainReport {
         // On a socket that is broken, there is nothing to be read any more.
         let counts = self.socket.counts().unwrap_or_default().trains;
@@ -245,7 +248,7 @@ impl SourceDatagrams {
         }
     }
 
-    /// How this lane's datagrams get to the builder.
+    /// Returns the path that this lane's datagrams take to the builder.
     pub fn path(&self) -> Path {
         self.path
     }
@@ -261,7 +264,8 @@ impl SourceDatagrams {
         let length = self.records.len() + tag.map_or(0, |tag| tag.len());
         let length = u16::try_from(length).unwrap_or(u16::MAX);
         let slices = [&self.records[..], tag.as_ref().map_or(&[], |tag| &tag[..])].map(IoSlice::new);
-        // Not before what departs in front of them: that may be an answer to what they say was heard.
+        // It must not depart before the trains queued earlier: they may be the answer to what it
+        // acknowledges.
         self.socket.send_train(&slices[..1 + usize::from(tag.is_some())], length, self.last_at)?;
         self.records.clear();
         Ok(())

@@ -8,10 +8,11 @@ use evb_core::{
     wire::datagram::{DATAGRAM_HEADER, DatagramHeader},
 };
 
-/// What is in front of a segment, and behind it.
+/// Header in front of a segment, and tag behind it.
 pub(super) type Envelope = ([u8; DATAGRAM_HEADER], Option<[u8; TAG_LENGTH]>);
 
-/// A header with a checksum over it and the body; or, where datagrams carry tags, with none, and the tag.
+/// Returns a header with a checksum over it and the body, or, where datagrams carry tags, one
+/// without checksum, and the tag.
 #[inline]
 pub(super) fn envelope<'a>(
     header: &DatagramHeader,
@@ -24,18 +25,18 @@ pub(super) fn envelope<'a>(
     (header, Some(tag))
 }
 
-/// Where lane bytes that come in pieces are to be cut.
+/// Division of lane bytes, which come in pieces, into segments.
 pub(super) struct Cut<'a> {
     pieces: Vec<&'a [u8]>,
-    /// How many pieces there are up to the end of each segment.
+    /// Number of pieces up to the end of each segment.
     ends: Vec<usize>,
     segment: usize,
-    /// Of the last segment.
+    /// Room left in the last segment.
     room: usize,
 }
 
 impl<'a> Cut<'a> {
-    /// Into segments of so many lane bytes, the last perhaps shorter.
+    /// Cuts into segments of that many lane bytes; the last may be shorter.
     pub(super) fn into_segments(segment: usize) -> Self {
         Self { pieces: Vec::with_capacity(128), ends: Vec::with_capacity(64), segment, room: segment }
     }
@@ -54,7 +55,8 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Forgets the last segment if it is not full, unless it is the only one. Returns how many lane bytes are left.
+    /// Drops the last segment if it is not full, unless it is the only one. Returns the number of
+    /// lane bytes that remain.
     pub(super) fn finish(&mut self, drop_rest: bool) -> usize {
         let last = self.segment - self.room;
         if drop_rest && self.room > 0 && !self.ends.is_empty() {
@@ -65,12 +67,13 @@ impl<'a> Cut<'a> {
         (self.ends.len() - 1) * self.segment + last
     }
 
-    /// How many segments there are, once finished.
+    /// Returns the number of segments, once finished.
     pub(super) fn count(&self) -> u32 {
         self.ends.len() as u32
     }
 
-    /// The headers of all segments, of lane bytes from `offset` on, and their tags if they carry any.
+    /// Makes the headers of all segments, of lane bytes from `offset` on, and their tags if they
+    /// carry any.
     pub(super) fn seal(
         &self,
         sealing: Sealing,

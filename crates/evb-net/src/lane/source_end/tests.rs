@@ -77,7 +77,7 @@ fn push(core: &mut SourceCore, end: &mut SourceEnd, first: u64, count: u32, size
     }
 }
 
-/// Lets all go that is granted.
+/// Grants lane bytes up to `upto`, and sends all that are granted.
 fn grant(core: &mut SourceCore, end: &mut SourceEnd, upto: u64) {
     core.handle_grant(LaneIndex::new(0), upto).unwrap();
     while let Some(taken) = core.take(LaneIndex::new(0), u64::MAX) {
@@ -136,7 +136,8 @@ async fn carried(
 async fn announcements_wait_for_the_end_of_a_record_that_is_under_way() {
     let (mut end, mut stream, mut opener) = protected().await;
     let mut core = core();
-    // More than the kernel's buffers take, so that the record is under way when the next is announced.
+    // The record is larger than the kernel's buffers, so that it is under way when the next is
+    // announced.
     push(&mut core, &mut end, 1, 1, 32 << 20);
     let size = core.sendable(LaneIndex::new(0)).max((32 << 20) + 16);
     grant(&mut core, &mut end, size);

@@ -110,7 +110,8 @@ fn software_asked_for_is_software_and_spins_if_told() {
 
 #[test]
 fn a_paced_tcp_socket_that_bursts_is_not_better_than_a_timer() {
-    // A gigabit's millisecond is 122 kB: longer than the longest tame train, whatever the kernel's settings.
+    // A gigabit's millisecond is 122 kB: more than the longest train that counts as tame, whatever
+    // the kernel's settings.
     let trials = [trial(Transport::Tcp, Some(1_000_000_000))];
     let choice = choose_by(None, Software::timer(), &trials, &|offload, _| proof(offload, true)).unwrap();
     assert_eq!(choice.executor.offload(), Offload::Software);

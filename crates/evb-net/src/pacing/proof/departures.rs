@@ -13,39 +13,41 @@ use crate::{
     },
 };
 
-/// How many datagrams a proof takes.
+/// Datagrams in one proof.
 const COUNT: usize = 8;
-/// From one to the next.
+/// Time between two departures.
 const GAP: Duration = Duration::from_millis(2);
-/// From handing them over to the first departure; a slow host gets twice as much with each attempt.
+/// Time from handing the datagrams over to the first departure; a slow host gets twice as much with
+/// each attempt.
 const AHEAD: Duration = Duration::from_millis(4);
-/// After the last: what is not there then was lost, or held for another reason.
+/// Wait after the last departure; datagrams that come later count as lost.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// A datagram that leaves this much before its time was not held: without the offload they all do, by `AHEAD` and more.
+/// A datagram that leaves earlier than its time by this much was not held. Without the offload they
+/// all do, by `AHEAD` and more.
 const EARLY: Duration = Duration::from_millis(1);
 /// The median gap may be this far from the asked one, as a fraction of it.
 const TOLERANCE: f64 = 0.1;
 /// A busy host may be late now and then; it is never early.
 const ATTEMPTS: u32 = 4;
 
-/// What was seen of datagrams that had departure times.
+/// Observed departures of datagrams that had departure times.
 #[derive(Debug, PartialEq)]
 pub(super) struct Timing {
-    /// How many were seen.
+    /// Datagrams that were observed.
     pub(super) seen: usize,
-    /// How many left before their time.
+    /// Datagrams that left before their time.
     early: usize,
-    /// How far the median gap was from the asked one.
+    /// Distance of the median gap from the requested one.
     pub(super) error: Option<f64>,
     /// The distance of a departure from its time, at the 99th percentile.
     pub(super) p99: Option<Duration>,
-    /// The same at the median.
+    /// Distance of a departure from its time, at the median.
     pub(super) median: Option<Duration>,
 }
 
 impl Timing {
-    /// Compares departures `gap` apart with the times at which they were seen: then, or as much as `delta` earlier, where it is
-    /// meant so.
+    /// Compares departures `gap` apart with the observed times, which may be earlier by `delta`,
+    /// where that is intended.
     pub(super) fn of(asked: &[Instant], seen: &[Option<Instant>], gap: Duration, delta: Duration) -> Self {
         let pairs: Vec<(Instant, Instant)> =
             asked.iter().zip(seen).filter_map(|(asked, seen)| Some((*asked, (*seen)?))).collect();
@@ -69,7 +71,7 @@ impl Timing {
         }
     }
 
-    /// Whether departure times were kept.
+    /// Returns true if departure times were kept.
     pub(super) fn holds(&self, count: usize) -> bool {
         self.seen == count && self.early == 0 && self.error.is_some_and(|error| error <= TOLERANCE)
     }
@@ -122,7 +124,8 @@ pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration)
             last.why = format!("{}; {} reported late, {} refused", last.why, counts.missed, counts.invalid);
         }
         if !punctual {
-            // What is handed over after its time leaves at once, below any discipline: it proves nothing.
+            // A datagram handed over after its time leaves at once, before any discipline holds it,
+            // and proves nothing.
             last = last.unproved("handed over too late on this host");
         } else if last.held || timing.early > 0 {
             break;
@@ -133,8 +136,8 @@ pub(super) fn by_kernel(executor: &dyn Executor, trial: &Trial, delta: Duration)
 
 /// Datagrams handed over together on a socket that has a rate; `fq` spaces them, others do not.
 ///
-/// The rate is below `fq`'s `low_rate_threshold` of 550 kbit/s, since a faster flow may send `initial_quantum` (ten packets of
-/// the device's MTU) unpaced.
+/// The rate is below `fq`'s `low_rate_threshold` of 550 kbit/s, since a faster flow may send
+/// `initial_quantum` (ten packets of the device's MTU) unpaced.
 pub(super) fn by_rate(executor: &SocketRate, trial: &Trial) -> io::Result<Finding> {
     /// Layer 2, of the smallest datagrams that no device pads.
     const LENGTH: usize = 100;
@@ -160,8 +163,8 @@ pub(super) fn by_rate(executor: &SocketRate, trial: &Trial) -> io::Result<Findin
     Ok(last)
 }
 
-/// Datagrams that this program sends at their times, by the timer of its executor. Nothing can be disproved here: what is
-/// found is how precise it is on this host.
+/// Sends datagrams at their times by the timer of its executor. This cannot disprove anything: it
+/// measures the timer's precision on this host.
 pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<Finding> {
     const COUNT: usize = 32;
     const GAP: Duration = Duration::from_millis(1);

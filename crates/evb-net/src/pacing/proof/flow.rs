@@ -21,9 +21,9 @@ use crate::{
     },
 };
 
-/// What the flow is asked to keep: slow enough for any host, fast enough for a short proof.
+/// Rate that the flow must keep: slow enough for any host, fast enough for a short proof.
 const RATE: Rate = Rate::from_bits_per_second(80_000_000);
-/// How long.
+/// Duration of the flow.
 const TIME: Duration = Duration::from_millis(150);
 /// The rate may be this far from the asked one, as a fraction of it.
 const TOLERANCE: f64 = 0.1;
@@ -32,8 +32,9 @@ const ATTEMPTS: usize = 3;
 /// Without the rate, the flow must be this many times faster; else something else held it back.
 const FASTER: f64 = 1.5;
 
-/// TCP paces by itself, whatever the device (since Linux 4.20 by departure times, below `fq` or not): a flow inside this
-/// host is proof enough, and the only one that needs nobody at the other end.
+/// Proves the pacing of TCP, which paces by itself on any device (since Linux 4.20 by departure
+/// times, below `fq` or not). A flow inside this host is proof enough, and the only one that needs
+/// no listener at the other end.
 pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<Finding> {
     let volume = (RATE * TIME).count();
     let mut free = 0.0f64;
@@ -116,7 +117,8 @@ fn receive(receiver: &mut TcpStream, give_up: Instant) -> io::Result<f64> {
     slope(arrivals.get(start..).unwrap_or_default()).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
-/// The slope of the line that fits points best (least squares): bursts at both ends then hardly matter.
+/// Returns the slope of the line that fits the points best (least squares), which bursts at both
+/// ends hardly affect.
 pub(super) fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));

@@ -1,5 +1,5 @@
-//! Datagrams whose departure is observed: at the peer if that is an address of this host, else in the kernel, where they
-//! leave the queueing discipline.
+//! Datagrams whose departure is observed: at the peer if that is an address of this host, else in
+//! the kernel, where they leave the queueing discipline.
 
 use std::{
     io::{self, IoSlice},
@@ -22,7 +22,7 @@ use crate::{
 /// RFC 863: what comes there is thrown away.
 const DISCARD: u16 = 9;
 
-/// How long the first datagram may take, which waits for the peer's link address.
+/// Longest delay of the first datagram, which waits for the peer's link address.
 const FIRST: Duration = Duration::from_millis(50);
 
 /// A train of datagrams on a path, and who sees them depart.
@@ -65,7 +65,8 @@ impl Observed {
             *head = number.to_le_bytes();
         }
         let sent = match self.sender.send(&[IoSlice::new(room)], None, at) {
-            // Nobody listens for datagrams there, and the peer said so of an earlier one: this one has not left yet.
+            // No socket listens there, and the error is the peer's reply to an earlier datagram:
+            // this one has not left yet.
             Err(SendError::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 self.sender.send(&[IoSlice::new(room)], None, at)
             }
@@ -109,12 +110,12 @@ impl Observed {
         Ok(())
     }
 
-    /// When each was seen to depart, without the one sent ahead.
+    /// Returns the observed departures, without that of the datagram sent ahead.
     pub(super) fn departures(&self) -> &[Option<Instant>] {
         self.seen.get(1..).unwrap_or_default()
     }
 
-    /// Who saw them.
+    /// Names the observer of the departures.
     pub(super) fn witness(&self) -> &'static str {
         if self.receiver.is_some() { "at the peer" } else { "in the kernel" }
     }

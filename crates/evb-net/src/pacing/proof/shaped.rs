@@ -13,29 +13,31 @@ use crate::{
 /// Payload of a full packet at an MTU of 1500, and its size on layer 2.
 const PAYLOAD: usize = 1458;
 const LAYER_2: u64 = 1500;
-/// How many are sent beyond the depth of a bucket that is meant to shape.
+/// Datagrams sent beyond the depth of a bucket that is meant to shape.
 const SHOWN: usize = 80;
 /// That depth: `evbd provision` gives 10 ms of the rate at most.
 const DEPTH: Duration = Duration::from_millis(12);
 /// Small buckets hold a few packets more.
 const LEAST_DEPTH: usize = 40;
-/// So many must depart after the last was handed over: they had to wait.
+/// Number of datagrams that must depart after the last was handed over, which shows that they had
+/// to wait.
 const WAITED: usize = 8;
-/// How many departures a socket keeps for us to look at, with a margin: its receive buffer of 208 KiB holds about 270.
+/// Departures that a socket stores between two reads, with a margin: its receive buffer of 208 KiB
+/// holds about 270.
 const BETWEEN_LOOKS: usize = 64;
-/// What a socket's buffer and a class's queue of 1000 packets take.
+/// Datagrams that fit into a socket's buffer and a class's queue of 1000 packets.
 const MOST: usize = 830;
 /// The longest that a proof takes.
 const LONGEST: Duration = Duration::from_millis(240);
 /// The rate may be this far from the asked one, as a fraction of it.
 const TOLERANCE: f64 = 0.1;
 
-/// How often a busy host may disturb it.
+/// Attempts, since a busy host may disturb some.
 const ATTEMPTS: usize = 3;
 
-/// What is offered must be this many times faster than what is to be held back.
+/// Factor by which the offered rate must exceed the rate to be enforced.
 const FASTER: f64 = 1.1;
-/// Why nothing was proved and nothing disproved.
+/// Reason for a proof that neither proves nor disproves.
 const TOO_SLOW: &str = "too slow to tell on this host";
 
 /// Sends a burst and takes the rate at which its end departs.
@@ -44,7 +46,8 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
         return Ok(Finding::failed("no rate was given to compare with"));
     };
     let packets = |time: Duration| usize::try_from((rate * time).count() / LAYER_2).unwrap_or(usize::MAX);
-    // The bucket fills again while the burst is sent: twice its depth empties one of half the speed at which it is sent.
+    // The bucket refills while the burst is sent: twice its depth empties one of half the speed at
+    // which it is sent.
     let depth = packets(DEPTH).max(LEAST_DEPTH);
     let count = (depth.saturating_mul(2) + SHOWN).min(MOST).min(packets(LONGEST));
     if count < 12 {
@@ -66,7 +69,7 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<Finding> {
     Ok(last)
 }
 
-/// When each was handed over.
+/// Sends a burst, and returns the times at which its datagrams were handed over.
 fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Result<Vec<Instant>> {
     let mut times = Vec::with_capacity(count);
     for number in 1..=count {
@@ -82,10 +85,11 @@ fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Resul
     Ok(times)
 }
 
-/// Compares full packets that were handed over and departed at these times with a rate; and the rate found, in bytes per second.
+/// Compares full packets, handed over and departed at these times, with a rate. Returns the finding
+/// and the measured rate in bytes per second.
 ///
-/// What departs after the last was handed over had to wait, and shows what holds it back. Where nothing had to wait, either
-/// nothing holds it back, or the bucket was never empty.
+/// Packets that depart after the last was handed over had to wait, and show what holds them back.
+/// Where none had to wait, either nothing holds them back, or the bucket was never empty.
 pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (Finding, f64) {
     let (Some(end), Some(offer)) = (offered.last(), rate_of(offered)) else {
         return (Finding::failed("hardly anything could be sent"), 0.0);
@@ -120,7 +124,8 @@ pub(super) fn judge(offered: &[Instant], seen: &[Instant], rate: Rate) -> (Findi
     )
 }
 
-/// Whether so many, offered so fast, empty a bucket of that rate, which fills again meanwhile.
+/// Returns true if `count` packets at rate `offer` empty a bucket of that rate, which refills
+/// meanwhile.
 fn is_emptied(count: usize, offer: f64, rate: Rate) -> bool {
     let depth = (rate * DEPTH).count().max(LEAST_DEPTH as u64 * LAYER_2) as f64;
     count as f64 * LAYER_2 as f64 * (1.0 - rate.bytes_per_second() / offer) > depth

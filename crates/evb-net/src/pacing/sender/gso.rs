@@ -1,4 +1,5 @@
-//! [`Gso`]: whether trains go to the kernel whole, or datagram by datagram because it has refused to cut them.
+//! [`Gso`]: the choice to send trains whole, or datagram by datagram because the kernel has refused
+//! to cut them.
 
 #[cfg(test)]
 mod tests;
@@ -7,28 +8,28 @@ use std::time::Duration;
 
 use evb_core::time::Instant;
 
-/// How long trains go datagram by datagram after the first refusal.
+/// Time for which trains go datagram by datagram after the first refusal.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long at most. Refusals come and go with routes and devices, so none is for the life of the socket.
+/// Longest such time. Refusals depend on routes and devices, so none is for the life of the socket.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Whether the kernel cuts trains into datagrams (`UDP_SEGMENT`).
+/// Use of the kernel to cut trains into datagrams (`UDP_SEGMENT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GsoState {
-    /// It does, as far as is known.
+    /// The kernel cuts trains, as far as is known.
     On,
     /// It refused; datagrams go one by one until then, at about a tenth of the throughput.
     Paused {
-        /// From then on it is tried again.
+        /// Time of the next attempt.
         until: Instant,
     },
-    /// It never will on this socket, for which nothing computes checksums.
+    /// The kernel never cuts them on this socket, which has no checksums.
     Off,
 }
 
 impl GsoState {
-    /// Whether trains go whole.
+    /// Returns true if trains go whole.
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On)
     }
@@ -56,7 +57,7 @@ impl Gso {
         self.state
     }
 
-    /// Whether to try; asks for the time only if it matters.
+    /// Returns true if a try is due; asks for the time only if it matters.
     pub(super) fn is_worth_trying(&self, now: impl FnOnce() -> Instant) -> bool {
         match self.state {
             GsoState::On => true,

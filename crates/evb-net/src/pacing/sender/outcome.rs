@@ -10,16 +10,17 @@ use crate::{
     sys_txtime::{self, Report},
 };
 
-/// How many departures are kept.
+/// Departures that are kept.
 const MAX_DEPARTED: usize = 4096;
 
-/// Why a train was not sent.
+/// Reason why a train was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// As many trains wait in the kernel as it holds without dropping, or this one departs too far in the future.
+    /// The kernel holds as many trains as it can without dropping, or this one departs too far in
+    /// the future.
     #[error("too many trains wait in the kernel, or one would wait too long; send it at {until}")]
     TooFarAhead {
-        /// From then on there is room.
+        /// Time from which there is room.
         until: Instant,
     },
     /// The socket's buffer is full; wait until it is writable.
@@ -33,18 +34,20 @@ pub enum SendError {
     Io(#[from] io::Error),
 }
 
-/// What became of trains, as far as the kernel tells.
+/// Outcome of trains, as far as the kernel reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounts {
     /// Trains handed to the kernel.
     pub sent: u64,
     /// Dropped by `etf` because their time passed while they waited.
     pub missed: u64,
-    /// Dropped by `etf` because it did not accept their time: past when it arrived there, or another clock.
+    /// Trains dropped by `etf` because it did not accept their time: past when it arrived there, or
+    /// of another clock.
     pub invalid: u64,
-    /// Other reports, such as a port where nobody listens.
+    /// Other reports, such as a port without a listener.
     pub other: u64,
-    /// Reports that a router had to drop a datagram for its size: the path's MTU is below the device's.
+    /// Reports of a router that dropped a datagram for its size: the path's MTU is below the
+    /// device's.
     pub too_large_for_path: u64,
     /// Trains that this host dropped for want of memory or of room in the device's queue.
     pub dropped_here: u64,
@@ -54,12 +57,12 @@ pub struct SenderCounts {
     pub uncut: u64,
 }
 
-/// When a train left.
+/// Departure of a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departed {
-    /// Which: the first train of the sender is 0.
+    /// Index of the train; the sender's first is 0.
     pub train: u64,
-    /// When it left the queueing discipline for the device.
+    /// Time at which it left the queueing discipline for the device.
     pub at: Instant,
 }
 
@@ -86,8 +89,9 @@ impl SenderCounts {
 }
 
 impl DatagramSender {
-    /// From now on, notes when each train leaves this host's queueing discipline, for [`departed`](Self::departed). It
-    /// costs a report a train: for proofs, not for production.
+    /// Starts to note the time at which each train leaves this host's queueing discipline, for
+    /// [`departed`](Self::departed). It costs one report per train, so it is for proofs and not for
+    /// production.
     ///
     /// # Errors
     /// The system's: it knows no such time stamps. Ask before the first train.
@@ -115,12 +119,13 @@ impl DatagramSender {
         Ok(self.counts)
     }
 
-    /// What became of trains, as far as [`collect`](Self::collect) has read.
+    /// Returns the outcome of trains, as far as [`collect`](Self::collect) has read.
     pub fn counts(&self) -> SenderCounts {
         self.counts
     }
 
-    /// The trains whose departure has been noted, in the order of leaving, as far as [`collect`](Self::collect) has read.
+    /// Returns the trains whose departure has been noted, in the order of leaving, as far as
+    /// [`collect`](Self::collect) has read.
     pub fn departed(&self) -> impl Iterator<Item = Departed> + '_ {
         self.departed.iter().flatten().copied()
     }
@@ -135,8 +140,9 @@ impl DatagramSender {
     }
 }
 
-/// Whether it may be what the network says of an earlier datagram, by ICMP: `icmp_err_convert` (`net/ipv4/icmp.c`),
-/// `icmpv6_err_convert` (`net/ipv6/icmp.c`), and `EMSGSIZE` for a router's "fragmentation needed" (`__udp4_lib_err`).
+/// Returns true if the error may be the network's report by ICMP of an earlier datagram:
+/// `icmp_err_convert` (`net/ipv4/icmp.c`), `icmpv6_err_convert` (`net/ipv6/icmp.c`), and `EMSGSIZE`
+/// for a router's "fragmentation needed" (`__udp4_lib_err`).
 pub(crate) fn is_icmp(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -1,8 +1,10 @@
-//! Trains that go out whatever the device can do: whole where the kernel cuts them (`UDP_SEGMENT`), else datagram by datagram.
+//! Trains on any device: sent whole where the kernel cuts them (`UDP_SEGMENT`), else datagram by
+//! datagram.
 //!
-//! `udp_send_skb` (`net/ipv4/udp.c`) and `udp_v6_send_skb` (`net/ipv6/udp.c`) refuse to cut with `EIO` where a transform such as
-//! IPsec or, until Linux 6.11, a device without checksum offload is on the way, and with `EINVAL` on sockets without
-//! checksums. Before Linux 6.14 they also say `EINVAL` where a datagram exceeds the MTU, which later kernels report as `EMSGSIZE`.
+//! `udp_send_skb` (`net/ipv4/udp.c`) and `udp_v6_send_skb` (`net/ipv6/udp.c`) refuse to cut with
+//! `EIO` where a transform such as IPsec or, until Linux 6.11, a device without checksum offload is
+//! on the path, and with `EINVAL` on sockets without checksums. Before Linux 6.14 they also return
+//! `EINVAL` where a datagram exceeds the MTU, which later kernels report as `EMSGSIZE`.
 
 use std::{
     io::{self, IoSlice},
@@ -19,11 +21,13 @@ use super::{
 use crate::clock;
 
 impl DatagramSender {
-    /// Sends one train of datagrams of `segment` bytes each, the last perhaps shorter, as [`send`](Self::send) does. Where the
-    /// kernel refuses to cut trains, its datagrams go one by one, for a second, then for doubled times up to a minute.
+    /// Sends one train of datagrams of `segment` bytes each, the last perhaps shorter, as
+    /// [`send`](Self::send) does. Where the kernel refuses to cut trains, their datagrams go one by
+    /// one, for a second at first, then for doubled times up to a minute.
     ///
-    /// Returns the bytes sent: all, or with datagrams that go one by one perhaps fewer, a multiple of `segment`. What this host
-    /// drops for want of room is counted and taken for sent, like anything that the network loses.
+    /// Returns the bytes sent: all of them, or, where datagrams go one by one, perhaps fewer, a
+    /// multiple of `segment`. Datagrams that this host drops for lack of room are counted and taken
+    /// as sent, like those that the network loses.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -66,7 +70,7 @@ impl DatagramSender {
         }
     }
 
-    /// Whether the kernel cuts trains into datagrams.
+    /// Returns the state of the kernel's cutting of trains into datagrams.
     pub fn gso(&self) -> GsoState {
         self.gso.state()
     }
@@ -129,15 +133,15 @@ impl DatagramSender {
     }
 }
 
-/// Whether it means that the kernel does not cut this train.
+/// Returns true if the error means that the kernel does not cut this train.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }
 
-/// What of the slices is still to be sent.
+/// Part of the slices that is still to be sent.
 struct Cursor<'a> {
     slices: &'a [IoSlice<'a>],
-    /// How much of the first is gone.
+    /// Bytes of the first slice that are sent.
     offset: usize,
 }
 

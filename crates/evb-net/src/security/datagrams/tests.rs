@@ -42,7 +42,8 @@ fn numbers_go_on_beyond_32_bits() {
         assert_eq!(to.check(&header, &bytes, &tag), Ok(()), "{sequence:#x}");
         assert_eq!(to.check(&header, &bytes, &tag), Err(TagFault::Replayed));
         let (header, bytes, tag) = first.get_or_insert((header, bytes, tag)).clone();
-        // Once round, the same 32 bits stand for another number: what was recorded has another's tag.
+        // After 2³² numbers, the same 32 bits stand for another number, so a recorded datagram has
+        // the wrong tag.
         assert!(to.check(&header, &bytes, &tag).is_err(), "{sequence:#x}");
         sequence = sequence.wrapping_add(1 << 29);
     }

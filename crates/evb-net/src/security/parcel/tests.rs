@@ -17,7 +17,7 @@ fn sealed(contents: &[&[u8]]) -> Vec<BytesMut> {
     contents.iter().map(seal).collect()
 }
 
-/// What comes out, and whether it ended by a forgery.
+/// Returns the content that comes out, and the error if it ended by a forgery.
 fn opened(parcels: &[BytesMut]) -> (Vec<u8>, Result<(), Forged>) {
     let mut opener = Opener::new(&KEY);
     let (mut all, mut content) = (Vec::new(), BytesMut::new());

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{AHEAD, Nonce, STRIDE, TAG_LENGTH, TagKey, is_equal};
 
-/// The same by a whole AES-256-GCM-SIV of somebody else's.
+/// Returns the tag made by an independent implementation of the whole AES-256-GCM-SIV.
 fn expected(key: &[u8; 32], nonce: Nonce, bytes: &[u8]) -> Vec<u8> {
     let cipher = Aes256GcmSiv::new(key.into());
     cipher.encrypt(&nonce.bytes().into(), Payload { msg: &[], aad: bytes }).unwrap()

@@ -1,12 +1,13 @@
-//! A small MTU and other devices than the loopback: each test has a network namespace of its own, so it needs root.
+//! A small MTU and other devices than the loopback. Each test has a network namespace of its own,
+//! so it needs root.
 
 use std::process::Command;
 
 use super::{sys_namespace::leave_network, *};
 use crate::pacing::GsoState;
 
-/// A network namespace of the calling thread, with a cable `cable0` (10.78.0.1) to `cable1` in the same one, which answers
-/// nobody: what leaves by the one is gone.
+/// A network namespace of the calling thread, with a cable `cable0` (10.78.0.1) to `cable1` in the
+/// same one, which never answers: packets that leave by the one are lost.
 pub(super) struct Place;
 
 impl Place {

@@ -94,12 +94,14 @@ async fn a_full_socket_is_awaited() {
     assert!((5..=80).contains(&waits), "{waits} waits for 40 trains: it must sleep, not spin");
 }
 
-/// Each datagram that leaves frees room in its socket's buffer, and the kernel wakes whoever watches for room.
+/// Checks that departing datagrams wake no task, although each frees room in its socket's buffer,
+/// and the kernel wakes those that watch for room.
 #[tokio::test]
 async fn what_leaves_wakes_nobody() {
     let (_builder, source) = pair(LOOPBACK, &UdpOptions::default());
     let socket = source.as_fd().as_raw_fd();
-    // What this process watches, of all its epoll instances: `tfd: DESCRIPTOR events: HEX` (fs/eventpoll.c).
+    // These are the descriptors that this process watches, of all its epoll instances: `tfd:
+    // DESCRIPTOR events: HEX` (fs/eventpoll.c).
     let infos = std::fs::read_dir("/proc/self/fdinfo").unwrap();
     let texts = infos.filter_map(|info| std::fs::read_to_string(info.unwrap().path()).ok());
     let watched: Vec<u32> = texts

@@ -24,7 +24,7 @@ pub(super) enum LaneState {
     Open,
 }
 
-/// How a source came.
+/// Facts about a greeting beside its `Hello`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greeting {
     /// A number that tells its association from others, where lanes go by datagrams.
@@ -33,17 +33,18 @@ pub struct Greeting {
     pub round_trip: Option<Duration>,
 }
 
-/// A source that is let in.
+/// A source that is admitted.
 #[derive(Debug)]
 pub struct Admitted {
-    /// Its lane. A connection that it has already, or an answer on its way, is to be dropped for the new one.
+    /// Lane of the source. A connection that it has already, or an answer on its way, must be
+    /// dropped for the new one.
     pub lane: LaneIndex,
     /// The answer; [`BuilderRole::handle_lane_up`] when it has left.
     pub welcome: Welcome,
 }
 
 impl BuilderRole {
-    /// Somebody wants to open a lane.
+    /// Handles the greeting of a source that wants to open a lane.
     ///
     /// # Errors
     /// [`Refusal`], for the peer and for the log.
@@ -82,7 +83,7 @@ impl BuilderRole {
         Ok(Admitted { lane, welcome })
     }
 
-    /// A lane's source has been told: the lane is open.
+    /// Opens a lane after its source has been told.
     pub fn handle_lane_up(&mut self, lane: LaneIndex) {
         if self.lanes[lane] == LaneState::Answering {
             self.lanes[lane] = LaneState::Open;
@@ -92,13 +93,15 @@ impl BuilderRole {
         }
     }
 
-    /// A lane's connection is gone, or its source went away before it was told: the driver has dropped it.
+    /// Notes that a lane's connection is gone, or that its source went away before it was answered:
+    /// the driver has dropped it.
     pub fn handle_lane_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         self.end_lane(lane, cause, now);
     }
 
-    /// Drops the lanes of sources that are down: a few frozen ones whose connections live would hold the whole budget by
-    /// what they were granted. When they wake, they connect anew (docs/reference/protocol.md LANE-23).
+    /// Drops the lanes of sources that are down: a few frozen ones whose connections live would
+    /// hold the whole budget by their grants. When they wake, they connect again
+    /// (docs/reference/protocol.md LANE-23).
     pub(super) fn drop_lanes_but(&mut self, up: SourceSet, now: Instant) {
         for lane in LaneIndex::all(self.lanes.len()).filter(|lane| !up.contains(lane.get())) {
             if self.lanes[lane] != LaneState::Closed {
@@ -118,7 +121,7 @@ impl BuilderRole {
         }
     }
 
-    /// Whether a lane's records may be written.
+    /// Returns true if a lane's records may be written.
     pub(super) fn takes_records(&self, lane: LaneIndex) -> bool {
         match self.lanes[lane] {
             LaneState::Open => true,

@@ -9,9 +9,9 @@ use crate::ShapedBuilder;
 #[derive(Debug, Default)]
 pub(super) struct AtSink {
     count: usize,
-    /// How many of them are of an earlier life: what becomes of those is nobody's affair.
+    /// Number of them that belong to an earlier life, whose outcome no longer matters.
     stale: usize,
-    /// What the sink has acknowledged.
+    /// Bytes that the sink has acknowledged.
     written: u64,
 }
 
@@ -35,7 +35,7 @@ impl AtSink {
         self.stale == 0
     }
 
-    /// Says what there is, and what is lost, when nobody leads the run any more.
+    /// Describes the unfinished events, and those lost, when the run has no supervisor any more.
     pub(super) fn give_up(&self, core: &ShapedBuilder) -> String {
         let Self { written, count, .. } = self;
         let (open, done) = (self.open(core), core.unaccounted());
@@ -49,7 +49,7 @@ impl AtSink {
         )
     }
 
-    /// Events that no sink has, which nobody builds any more once this builder ends.
+    /// Returns the events that no sink has, and that are not built any more once this builder ends.
     fn open(&self, core: &ShapedBuilder) -> usize {
         core.slots_used().saturating_sub(self.count)
     }
@@ -78,17 +78,18 @@ impl BuilderRole {
         }
     }
 
-    /// The sink is gone. What it had goes to another builder, as after a death; nothing more may come here and be lost.
+    /// Notes that the sink is gone. Its events go to another builder, as after a death; no more may
+    /// come here and be lost.
     pub fn handle_sink_gone(&mut self) {
         self.attendance.fail(RoleFault::SinkGone);
     }
 
-    /// How many events the sink has that belong to an earlier life of the builder's.
+    /// Returns the number of events at the sink that belong to an earlier life of the builder.
     pub fn stale_at_sink(&self) -> usize {
         self.sink.stale
     }
 
-    /// The sink is done with an event; returns whether it is of this life.
+    /// Takes back an event that the sink has finished; returns true if it is of this life.
     fn take_back(&mut self) -> bool {
         self.sink.count = self.sink.count.saturating_sub(1);
         if self.sink.stale == 0 {

@@ -53,7 +53,8 @@ fn outputs(role: &mut BuilderRole, now: Instant) -> Vec<BuilderOutput> {
     outputs
 }
 
-/// In short: `S` is the supervisor, a number a lane; heartbeats are left out. Records are written, and the others kept.
+/// Returns the outputs in short: `S` is the supervisor, a number a lane; heartbeats are left out.
+/// Records are written, and the others kept.
 fn told_with(role: &mut BuilderRole, now: Instant, events: &mut Vec<Event>) -> String {
     let target = |target: Target| match target {
         Target::Supervisor => "S".to_owned(),

@@ -12,9 +12,9 @@ use evb_core::{
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     lanes: Vec<(BuilderId, LaneDialing)>,
-    /// Whose connections are to be dropped.
+    /// Lanes whose connections must be dropped.
     closing: LaneSet,
-    /// Those that wait to be dialed.
+    /// Lanes that wait to be dialed.
     due: LaneSet,
 }
 
@@ -23,13 +23,13 @@ impl Lanes {
         self.lanes.len()
     }
 
-    /// Which builder a lane leads to, and where that is.
+    /// Returns the builder of a lane, and its address.
     pub(super) fn peer(&self, lane: LaneIndex) -> (BuilderId, &str) {
         let (builder, dialing) = &self.lanes[lane];
         (*builder, dialing.address())
     }
 
-    /// Which life of its builder a lane is to reach.
+    /// Returns the life of its builder that a lane must reach.
     pub(super) fn incarnation(&self, lane: LaneIndex) -> Incarnation {
         self.lanes[lane].1.incarnation()
     }
@@ -82,7 +82,7 @@ impl Lanes {
         }
     }
 
-    /// Makes all connections anew.
+    /// Makes all connections again.
     pub(super) fn begin_anew(&mut self, now: Instant) {
         for lane in LaneIndex::all(self.lanes.len()) {
             let dialing = &mut self.lanes[lane].1;

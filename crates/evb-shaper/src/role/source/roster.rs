@@ -85,7 +85,7 @@ impl SourceRole {
         Ok(())
     }
 
-    /// How a lane's builder is greeted.
+    /// Returns the request to connect to a lane's builder, with the greeting.
     pub(super) fn dial(&self, lane: LaneIndex) -> Dial {
         let (builder, address) = self.lanes.peer(lane);
         let identity = self.attendance.identity();

@@ -38,7 +38,7 @@ fn outputs(role: &mut SourceRole, now: Instant) -> Vec<SourceOutput> {
     outputs
 }
 
-/// In short: `S` is the supervisor, a number a lane; heartbeats are left out.
+/// Returns the outputs in short: `S` is the supervisor, a number a lane; heartbeats are left out.
 fn told(role: &mut SourceRole, now: Instant) -> String {
     let target = |target: Target| match target {
         Target::Supervisor => "S".to_owned(),

@@ -4,7 +4,8 @@ use evb_core::{index::LaneIndex, units::Bytes};
 
 use super::*;
 
-/// A lane that has carried an event, and the ends of another connection for it: the source's, the builder's.
+/// Returns a lane that has carried an event, and the source's and the builder's ends of another
+/// connection for it.
 async fn carried() -> Rig {
     let mut rig = Rig::new("127.0.0.1").await;
     rig.push(&[5000]);

@@ -47,7 +47,7 @@ async fn ipv6_leaves_less_of_a_packet() {
     assert_eq!((path.mtu, path.datagram), (1500, 1452));
 }
 
-/// Probes that address, where nobody answers.
+/// Probes an address at which no builder answers.
 async fn silence(peer: std::net::SocketAddr) {
     let mut socket = open("127.0.0.1:0".parse().unwrap(), Some(peer), &UdpOptions::default()).unwrap();
     let found = probe(&mut socket, peer, ASSOCIATION, 1280, Duration::ZERO).await;

@@ -1,4 +1,4 @@
-//! Lanes whose datagrams carry tags, and somebody on their way.
+//! Lanes whose datagrams carry tags, with an attacker on the path.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -38,7 +38,8 @@ async fn channels() -> (Channel, Channel) {
     (source.unwrap().0, builder)
 }
 
-/// Carries datagrams between the source and `builder`. `meddle` gets each of the source, and says what goes on in its place.
+/// Carries datagrams between the source and `builder`. `meddle` gets each datagram of the source,
+/// and returns the datagrams that continue in its place.
 fn relay(builder: SocketAddr, mut meddle: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
     let relay = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = relay.local_addr().unwrap();
@@ -99,7 +100,7 @@ async fn goes_over(rig: &mut Rig) -> DatagramReport {
     rig.builder.report()
 }
 
-/// After a change; the tag stays.
+/// Returns the datagram after a change; the tag stays.
 fn changed(datagram: &[u8], change: impl FnOnce(&mut DatagramHeader, &mut [u8])) -> Vec<u8> {
     let (inner, tag) = datagram.split_at(datagram.len() - 16);
     let (mut header, body) = DatagramHeader::decode(inner).unwrap();

@@ -28,7 +28,7 @@ pub(super) const ASSOCIATION: Association = Association {
     connection: 0xabcd,
 };
 
-/// Permits what is asked for, losses first, and at most so much at once.
+/// Policy that permits all requests, losses first, up to that many bytes at once.
 #[derive(Debug, Default)]
 pub(super) struct GrantAll {
     outstanding: u64,
@@ -86,7 +86,7 @@ pub(super) struct Rig {
     pub(super) builder: BuilderDatagrams,
     pub(super) source: SourceCore,
     pub(super) end: SourceDatagrams,
-    /// Where the builder's datagrams come in.
+    /// Address at which the builder's datagrams arrive.
     pub(super) address: SocketAddr,
     pub(super) events: Vec<Event>,
     pub(super) ended: Vec<(usize, LaneEnd)>,
@@ -172,7 +172,7 @@ impl Rig {
         self.push_from(1, lengths);
     }
 
-    /// The same, of events from `first` on.
+    /// Pushes events with consecutive ids from `first` on.
     pub(super) fn push_from(&mut self, first: u64, lengths: &[usize]) {
         let now = clock::now();
         let mut decisions = Decisions::starting(EventId::new(first));
@@ -189,7 +189,8 @@ impl Rig {
         self.core.handle_assignments(&assignments, now).unwrap();
     }
 
-    /// Has a relay between source and builder, which damages a byte of each so many-th datagram of the source.
+    /// Inserts a relay between source and builder, which damages a byte of every `nth` datagram of
+    /// the source.
     pub(super) async fn damage_each(&mut self, nth: usize) {
         let relay = UdpSocket::bind("127.0.0.1:0").unwrap();
         let local = SocketAddr::new(self.address.ip(), 0);
@@ -240,7 +241,7 @@ impl Rig {
         );
     }
 
-    /// Has the builder take in what comes, and say nothing, until that is so.
+    /// Has the builder take arrivals without an answer, until `is_done` returns true.
     pub(super) async fn take(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) {
         let all = std::future::poll_fn(|cx| {
             let ended = &mut self.ended;

@@ -1,4 +1,4 @@
-//! Datagrams that are nobody's, or not as they were sent.
+//! Datagrams that belong to no lane, or that were damaged.
 
 use std::net::UdpSocket;
 
@@ -62,7 +62,7 @@ async fn only_the_lanes_own_datagrams_say_where_its_source_is() {
     let heard = |socket: &UdpSocket| socket.recv(&mut [0; 2000]).is_ok();
     let other = Association { connection: 0xabce, ..ASSOCIATION };
     let records = RecordHeader::Announce { count: 0, offset: 0 }.encode();
-    // Whoever asks for it by another number gets nothing, before the lane's source has spoken and after.
+    // A request under another number gets no reply, before the lane's source has spoken and after.
     for (socket, association, comes) in [
         (stranger, other, [false, false]),
         (source, ASSOCIATION, [false, true]),
