@@ -1,4 +1,5 @@
-//! A sink of one's own: a table with a line for each event, safe on disk before the event counts as accepted.
+//! A sink of one's own: a table with a line for each event, safe on disk before the event counts as
+//! accepted.
 //!
 //!     cargo run --release --example custom_sink -- out/events.csv
 
@@ -56,7 +57,8 @@ impl Sink for Table {
         })
     }
 
-    // Called for each batch of events: only then are their slots free and do the sources forget them.
+    // Called for each batch of events: only then are their slots free and do the sources forget
+    // them.
     async fn commit(&mut self) -> Result<(), SinkError> {
         self.with(|out| out.flush().and_then(|()| out.get_ref().sync_data()))
     }

@@ -1,7 +1,9 @@
-//! Readout in threads of its own that know nothing of async: read the digitizer, push, read the next.
+//! Readout in threads of its own that know nothing of async: read the digitizer, push, read the
+//! next.
 //!
-//! While the event builder is behind, `push` blocks: that is the back-pressure, and the digitizer's own buffer fills. Where
-//! the process that reads out is another one, leave out supervisor and builder, and give their address to the source.
+//! While the event builder is behind, `push` blocks: that is the back-pressure, and the digitizer's
+//! own buffer fills. Where the process that reads out is another one, leave out supervisor and
+//! builder, and give their address to the source.
 //!
 //!     cargo run --release --example readout_loop
 

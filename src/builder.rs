@@ -34,8 +34,9 @@ use crate::{
     sink::Sink,
 };
 
-/// A port whose queue empties in less falls idle while the builder, whose grants fill it, waits for others to leave its core:
-/// a time slice of Linux is some 3 ms (`sysctl_sched_base_slice`, kernel/sched/fair.c).
+/// A port whose queue empties in less falls idle while the builder, whose grants fill it, waits for
+/// others to leave its core: a time slice of Linux is some 3 ms (`sysctl_sched_base_slice`,
+/// kernel/sched/fair.c).
 pub const URGENT: Duration = Duration::from_millis(5);
 
 /// What a builder has to know; the rest comes from the supervisor.
@@ -45,7 +46,8 @@ pub struct BuilderConfig {
     pub id: BuilderId,
     /// The supervisor's address, `host:port`.
     pub supervisor: String,
-    /// Where sources reach it, `host:port`; they are told this very text. Port 0 takes any free one.
+    /// Where sources reach it, `host:port`; they are told this very text. Port 0 takes any free
+    /// one.
     pub listen: String,
     /// How long to try to reach the supervisor.
     pub start_timeout: Duration,
@@ -55,12 +57,14 @@ pub struct BuilderConfig {
     pub rotation: usize,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
-    /// How long data may wait in full queues on its way, mostly that of the builder's port: its buffer over its rate; zero if
-    /// not known. Over datagrams, nothing is taken for lost by a timer before.
+    /// How long data may wait in full queues on its way, mostly that of the builder's port: its
+    /// buffer over its rate; zero if not known. Over datagrams, nothing is taken for lost by a
+    /// timer before.
     pub queue: Duration,
     /// What a packet takes of the switch port's buffer at least.
     pub cell: Bytes,
-    /// The most payload memory; checked against `slots × Σ max_fragment` before the first event. `None`: no limit.
+    /// The most payload memory; checked against `slots × Σ max_fragment` before the first event.
+    /// `None`: no limit.
     pub memory: Option<Bytes>,
     /// What carries the lanes; the same for all sources and builders of a run.
     pub transport: Transport,
@@ -70,27 +74,33 @@ pub struct BuilderConfig {
     pub control: TrafficClass,
     /// How its peers make sure of it, and it of them.
     pub security: Security,
-    /// A sink that does not take events is tried on for so long after the end of the run was asked for; then they are lost.
+    /// A sink that does not take events is tried on for so long after the end of the run was asked
+    /// for; then they are lost.
     pub give_up: Duration,
-    /// The life of a run that it has built for before, if any: a supervisor of another one refuses it before it takes part.
+    /// The life of a run that it has built for before, if any: a supervisor of another one refuses
+    /// it before it takes part.
     pub life: Option<(RunNumber, Epoch)>,
     /// Counts the turns of its loop; not those of its sink, which may wait for a disk.
     pub beats: Beats,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
-    /// Whether its thread goes before others of its core, if the system permits it ([`host::take_precedence`]); `None`: where
-    /// [`Self::queue`] is known and empties within [`URGENT`]. Its sink's thread does not.
+    /// Whether its thread goes before others of its core, if the system permits it
+    /// ([`host::take_precedence`]); `None`: where [`Self::queue`] is known and empties within
+    /// [`URGENT`]. Its sink's thread does not.
     pub precedence: Option<bool>,
-    /// Keeps the machine's idle cores awake during the run, if the system permits it ([`host::keep_awake`]); `None`: where
-    /// [`Self::queue`] is known and empties within [`BRISK`](crate::role::BRISK).
+    /// Keeps the machine's idle cores awake during the run, if the system permits it
+    /// ([`host::keep_awake`]); `None`: where [`Self::queue`] is known and empties within
+    /// [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
-    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`: it sleeps at once. Its core is
-    /// busy meanwhile: ask [`prove_polling`](evb_net::pacing::prove_polling) first.
+    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`:
+    /// it sleeps at once. Its core is busy meanwhile: ask
+    /// [`prove_polling`](evb_net::pacing::prove_polling) first.
     pub busy_poll: Option<Duration>,
 }
 
 impl BuilderConfig {
-    /// With defaults: any port of loopback, credit with a budget of megabytes, 30 s to start, and as long for a sink in trouble.
+    /// With defaults: any port of loopback, credit with a budget of megabytes, 30 s to start, and
+    /// as long for a sink in trouble.
     pub fn new(id: BuilderId, supervisor: impl Into<String>) -> Self {
         Self {
             id,
@@ -117,7 +127,8 @@ impl BuilderConfig {
         }
     }
 
-    /// Whether its thread is to go before others: [`Self::precedence`], or what follows from its port.
+    /// Whether its thread is to go before others: [`Self::precedence`], or what follows from its
+    /// port.
     pub fn is_urgent(&self) -> bool {
         self.precedence.unwrap_or(self.queue > Duration::ZERO && self.queue < URGENT)
     }
@@ -132,11 +143,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Listens for sources, registers at the supervisor, and builds every event into `sink`. Dropped before it is done, it
-    /// gives up.
+    /// Listens for sources, registers at the supervisor, and builds every event into `sink`.
+    /// Dropped before it is done, it gives up.
     ///
     /// # Errors
-    /// [`RoleError`]: the address cannot be listened on, or the supervisor cannot be reached or refuses.
+    /// [`RoleError`]: the address cannot be listened on, or the supervisor cannot be reached or
+    /// refuses.
     pub async fn connect(config: BuilderConfig, sink: impl Sink) -> Result<Self, RoleError> {
         Self::connect_filtered(config, AcceptAll, sink).await
     }
@@ -242,8 +254,8 @@ fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListe
     let listener = listen(address, &config.lane)?;
     let address = listener.local_addr()?;
     if config.transport == Transport::Udp {
-        // The socket is opened when the run is known, and with it how much may be under way. That its port is taken is to be
-        // heard now.
+        // The socket is opened when the run is known, and with it how much may be under way. That
+        // its port is taken is to be heard now.
         udp::open(address, None, &config.lane.datagrams()).map_err(|error| {
             io::Error::new(error.kind(), format!("UDP, port {}: {error}", address.port()))
         })?;

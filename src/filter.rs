@@ -18,8 +18,8 @@ pub enum FilterVerdict {
     },
 }
 
-/// Looks at every built event before the sink. Runs on the sink's thread; may keep state, may take its time: a slow
-/// filter is back-pressure, as a slow sink is.
+/// Looks at every built event before the sink. Runs on the sink's thread; may keep state, may take
+/// its time: a slow filter is back-pressure, as a slow sink is.
 pub trait Filter: Send + 'static {
     /// What becomes of this event.
     fn verdict(&mut self, event: &Event) -> FilterVerdict;

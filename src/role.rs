@@ -27,13 +27,16 @@ pub use evb_core::session::RunOutcome;
 pub(crate) use greetings::Greetings;
 pub(crate) use link::{Access, SupervisorLink, classify};
 
-/// How many control messages a role takes in before it does what they ask for: bounds what a flood of them can pile up.
+/// How many control messages a role takes in before it does what they ask for: bounds what a flood
+/// of them can pile up.
 pub(crate) const MESSAGES: usize = 64;
 
-/// A port whose queue empties in less falls idle while a core leaves its sleep: that takes up to some 100 µs on each side of a grant.
+/// A port whose queue empties in less falls idle while a core leaves its sleep: that takes up to
+/// some 100 µs on each side of a grant.
 pub const BRISK: Duration = Duration::from_millis(1);
 
-/// Keeps this machine's cores awake, if that was asked for, or follows from how soon the queue of a port empties.
+/// Keeps this machine's cores awake, if that was asked for, or follows from how soon the queue of a
+/// port empties.
 pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::Awake> {
     if !asked.unwrap_or(queue > Duration::ZERO && queue < BRISK) {
         return None;
@@ -155,12 +158,13 @@ pub(crate) async fn ended(ending: &mut Ending) -> Result<RunOutcome, std::sync::
     ended.map_or_else(|_| vanished(), |end| end.clone().unwrap_or_else(vanished))
 }
 
-/// What a role tells whoever started it when it has joined, and by what it hears that this was taken: see [`hand_over`].
+/// What a role tells whoever started it when it has joined, and by what it hears that this was
+/// taken: see [`hand_over`].
 pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
 
-/// Runs a role on a thread and runtime of its own, pinned to `core` if asked, so that it shares no core with others and no
-/// blocking readout or sink can hold it up. Waits until it has joined; returns what it handed over, and where it will say how it
-/// ended.
+/// Runs a role on a thread and runtime of its own, pinned to `core` if asked, so that it shares no
+/// core with others and no blocking readout or sink can hold it up. Waits until it has joined;
+/// returns what it handed over, and where it will say how it ended.
 ///
 /// # Errors
 /// Why it ended before it had joined.
@@ -219,8 +223,8 @@ pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bo
     if is_protected { cost.tagged(Bytes::new(tag as u64)) } else { cost }
 }
 
-/// Tells whoever started a role that it has joined, and waits until he has heard it. One who has gone away meanwhile would
-/// leave a role in the run that nobody knows of.
+/// Tells whoever started a role that it has joined, and waits until he has heard it. One who has
+/// gone away meanwhile would leave a role in the run that nobody knows of.
 pub(crate) async fn hand_over<T>(joined: oneshot::Sender<Joined<T>>, what: T) -> Result<(), RoleError> {
     let (taken, is_taken) = oneshot::channel();
     joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;

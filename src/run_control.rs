@@ -1,7 +1,8 @@
 //! [`RunControl`]: leads run after run in one process, by the table of [`evb_core::run_control`].
 //!
-//! A [`System`] says what each run is to be and starts the sources and builders that live in this process, if any; others
-//! register by themselves, for each run anew. [`RunControl`] is the handle for programs; `evbd` puts HTTP in front of it.
+//! A [`System`] says what each run is to be and starts the sources and builders that live in this
+//! process, if any; others register by themselves, for each run anew. [`RunControl`] is the handle
+//! for programs; `evbd` puts HTTP in front of it.
 
 mod history;
 mod problems;
@@ -105,13 +106,15 @@ pub trait System: Send + 'static {
     /// Why there is none.
     fn configure(&mut self) -> Result<(), SystemError>;
 
-    /// The next run, with a number that no earlier one had. Asked for when a run is opened to peers.
+    /// The next run, with a number that no earlier one had. Asked for when a run is opened to
+    /// peers.
     ///
     /// # Errors
     /// Why there can be none.
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError>;
 
-    /// Sources and builders of that plan which are to be started in this process: the supervisor listens for them now.
+    /// Sources and builders of that plan which are to be started in this process: the supervisor
+    /// listens for them now.
     fn join(&mut self, _supervisor: SocketAddr, _plan: &RunPlan) -> Vec<Joining> {
         Vec::new()
     }
@@ -125,7 +128,8 @@ pub trait System: Send + 'static {
     fn ended(&mut self, _report: &RunReport) {}
 }
 
-/// Talks to whoever leads the runs of this process. Cheap to clone, and fit for any thread and runtime.
+/// Talks to whoever leads the runs of this process. Cheap to clone, and fit for any thread and
+/// runtime.
 #[derive(Clone, Debug)]
 pub struct RunControl {
     asks: mpsc::Sender<Ask>,
@@ -146,8 +150,9 @@ pub struct Shown {
 }
 
 impl RunControl {
-    /// Begins to lead, in state [`State::Unconfigured`], on a task of the current runtime. With `autostart`, the first run
-    /// after each [`configure`](Self::configure) begins as soon as everybody is ready.
+    /// Begins to lead, in state [`State::Unconfigured`], on a task of the current runtime. With
+    /// `autostart`, the first run after each [`configure`](Self::configure) begins as soon as
+    /// everybody is ready.
     pub fn new(system: impl System, autostart: bool) -> Self {
         let (asks, asked) = mpsc::channel(ASKS);
         let (show, shown) = watch::channel(Shown::default());
@@ -163,7 +168,8 @@ impl RunControl {
         self.command(Command::Configure).await
     }
 
-    /// Takes triggers, as soon as every source and builder is there: waits some seconds for the last ones.
+    /// Takes triggers, as soon as every source and builder is there: waits some seconds for the
+    /// last ones.
     ///
     /// # Errors
     /// [`Refusal`]: the state, or who is missing.
@@ -171,7 +177,8 @@ impl RunControl {
         self.command(Command::Start).await
     }
 
-    /// The same for a run of which people say something; it stays in the status and in the run's report.
+    /// The same for a run of which people say something; it stays in the status and in the run's
+    /// report.
     ///
     /// # Errors
     /// [`Refusal`]: the state, who is missing, or an annotation that is too long.
@@ -195,7 +202,8 @@ impl RunControl {
         self.command(Command::Resume).await
     }
 
-    /// Ends the run: no more triggers, then every event is settled. Returns when that has begun; [`Self::settled`] waits.
+    /// Ends the run: no more triggers, then every event is settled. Returns when that has begun;
+    /// [`Self::settled`] waits.
     ///
     /// # Errors
     /// [`Refusal`]: the state.

@@ -39,15 +39,15 @@ enum Held {
 }
 
 impl SinkError {
-    /// It will not take them later either: from `write`, that event is lost; from `commit`, all since the last one. The ledger
-    /// names them with these words.
+    /// It will not take them later either: from `write`, that event is lost; from `commit`, all
+    /// since the last one. The ledger names them with these words.
     pub fn lost(cause: impl Into<String>) -> Self {
         Self { cause: cause.into(), held: Held::None }
     }
 
-    /// It may take them later, as when a disk is full. The builder holds them and offers them again; meanwhile their slots are
-    /// taken, and when all are, triggers are inhibited. From `write` or from `commit`, none of the events since the last
-    /// commit has been taken.
+    /// It may take them later, as when a disk is full. The builder holds them and offers them
+    /// again; meanwhile their slots are taken, and when all are, triggers are inhibited. From
+    /// `write` or from `commit`, none of the events since the last commit has been taken.
     pub fn passing(cause: impl Into<String>) -> Self {
         Self { cause: cause.into(), held: Held::All }
     }
@@ -100,12 +100,13 @@ pub struct RunFacts {
 
 /// Takes built events. Runs on a thread of its own, so it may block.
 ///
-/// The builder hands events over in batches: `write` for each, then `commit`. Only when `commit` has returned are the
-/// events **accepted**: their slots are free, the sources forget them. What an error costs, it says itself:
-/// [`SinkError::lost`] loses events, which the ledger names; [`SinkError::passing`] costs time.
+/// The builder hands events over in batches: `write` for each, then `commit`. Only when `commit`
+/// has returned are the events **accepted**: their slots are free, the sources forget them. What an
+/// error costs, it says itself: [`SinkError::lost`] loses events, which the ledger names;
+/// [`SinkError::passing`] costs time.
 pub trait Sink: Send + 'static {
-    /// A run begins. An error here ends it before the first event; but after one that passes, the builder takes part, holds its
-    /// events, and lets the run begin again until it can.
+    /// A run begins. An error here ends it before the first event; but after one that passes, the
+    /// builder takes part, holds its events, and lets the run begin again until it can.
     fn begin(&mut self, _run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
         std::future::ready(Ok(()))
     }
@@ -118,7 +119,8 @@ pub trait Sink: Send + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// The room where it writes; `None` if that means nothing here. Asked about once a second, on its thread.
+    /// The room where it writes; `None` if that means nothing here. Asked about once a second, on
+    /// its thread.
     fn space(&self) -> Option<SinkSpace> {
         None
     }

@@ -51,14 +51,17 @@ pub struct SourceConfig {
     pub pacing: PacingConfig,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
-    /// How long announcements may wait in full queues on their way, mostly that of a builder's port: its buffer over its rate; zero
-    /// if not known. They keep a distance by it; over datagrams, none is repeated before.
+    /// How long announcements may wait in full queues on their way, mostly that of a builder's
+    /// port: its buffer over its rate; zero if not known. They keep a distance by it; over
+    /// datagrams, none is repeated before.
     pub queue: Duration,
-    /// Keeps the machine's idle cores awake during the run, if the system permits it ([`evb_net::host::keep_awake`]); `None`: where
-    /// [`Self::queue`] is known and empties within [`BRISK`](crate::role::BRISK).
+    /// Keeps the machine's idle cores awake during the run, if the system permits it
+    /// ([`evb_net::host::keep_awake`]); `None`: where [`Self::queue`] is known and empties within
+    /// [`BRISK`](crate::role::BRISK).
     pub keep_awake: Option<bool>,
-    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`: it sleeps at once. Its core is
-    /// busy meanwhile: ask [`prove_polling`](evb_net::pacing::prove_polling) first.
+    /// Time for which it goes on polling its sockets after the last grant before it sleeps; `None`:
+    /// it sleeps at once. Its core is busy meanwhile: ask
+    /// [`prove_polling`](evb_net::pacing::prove_polling) first.
     pub busy_poll: Option<Duration>,
     /// What a packet takes of a switch port's buffer at least.
     pub cell: Bytes,
@@ -119,8 +122,9 @@ pub enum PushError {
     Ended,
 }
 
-/// Makes the fragments of events when they are assigned: for readout that keeps its data until asked, for generators and
-/// replay. Runs on the source's own thread, so it must not block for long.
+/// Makes the fragments of events when they are assigned: for readout that keeps its data until
+/// asked, for generators and replay. Runs on the source's own thread, so it must not block for
+/// long.
 pub trait Readout: Send + 'static {
     /// The fragment of an event; `None` if there is none: the event will miss this source.
     fn fragment(&mut self, event: EventId) -> Option<Fragment>;
@@ -128,8 +132,8 @@ pub trait Readout: Send + 'static {
 
 /// A running source. Clones push into the same source.
 ///
-/// It connects to the supervisor, learns the builders, keeps what is pushed until the event's builder asks for it, and
-/// holds it on until the builder's sink has accepted the event.
+/// It connects to the supervisor, learns the builders, keeps what is pushed until the event's
+/// builder asks for it, and holds it on until the builder's sink has accepted the event.
 #[derive(Clone, Debug)]
 pub struct Source {
     intake: Intake,
@@ -139,7 +143,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Registers at the supervisor and starts the source on a thread of its own. Dropped before it is done, it gives up.
+    /// Registers at the supervisor and starts the source on a thread of its own. Dropped before it
+    /// is done, it gives up.
     ///
     /// # Errors
     /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses.
@@ -183,17 +188,19 @@ impl Source {
         Ok(Self { intake, first, ending, stop })
     }
 
-    /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on readout.
+    /// Hands a fragment over; waits while the backlog is full: that is the back-pressure on
+    /// readout.
     ///
     /// # Errors
-    /// [`PushError`]: refused, or the run is over. A fragment of an inhibited or closed event is no error: it is dropped and
-    /// counted.
+    /// [`PushError`]: refused, or the run is over. A fragment of an inhibited or closed event is no
+    /// error: it is dropped and counted.
     pub async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
         self.intake.push(fragment).await
     }
 
-    /// The first event that this source has a part in: 1, or in a run that goes on the one after those that were decided when it
-    /// came. Events from there on miss it if it does not push their fragments, however late it begins to.
+    /// The first event that this source has a part in: 1, or in a run that goes on the one after
+    /// those that were decided when it came. Events from there on miss it if it does not push their
+    /// fragments, however late it begins to.
     pub fn first_event(&self) -> EventId {
         self.first
     }

@@ -63,8 +63,9 @@ pub struct SupervisorConfig {
     pub plan: RunPlan,
     /// Fixes random triggers.
     pub seed: u64,
-    /// Where what happens is written down, so that another supervisor can go on with the run. One that tells of a run which is
-    /// not over is gone on with: then number and epoch of the plan are those of the journal.
+    /// Where what happens is written down, so that another supervisor can go on with the run. One
+    /// that tells of a run which is not over is gone on with: then number and epoch of the plan are
+    /// those of the journal.
     pub journal: Option<JournalConfig>,
     /// Where external triggers come from, beside the handle; only with [`TriggerKind::External`].
     pub trigger_input: Option<TriggerInput>,
@@ -175,14 +176,16 @@ impl SupervisorConfig {
         }
     }
 
-    /// An epoch that no earlier start of a supervisor had, as long as the host's clock is not turned back.
+    /// An epoch that no earlier start of a supervisor had, as long as the host's clock is not
+    /// turned back.
     pub fn fresh_epoch() -> Epoch {
         Epoch::new(clock::wall_clock_micros())
     }
 }
 
 impl Supervisor {
-    /// Listens, so that peers can register as soon as it runs. The time for them to come begins now.
+    /// Listens, so that peers can register as soon as it runs. The time for them to come begins
+    /// now.
     ///
     /// # Errors
     /// [`SupervisorError`]: the plan, or an address.
@@ -191,7 +194,8 @@ impl Supervisor {
         Self::on(listener, config).await
     }
 
-    /// The same at a listener that is there already: one that stays over many runs. `config.listen` is not used.
+    /// The same at a listener that is there already: one that stays over many runs. `config.listen`
+    /// is not used.
     ///
     /// # Errors
     /// As [`Self::bind`].
@@ -282,7 +286,8 @@ pub async fn listen(address: &str) -> Result<TcpListener, SupervisorError> {
 }
 
 impl SupervisorHandle {
-    /// External triggers: so many events happened now. Counts unless the run is running and its trigger is external.
+    /// External triggers: so many events happened now. Counts unless the run is running and its
+    /// trigger is external.
     ///
     /// # Errors
     /// [`RunOver`].
@@ -308,8 +313,8 @@ impl SupervisorHandle {
         Ok(answered.await.map_err(|_| RunOver)??)
     }
 
-    /// Takes no triggers for a while. Those that come from elsewhere meanwhile are inhibited, those of the run's own clock do
-    /// not happen.
+    /// Takes no triggers for a while. Those that come from elsewhere meanwhile are inhibited, those
+    /// of the run's own clock do not happen.
     ///
     /// # Errors
     /// [`SteeringError`]: it is not running, paused already, or over.

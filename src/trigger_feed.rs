@@ -1,5 +1,5 @@
-//! Triggers told by network: [`TriggerFeed`] tells them, as a pseudo-trigger system does, and [`TriggerListener`] hears them.
-//! The bytes are specified in `docs/reference/triggers.md`.
+//! Triggers told by network: [`TriggerFeed`] tells them, as a pseudo-trigger system does, and
+//! [`TriggerListener`] hears them. The bytes are specified in `docs/reference/triggers.md`.
 
 #[cfg(test)]
 mod tests;
@@ -27,8 +27,8 @@ use tokio::{
 /// The longest datagram that is looked at.
 const MAX_DATAGRAM: usize = 64;
 
-/// Hears triggers that come as datagrams, to one address or to a multicast group. The supervisor uses it, and so can
-/// sources that make their fragments at trigger time.
+/// Hears triggers that come as datagrams, to one address or to a multicast group. The supervisor
+/// uses it, and so can sources that make their fragments at trigger time.
 #[derive(Debug)]
 pub struct TriggerListener {
     socket: UdpSocket,
@@ -44,8 +44,8 @@ impl TriggerListener {
         Ok(Self { socket: UdpSocket::bind(addresses).await?, log: RefusalLog::new("trigger") })
     }
 
-    /// Joins a multicast group, IPv4 or IPv6, beside other listeners of this host. The interface is a local address
-    /// (IPv4) or a name; `None` leaves it to the routes.
+    /// Joins a multicast group, IPv4 or IPv6, beside other listeners of this host. The interface is
+    /// a local address (IPv4) or a name; `None` leaves it to the routes.
     ///
     /// # Errors
     /// The system's: not a multicast group, no such interface.
@@ -85,7 +85,8 @@ impl TriggerListener {
     }
 }
 
-/// Tells triggers by network, with numbers from 1 on: a pseudo-trigger for tests and for sources without hardware.
+/// Tells triggers by network, with numbers from 1 on: a pseudo-trigger for tests and for sources
+/// without hardware.
 #[derive(Debug)]
 pub struct TriggerFeed {
     outlet: Outlet,
@@ -99,8 +100,8 @@ enum Outlet {
 }
 
 impl TriggerFeed {
-    /// Announcements by datagram to an address, or to a multicast group (by that interface, and not beyond the local
-    /// network).
+    /// Announcements by datagram to an address, or to a multicast group (by that interface, and not
+    /// beyond the local network).
     ///
     /// # Errors
     /// The system's: no route, no such interface.
@@ -149,8 +150,8 @@ impl TriggerFeed {
         Ok(())
     }
 
-    /// Tells triggers of that rate and kind, until the count is reached; for ever without one. Triggers that are due
-    /// together are told together.
+    /// Tells triggers of that rate and kind, until the count is reached; for ever without one.
+    /// Triggers that are due together are told together.
     ///
     /// # Errors
     /// As of [`tell`](Self::tell), and when the system refuses a timer.

@@ -1,4 +1,5 @@
-//! Whole systems whose lanes go by datagrams, over loopback in one process: what holds over TCP holds here.
+//! Whole systems whose lanes go by datagrams, over loopback in one process: what holds over TCP
+//! holds here.
 
 mod support;
 
@@ -30,7 +31,8 @@ use evb_net::{
 use support::{assert_exact, begin_over, start_over};
 use tokio::net::TcpStream;
 
-/// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is down for that.
+/// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is
+/// down for that.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     let patience = Duration::from_secs(30);
     let plan = support::plan(sources, builders, events);

@@ -1,5 +1,5 @@
-//! Faults in whole systems over loopback: who is cut off registers again, and nothing is lost. Most of the time they wait for leases
-//! to end, so that systems of one test run beside each other.
+//! Faults in whole systems over loopback: who is cut off registers again, and nothing is lost. Most
+//! of the time they wait for leases to end, so that systems of one test run beside each other.
 
 mod support;
 #[path = "support/cable.rs"]
@@ -61,7 +61,8 @@ fn assert_bytes(event: &Event) {
     }
 }
 
-/// So many events, all complete. What was built twice was built under two epochs: the later one counts.
+/// So many events, all complete. What was built twice was built under two epochs: the later one
+/// counts.
 fn assert_all_once(mut built: Vec<Event>, count: usize) {
     built.sort_by_key(|event| (event.id, core::cmp::Reverse(event.epoch)));
     built.dedup_by(|later, first| later.id == first.id && later.epoch < first.epoch);
@@ -88,9 +89,9 @@ fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
     })
 }
 
-/// docs/reference/protocol.md CONN-18, RUN-20, RUN-31: a builder without its supervisor for less than two leases
-/// goes on; one for longer
-/// begins anew, and its events are built by the others. None is lost, none is doubled in the ledger.
+/// docs/reference/protocol.md CONN-18, RUN-20, RUN-31: a builder without its supervisor for less
+/// than two leases goes on; one for longer begins anew, and its events are built by the others.
+/// None is lost, none is doubled in the ledger.
 #[tokio::test]
 async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
     let course = async |transport, cut| {
@@ -108,8 +109,8 @@ async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
     join!(course(Transport::Tcp, 3000), course(Transport::Udp, 3000), course(Transport::Tcp, 1200));
 }
 
-/// docs/reference/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events of the time are
-/// complete or name it.
+/// docs/reference/protocol.md CONN-18, RUN-35: a source that is cut off keeps its fragments; events
+/// of the time are complete or name it.
 #[tokio::test]
 async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
     let course = async |transport| {
@@ -128,8 +129,8 @@ async fn a_source_that_is_cut_from_the_supervisor_comes_back() {
     join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
-/// docs/reference/protocol.md RUN-34, LANE-24: a source that ends and comes back as another process in mid-run; a
-/// builder of which the same is true, and one that joins.
+/// docs/reference/protocol.md RUN-34, LANE-24: a source that ends and comes back as another process
+/// in mid-run; a builder of which the same is true, and one that joins.
 #[tokio::test]
 async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
     let course = async |transport| {
@@ -182,7 +183,8 @@ async fn a_builder_that_is_replaced_loses_nothing() {
     join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
-/// `on_source_loss = "wait"`: nothing is built without the source that is away, and nothing is lost.
+/// `on_source_loss = "wait"`: nothing is built without the source that is away, and nothing is
+/// lost.
 #[tokio::test]
 async fn a_source_that_is_waited_for_is_in_every_event() {
     let course = async |transport| {
@@ -199,7 +201,8 @@ async fn a_source_that_is_waited_for_is_in_every_event() {
     join!(course(Transport::Tcp), course(Transport::Udp));
 }
 
-/// A sink that panics takes its builder with it, whose events are built by the other: none goes into a sink that is not there.
+/// A sink that panics takes its builder with it, whose events are built by the other: none goes
+/// into a sink that is not there.
 #[tokio::test]
 async fn a_sink_that_panics_costs_its_builder_and_no_event() {
     let mut system = System::lead(SupervisorConfig::new("127.0.0.1:0", at(400.0, plan(2, 2, 1500)))).await;

@@ -1,4 +1,5 @@
-//! Where the time from a grant to its data goes: each stage is measured, over loopback in one process.
+//! Where the time from a grant to its data goes: each stage is measured, over loopback in one
+//! process.
 
 #![cfg(target_os = "linux")]
 

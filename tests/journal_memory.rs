@@ -1,5 +1,5 @@
-//! A supervisor that goes on with a run needs memory for the state of that run, and not for all that led to it. Alone in its program:
-//! the system says how much that took.
+//! A supervisor that goes on with a run needs memory for the state of that run, and not for all
+//! that led to it. Alone in its program: the system says how much that took.
 
 use std::{fs, io::Write, path::Path, time::Duration};
 

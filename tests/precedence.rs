@@ -85,7 +85,8 @@ fn of_this_thread() -> Standing {
     standing(&stat).expect("as proc(5) has it").1
 }
 
-/// Of a line as proc(5) describes it: the second field is the name in brackets, the 19th `nice`, the 40th the real-time priority.
+/// Of a line as proc(5) describes it: the second field is the name in brackets, the 19th `nice`,
+/// the 40th the real-time priority.
 fn standing(stat: &str) -> Option<(String, Standing)> {
     let (head, tail) = stat.rsplit_once(") ")?;
     let name = head.split_once(" (")?.1.to_owned();

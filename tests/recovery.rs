@@ -1,5 +1,5 @@
-//! A supervisor that is killed in mid-run, and another that goes on by its journal: sources and builders stay, and nothing is
-//! lost or doubled.
+//! A supervisor that is killed in mid-run, and another that goes on by its journal: sources and
+//! builders stay, and nothing is lost or doubled.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Whole systems whose peers share a key, over loopback in one process; and what happens to who has another key, or none, or
-//! changes bytes on their way.
+//! Whole systems whose peers share a key, over loopback in one process; and what happens to who has
+//! another key, or none, or changes bytes on their way.
 
 mod support;
 #[path = "secured/relay.rs"]
@@ -26,7 +26,8 @@ fn psk(byte: u8) -> Security {
     Security::Psk(PresharedKey::new([byte; 32]))
 }
 
-/// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is down for that.
+/// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is
+/// down for that.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     let patience = Duration::from_secs(30);
     let plan = support::plan(sources, builders, events);

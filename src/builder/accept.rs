@@ -75,7 +75,8 @@ impl Entrance {
         self.greetings.poll(cx, now).map(|((channel, hello), peer)| Knock::Asks(hello, channel, peer))
     }
 
-    /// Opens the lane; [`Knock::Opened`] follows when the source has been told, unless it asks once more before.
+    /// Opens the lane; [`Knock::Opened`] follows when the source has been told, unless it asks once
+    /// more before.
     pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
             tracing::warn!(%error, "cannot set the lane's options");

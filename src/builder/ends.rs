@@ -12,8 +12,8 @@ use evb_net::{
 use evb_shaper::{ShapedBuilder, Shaping};
 use tokio::net::TcpListener;
 
-/// What a datagram that the kernel has not merged with others takes of a socket's buffer, per byte of it (`truesize` of a
-/// 1500 B packet is 2304 B), and some room for records.
+/// What a datagram that the kernel has not merged with others takes of a socket's buffer, per byte
+/// of it (`truesize` of a 1500 B packet is 2304 B), and some room for records.
 const TRUE_SIZE: f64 = 2304.0 / 1472.0 * 1.1;
 
 /// A lane that has ended, and why.
@@ -26,8 +26,8 @@ pub(super) enum Ends {
 }
 
 impl Ends {
-    /// With no lane open. Datagrams come to the address and port of `listener`; `shaping` says how much may be under way, and
-    /// is cut down to what their socket's buffer holds.
+    /// With no lane open. Datagrams come to the address and port of `listener`; `shaping` says how
+    /// much may be under way, and is cut down to what their socket's buffer holds.
     pub(super) fn new(
         transport: Transport,
         listener: &TcpListener,
@@ -90,7 +90,8 @@ impl Ends {
         }
     }
 
-    /// Reads what the sources send; whether there may be more. Lanes that are over come into `ended`.
+    /// Reads what the sources send; whether there may be more. Lanes that are over come into
+    /// `ended`.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -166,8 +167,8 @@ impl Ends {
     }
 }
 
-/// What a builder with so many lanes may hold of bytes that came out of order, beside its slots: nothing over TCP, where the
-/// kernel holds them.
+/// What a builder with so many lanes may hold of bytes that came out of order, beside its slots:
+/// nothing over TCP, where the kernel holds them.
 pub fn out_of_order_memory(transport: Transport, shaping: &Shaping, lanes: usize) -> Bytes {
     match transport {
         Transport::Tcp => Bytes::ZERO,

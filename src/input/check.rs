@@ -28,7 +28,8 @@ pub struct WrongContent {
     pub problem: String,
 }
 
-/// A filter that knows what [generators](super::Generator) write, and calls everything else corrupt.
+/// A filter that knows what [generators](super::Generator) write, and calls everything else
+/// corrupt.
 #[derive(Clone, Debug, Default)]
 pub struct CheckContent {
     /// Ascending.

@@ -1,5 +1,5 @@
-//! Front-end processes that send fragments to a source over TCP or a Unix socket; `docs/reference/front-end.md` has
-//! the bytes.
+//! Front-end processes that send fragments to a source over TCP or a Unix socket;
+//! `docs/reference/front-end.md` has the bytes.
 
 #[cfg(test)]
 mod tests;
@@ -51,9 +51,10 @@ pub(super) enum FrontEndError {
 
 /// Listens for front-end processes and hands what they send to a source.
 ///
-/// Every connection carries fragments, each behind its length. Nothing is answered; while the source's backlog is full,
-/// nothing is read, so the front-end's writes wait. A length above `max_fragment`, event id 0 or a cut-off fragment closes
-/// the connection, and the log says why; other connections go on.
+/// Every connection carries fragments, each behind its length. Nothing is answered; while the
+/// source's backlog is full, nothing is read, so the front-end's writes wait. A length above
+/// `max_fragment`, event id 0 or a cut-off fragment closes the connection, and the log says why;
+/// other connections go on.
 #[derive(Debug)]
 pub struct FrontEndListener {
     listener: Listener,
@@ -85,8 +86,8 @@ impl FrontEndListener {
         Ok(Self { listener: Listener::Tcp(TcpListener::bind(addresses).await?), max_fragment })
     }
 
-    /// Listens at a Unix socket, in a directory that is made if need be. A socket that a dead process left at that path is
-    /// replaced; the file is removed at the end.
+    /// Listens at a Unix socket, in a directory that is made if need be. A socket that a dead
+    /// process left at that path is replaced; the file is removed at the end.
     ///
     /// # Errors
     /// The system's: somebody listens there, or the path holds another file.

@@ -11,7 +11,8 @@ use tokio::io::AsyncRead;
 use super::{front_end::receive, taker::Taker};
 use crate::source::PushError;
 
-/// Everything that one front-end's connection brings, and how it ended: how many fragments, or why it is closed.
+/// Everything that one front-end's connection brings, and how it ended: how many fragments, or why
+/// it is closed.
 pub async fn front_end(
     stream: impl AsyncRead + Unpin + Send,
     max_fragment: Bytes,

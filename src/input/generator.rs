@@ -42,7 +42,8 @@ impl FragmentSize {
             Self::Fixed(size) => return size.min(limit),
             Self::Gaussian { mean, sigma } => mean.count() as f64 + sigma.count() as f64 * rng.gaussian(),
             Self::LogNormal { mean, sigma } => {
-                // Mean m and deviation s of the size give σ² = ln(1 + s²/m²) and µ = ln m − σ²/2 of its logarithm.
+                // Mean m and deviation s of the size give σ² = ln(1 + s²/m²) and µ = ln m − σ²/2 of
+                // its logarithm.
                 let (mean, sigma) = (mean.count() as f64, sigma.count() as f64);
                 let variance = (1.0 + (sigma / mean.max(1.0)).powi(2)).ln();
                 mean * (variance.sqrt() * rng.gaussian() - variance / 2.0).exp()
@@ -53,8 +54,8 @@ impl FragmentSize {
     }
 }
 
-/// From this size on, a payload keeps its own memory, which is used again once the payload is committed. Smaller ones
-/// share blocks.
+/// From this size on, a payload keeps its own memory, which is used again once the payload is
+/// committed. Smaller ones share blocks.
 const OWN_MEMORY: usize = 16 << 10;
 
 /// Memory that smaller payloads share.
@@ -64,14 +65,17 @@ const BLOCK: usize = 64 << 10;
 const KEPT_PAYLOADS: usize = 8192;
 const KEPT_BYTES: usize = 512 << 20;
 
-/// Kept payloads that are looked at, until one is committed; builders do not commit in the order of events.
+/// Kept payloads that are looked at, until one is committed; builders do not commit in the order of
+/// events.
 const LOOKS: usize = 4;
 
-/// Makes up fragments on demand, with content that [`CheckContent`](super::CheckContent) recognizes.
+/// Makes up fragments on demand, with content that [`CheckContent`](super::CheckContent)
+/// recognizes.
 ///
-/// The size depends on seed, source and event alone. A fragment's timestamp is the event's number. Large payloads are as a
-/// readout card leaves them: in memory that was written before, of which the program touches the stamp alone, and that
-/// is used again once nobody holds the payload any more.
+/// The size depends on seed, source and event alone. A fragment's timestamp is the event's number.
+/// Large payloads are as a readout card leaves them: in memory that was written before, of which
+/// the program touches the stamp alone, and that is used again once nobody holds the payload any
+/// more.
 #[derive(Debug)]
 pub struct Generator {
     source: SourceId,
@@ -147,7 +151,8 @@ impl Generator {
         payload
     }
 
-    /// Takes memory for a payload of `length` bytes, with its content, from those that nobody holds any more.
+    /// Takes memory for a payload of `length` bytes, with its content, from those that nobody holds
+    /// any more.
     fn free(&mut self, length: usize) -> Option<(BytesMut, Place)> {
         for _ in 0..LOOKS.min(self.kept.len()) {
             let kept = self.kept.pop_front()?;

@@ -1,4 +1,5 @@
-//! KM3NeT L1 timeslices: files of the telescope's data acquisition, and a built event as the timeslice that it was.
+//! KM3NeT L1 timeslices: files of the telescope's data acquisition, and a built event as the
+//! timeslice that it was.
 //!
 //! `examples/data/README.md` has the layout. Everything is little-endian and packed.
 
@@ -22,7 +23,8 @@ const FRAME_TYPE: i32 = 101;
 /// Ticks of 16 ns in a second.
 const TICKS: u64 = 62_500_000;
 
-/// What makes a file no sequence of timeslices that events give back byte for byte. Timeslices and frames count from 1.
+/// What makes a file no sequence of timeslices that events give back byte for byte. Timeslices and
+/// frames count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Km3netFlaw {
     /// Nothing in it.
@@ -62,7 +64,8 @@ pub enum Km3netFlaw {
         /// What is wrong.
         what: &'static str,
     },
-    /// Its modules do not stand in the order of the timeslices before, so that no order of sources gives it back.
+    /// Its modules do not stand in the order of the timeslices before, so that no order of sources
+    /// gives it back.
     #[error(
         "in timeslice {slice}, module {module} is out of order: modules must stand as in the timeslices before"
     )]
@@ -128,7 +131,8 @@ impl<'f> Timeslices<'f> {
         Some(&self.bytes[self.slices.get(slice)?.range.clone()])
     }
 
-    /// The timeslice, counting from 0, that is replayed into that event: they come round after the last.
+    /// The timeslice, counting from 0, that is replayed into that event: they come round after the
+    /// last.
     pub fn place_of(&self, event: EventId) -> usize {
         (event.number().saturating_sub(1) % self.slices.len() as u64) as usize
     }
@@ -138,7 +142,8 @@ impl<'f> Timeslices<'f> {
         &self.bytes[self.slices[self.place_of(event)].range.clone()]
     }
 
-    /// The frames of the module at that position, one for each timeslice; empty where the timeslice has none of it.
+    /// The frames of the module at that position, one for each timeslice; empty where the timeslice
+    /// has none of it.
     pub fn frames(&self, position: usize) -> impl Iterator<Item = (Timestamp, &'f [u8])> + '_ {
         self.slices.iter().map(move |slice| {
             let found = slice.frames.iter().find(|(of, _)| *of == position);
@@ -194,7 +199,8 @@ fn parse_slice(
     Ok(Slice { range: offset..end, timestamp, frames })
 }
 
-/// The length and module of the frame at the start of `bytes`, which must repeat the `common` header.
+/// The length and module of the frame at the start of `bytes`, which must repeat the `common`
+/// header.
 fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str> {
     let Some(mut head) = bytes.get(..FRAME_HEAD) else { return Err("cut short") };
     let length = usize::try_from(head.get_i32_le()).map_err(|_| "its length is negative")?;
@@ -216,8 +222,9 @@ fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str
 #[error("the event holds no KM3NeT frame")]
 pub struct NoFrame;
 
-/// The timeslice that an event is: a header made of the frames' common one, then the frames in the order of the sources,
-/// which must be that of the modules. A module without a frame has contributed an empty fragment.
+/// The timeslice that an event is: a header made of the frames' common one, then the frames in the
+/// order of the sources, which must be that of the modules. A module without a frame has
+/// contributed an empty fragment.
 ///
 /// # Errors
 /// [`NoFrame`]: the fragments are something else.

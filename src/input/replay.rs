@@ -99,9 +99,10 @@ impl Recorded {
 }
 
 impl Replay {
-    /// Plays one optical module of a file of KM3NeT timeslices: event *n* has its frame of timeslice (*n* − 1) modulo their
-    /// number, and the UTC time of that timeslice in ticks of 16 ns. `module` is the module's position in the file, from 0.
-    /// Where a timeslice has no frame of it, the fragment is empty.
+    /// Plays one optical module of a file of KM3NeT timeslices: event *n* has its frame of
+    /// timeslice (*n* − 1) modulo their number, and the UTC time of that timeslice in ticks of 16
+    /// ns. `module` is the module's position in the file, from 0. Where a timeslice has no frame of
+    /// it, the fragment is empty.
     ///
     /// # Errors
     /// [`ReplayError`]: not such a file, or it has no such module.
@@ -123,8 +124,8 @@ impl Replay {
         Ok(Self { fragments: recorded.collect() })
     }
 
-    /// Plays one source of event files; `path` is a file, or a directory with the files of one run. The events come in the
-    /// order of their ids, the first as event 1.
+    /// Plays one source of event files; `path` is a file, or a directory with the files of one run.
+    /// The events come in the order of their ids, the first as event 1.
     ///
     /// # Errors
     /// [`ReplayError`]: no such files, damage in them, or nothing of that source.

@@ -1,4 +1,5 @@
-//! [`Beats`]: shows that the loops of roles still turn, for a watchdog that must notice when one hangs.
+//! [`Beats`]: shows that the loops of roles still turn, for a watchdog that must notice when one
+//! hangs.
 
 use std::{
     future::Future,
@@ -9,8 +10,9 @@ use std::{
     },
 };
 
-/// Counts the turns of every role that was given it. Clones share one count. A role turns some times a second even when it
-/// has nothing to do; while it is on its way to its supervisor, it is not counted.
+/// Counts the turns of every role that was given it. Clones share one count. A role turns some
+/// times a second even when it has nothing to do; while it is on its way to its supervisor, it is
+/// not counted.
 #[derive(Clone, Debug, Default)]
 pub struct Beats(Arc<Mutex<Vec<Loop>>>);
 

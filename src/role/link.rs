@@ -1,4 +1,5 @@
-//! [`SupervisorLink`]: a role's connection to its supervisor. When to make one and when to drop it, the role's machine says.
+//! [`SupervisorLink`]: a role's connection to its supervisor. When to make one and when to drop it,
+//! the role's machine says.
 
 use std::{
     future::Future,
@@ -134,7 +135,8 @@ impl SupervisorLink {
     }
 }
 
-/// Marks the supervisor's connection. What the system does not allow is said, and nothing depends on it.
+/// Marks the supervisor's connection. What the system does not allow is said, and nothing depends
+/// on it.
 pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
     if let Err(error) = link.classify(class) {
         tracing::warn!(%error, "control packets are not marked as the configuration has it");

@@ -17,7 +17,8 @@ use serde::Serialize;
 /// How many samples are kept: an hour.
 const KEPT: usize = 3600;
 
-/// Over how many samples what comes with reports is smoothed: those come once a second, at times of their own.
+/// Over how many samples what comes with reports is smoothed: those come once a second, at times of
+/// their own.
 const SMOOTHED: usize = 3;
 
 /// How many causes of dead time a sample names.

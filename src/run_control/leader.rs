@@ -32,7 +32,8 @@ use super::{
 };
 use crate::supervisor::{BeginError, listen};
 
-/// How long a start waits for sources and builders that are on their way: after a run, they register anew.
+/// How long a start waits for sources and builders that are on their way: after a run, they
+/// register anew.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many runs before the last one are shown.
@@ -176,7 +177,8 @@ impl<S: System> Leader<S> {
                 self.give_up_open_run("configured anew").await;
                 self.changes = Changes::default();
                 if let Err(error) = self.open().await {
-                    // What was open before is closed by now: nothing is in force that could be started.
+                    // What was open before is closed by now: nothing is in force that could be
+                    // started.
                     self.fail(format!("it cannot be opened to sources and builders: {error}")).await;
                     return Err(refusal(command.name(), error));
                 }

@@ -9,8 +9,8 @@ use evb_file::{CreateError, EventFileWriter, FileIdentity, WriteError, WriterOpt
 
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 
-/// Writes event files. Accepted means: in the kernel's hands, or on the disk with `FsyncPolicy::Commit`. What the system
-/// refuses may pass: the events are offered again.
+/// Writes event files. Accepted means: in the kernel's hands, or on the disk with
+/// `FsyncPolicy::Commit`. What the system refuses may pass: the events are offered again.
 #[derive(Debug)]
 pub struct FileSink {
     dir: PathBuf,
@@ -38,8 +38,8 @@ impl FileSink {
     }
 }
 
-/// Whether the system refuses for want of room, which there may be later. A directory that is not there or not ours is for the
-/// operator to mend before the run.
+/// Whether the system refuses for want of room, which there may be later. A directory that is not
+/// there or not ours is for the operator to mend before the run.
 fn is_full(reason: &io::Error) -> bool {
     matches!(
         reason.kind(),

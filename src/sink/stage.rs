@@ -32,8 +32,8 @@ pub(crate) enum Fate {
     Failed(String),
 }
 
-/// Filter and sink on a thread of their own, as the builder sees them. Never more events in hand than the builder has slots,
-/// so no queue can be full.
+/// Filter and sink on a thread of their own, as the builder sees them. Never more events in hand
+/// than the builder has slots, so no queue can be full.
 pub(crate) struct Stage {
     events: mpsc::Sender<Event>,
     fates: mpsc::Receiver<(Event, Fate)>,
@@ -179,8 +179,8 @@ async fn run<S: Sink>(
     }
 }
 
-/// Writes and commits what is left of a batch. An error that passes leaves what is to be written again; any other makes
-/// fates.
+/// Writes and commits what is left of a batch. An error that passes leaves what is to be written
+/// again; any other makes fates.
 async fn write<S: Sink>(
     sink: &mut Beginning<S>,
     batch: &[Event],
@@ -211,7 +211,8 @@ async fn write<S: Sink>(
     let Err(error) = sink.commit().await else { return Ok(()) };
     if error.is_passing() {
         left.retain(|index| error.holds(batch[*index].id));
-        // What is left may be nothing: all of it was taken, and the sink only wants to be asked again.
+        // What is left may be nothing: all of it was taken, and the sink only wants to be asked
+        // again.
         return Err(error);
     }
     tracing::error!(events = left.len(), %error, "the sink failed to commit: these events are lost");

@@ -33,7 +33,8 @@ use super::{SourceConfig, end::End};
 /// A connection on its way.
 pub(super) type Connecting = Pin<Box<dyn Future<Output = Result<Connected, ConnectError>>>>;
 
-/// A connection that stands, the builder's answer, and the way of its datagrams, if it goes by datagrams.
+/// A connection that stands, the builder's answer, and the way of its datagrams, if it goes by
+/// datagrams.
 pub(super) type Connected = (End, Welcome, Option<LanePath>);
 
 /// What every lane's connection needs to know.
@@ -59,7 +60,8 @@ impl Dialing {
         }
     }
 
-    /// Begins to connect. `rate` is what the lane's socket is asked to keep to, if the kernel paces sockets.
+    /// Begins to connect. `rate` is what the lane's socket is asked to keep to, if the kernel paces
+    /// sockets.
     pub(super) fn dial(&self, dial: Dial, rate: Option<Rate>) -> Connecting {
         let dialing = self.clone();
         Box::pin(async move { dialing.connect(dial, rate).await })

@@ -1,4 +1,5 @@
-//! [`Feed`]: where a source's fragments come from: those that readout pushes, and those that it makes when they are wanted.
+//! [`Feed`]: where a source's fragments come from: those that readout pushes, and those that it
+//! makes when they are wanted.
 
 use std::task::{Context, Poll};
 
@@ -39,7 +40,8 @@ impl Feed {
         }
         for pushed in self.pushed.drain(..) {
             let fragment = self.outlet.take(pushed);
-            // Checked at the door; what is left is a readout that runs far ahead of the run. The machine counts it.
+            // Checked at the door; what is left is a readout that runs far ahead of the run. The
+            // machine counts it.
             if let Err(error) = role.push(fragment, now) {
                 tracing::error!(%error, "a fragment is refused");
             }

@@ -18,7 +18,8 @@ const OVERHEAD: u64 = 64;
 pub(super) struct Intake {
     fragments: mpsc::Sender<Pushed>,
     permits: Arc<Semaphore>,
-    /// The first event that is not decided: fragments below it are admitted whatever the backlog holds.
+    /// The first event that is not decided: fragments below it are admitted whatever the backlog
+    /// holds.
     undecided: watch::Receiver<EventId>,
     max_fragment: Bytes,
 }
@@ -112,8 +113,8 @@ impl Outlet {
         pushed.fragment
     }
 
-    /// Tells those who wait what is decided, and hands back what the backlog has room for again: `held` payload bytes in
-    /// `count` fragments wait for a decision.
+    /// Tells those who wait what is decided, and hands back what the backlog has room for again:
+    /// `held` payload bytes in `count` fragments wait for a decision.
     pub(super) fn update(&mut self, undecided: EventId, held: Bytes, count: usize) {
         self.undecided.send_if_modified(|known| {
             let news = *known != undecided;

@@ -20,7 +20,8 @@ pub(super) struct Lane {
     /// What its socket is asked to keep to, if the kernel paces sockets.
     rate: Option<Rate>,
     state: State,
-    /// Of connections that are gone: segments that the kernel had to send again, and what became of trains.
+    /// Of connections that are gone: segments that the kernel had to send again, and what became of
+    /// trains.
     past: (u64, TrainReport),
 }
 
@@ -103,7 +104,8 @@ impl Lane {
         if let State::Up(end) = &self.state { end.next_timeout() } else { None }
     }
 
-    /// Over all connections of this lane: segments that the kernel had to send again, and what became of trains.
+    /// Over all connections of this lane: segments that the kernel had to send again, and what
+    /// became of trains.
     pub(super) fn sent(&mut self) -> (u64, TrainReport) {
         let State::Up(end) = &mut self.state else { return self.past };
         let (retransmits, trains) = end.sent();

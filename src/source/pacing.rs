@@ -11,7 +11,8 @@ use super::SourceConfig;
 /// How fast a source sends to each builder, and who keeps the pace.
 #[derive(Clone, Debug)]
 pub struct PacingConfig {
-    /// The pace of every lane; `None`: as fast as grants permit, or, under a token bucket, as that has it.
+    /// The pace of every lane; `None`: as fast as grants permit, or, under a token bucket, as that
+    /// has it.
     pub lane: Option<Pace>,
     /// In its place for some builders: each destination its rate.
     pub builders: BTreeMap<BuilderId, Pace>,
@@ -35,7 +36,8 @@ impl Default for PacingConfig {
 }
 
 impl PacingConfig {
-    /// What the source itself has to keep; `usual` is what the shaping mode has for all. Nothing, where the kernel does.
+    /// What the source itself has to keep; `usual` is what the shaping mode has for all. Nothing,
+    /// where the kernel does.
     pub(super) fn paces(&self, usual: Option<Pace>, cost: PacketCost) -> Paces {
         let pacing = Pacing {
             link: self.link.clone(),
@@ -55,8 +57,9 @@ impl PacingConfig {
     }
 }
 
-/// A pace as the rate of a lane's socket, of full packets. Of TCP the kernel counts the payload (`tcp_update_skb_after_send`,
-/// net/ipv4/tcp_output.c), of UDP whole frames (`qdisc_pkt_len` in `fq_dequeue`, net/sched/sch_fq.c).
+/// A pace as the rate of a lane's socket, of full packets. Of TCP the kernel counts the payload
+/// (`tcp_update_skb_after_send`, net/ipv4/tcp_output.c), of UDP whole frames (`qdisc_pkt_len` in
+/// `fq_dequeue`, net/sched/sch_fq.c).
 pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) -> Rate {
     match transport {
         Transport::Tcp => cost.payload_rate(pace.rate, pace.measure),
@@ -64,7 +67,8 @@ pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) ->
     }
 }
 
-/// What the sockets of a source's lanes are asked to keep to, those of builders included that come later.
+/// What the sockets of a source's lanes are asked to keep to, those of builders included that come
+/// later.
 pub(super) struct SocketRates {
     config: PacingConfig,
     usual: Option<Pace>,

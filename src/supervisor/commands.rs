@@ -79,7 +79,8 @@ impl Commands {
         true
     }
 
-    /// Answers whoever asked under that number: it is done, and written down. Who asked may have gone meanwhile.
+    /// Answers whoever asked under that number: it is done, and written down. Who asked may have
+    /// gone meanwhile.
     pub(super) fn confirm(&mut self, number: u64) {
         match self.askers.remove(&number) {
             Some(Asker::Change(answer)) => drop(answer.send(Ok(()))),

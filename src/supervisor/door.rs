@@ -34,7 +34,8 @@ impl Door {
         Self { greetings, class }
     }
 
-    /// Marks the connection of one that is let in. What the system does not allow is said, and nothing depends on it.
+    /// Marks the connection of one that is let in. What the system does not allow is said, and
+    /// nothing depends on it.
     pub(super) fn classify(&self, link: &ControlLink) {
         role::classify(link, self.class);
     }

@@ -26,8 +26,8 @@ pub(super) async fn lead(mut driver: Driver) -> Box<RunReport> {
     report
 }
 
-/// Waits until everybody has read the last message and closed: closing first would make the kernel throw away what a peer
-/// has not read.
+/// Waits until everybody has read the last message and closed: closing first would make the kernel
+/// throw away what a peer has not read.
 fn poll_farewell(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
     loop {
         driver.links.poll_flush(cx);

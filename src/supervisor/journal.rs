@@ -1,4 +1,5 @@
-//! The journal's file. What is torn off at its end is cut away; one that is damaged before is left as it is.
+//! The journal's file. What is torn off at its end is cut away; one that is damaged before is left
+//! as it is.
 
 pub(super) mod entries;
 pub(super) mod keeper;
@@ -28,7 +29,8 @@ pub enum JournalFsync {
     /// From a killed process: the kernel has it.
     #[default]
     None,
-    /// From a power cut as well: the disk has it before anything is sent. Costs a disk's latency in each turn.
+    /// From a power cut as well: the disk has it before anything is sent. Costs a disk's latency in
+    /// each turn.
     Commit,
 }
 
@@ -114,7 +116,8 @@ pub(super) struct Journal {
     compact_at: u64,
 }
 
-/// The run that a journal tells of, if it is not over: a supervisor with that journal goes on with it.
+/// The run that a journal tells of, if it is not over: a supervisor with that journal goes on with
+/// it.
 ///
 /// # Errors
 /// [`JournalError`]: it cannot be read.
@@ -181,7 +184,8 @@ impl Journal {
         self.endless |= !frame(entry, &mut self.pending);
     }
 
-    /// Writes what was added. After an error what was whole is whole, and the same is tried again with the next call.
+    /// Writes what was added. After an error what was whole is whole, and the same is tried again
+    /// with the next call.
     pub(super) fn commit(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -220,8 +224,8 @@ impl Journal {
         self.length > self.compact_at && self.pending.is_empty()
     }
 
-    /// Puts these entries in place of all: in a new file beside, which then takes the old one's name. If that cannot be, nothing
-    /// has changed, and it is long once more when it has grown.
+    /// Puts these entries in place of all: in a new file beside, which then takes the old one's
+    /// name. If that cannot be, nothing has changed, and it is long once more when it has grown.
     pub(super) fn replace(&mut self, entries: &[Entry]) -> io::Result<()> {
         self.compact_at = self.length + COMPACT_AT;
         let beside = self.path.with_added_extension("new");

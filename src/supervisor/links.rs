@@ -19,8 +19,8 @@ use governor::{
 /// How many messages of one peer are read before the others have their turn.
 const FAIR_SHARE: usize = 32;
 
-/// How many messages a second one peer is listened to; a builder that settles 160 000 events a second by fours sends as many.
-/// Who sends more waits, in its own buffers.
+/// How many messages a second one peer is listened to; a builder that settles 160 000 events a
+/// second by fours sends as many. Who sends more waits, in its own buffers.
 const MESSAGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(50_000).unwrap();
 
 /// And how many at once, after a pause.

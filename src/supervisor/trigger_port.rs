@@ -1,5 +1,5 @@
-//! External triggers by network: lines over TCP, datagrams, or the announcements of a multicast group
-//! (docs/reference/triggers.md).
+//! External triggers by network: lines over TCP, datagrams, or the announcements of a multicast
+//! group (docs/reference/triggers.md).
 
 #[cfg(test)]
 mod tests;

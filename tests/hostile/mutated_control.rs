@@ -1,4 +1,5 @@
-//! Valid control messages with errors in them, at the supervisor: the machine alone, and a running one over loopback.
+//! Valid control messages with errors in them, at the supervisor: the machine alone, and a running
+//! one over loopback.
 
 use std::time::Duration;
 

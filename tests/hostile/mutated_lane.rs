@@ -152,7 +152,8 @@ impl Bench {
         played
     }
 
-    /// Every event once, each fragment that is there as it was made; those of source 2 are all there.
+    /// Every event once, each fragment that is there as it was made; those of source 2 are all
+    /// there.
     fn check(&self) -> Result<(), TestCaseError> {
         let mut ids: Vec<u64> = self.events.iter().map(|event| event.id.number()).collect();
         ids.sort_unstable();

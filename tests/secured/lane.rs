@@ -120,7 +120,8 @@ async fn ends(flip: Option<Flip>) -> (SourceEnd, BuilderEnd, Relay) {
 #[derive(Debug)]
 enum Outcome {
     Built,
-    /// One end waits for the rest of a parcel whose length was changed: as if the network held it back.
+    /// One end waits for the rest of a parcel whose length was changed: as if the network held it
+    /// back.
     Waits,
     Ended(LaneEnd),
 }

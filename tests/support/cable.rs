@@ -1,4 +1,5 @@
-//! A network between two peers that can be cut: packets that are sent meanwhile are lost for the connections that there are.
+//! A network between two peers that can be cut: packets that are sent meanwhile are lost for the
+//! connections that there are.
 
 use std::{
     net::SocketAddr,

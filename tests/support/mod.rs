@@ -173,8 +173,8 @@ pub fn assert_exact(events: &[Event], sources: u16, length: usize) {
     }
 }
 
-/// No event twice, all with all fragments as they were made. A trigger that knows the time may be inhibited on a busy machine: then its
-/// number is not there.
+/// No event twice, all with all fragments as they were made. A trigger that knows the time may be
+/// inhibited on a busy machine: then its number is not there.
 #[allow(dead_code, reason = "not every test program asks for it")]
 pub fn assert_whole(events: &[Event], sources: u16, length: usize) {
     assert!(events.is_sorted_by(|a, b| a.id < b.id), "an event is there twice");

@@ -1,5 +1,5 @@
-//! Everything that CI checks, the same at home: each step under its own time limit, all under one budget, and a table
-//! of what passed, what failed, and what was skipped for which reason.
+//! Everything that CI checks, the same at home: each step under its own time limit, all under one
+//! budget, and a table of what passed, what failed, and what was skipped for which reason.
 
 mod step;
 mod plan;
@@ -22,7 +22,8 @@ pub(crate) struct CiArgs {
     /// Print the steps and their limits, run nothing.
     #[arg(long)]
     list: bool,
-    /// Fail where a step beside other programs (`cargo xtask eco`) cannot run, instead of skipping it.
+    /// Fail where a step beside other programs (`cargo xtask eco`) cannot run, instead of skipping
+    /// it.
     #[arg(long)]
     require: bool,
     /// For all steps together, in minutes.
@@ -58,7 +59,8 @@ pub(crate) fn run(args: &CiArgs) -> Result<bool> {
 /// A step's name, how long it took, and how it ended.
 type Row<'a> = (&'a str, Duration, Ended);
 
-/// Runs steps that start together. What one says is printed as it comes; what several say, one after another when all have ended.
+/// Runs steps that start together. What one says is printed as it comes; what several say, one
+/// after another when all have ended.
 fn run_together(steps: &[Step], left: Duration) -> Vec<Row<'_>> {
     let head = |step: &Step| println!("\n=== {}: {}", step.name, step.line());
     let timed = |step: &Step, keep: bool| {

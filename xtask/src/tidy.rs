@@ -1,4 +1,5 @@
-//! The rules of the house as a program. Every check takes the repository and returns what it found; nothing is a wish.
+//! The rules of the house as a program. Every check takes the repository and returns what it found;
+//! nothing is a wish.
 
 mod finding;
 mod syntax;

@@ -1,4 +1,5 @@
-//! Run control as people and programs use it: `evbd` in processes of their own, `evbd ctl`, and bare HTTP.
+//! Run control as people and programs use it: `evbd` in processes of their own, `evbd ctl`, and
+//! bare HTTP.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;
@@ -411,7 +412,8 @@ fn a_token_is_required_where_there_is_one() {
         let (code, answer) = system.asks("GET /v1/status", header, "");
         assert_eq!(code, 401, "{header}: {answer}");
     }
-    // The files of the page hold no secret; but a name that somebody else lets point here gets none of them.
+    // The files of the page hold no secret; but a name that somebody else lets point here gets none
+    // of them.
     let page =
         |host: &str| system.raw(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
     let answer = page("localhost").to_ascii_lowercase();
@@ -439,7 +441,8 @@ fn an_address_of_run_control_that_is_taken_is_no_fault_of_the_configuration() {
     );
 }
 
-/// 32 that send their heads byte by byte, 32 that do not read, and 64 MB of headers: a command gets in all the same.
+/// 32 that send their heads byte by byte, 32 that do not read, and 64 MB of headers: a command gets
+/// in all the same.
 #[test]
 fn slow_clients_and_viewers_keep_no_command_out() {
     let mut system = System::new("");

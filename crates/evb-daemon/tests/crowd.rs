@@ -1,5 +1,6 @@
-//! Run control before a crowd: 256 sources and 64 builders that are nothing but control links, each of which reports as the
-//! real ones do. Status, history, metrics and page are asked for meanwhile; sizes and times are printed (`--nocapture`).
+//! Run control before a crowd: 256 sources and 64 builders that are nothing but control links, each
+//! of which reports as the real ones do. Status, history, metrics and page are asked for meanwhile;
+//! sizes and times are printed (`--nocapture`).
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;

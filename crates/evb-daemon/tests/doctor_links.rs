@@ -1,5 +1,6 @@
-//! `evbd doctor` on links that this test makes: two network namespaces and a pair of `veth`, with one queueing discipline after
-//! the other. What it says is compared with what `tc` says. Needs root; a discipline that the kernel lacks is skipped.
+//! `evbd doctor` on links that this test makes: two network namespaces and a pair of `veth`, with
+//! one queueing discipline after the other. What it says is compared with what `tc` says. Needs
+//! root; a discipline that the kernel lacks is skipped.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Output};
@@ -91,7 +92,8 @@ fn txtime_held(report: &Value) -> bool {
 #[test]
 fn queueing_disciplines_are_as_tc_shows_them() {
     let Some(cable) = Cable::new("q") else { return eprintln!("SKIP: no root, or no iproute2") };
-    // The discipline, the options that both tell, its verdict, and whether departure times come true.
+    // The discipline, the options that both tell, its verdict, and whether departure times come
+    // true.
     let cases: [(&str, &[&str], &str, bool); 6] = [
         ("fq limit 5000 flow_limit 77", &["limit", "flow_limit", "quantum", "initial_quantum"], "good", true),
         ("pfifo_fast", &[], "could be better", false),

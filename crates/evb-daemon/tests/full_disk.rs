@@ -1,5 +1,6 @@
-//! Disks that take nothing more, from end to end. A limit on the size of files stands for the full disk: it needs no root, and
-//! can be raised while the process lives. Where the test may mount, a small tmpfs is filled for real.
+//! Disks that take nothing more, from end to end. A limit on the size of files stands for the full
+//! disk: it needs no root, and can be raised while the process lives. Where the test may mount, a
+//! small tmpfs is filled for real.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;

@@ -23,7 +23,8 @@ impl Drop for Guarded {
     }
 }
 
-/// `nice` and the real-time priority of a process's first thread: the 19th and 40th field of proc(5)'s line.
+/// `nice` and the real-time priority of a process's first thread: the 19th and 40th field of
+/// proc(5)'s line.
 fn standing(process: u32) -> (i64, i64) {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();

@@ -1,5 +1,5 @@
-//! `evbd provision` for real: in a network namespace, as root, with bytes counted on the other side. Without root, or on a
-//! kernel without HTB, it says so and does nothing.
+//! `evbd provision` for real: in a network namespace, as root, with bytes counted on the other
+//! side. Without root, or on a kernel without HTB, it says so and does nothing.
 
 #![allow(clippy::unwrap_used)] // a test's helpers may panic
 
@@ -76,7 +76,8 @@ impl Cable {
         text.split_whitespace().take(4).collect::<Vec<_>>().join(" ")
     }
 
-    /// What comes through in bit/s of L2 frames when datagrams are sent to that port as fast as they go.
+    /// What comes through in bit/s of L2 frames when datagrams are sent to that port as fast as
+    /// they go.
     fn rate(&self, port: u16) -> f64 {
         let me = std::env::current_exe().unwrap();
         let start = |namespace: &str, part: &str, output: bool| {

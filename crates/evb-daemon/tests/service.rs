@@ -14,7 +14,8 @@ use serde_json::Value;
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
-/// Writes a configuration of one source and one builder, with more of `[run]`, of `[supervisor]`, and after that.
+/// Writes a configuration of one source and one builder, with more of `[run]`, of `[supervisor]`,
+/// and after that.
 fn configuration(dir: &Path, run: &str, supervisor: &str, more: &str) -> PathBuf {
     let ports = ports::free_ports(3);
     let text = format!(
@@ -209,7 +210,8 @@ fn a_sink_that_cannot_begin_ends_all_that_waits_for_it() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..4 {
         let config = configuration(dir.path(), "", "", "");
-        // Who looks for it beforehand finds a directory to make it in; no file system has such a name.
+        // Who looks for it beforehand finds a directory to make it in; no file system has such a
+        // name.
         let text = std::fs::read_to_string(&config).unwrap();
         let path = dir.path().join("n".repeat(300));
         let sink = format!("sink = {{ kind = \"file\", path = \"{}\" }}", path.display());

@@ -1,5 +1,6 @@
 //! The incast table: what each shaping mode makes of N sources that answer one builder at once.
-//! After a change that is meant to change it: `INSTA_UPDATE=always cargo test -p evb-sim --test incast`.
+//! After a change that is meant to change it: `INSTA_UPDATE=always cargo test -p evb-sim --test
+//! incast`.
 
 use core::time::Duration;
 
@@ -59,7 +60,8 @@ fn check(reports: &[SimReport]) {
     }
 }
 
-/// One event at a time: every event is a burst of its own, as with a readout that waits for the event to be built.
+/// One event at a time: every event is a burst of its own, as with a readout that waits for the
+/// event to be built.
 #[test]
 fn one_event_at_a_time() {
     let (reports, text) = table(Transport::Tcp, 1, 200);
@@ -90,8 +92,8 @@ fn sixteen_events_at_a_time() {
     insta::assert_snapshot!("sixteen_slots", text);
 }
 
-/// Small fragments, and many slots that become free at once: what sources announce then is not charged to the port, and has to
-/// fit beside what is.
+/// Small fragments, and many slots that become free at once: what sources announce then is not
+/// charged to the port, and has to fit beside what is.
 #[test]
 fn announcements_of_many_small_fragments_do_not_flood_the_port() {
     for (transport, mode, sources, size, slots) in [
@@ -119,7 +121,8 @@ fn announcements_of_many_small_fragments_do_not_flood_the_port() {
     }
 }
 
-/// A slow port holds for long what comes to it: announcements wait for longer, and none is repeated because the port is full.
+/// A slow port holds for long what comes to it: announcements wait for longer, and none is repeated
+/// because the port is full.
 #[test]
 fn announcements_do_not_flood_a_slow_port() {
     for (transport, mode, (sources, builders), mbit, kib, slots) in [
@@ -149,8 +152,8 @@ fn announcements_do_not_flood_a_slow_port() {
     }
 }
 
-/// What is assigned is announced before its deadline, though the wire takes twice as long for all that is assigned at
-/// once.
+/// What is assigned is announced before its deadline, though the wire takes twice as long for all
+/// that is assigned at once.
 fn no_announcement_of_many_misses_the_deadline(transport: Transport) {
     let (shaping, events) = (shaping(transport, "credit", 32), 1500);
     let deadline = Duration::from_millis(250);
@@ -195,8 +198,9 @@ fn below_capacity_an_event_takes_its_time_on_the_wire() {
     assert!(report.latency_p99 < on_the_wire.mul_f64(1.5), "{report}\n{on_the_wire:?}");
 }
 
-/// The budget counts whole frames: a port that is just larger than it, by what acknowledgements and announcements take,
-/// overflows never, though sources are ten times as fast as the port and so bring all that is permitted at once.
+/// The budget counts whole frames: a port that is just larger than it, by what acknowledgements and
+/// announcements take, overflows never, though sources are ten times as fast as the port and so
+/// bring all that is permitted at once.
 #[test]
 fn the_budget_counts_headers() {
     let budget = Bytes::new(100_000);

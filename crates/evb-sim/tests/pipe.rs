@@ -1,5 +1,5 @@
-//! A long fat pipe: Tokyo to Maryland and back in 198 ms, 20 Mbit/s, with as much credit as is under way then.
-//! `cargo test -p evb-sim --test pipe -- --nocapture` prints the table.
+//! A long fat pipe: Tokyo to Maryland and back in 198 ms, 20 Mbit/s, with as much credit as is
+//! under way then. `cargo test -p evb-sim --test pipe -- --nocapture` prints the table.
 
 use core::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Loss at full speed: what it costs lanes over datagrams, beside the same lanes over (simulated) TCP.
-//! `cargo test -p evb-sim --test recovery -- --nocapture` prints the tables.
+//! Loss at full speed: what it costs lanes over datagrams, beside the same lanes over (simulated)
+//! TCP. `cargo test -p evb-sim --test recovery -- --nocapture` prints the tables.
 
 use core::time::Duration;
 
@@ -74,7 +74,8 @@ fn check(size: u64, events: u64) {
         let bound = round_trip() * 3 + Duration::from_millis(2);
         assert!(report.datagrams.recovery_p50 < bound, "{report}\n{bound:?}");
         assert!(report.datagrams.recovery_p99 < Duration::from_millis(10), "{report}");
-        // What was declared lost and was not: less than one in two hundred of what was asked for again.
+        // What was declared lost and was not: less than one in two hundred of what was asked for
+        // again.
         let counters = report.datagrams.recovery;
         assert!(counters.late_after_loss * 200 <= counters.resends, "{report}");
     }

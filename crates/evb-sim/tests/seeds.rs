@@ -1,8 +1,10 @@
-//! Two hundred random worlds. What must always hold is checked on the way by the simulator itself: every event at exactly
-//! one sink once, byte by byte; credit within its budget, grants within what was announced; slots; a ledger that
-//! closes and agrees; and that there is progress. Here: what must hold at the end of such a run.
+//! Two hundred random worlds. What must always hold is checked on the way by the simulator itself:
+//! every event at exactly one sink once, byte by byte; credit within its budget, grants within what
+//! was announced; slots; a ledger that closes and agrees; and that there is progress. Here: what
+//! must hold at the end of such a run.
 //!
-//! A failure names its seed; `EVB_SIM_SEED=<seed> cargo test -p evb-sim --test seeds` runs that one alone.
+//! A failure names its seed; `EVB_SIM_SEED=<seed> cargo test -p evb-sim --test seeds` runs that one
+//! alone.
 
 use core::time::Duration;
 
@@ -125,8 +127,9 @@ fn scenario(seed: u64, transport: Transport) -> Scenario {
     }
 }
 
-/// The same world, with lanes over datagrams and everything that may happen to those. Nothing is given up: deadlines are
-/// longer than what a few timers of lanes take, and of the supervisor's TCP, where that loses something.
+/// The same world, with lanes over datagrams and everything that may happen to those. Nothing is
+/// given up: deadlines are longer than what a few timers of lanes take, and of the supervisor's
+/// TCP, where that loses something.
 fn world_of_datagrams(seed: u64) -> Scenario {
     let mut scenario = scenario(seed, Transport::Udp);
     let mut dice = Dice(Rng::new(seed ^ 0xda7a));
@@ -153,8 +156,9 @@ fn is_calm(network: &NetworkModel) -> bool {
     [network.loss, network.duplication, network.reordering, network.corruption] == [0.0; 4]
 }
 
-/// Whether a port, of a builder or of a source, is empty before the shortest timer of a lane goes off. A slower one may fill up
-/// between two measurements of the round trip, and the timer is wrong once.
+/// Whether a port, of a builder or of a source, is empty before the shortest timer of a lane goes
+/// off. A slower one may fill up between two measurements of the round trip, and the timer is wrong
+/// once.
 fn is_quick(network: &NetworkModel) -> bool {
     network.port_buffer / network.link_rate < RoundTrip::FLOOR
 }
@@ -273,8 +277,8 @@ fn the_second_hundred_seeds_over_datagrams() {
     over_datagrams(100..200);
 }
 
-/// Assignments came later than the fragments that they are about, by a retransmission timeout; the builder had let go of
-/// those as unexpected.
+/// Assignments came later than the fragments that they are about, by a retransmission timeout; the
+/// builder had let go of those as unexpected.
 #[test]
 fn a_late_assignment_finds_its_fragments() {
     for seed in [4353, 5136, 5578] {
@@ -282,8 +286,9 @@ fn a_late_assignment_finds_its_fragments() {
     }
 }
 
-/// What credit does not charge: of 6000 seeds, these two drop a few frames without any loss. Announcements of small or
-/// frequent events, on a slow and shallow port, are more than the tenth of it that the budget leaves free.
+/// What credit does not charge: of 6000 seeds, these two drop a few frames without any loss.
+/// Announcements of small or frequent events, on a slow and shallow port, are more than the tenth
+/// of it that the budget leaves free.
 #[test]
 #[ignore = "announcements are not charged to the budget"]
 fn announcements_alone_can_overflow_a_slow_port() {

@@ -1,4 +1,5 @@
-//! How long a sink that does not take events is tried on: while the run goes on, for ever; at its end, for a limited time.
+//! How long a sink that does not take events is tried on: while the run goes on, for ever; at its
+//! end, for a limited time.
 
 use std::time::Duration;
 

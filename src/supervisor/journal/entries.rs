@@ -1,5 +1,5 @@
-//! The journal's framing: a header, then entries behind each other, each behind its length and checksum. They are read through a
-//! buffer, one at a time.
+//! The journal's framing: a header, then entries behind each other, each behind its length and
+//! checksum. They are read through a buffer, one at a time.
 
 #[cfg(test)]
 mod tests;
@@ -25,8 +25,8 @@ const START: usize = 24;
 /// So much of the file is held at once, beside one entry.
 const WINDOW: usize = 64 << 10;
 
-/// So many bytes at most are summed up in search of a whole entry behind one that cannot be read. What was torn off comes nowhere
-/// near: only what has the form of an entry is summed up.
+/// So many bytes at most are summed up in search of a whole entry behind one that cannot be read.
+/// What was torn off comes nowhere near: only what has the form of an entry is summed up.
 const MAX_SUMMED: u64 = 256 << 20;
 
 /// Why entries cannot be read.
@@ -60,8 +60,8 @@ pub(in crate::supervisor) fn sum(body: &[u8]) -> u32 {
     checksum(Crc32Iscsi, body) as u32
 }
 
-/// The entries of a journal. What is torn off at its end, by a killed process, a full disk or a power cut, is left out; what is
-/// damaged is an error.
+/// The entries of a journal. What is torn off at its end, by a killed process, a full disk or a
+/// power cut, is left out; what is damaged is an error.
 #[derive(Debug)]
 pub(in crate::supervisor) struct Entries<R> {
     input: BufReader<R>,
@@ -116,8 +116,8 @@ impl<R: Read + Seek> Entries<R> {
         if self.is_whole_behind(self.at + 1)? { Err(Fault::Damaged(self.at)) } else { Ok(None) }
     }
 
-    /// Whether a whole entry begins there or later: then what is before it was not torn off. If that cannot be told with
-    /// reasonable effort, it is taken for damage, and nothing is cut away.
+    /// Whether a whole entry begins there or later: then what is before it was not torn off. If
+    /// that cannot be told with reasonable effort, it is taken for damage, and nothing is cut away.
     fn is_whole_behind(&mut self, mut from: u64) -> io::Result<bool> {
         let mut window = vec![0; WINDOW];
         let mut effort = MAX_SUMMED;
@@ -203,13 +203,14 @@ fn split(head: [u8; FRAME]) -> (usize, u32) {
     (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u32::from_le_bytes(sum))
 }
 
-/// Nothing at all is no entry: its sum is 0, and a file that a power cut left may have any number of zeros.
+/// Nothing at all is no entry: its sum is 0, and a file that a power cut left may have any number
+/// of zeros.
 fn fits(length: usize, left: u64) -> bool {
     (1..=MAX_ENTRY).contains(&length) && (FRAME + length) as u64 <= left
 }
 
-/// Length and checksum of the entry that these bytes may begin, as far as that can be told without all of it: a time and one thing
-/// that fills the rest (`journal.proto`).
+/// Length and checksum of the entry that these bytes may begin, as far as that can be told without
+/// all of it: a time and one thing that fills the rest (`journal.proto`).
 fn candidate(bytes: &[u8], left: u64) -> Option<(usize, u32)> {
     let (head, rest) = bytes.split_first_chunk::<FRAME>()?;
     let (length, expected) = split(*head);

@@ -1,4 +1,5 @@
-//! [`Keeper`]: the journal on a thread of its own. A disk that hangs keeps nobody from what needs no disk.
+//! [`Keeper`]: the journal on a thread of its own. A disk that hangs keeps nobody from what needs
+//! no disk.
 
 use std::{
     fmt::Debug,
@@ -151,7 +152,8 @@ impl Keeper {
         self.written
     }
 
-    /// Gives the thread what is to be written, if it is at rest; `snapshot` is what all entries amount to.
+    /// Gives the thread what is to be written, if it is at rest; `snapshot` is what all entries
+    /// amount to.
     pub(crate) fn start(&mut self, now: Instant, snapshot: impl FnOnce() -> Vec<Entry>) {
         let is_due = self.retry.map_or(!self.pending.is_empty(), |at| at <= now);
         if self.is_at_work || !is_due {
@@ -227,8 +229,8 @@ impl Keeper {
 }
 
 impl Drop for Keeper {
-    /// Whoever ends without a word leaves behind what it has decided, and a file that another may have at once, unless the disk
-    /// hangs.
+    /// Whoever ends without a word leaves behind what it has decided, and a file that another may
+    /// have at once, unless the disk hangs.
     fn drop(&mut self) {
         self.done.close();
         if !self.pending.is_empty() {

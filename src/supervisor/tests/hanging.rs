@@ -90,7 +90,8 @@ struct Heard {
     orders: AtomicU64,
 }
 
-/// A source that is ready at once, or a builder that completes every event at once; the verdict of its run.
+/// A source that is ready at once, or a builder that completes every event at once; the verdict of
+/// its run.
 async fn peer(address: String, peer: Peer, heard: Arc<Heard>) -> String {
     let mut link = join(&address, peer).await;
     let mut built = 0;

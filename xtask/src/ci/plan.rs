@@ -20,9 +20,11 @@ const PEERS: &str = "benches/peers/Cargo.toml";
 /// Seconds for each fuzz target: enough to find what any input finds.
 const FUZZ_SECONDS: u64 = 10;
 
-/// All steps in their order: what a newcomer runs first, then the cheap ones, then those that need a release build.
+/// All steps in their order: what a newcomer runs first, then the cheap ones, then those that need
+/// a release build.
 ///
-/// What runs beside the programs of others is skipped where these are absent, unless it is `required`.
+/// What runs beside the programs of others is skipped where these are absent, unless it is
+/// `required`.
 pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
     let root = repo::root();
     let mut steps = vec![
@@ -64,8 +66,8 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
     // The build takes minutes where nothing is built yet.
     steps.push(Step::xtask("seeds", 900, "seeds --count 300"));
     steps.extend(forms(&root));
-    // Three builds in three folders, each of which often waits for one crate: together they do not let the other cores idle. What
-    // they judge does not depend on time.
+    // Three builds in three folders, each of which often waits for one crate: together they do not
+    // let the other cores idle. What they judge does not depend on time.
     steps.push(Step::xtask("instructions", 900, "instructions").unless(instructions::lacks()));
     steps.push(fuzz(&root).beside());
     let [tests, compared] = peers(&root);
@@ -73,12 +75,14 @@ pub(crate) fn steps(required: bool) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Looks for a command in the README. A blank in a step's line separates words; to grep, a dot is as good.
+/// Looks for a command in the README. A blank in a step's line separates words; to grep, a dot is
+/// as good.
 fn in_readme(command: &str) -> String {
     format!("grep -q -e {} README.md", command.replace(' ', "."))
 }
 
-/// The oldest compiler that the manifest promises, if it is here; else the current one, and the name says so.
+/// The oldest compiler that the manifest promises, if it is here; else the current one, and the
+/// name says so.
 fn msrv(root: &Path) -> Result<Step> {
     let manifest: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
     let promised = manifest["workspace"]["package"]["rust-version"].as_str().context("no rust-version")?;
@@ -149,7 +153,8 @@ fn beside_others(required: bool) -> Vec<Step> {
         let step = step.unless(eco::lacks(part));
         if required { step.required() } else { step }
     };
-    // The last three wait for the clock more than they work: for scrapes, for leases, and for what an alert waits.
+    // The last three wait for the clock more than they work: for scrapes, for leases, and for what
+    // an alert waits.
     let (metrics, alerts) = (step("metrics", 300).beside(), step("alerts", 400).beside());
     vec![step("page", 600), step("here", 240), step("slurm", 300), metrics, alerts]
 }
@@ -172,8 +177,8 @@ fn fuzz(root: &Path) -> Step {
         .unless(skip.or_else(fuzz::lacks))
 }
 
-/// The programs that evb is compared with, tested where a C++ compiler is; the comparison itself says what this machine can do
-/// and fails nobody.
+/// The programs that evb is compared with, tested where a C++ compiler is; the comparison itself
+/// says what this machine can do and fails nobody.
 fn peers(root: &Path) -> [Step; 2] {
     let compiler =
         repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());

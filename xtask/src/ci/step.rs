@@ -160,7 +160,8 @@ impl Step {
         }
     }
 
-    /// The exit code, where that is no failure: 0, or [`SKIPPED`] or [`IN_PART`] of a program that knows what they mean.
+    /// The exit code, where that is no failure: 0, or [`SKIPPED`] or [`IN_PART`] of a program that
+    /// knows what they mean.
     fn attempt(&self, seconds: u64, output: Option<PipeWriter>) -> Result<u8, String> {
         // `timeout` ends the whole process group, which a kill of our own child would not.
         let mut command = Command::new("timeout");

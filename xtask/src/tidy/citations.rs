@@ -1,4 +1,5 @@
-//! Code cites the protocol's requirements (a path, a space, the ids: see [`DOCUMENT`]); a citation must lead somewhere.
+//! Code cites the protocol's requirements (a path, a space, the ids: see [`DOCUMENT`]); a citation
+//! must lead somewhere.
 
 use super::finding::Finding;
 use crate::repo::Repo;

@@ -1,4 +1,5 @@
-//! The `clippy.toml` files, written from one place: clippy takes the nearest one and merges none, so each must be whole.
+//! The `clippy.toml` files, written from one place: clippy takes the nearest one and merges none,
+//! so each must be whole.
 
 use std::{fs, path::Path};
 

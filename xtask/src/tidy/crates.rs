@@ -26,7 +26,8 @@ impl Krate<'_> {
     }
 }
 
-/// The packages of the workspace; the ones that stand apart (`benches/peers`, `fuzz`) are not among them.
+/// The packages of the workspace; the ones that stand apart (`benches/peers`, `fuzz`) are not among
+/// them.
 pub(crate) fn crates(repo: &Repo) -> Vec<Krate<'_>> {
     let manifests = repo.files().iter().filter(|file| {
         let path = file.path.as_str();

@@ -1,5 +1,5 @@
-//! Drivers move bytes, time and sink results, and decide nothing: they name no wire type but an opaque message, stay short,
-//! and read the clock once in a turn.
+//! Drivers move bytes, time and sink results, and decide nothing: they name no wire type but an
+//! opaque message, stay short, and read the clock once in a turn.
 
 use super::{
     finding::Finding,

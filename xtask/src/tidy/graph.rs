@@ -1,4 +1,5 @@
-//! Which crate may stand on which: core says *what*, shaper *when*, net *how*, daemon *who and where*.
+//! Which crate may stand on which: core says *what*, shaper *when*, net *how*, daemon *who and
+//! where*.
 
 use toml::Table;
 

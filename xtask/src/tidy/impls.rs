@@ -1,4 +1,5 @@
-//! A type's functions stand together: its inherent `impl` blocks fill few files, and not too many lines.
+//! A type's functions stand together: its inherent `impl` blocks fill few files, and not too many
+//! lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 

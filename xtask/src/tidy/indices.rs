@@ -1,5 +1,6 @@
-//! Lanes, slots, classes and builders are named by positions of their own types (`evb_core::index`), so that none is taken for
-//! another: no field, parameter or result of that name is a bare number.
+//! Lanes, slots, classes and builders are named by positions of their own types
+//! (`evb_core::index`), so that none is taken for another: no field, parameter or result of that
+//! name is a bare number.
 
 use quote::ToTokens as _;
 use syn::{Field, FnArg, Pat, ReturnType, Type, visit::Visit};
@@ -86,7 +87,8 @@ impl<'ast> Visit<'ast> for Bare {
     }
 }
 
-/// Returns true for `lane`, `a_lane`, `lane_of` and `lane_index`, but not for `lane_count`, which is no lane.
+/// Returns true for `lane`, `a_lane`, `lane_of` and `lane_index`, but not for `lane_count`, which
+/// is no lane.
 fn is_indexed(name: &str) -> bool {
     let name = name.trim_start_matches('_');
     let name = name.strip_suffix("_index").or_else(|| name.strip_suffix("_of")).unwrap_or(name);

@@ -1,4 +1,5 @@
-//! Every link inside the repository's Markdown leads to a file that exists, and to a heading if it names one.
+//! Every link inside the repository's Markdown leads to a file that exists, and to a heading if it
+//! names one.
 
 use super::finding::Finding;
 use crate::repo::Repo;
@@ -95,7 +96,8 @@ fn resolve(from: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The anchors of all headings, made as the forges make them: lower case, spaces to dashes, marks away.
+/// The anchors of all headings, made as the forges make them: lower case, spaces to dashes, marks
+/// away.
 fn anchors(text: &str) -> Vec<String> {
     let headings = prose(text).into_iter().filter(|(_, line)| line.starts_with('#'));
     headings

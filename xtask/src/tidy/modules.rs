@@ -74,7 +74,8 @@ impl<'a> ModuleTree<'a> {
         self.modules.iter().find(|module| module.path == path)
     }
 
-    /// The module that `named`, written in module `at`, belongs to; `None` if it leaves the crate or names no module.
+    /// The module that `named`, written in module `at`, belongs to; `None` if it leaves the crate
+    /// or names no module.
     pub(crate) fn target(&self, at: &[String], named: &Named) -> Option<Vec<String>> {
         let mut here = at.to_vec();
         let mut rest = named.segments.as_slice();
@@ -97,7 +98,8 @@ impl<'a> ModuleTree<'a> {
         self.descend(here, rest, 0)
     }
 
-    /// Follows `rest` from the module `here`, through re-exports, to the module that holds the item.
+    /// Follows `rest` from the module `here`, through re-exports, to the module that holds the
+    /// item.
     pub(crate) fn descend(&self, here: Vec<String>, rest: &[String], hops: usize) -> Option<Vec<String>> {
         let module = self.get(&here)?;
         let Some(first) = rest.first() else { return Some(here) };

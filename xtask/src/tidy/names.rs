@@ -63,7 +63,8 @@ impl<'ast> Visit<'ast> for Names<'_> {
                 self.refuse(&i.ident, "a module is called after its noun");
             }
             Item::Impl(i) => {
-                // `…Builder` is the DAQ builder; the pattern of that name would be `XBuilder::build`.
+                // `…Builder` is the DAQ builder; the pattern of that name would be
+                // `XBuilder::build`.
                 let builds =
                     i.items.iter().any(|item| matches!(item, ImplItem::Fn(f) if f.sig.ident == "build"));
                 if let Type::Path(path) = &*i.self_ty

@@ -1,5 +1,5 @@
-//! Reading order: a module imports only from modules declared above it, so that a crate can be read top down;
-//! and the three roles never import each other, they speak in wire messages.
+//! Reading order: a module imports only from modules declared above it, so that a crate can be read
+//! top down; and the three roles never import each other, they speak in wire messages.
 
 use std::collections::BTreeMap;
 

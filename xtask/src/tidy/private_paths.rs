@@ -1,4 +1,5 @@
-//! The repository speaks of itself alone: no file names a folder of the machine that it was written on.
+//! The repository speaks of itself alone: no file names a folder of the machine that it was written
+//! on.
 
 use super::finding::Finding;
 use crate::repo::Repo;

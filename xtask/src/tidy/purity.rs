@@ -1,5 +1,5 @@
-//! The pure crates: no clock, no socket, no disk, no thread, no chance, no map whose order differs from run to run.
-//! `core::net` is allowed where `std::net` is not: it holds addresses only.
+//! The pure crates: no clock, no socket, no disk, no thread, no chance, no map whose order differs
+//! from run to run. `core::net` is allowed where `std::net` is not: it holds addresses only.
 
 use super::{
     crates::{Krate, crates},
@@ -92,7 +92,8 @@ fn check_manifest(krate: &Krate<'_>, found: &mut Vec<Finding>) {
 fn check_paths(file: &RepoFile, named: &[Named], found: &mut Vec<Finding>) {
     for named in named {
         let leaves = |prefix: &str| {
-            // `use std::time;` opens the door as `use std::time::Instant;` does, but only if it is then used: that use is seen.
+            // `use std::time;` opens the door as `use std::time::Instant;` does, but only if it is
+            // then used: that use is seen.
             named.starts_with(prefix)
                 || (named.glob && prefix.starts_with(&format!("{}::", named.text())))
                 || prefix

@@ -1,4 +1,5 @@
-//! Paths as a Rust file names them: in `use` trees, in code, and inside macro arguments, tests left out.
+//! Paths as a Rust file names them: in `use` trees, in code, and inside macro arguments, tests left
+//! out.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{Attribute, Item, UseTree, visit::Visit};
@@ -131,7 +132,8 @@ fn quote(item: &Item) -> TokenStream {
     item.to_token_stream()
 }
 
-/// Paths of two segments and more in a stream of tokens, groups (and thereby macro arguments) included.
+/// Paths of two segments and more in a stream of tokens, groups (and thereby macro arguments)
+/// included.
 fn paths_in(tokens: TokenStream, found: &mut Vec<Named>) {
     let mut path: Vec<String> = Vec::new();
     let (mut line, mut colons) = (0, 0);

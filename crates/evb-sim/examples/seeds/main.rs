@@ -1,4 +1,5 @@
-//! Runs whole systems from seeds, each with faults of its own, and says what was found: what `cargo xtask seeds` calls.
+//! Runs whole systems from seeds, each with faults of its own, and says what was found: what `cargo
+//! xtask seeds` calls.
 
 #![allow(
     clippy::disallowed_types,
@@ -60,7 +61,8 @@ struct Args {
     /// Do not make a scenario that fails smaller.
     #[arg(long)]
     no_shrink: bool,
-    /// Undo a fix of the past, by its commit, to see whether it is missed; needs the feature `undo`.
+    /// Undo a fix of the past, by its commit, to see whether it is missed; needs the feature
+    /// `undo`.
     #[arg(long)]
     undo: Option<String>,
     /// Write the summary as JSON.

@@ -120,7 +120,8 @@ impl OfRun<'_> {
     fn may_lose(&self) -> bool {
         let slots = self.scenario.slots;
         let slow = self.scenario.commit + self.scenario.write * slots;
-        // A supervisor lets the only builder be removed if it is silent; what it holds is lost if the run is stopped before it is back.
+        // A supervisor lets the only builder be removed if it is silent; what it holds is lost if
+        // the run is stopped before it is back.
         let is_emptied = self.scenario.builders == 1
             && self.scenario.faults.iter().any(|planned| matches!(planned.fault, Fault::Remove { .. }));
         let outages = (0..=self.run).map(|run| self.scenario.outages(run)).sum::<core::time::Duration>();

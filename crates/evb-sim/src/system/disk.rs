@@ -1,4 +1,5 @@
-//! Disks: what a journal and event files hold when their process is gone. They may be slow, full, broken, or hang.
+//! Disks: what a journal and event files hold when their process is gone. They may be slow, full,
+//! broken, or hang.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

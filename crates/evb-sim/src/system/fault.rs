@@ -46,7 +46,8 @@ pub enum Fault {
         /// For so long.
         length: Duration,
     },
-    /// The datagrams of a source's present lanes get nowhere any more, though their connections live.
+    /// The datagrams of a source's present lanes get nowhere any more, though their connections
+    /// live.
     Deaf {
         /// Whose.
         who: Peer,

@@ -1,4 +1,5 @@
-//! Hosts: one process each, which drives its machine by its law, with the simulated network and disks as its world.
+//! Hosts: one process each, which drives its machine by its law, with the simulated network and
+//! disks as its world.
 
 mod line;
 mod joining;
@@ -80,7 +81,8 @@ impl Surroundings<'_> {
     }
 }
 
-/// Whether a process would spin: its machine did all that was to do, and has a timer that is due, again and again.
+/// Whether a process would spin: its machine did all that was to do, and has a timer that is due,
+/// again and again.
 #[derive(Debug, Default)]
 struct Spinning {
     at: Instant,

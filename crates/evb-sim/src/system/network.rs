@@ -1,4 +1,5 @@
-//! [`Network`]: hosts, their connections and datagrams, and the queue of everything that is going to happen.
+//! [`Network`]: hosts, their connections and datagrams, and the queue of everything that is going
+//! to happen.
 
 mod connection;
 mod datagrams;

@@ -54,7 +54,8 @@ pub enum End {
     Stop,
 }
 
-/// Runs of a whole system, with everything that goes wrong in them. Equal scenarios give equal traces.
+/// Runs of a whole system, with everything that goes wrong in them. Equal scenarios give equal
+/// traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// Fixes what is left to chance.
@@ -163,7 +164,8 @@ impl Scenario {
         }
     }
 
-    /// What a switch's port holds, in bytes: 4 ms of its link, and no less than a configuration needs that is admitted.
+    /// What a switch's port holds, in bytes: 4 ms of its link, and no less than a configuration
+    /// needs that is admitted.
     pub(crate) fn port(&self) -> usize {
         let usual = self.weather.bandwidth as usize / 250;
         let needed = match self.budget() {

@@ -7,7 +7,8 @@ use super::{Outcome, failure::Check, run, scenario::Scenario};
 /// How many scenarios are tried at most.
 const TRIES: usize = 200;
 
-/// Returns the smallest scenario that was found in which the same check fails, and what comes of it.
+/// Returns the smallest scenario that was found in which the same check fails, and what comes of
+/// it.
 pub fn shrink(scenario: &Scenario, check: Check) -> (Scenario, Option<Outcome>) {
     let (mut best, mut outcome) = (scenario.clone(), None);
     let mut left = TRIES;

@@ -66,7 +66,8 @@ pub(super) struct World<'a> {
     failure: Option<Failure>,
 }
 
-/// So long after all faults are over and the run was stopped, it must have ended: peers look for a supervisor for 90 s.
+/// So long after all faults are over and the run was stopped, it must have ended: peers look for a
+/// supervisor for 90 s.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// How long after a process failed another one is started, as service managers do.

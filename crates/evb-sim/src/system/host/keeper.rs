@@ -1,5 +1,5 @@
-//! [`Keeper`]: the supervisor's journal on a simulated disk, one write at a time, as `src/supervisor/journal/keeper.rs` has it
-//! on a thread.
+//! [`Keeper`]: the supervisor's journal on a simulated disk, one write at a time, as
+//! `src/supervisor/journal/keeper.rs` has it on a thread.
 
 use core::mem;
 

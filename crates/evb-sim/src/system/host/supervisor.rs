@@ -1,4 +1,5 @@
-//! The supervisor's process: its machine, its journal, the connections of its peers, and what people ask for.
+//! The supervisor's process: its machine, its journal, the connections of its peers, and what
+//! people ask for.
 
 use core::mem;
 use std::collections::BTreeMap;

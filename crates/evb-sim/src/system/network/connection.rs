@@ -164,7 +164,8 @@ impl Network {
         self.put(end.other(), at, by);
     }
 
-    /// All connections of a host's process end: by their end or by a reset, as chance has it; silently if the host is off.
+    /// All connections of a host's process end: by their end or by a reset, as chance has it;
+    /// silently if the host is off.
     pub(crate) fn drop_all_of(&mut self, node: NodeIndex) {
         for connection in 0..self.connections.len() {
             for side in 0..2 {
@@ -181,7 +182,8 @@ impl Network {
         of_node.ports.clear();
     }
 
-    /// Resets one connection between two hosts, picked by a number; both sides hear of it. Whether there was one.
+    /// Resets one connection between two hosts, picked by a number; both sides hear of it. Whether
+    /// there was one.
     pub(crate) fn reset_one(&mut self, node: NodeIndex, pick: u64) -> bool {
         let open = |(_, one): &(usize, &Connection)| {
             one.touches(node) && one.ends.iter().all(|end| !end.is_closed && !end.is_ended)

@@ -44,7 +44,8 @@ impl World<'_> {
             Act::Trigger { run } => self.trigger(run),
             Act::Stop { run } => self.stop(run),
             Act::Return { run, node } => self.add(run, node),
-            // A supervisor that was killed after it had closed its ledger is started again, and opens the next run as well.
+            // A supervisor that was killed after it had closed its ledger is started again, and
+            // opens the next run as well.
             Act::Open { run } if run == self.run => {}
             Act::Open { run } => self.open(run),
         }

@@ -74,7 +74,8 @@ impl World<'_> {
         if run != self.run || self.closed > run {
             return;
         }
-        // A supervisor that is killed before it has written it down has not heard it, however far it has come itself.
+        // A supervisor that is killed before it has written it down has not heard it, however far
+        // it has come itself.
         if !matches!(self.state(), Some(RunState::Stopping | RunState::Ended)) {
             drop(self.ask(Command::Stop));
         }
