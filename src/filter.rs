@@ -2,7 +2,7 @@
 
 use evb_core::{event::Event, id::SourceId};
 
-/// What becomes of an event.
+/// A filter's decision about an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterVerdict {
     /// Goes to the sink.
@@ -11,9 +11,9 @@ pub enum FilterVerdict {
     Reject,
     /// Its content is wrong: counted as lost, with the culprit named.
     Corrupt {
-        /// Whose fragment.
+        /// The fragment's source.
         source_id: SourceId,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
 }
@@ -21,7 +21,7 @@ pub enum FilterVerdict {
 /// Looks at every built event before the sink. Runs on the sink's thread; may keep state, may take
 /// its time: a slow filter is back-pressure, as a slow sink is.
 pub trait Filter: Send + 'static {
-    /// What becomes of this event.
+    /// Decides whether this event goes to the sink.
     fn verdict(&mut self, event: &Event) -> FilterVerdict;
 }
 
@@ -41,7 +41,8 @@ impl Filter for AcceptAll {
     }
 }
 
-/// Accepts one event in so many, by event id: all builders of a run keep the same ones.
+/// Accepts one event in `keep_every`, by event id, so that all builders of a run keep the same
+/// ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Prescale {
     keep_every: u64,

@@ -27,8 +27,8 @@ pub use evb_core::session::RunOutcome;
 pub(crate) use greetings::Greetings;
 pub(crate) use link::{Access, SupervisorLink, classify};
 
-/// How many control messages a role takes in before it does what they ask for: bounds what a flood
-/// of them can pile up.
+/// Control messages that a role takes in before it acts on them; bounds what a flood of them can
+/// pile up.
 pub(crate) const MESSAGES: usize = 64;
 
 /// A port whose queue empties in less falls idle while a core leaves its sleep: that takes up to
@@ -66,7 +66,7 @@ impl StopRequest {
     }
 }
 
-/// Why a role could not go on.
+/// Reason for which a role could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RoleError {
     /// The supervisor could not be reached, or refused us.
@@ -83,19 +83,19 @@ pub enum RoleError {
     /// An address that cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// What came from the supervisor is no control message.
+    /// The supervisor sent bytes that are no control message.
     #[error("the supervisor broke the protocol: {0}")]
     Supervisor(#[from] LinkError),
     /// The control connection broke in mid-run, and there was no other.
     #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
     Abandoned {
-        /// Why the connection broke.
+        /// Reason for which the connection broke.
         cause: String,
-        /// How long another was tried for.
+        /// Time for which the role tried to register again.
         tried: Duration,
-        /// What came of the last try.
+        /// Result of the last try.
         last: String,
-        /// What this role still has.
+        /// Events or fragments that this role still holds.
         held: String,
     },
     /// The supervisor sent something that makes no sense.
@@ -121,12 +121,12 @@ pub enum RoleError {
         "slots × Σ max_fragment, and over UDP what may come out of order, are {needed}, more than this builder's memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
-        /// What the slots can take, and what comes out of order.
+        /// Memory for full slots and for bytes that arrive out of order.
         needed: Bytes,
         /// The limit.
         limit: Bytes,
     },
-    /// Whoever started it did not wait until it had joined.
+    /// The task that started it did not wait until it had joined.
     #[error("nobody waits for it any more")]
     Unwanted,
     /// The role's thread is gone without a word: a defect of evb.
@@ -142,13 +142,13 @@ impl From<RoleFault> for RoleError {
             RoleFault::Roster(problem) => Self::Roster(problem),
             RoleFault::Memory { needed, limit } => Self::Memory { needed, limit },
             RoleFault::SinkGone => Self::SinkGone,
-            // Whoever connected has said more.
+            // The task that connected has reported the details.
             RoleFault::NotJoined(_) | RoleFault::Unreadable(_) => Self::Vanished,
         }
     }
 }
 
-/// The end of a role's run, for whoever waits for it.
+/// The end of a role's run, for the tasks that wait for it.
 pub(crate) type Ending = watch::Receiver<Option<Result<RunOutcome, std::sync::Arc<RoleError>>>>;
 
 /// Waits until the role has ended.
@@ -158,8 +158,8 @@ pub(crate) async fn ended(ending: &mut Ending) -> Result<RunOutcome, std::sync::
     ended.map_or_else(|_| vanished(), |end| end.clone().unwrap_or_else(vanished))
 }
 
-/// What a role tells whoever started it when it has joined, and by what it hears that this was
-/// taken: see [`hand_over`].
+/// The value that a role hands to its starter once it has joined, and the channel that confirms the
+/// receipt: see [`hand_over`].
 pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
 
 /// Runs a role on a thread and runtime of its own, pinned to `core` if asked, so that it shares no
@@ -214,7 +214,8 @@ where
     Ok((what, ending))
 }
 
-/// What lane bytes cost on the wire; with the tags that protect them, if they are protected.
+/// Returns the cost of lane bytes on the wire, including the tags that protect them if they are
+/// protected.
 pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
     let (cost, tag) = match transport {
         Transport::Tcp => (PacketCost::tcp(mtu, cell), PARCEL_OVERHEAD),
@@ -223,8 +224,8 @@ pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bo
     if is_protected { cost.tagged(Bytes::new(tag as u64)) } else { cost }
 }
 
-/// Tells whoever started a role that it has joined, and waits until he has heard it. One who has
-/// gone away meanwhile would leave a role in the run that nobody knows of.
+/// Tells the starter of a role that it has joined, and waits until the starter has received this.
+/// Without the receipt, a starter that is gone would leave a role in the run that has no owner.
 pub(crate) async fn hand_over<T>(joined: oneshot::Sender<Joined<T>>, what: T) -> Result<(), RoleError> {
     let (taken, is_taken) = oneshot::channel();
     joined.send((what, taken)).map_err(|_| RoleError::Unwanted)?;

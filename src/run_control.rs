@@ -1,7 +1,7 @@
 //! [`RunControl`]: leads run after run in one process, by the table of [`evb_core::run_control`].
 //!
-//! A [`System`] says what each run is to be and starts the sources and builders that live in this
-//! process, if any; others register by themselves, for each run anew. [`RunControl`] is the handle
+//! A [`System`] provides the plan of each run and starts the sources and builders that live in this
+//! process, if any; others register by themselves, again for each run. [`RunControl`] is the handle
 //! for programs; `evbd` puts HTTP in front of it.
 
 mod history;
@@ -35,23 +35,23 @@ pub use history::{CauseFraction, Sample};
 pub use problems::{Problem, Severity};
 pub use status::{LastRun, LiveRates, Status, Totals};
 
-/// How many wishes may wait.
+/// Requests that may wait for the leader.
 const ASKS: usize = 64;
 
-/// Who said no on the way to a run, why, and what to do about it.
+/// A refusal on the way to a run: its origin, its reason, and advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{refused_by}: {reason}; {remedy}")]
 pub struct SystemError {
-    /// Whose fault it is: the configuration, a source, a builder, …
+    /// Origin of the refusal: the configuration, a source, a builder, …
     pub refused_by: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub reason: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub remedy: String,
 }
 
 impl SystemError {
-    /// From its parts.
+    /// Creates an error from its parts.
     pub fn new(refused_by: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { refused_by: refused_by.into(), reason: reason.into(), remedy: remedy.into() }
     }
@@ -70,7 +70,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Who it is.
+    /// Returns the peer that this role is.
     pub fn peer(&self) -> Peer {
         match self {
             Self::Source(id, _) => Peer::Source(*id),
@@ -98,7 +98,7 @@ impl Role {
     }
 }
 
-/// What is led: given by whoever embeds.
+/// The system that is led; the embedding program implements it.
 pub trait System: Send + 'static {
     /// Makes or reads the configuration, at `configure`. Nothing else happens if that fails.
     ///
@@ -128,18 +128,18 @@ pub trait System: Send + 'static {
     fn ended(&mut self, _report: &RunReport) {}
 }
 
-/// Talks to whoever leads the runs of this process. Cheap to clone, and fit for any thread and
-/// runtime.
+/// A handle to the leader of the runs of this process. It is cheap to clone and usable from any
+/// thread and runtime.
 #[derive(Clone, Debug)]
 pub struct RunControl {
     asks: mpsc::Sender<Ask>,
     shown: watch::Receiver<Shown>,
 }
 
-/// What changes rarely: for those who wait.
+/// The part of the status that changes rarely, for those who wait for a change.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// Where the system stands.
+    /// State of the system.
     pub state: State,
     /// The local sources and builders have joined, and the supervisor listens.
     pub is_hosting: bool,
@@ -254,15 +254,15 @@ impl RunControl {
     /// Everything about the system and its run.
     ///
     /// # Errors
-    /// [`Refusal`]: nobody leads any more.
+    /// [`Refusal`]: the leader has ended.
     pub async fn status(&self) -> Result<Status, Refusal> {
         self.ask("status", Ask::Status).await
     }
 
-    /// How it went: a sample a second, for an hour at most; those after the sample of that number.
+    /// Returns the samples of the last hour, one per second, that follow the sample number `after`.
     ///
     /// # Errors
-    /// [`Refusal`]: nobody leads any more.
+    /// [`Refusal`]: the leader has ended.
     pub async fn history(&self, after: u64) -> Result<Vec<Sample>, Refusal> {
         self.ask("history", |answer| Ask::History(after, answer)).await
     }
@@ -287,7 +287,7 @@ impl RunControl {
             |shown: &Shown| matches!(shown.state, State::Unconfigured | State::Configured | State::Failed);
         match shown.wait_for(over).await {
             Ok(shown) => shown.last_run.clone(),
-            // Nobody leads any more: nothing is under way.
+            // The leader has ended, so nothing is under way.
             Err(_) => self.shown.borrow().last_run.clone(),
         }
     }

@@ -19,7 +19,7 @@ pub use closure::FnSink;
 pub use file::FileSink;
 pub use null::NullSink;
 
-/// Why a sink did not take events.
+/// Reason for which a sink did not take events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct SinkError {
@@ -27,7 +27,7 @@ pub struct SinkError {
     held: Held,
 }
 
-/// What becomes of the events.
+/// Events that are held to be written again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Held {
     /// They are lost.
@@ -66,7 +66,7 @@ impl SinkError {
         self.held != Held::None
     }
 
-    /// Whether an event of the batch is to be written again.
+    /// Returns true if that event of the batch is to be written again.
     fn holds(&self, event: EventId) -> bool {
         match &self.held {
             Held::None => false,
@@ -79,20 +79,20 @@ impl SinkError {
 /// The room where a sink writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkSpace {
-    /// What is free to it.
+    /// Free bytes that the sink may use.
     pub free: Bytes,
     /// All there is.
     pub size: Bytes,
 }
 
-/// Whose events are to come.
+/// Facts about a run, for the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFacts {
     /// The run.
     pub run: RunNumber,
     /// The life of the run.
     pub epoch: Epoch,
-    /// Who builds them.
+    /// The builder of the events.
     pub builder: BuilderId,
     /// The sources of the run, ascending.
     pub sources: Vec<SourceId>,

@@ -30,10 +30,10 @@ pub use pacing::PacingConfig;
 
 use input::Intake;
 
-/// What a source has to know; the rest comes from the supervisor.
+/// A source's configuration; the rest comes from the supervisor.
 #[derive(Clone, Debug)]
 pub struct SourceConfig {
-    /// Which source; must be in the supervisor's list.
+    /// The source's id, which must be in the supervisor's list.
     pub id: SourceId,
     /// The supervisor's address, `host:port`.
     pub supervisor: String,
@@ -41,19 +41,19 @@ pub struct SourceConfig {
     pub bind: Option<IpAddr>,
     /// The largest payload. Builders reserve memory by it.
     pub max_fragment: Bytes,
-    /// How many payload bytes may wait for a decision before `push` waits.
+    /// Payload bytes that may wait for a decision before `push` waits.
     pub backlog: Bytes,
-    /// How long to try to reach the supervisor.
+    /// Time for which it tries to reach the supervisor.
     pub start_timeout: Duration,
-    /// How departures are shaped; the builders' half of it is theirs.
+    /// Shaping of departures; the builders do their half of it.
     pub shaping: Shaping,
-    /// How fast it sends to each builder, on top of any shaping, and who keeps the pace.
+    /// Pace towards each builder, in addition to any shaping, and the mechanism that keeps it.
     pub pacing: PacingConfig,
     /// Largest IP packet on the way, bytes.
     pub mtu: u32,
-    /// How long announcements may wait in full queues on their way, mostly that of a builder's
-    /// port: its buffer over its rate; zero if not known. They keep a distance by it; over
-    /// datagrams, none is repeated before.
+    /// Time that announcements may wait in full queues on their way, mostly that of a builder's
+    /// port: its buffer divided by its rate; zero if unknown. They keep this distance from each
+    /// other, and over datagrams none is repeated earlier.
     pub queue: Duration,
     /// Keeps the machine's idle cores awake during the run, if the system permits it
     /// ([`evb_net::host::keep_awake`]); `None`: where [`Self::queue`] is known and empties within
@@ -63,15 +63,15 @@ pub struct SourceConfig {
     /// it sleeps at once. Its core is busy meanwhile: ask
     /// [`prove_polling`](evb_net::pacing::prove_polling) first.
     pub busy_poll: Option<Duration>,
-    /// What a packet takes of a switch port's buffer at least.
+    /// Least space that a packet occupies in a switch port's buffer.
     pub cell: Bytes,
-    /// What carries the lanes; the same for all sources and builders of a run.
+    /// Transport of the lanes; the same for all sources and builders of a run.
     pub transport: Transport,
     /// Options of the lanes' sockets.
     pub lane: LaneOptions,
-    /// How the packets of the supervisor's connection are marked.
+    /// Traffic class of the packets of the supervisor connection.
     pub control: TrafficClass,
-    /// How its peers make sure of it, and it of them.
+    /// Keys and certificates by which it and its peers authenticate each other.
     pub security: Security,
     /// Counts the turns of its loop.
     pub beats: Beats,
@@ -105,13 +105,13 @@ impl SourceConfig {
         }
     }
 
-    /// What lane bytes cost on the wire.
+    /// Returns the cost of lane bytes on the wire.
     fn cost(&self) -> PacketCost {
         role::packet_cost(self.transport, self.mtu, self.cell, self.security.is_protected())
     }
 }
 
-/// Why a fragment was not taken.
+/// Reason for which a fragment was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// The caller's fault.

@@ -51,33 +51,33 @@ pub use evb_core::{
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use trigger_port::TriggerInput;
 
-/// How many commands of handles may wait.
+/// Commands of handles that may wait.
 const COMMANDS: usize = 256;
 
-/// Where a supervisor listens, and what run it leads.
+/// A supervisor's address and its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SupervisorConfig {
-    /// Where sources and builders register: `host:port`; port 0 takes a free one.
+    /// Address at which sources and builders register: `host:port`; port 0 takes a free port.
     pub listen: String,
-    /// What the run is to be.
+    /// The plan of the run.
     pub plan: RunPlan,
     /// Fixes random triggers.
     pub seed: u64,
-    /// Where what happens is written down, so that another supervisor can go on with the run. One
-    /// that tells of a run which is not over is gone on with: then number and epoch of the plan are
-    /// those of the journal.
+    /// Journal from which another supervisor can go on with the run. If it contains a run that is
+    /// not over, this supervisor goes on with that run, and number and epoch are those of the
+    /// journal instead of the plan's.
     pub journal: Option<JournalConfig>,
-    /// Where external triggers come from, beside the handle; only with [`TriggerKind::External`].
+    /// Source of external triggers besides the handle; only with [`TriggerKind::External`].
     pub trigger_input: Option<TriggerInput>,
-    /// How its packets to sources and builders are marked.
+    /// Traffic class of its packets to sources and builders.
     pub control: TrafficClass,
-    /// How sources and builders make sure of it, and it of them.
+    /// Keys and certificates by which it and its peers authenticate each other.
     pub security: Security,
     /// Counts the turns of its loop.
     pub beats: Beats,
 }
 
-/// Why a supervisor cannot work.
+/// Reason for which a supervisor cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
     /// The plan makes no sense.
@@ -139,7 +139,7 @@ pub struct SupervisorHandle {
 #[error("the run is over")]
 pub struct RunOver;
 
-/// Why a run is not changed.
+/// Reason for which a run is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SteeringError {
     /// It cannot be.
@@ -150,10 +150,10 @@ pub enum SteeringError {
     Over(#[from] RunOver),
 }
 
-/// Why a run that its plan holds back does not begin.
+/// Reason for which a run that its plan holds back does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BeginError {
-    /// Somebody is missing, or it has begun.
+    /// A source or builder is missing, or the run has begun already.
     #[error(transparent)]
     NotReady(#[from] NotReady),
     /// The supervisor has ended.
@@ -229,12 +229,12 @@ impl Supervisor {
         Ok(Self { driver, address, trigger_address, handle, beats: config.beats })
     }
 
-    /// Where it listens for sources and builders.
+    /// Returns the address at which it listens for sources and builders.
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it listens for external triggers, if it does.
+    /// Returns the address at which it listens for external triggers, if it does.
     pub fn trigger_addr(&self) -> Option<SocketAddr> {
         self.trigger_address
     }
@@ -254,7 +254,7 @@ impl Supervisor {
     }
 }
 
-/// A new run, or the one that the journal tells of.
+/// Creates the core of a new run, or of the journal's run if that is not over.
 fn begin(
     mut plan: RunPlan,
     seed: u64,
@@ -286,8 +286,8 @@ pub async fn listen(address: &str) -> Result<TcpListener, SupervisorError> {
 }
 
 impl SupervisorHandle {
-    /// External triggers: so many events happened now. Counts unless the run is running and its
-    /// trigger is external.
+    /// Reports `count` external triggers that happened now. They count unless the run is running
+    /// and its trigger is external.
     ///
     /// # Errors
     /// [`RunOver`].
@@ -370,7 +370,8 @@ impl SupervisorHandle {
         answered.await.map_err(|_| RunOver)
     }
 
-    /// How far the run is: a counter snapshot, some times a second.
+    /// Returns a watch of the run's progress: a snapshot of its counters, updated some times a
+    /// second.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
     }

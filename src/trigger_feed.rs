@@ -54,7 +54,7 @@ impl TriggerListener {
         Ok(Self { socket, log: RefusalLog::new("trigger") })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     ///
     /// # Errors
     /// The system's.
@@ -113,22 +113,22 @@ impl TriggerFeed {
     /// Lines over TCP to a supervisor's trigger port.
     ///
     /// # Errors
-    /// The system's: nobody listens there.
+    /// The system's: no process listens there.
     pub async fn lines(to: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
         Ok(Self { outlet: Outlet::Lines(stream), sent: 0 })
     }
 
-    /// How many triggers were told.
+    /// Returns the number of triggers sent.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Tells so many triggers, now.
+    /// Sends `count` triggers now.
     ///
     /// # Errors
-    /// The connection's. A datagram to a host where nobody listens is no error.
+    /// The connection's. A datagram to a port on which no process listens is not an error.
     pub async fn tell(&mut self, count: u64) -> io::Result<()> {
         match &mut self.outlet {
             Outlet::Lines(stream) => {
@@ -176,7 +176,7 @@ impl TriggerFeed {
         Ok(())
     }
 
-    /// Tells so many triggers at equal intervals.
+    /// Sends triggers at equal intervals for the given duration.
     ///
     /// # Errors
     /// As of [`run`](Self::run).

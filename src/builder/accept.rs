@@ -34,9 +34,9 @@ pub(super) struct Entrance {
     answers: Vec<(LaneIndex, Answer)>,
 }
 
-/// What an entrance has to say.
+/// A step of a lane on its way in.
 pub(super) enum Knock {
-    /// Somebody wants a lane; answer by [`Entrance::welcome`] or [`Entrance::refuse`].
+    /// A source asks for a lane: answer with [`Entrance::welcome`] or [`Entrance::refuse`].
     Asks(Hello, Channel, SocketAddr),
     /// The lane is open.
     Opened(LaneIndex, Channel),
@@ -54,7 +54,7 @@ impl Entrance {
         Self { greetings, options: config.lane.clone(), answers: Vec::new() }
     }
 
-    /// Who was turned away.
+    /// Returns the counts of connections that were refused.
     pub(super) fn refusals(&self) -> RefusalReport {
         self.greetings.refusals()
     }
@@ -75,8 +75,8 @@ impl Entrance {
         self.greetings.poll(cx, now).map(|((channel, hello), peer)| Knock::Asks(hello, channel, peer))
     }
 
-    /// Opens the lane; [`Knock::Opened`] follows when the source has been told, unless it asks once
-    /// more before.
+    /// Opens the lane. [`Knock::Opened`] follows when the source has been told, unless it asks for
+    /// the lane again before that.
     pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
             tracing::warn!(%error, "cannot set the lane's options");
@@ -94,7 +94,7 @@ impl Entrance {
         self.answers.retain(|(of, _)| *of != lane);
     }
 
-    /// Turns somebody away, with the reason.
+    /// Refuses a connection and tells the peer the reason.
     pub(super) fn refuse(&mut self, channel: Channel, peer: SocketAddr, refusal: Refusal) {
         self.greetings.record_refusal(peer, &refusal.detail);
         channel.refuse(ConnectionKind::Lane, &refused(refusal));

@@ -61,10 +61,11 @@ pub(super) async fn run<S: Sink>(
     outcome
 }
 
-/// What the machine is made from.
+/// Returns the configuration of the builder's state machine.
 fn of_role(config: &BuilderConfig, listener: &TcpListener) -> io::Result<BuilderRoleConfig> {
     let datagrams = config.transport == Transport::Udp;
-    // IPv6 takes 20 bytes more of each packet (RFC 8200 §3): so much less is of the lane.
+    // An IPv6 header is 20 bytes longer than an IPv4 header (RFC 8200 §3), which leaves that much
+    // less of each packet to the lane.
     let is_longer = datagrams && listener.local_addr()?.is_ipv6();
     let mtu = config.mtu.saturating_sub(if is_longer { 20 } else { 0 });
     Ok(BuilderRoleConfig {

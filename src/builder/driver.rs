@@ -92,7 +92,7 @@ impl Driver {
         true
     }
 
-    /// Takes back what the sink is done with.
+    /// Takes back the events that the sink has finished with.
     fn poll_fates(&mut self, cx: &mut Context<'_>, now: Instant) {
         while let Poll::Ready(fate) = self.stage.poll_fate(cx) {
             match fate {
@@ -125,7 +125,7 @@ impl Driver {
                     self.link.send(&message);
                 }
                 BuilderOutput::Event(event) => {
-                    // Nobody takes it: `poll_fates` is about to end this role.
+                    // The sink is gone if this fails: `poll_fates` is about to end this role.
                     let _ = self.stage.submit(event);
                 }
                 BuilderOutput::Lane(lane) => self.lanes.write(lane, &mut self.role, now),

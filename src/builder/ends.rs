@@ -12,8 +12,8 @@ use evb_net::{
 use evb_shaper::{ShapedBuilder, Shaping};
 use tokio::net::TcpListener;
 
-/// What a datagram that the kernel has not merged with others takes of a socket's buffer, per byte
-/// of it (`truesize` of a 1500 B packet is 2304 B), and some room for records.
+/// Socket buffer that a datagram occupies per payload byte if the kernel has not merged it with
+/// others (`truesize` of a 1500 B packet is 2304 B), with some room for records.
 const TRUE_SIZE: f64 = 2304.0 / 1472.0 * 1.1;
 
 /// A lane that has ended, and why.
@@ -158,7 +158,7 @@ impl Ends {
         }
     }
 
-    /// What the common socket has seen, if there is one.
+    /// Returns the counters of the datagram socket that all lanes share, if there is one.
     pub(super) fn report(&mut self) -> Option<DatagramReport> {
         match self {
             Self::Stream(_) => None,
@@ -167,8 +167,8 @@ impl Ends {
     }
 }
 
-/// What a builder with so many lanes may hold of bytes that came out of order, beside its slots:
-/// nothing over TCP, where the kernel holds them.
+/// Returns the memory that a builder needs, beside its slots, for bytes that arrive out of order:
+/// none over TCP, where the kernel holds them.
 pub fn out_of_order_memory(transport: Transport, shaping: &Shaping, lanes: usize) -> Bytes {
     match transport {
         Transport::Tcp => Bytes::ZERO,

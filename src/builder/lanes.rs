@@ -105,12 +105,12 @@ impl Lanes {
         self.entrance.forget(lane);
     }
 
-    /// What the common socket has seen, if there is one.
+    /// Returns the counters of the datagram socket that all lanes share, if there is one.
     pub(super) fn report(&mut self) -> Option<DatagramReport> {
         self.ends.report()
     }
 
-    /// Who was turned away.
+    /// Returns the counts of connections that were refused.
     pub(super) fn refusals(&self) -> RefusalReport {
         self.entrance.refusals()
     }

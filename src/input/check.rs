@@ -9,7 +9,7 @@ use crate::filter::{Filter, FilterVerdict};
 #[cfg(test)]
 mod tests;
 
-/// How much of a generated fragment's content is checked.
+/// Extent to which the content of generated fragments is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentCheck {
     /// The stamp at its start: event, source, length.
@@ -22,9 +22,9 @@ pub enum ContentCheck {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("source {source_id}: {problem}")]
 pub struct WrongContent {
-    /// Whose fragment.
+    /// The fragment's source.
     pub source_id: SourceId,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 

@@ -29,14 +29,14 @@ use crate::source::{PushError, Source};
 
 /// Length, event id, timestamp.
 const HEAD: usize = 20;
-/// How many front-ends may be connected to one source.
+/// The most front-ends that may be connected to one source.
 const CONNECTIONS: usize = 256;
-/// What is read from the system at once.
+/// Bytes read from the system at once.
 const READ: usize = 64 * 1024;
-/// How long to wait when the system refuses to accept, for example for want of file descriptors.
+/// Pause after the system refused to accept a connection, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Why a front-end's connection was closed.
+/// Reason for which a front-end's connection was closed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrontEndError {
     #[error("a fragment of {length} B, more than max_fragment ({limit}): not a front-end, or out of step")]
@@ -90,7 +90,7 @@ impl FrontEndListener {
     /// process left at that path is replaced; the file is removed at the end.
     ///
     /// # Errors
-    /// The system's: somebody listens there, or the path holds another file.
+    /// The system's error: another process listens there, or the path is another kind of file.
     pub fn unix(path: impl Into<PathBuf>, max_fragment: Bytes) -> io::Result<Self> {
         let path = path.into();
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
@@ -103,7 +103,7 @@ impl FrontEndListener {
         Ok(Self { listener: Listener::Unix { listener, _file: SocketFile(path) }, max_fragment })
     }
 
-    /// Where it listens for TCP; `None` for a Unix socket.
+    /// Returns the TCP address at which it listens; `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().ok(),
@@ -144,7 +144,7 @@ impl FrontEndListener {
     }
 }
 
-/// Whether there is a socket to which nobody listens.
+/// Returns true if the path is a socket on which no process listens.
 fn is_dead_socket(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
@@ -167,7 +167,7 @@ impl Stream {
     }
 }
 
-/// Who is connected, for the log.
+/// A connected front-end, as the log names it.
 #[derive(Clone, Copy, Debug)]
 enum FrontEnd {
     Address(SocketAddr),
@@ -223,7 +223,7 @@ pub(super) async fn receive(
     Ok(count)
 }
 
-/// Reads so many bytes; `false` if the stream ends before the first of them.
+/// Reads exactly `length` bytes into `into`; `false` if the stream ends before the first of them.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin + Send),
     into: &mut BytesMut,

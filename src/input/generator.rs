@@ -14,7 +14,7 @@ use crate::source::Readout;
 #[cfg(test)]
 mod tests;
 
-/// How large generated fragments are.
+/// Sizes of generated fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentSize {
     /// All the same.
@@ -54,8 +54,8 @@ impl FragmentSize {
     }
 }
 
-/// From this size on, a payload keeps its own memory, which is used again once the payload is
-/// committed. Smaller ones share blocks.
+/// Size from which a payload has memory of its own, which is reused after the payload is committed.
+/// Smaller payloads share blocks.
 const OWN_MEMORY: usize = 16 << 10;
 
 /// Memory that smaller payloads share.
@@ -72,10 +72,10 @@ const LOOKS: usize = 4;
 /// Makes up fragments on demand, with content that [`CheckContent`](super::CheckContent)
 /// recognizes.
 ///
-/// The size depends on seed, source and event alone. A fragment's timestamp is the event's number.
-/// Large payloads are as a readout card leaves them: in memory that was written before, of which
-/// the program touches the stamp alone, and that is used again once nobody holds the payload any
-/// more.
+/// Generates fragments whose size depends on seed, source and event alone. A fragment's timestamp
+/// is the event's number. Large payloads resemble those of a readout card: they lie in memory that
+/// was written before, of which the program touches only the stamp, and which is reused once no
+/// reference to the payload is left.
 #[derive(Debug)]
 pub struct Generator {
     source: SourceId,
@@ -133,7 +133,7 @@ impl Generator {
         self.block.split().freeze()
     }
 
-    /// Stamps the memory of a payload that nobody holds any more, or writes a new one.
+    /// Stamps the memory of a payload to which no reference is left, or writes a new one.
     fn large(&mut self, event: EventId, length: usize) -> Payload {
         let (mut memory, place) = self.free(length).unwrap_or_else(|| {
             let mut memory = BytesMut::with_capacity(length);
@@ -151,8 +151,8 @@ impl Generator {
         payload
     }
 
-    /// Takes memory for a payload of `length` bytes, with its content, from those that nobody holds
-    /// any more.
+    /// Takes memory for a payload of `length` bytes, with its content, from the payloads to which
+    /// no reference is left.
     fn free(&mut self, length: usize) -> Option<(BytesMut, Place)> {
         for _ in 0..LOOKS.min(self.kept.len()) {
             let kept = self.kept.pop_front()?;

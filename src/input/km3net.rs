@@ -23,8 +23,8 @@ const FRAME_TYPE: i32 = 101;
 /// Ticks of 16 ns in a second.
 const TICKS: u64 = 62_500_000;
 
-/// What makes a file no sequence of timeslices that events give back byte for byte. Timeslices and
-/// frames count from 1.
+/// Reason for which a file is not a sequence of timeslices that events reproduce byte for byte.
+/// Timeslices and frames count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Km3netFlaw {
     /// Nothing in it.
@@ -33,13 +33,13 @@ pub enum Km3netFlaw {
     /// A length field does not fit what is there.
     #[error("timeslice {slice} at byte {offset} states {stated} B, of which {available} are there")]
     SliceLength {
-        /// Which timeslice.
+        /// The timeslice's number.
         slice: usize,
-        /// Where it begins.
+        /// Its offset in the file.
         offset: usize,
-        /// What its length field says.
+        /// Length that its length field states.
         stated: i32,
-        /// How many bytes the file has from there.
+        /// Bytes that the file has from there on.
         available: usize,
     },
     /// Another kind of record.
@@ -47,7 +47,7 @@ pub enum Km3netFlaw {
         "timeslice {slice} is of type {kind}, version {version}; only L1 timeslices (1003, version 1) are known"
     )]
     SliceKind {
-        /// Which timeslice.
+        /// The timeslice's number.
         slice: usize,
         /// Its type.
         kind: i32,
@@ -57,11 +57,11 @@ pub enum Km3netFlaw {
     /// The frames are not as the timeslice's head says.
     #[error("frame {frame} of timeslice {slice}: {what}")]
     Frame {
-        /// Which timeslice.
+        /// The timeslice's number.
         slice: usize,
-        /// Which frame of it.
+        /// The frame's number within it.
         frame: usize,
-        /// What is wrong.
+        /// Description of the problem.
         what: &'static str,
     },
     /// Its modules do not stand in the order of the timeslices before, so that no order of sources
@@ -70,9 +70,9 @@ pub enum Km3netFlaw {
         "in timeslice {slice}, module {module} is out of order: modules must stand as in the timeslices before"
     )]
     Order {
-        /// Which timeslice.
+        /// The timeslice's number.
         slice: usize,
-        /// Which module.
+        /// The module's id.
         module: u32,
     },
 }
@@ -115,7 +115,7 @@ impl<'f> Timeslices<'f> {
         Ok(Self { bytes, slices, modules })
     }
 
-    /// How many there are; at least one.
+    /// Returns the number of timeslices; at least one.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
         self.slices.len()

@@ -31,7 +31,8 @@ const PIECE: usize = 32 * 1024;
 const COPIED: usize = 2048;
 /// Places in the template where a piece can begin.
 const PLACES: usize = 64 * 1024;
-/// How far the place moves from piece to piece; odd, so that it comes round only after all.
+/// Distance by which the place moves from piece to piece; odd, so that it visits all places before
+/// it returns to the first.
 const STEP: usize = 7919;
 
 const SEED: u64 = 0x6576_625f_7061_7474;
@@ -120,7 +121,8 @@ impl Stamp {
         payload[..length].copy_from_slice(&self.0[..length]);
     }
 
-    /// Whether a payload begins with it, or with what a short one has room for.
+    /// Returns true if a payload begins with this stamp, or, if it is shorter, with as much of the
+    /// stamp as fits.
     pub(super) fn is_on(&self, payload: &[u8]) -> bool {
         if payload.is_empty() {
             // An empty slice points nowhere, and to compare from there is slow on processors with

@@ -22,7 +22,7 @@ mod tests;
 /// Recorded data is replayed from memory; no source keeps more.
 const LIMIT: Bytes = Bytes::mib(2048);
 
-/// Why a file cannot be replayed.
+/// Reason for which a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// It is not there, or not to be read.
@@ -44,7 +44,7 @@ pub enum ReplayError {
     Km3net {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The flaw in it.
         flaw: Km3netFlaw,
     },
     /// It has fewer modules.
@@ -54,7 +54,7 @@ pub enum ReplayError {
         path: PathBuf,
         /// The module asked for.
         module: usize,
-        /// How many it has.
+        /// Number of modules in the file.
         modules: usize,
     },
     /// An event file is missing, or damaged.
@@ -155,7 +155,7 @@ impl Replay {
         Ok(Self { fragments })
     }
 
-    /// How many events it plays before it begins again; at least one.
+    /// Returns the number of events that it plays before it begins again; at least one.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
         self.fragments.len()

@@ -26,7 +26,8 @@ pub async fn push_at_triggers(mut triggers: TriggerListener, mut readout: impl R
     }
 }
 
-/// From event `first` on: what was announced before this source came is over for it.
+/// Follows triggers from event `first` on: those announced before this source joined are over for
+/// it.
 async fn follow(
     triggers: &mut TriggerListener,
     readout: &mut impl Readout,

@@ -16,7 +16,7 @@ pub(crate) struct Entry {
     link: SupervisorLink,
 }
 
-/// How a role begins.
+/// The outcome of a role's attempt to join.
 pub(crate) enum Beginning {
     /// With a roster, and the connection to the supervisor.
     Start(Box<Start>, SupervisorLink),

@@ -1,4 +1,4 @@
-//! What a report so far says of this process.
+//! Facts about this process for a role's report.
 
 use std::time::Duration;
 

@@ -36,12 +36,12 @@ impl<T> Greetings<T> {
         Self { listener, greet: Box::new(greet), under_way: Vec::new(), log: RefusalLog::new(name) }
     }
 
-    /// How many are under way.
+    /// Returns the number of handshakes under way.
     pub(crate) fn len(&self) -> usize {
         self.under_way.len()
     }
 
-    /// Who was turned away.
+    /// Returns the counts of connections that were refused.
     pub(crate) fn refusals(&self) -> RefusalReport {
         self.log.counts()
     }

@@ -22,7 +22,7 @@ use super::RoleError;
 
 type Dialing = Pin<Box<dyn Future<Output = Result<(ControlLink, Welcome), ConnectError>>>>;
 
-/// How the supervisor is reached.
+/// Settings with which the supervisor is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) bind: Option<IpAddr>,
@@ -34,7 +34,7 @@ pub(crate) struct Access {
 pub(crate) struct SupervisorLink {
     access: Access,
     state: State,
-    /// What failed last, in its own type.
+    /// The last failure, in its own type.
     failure: Option<RoleError>,
 }
 
@@ -65,7 +65,7 @@ impl SupervisorLink {
         self.state = State::Down;
     }
 
-    /// What comes of the connection next.
+    /// Returns the next message or event of the connection.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Heard> {
         match &mut self.state {
             State::Down => Poll::Pending,
@@ -115,7 +115,8 @@ impl SupervisorLink {
         before - link.queued()
     }
 
-    /// Why a role could not go on, with what is known here of its connection.
+    /// Returns the reason for which a role could not go on, with what is known here of its
+    /// connection.
     pub(crate) fn error(&mut self, fault: RoleFault) -> RoleError {
         match (&fault, self.failure.take()) {
             (RoleFault::NotJoined(_), Some(failure @ RoleError::Join(_)))

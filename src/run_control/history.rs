@@ -14,14 +14,14 @@ use evb_core::{
 };
 use serde::Serialize;
 
-/// How many samples are kept: an hour.
+/// Number of samples that are kept: an hour's.
 const KEPT: usize = 3600;
 
 /// Over how many samples what comes with reports is smoothed: those come once a second, at times of
 /// their own.
 const SMOOTHED: usize = 3;
 
-/// How many causes of dead time a sample names.
+/// Number of causes of dead time that a sample names.
 const CAUSES: usize = 6;
 
 /// A second of a system's life.
@@ -29,7 +29,7 @@ const CAUSES: usize = 6;
 pub struct Sample {
     /// Its number, from 1; the next sample has the next one.
     pub n: u64,
-    /// When it was taken, milliseconds since 1970.
+    /// Time at which it was taken, milliseconds since 1970.
     pub at_unix_ms: u64,
     /// The run that was under way or open, if any.
     pub run: Option<u32>,

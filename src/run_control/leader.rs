@@ -1,4 +1,5 @@
-//! The task that leads: takes wishes and what comes about, and changes state by the table alone.
+//! The leader's task: it takes requests and the events of a run, and changes state by the table
+//! alone.
 
 mod words;
 mod changes;
@@ -32,19 +33,19 @@ use super::{
 };
 use crate::supervisor::{BeginError, listen};
 
-/// How long a start waits for sources and builders that are on their way: after a run, they
-/// register anew.
+/// Time for which a start waits for sources and builders that are about to register again after a
+/// run.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many runs before the last one are shown.
+/// Number of earlier runs that are shown besides the last one.
 const EARLIER_RUNS: usize = 20;
 
-/// How often rates are taken.
+/// Interval at which rates are computed.
 const GLANCE: Duration = Duration::from_secs(1);
 
 type Answer<T> = oneshot::Sender<T>;
 
-/// What handles ask for.
+/// A request of a handle.
 pub(super) enum Ask {
     Command(Command, Answer<Result<State, Refusal>>),
     Start(Annotation, Answer<Result<State, Refusal>>),
@@ -65,14 +66,14 @@ pub(super) struct Leader<S> {
     /// Stays over all runs at one address.
     listener: Option<(String, TcpListener)>,
     run: Option<OpenRun>,
-    /// A run of before goes on, and whether it was paused is still to be seen.
+    /// True if a recovered run goes on, and it is not known yet whether it was paused.
     recovers: bool,
     /// A start that waits for the last peers, until then.
     start: Option<PendingStart>,
     changes: Changes,
     speed: Speedometer,
     history: History,
-    /// What people say of the run that is under way, or of the next one.
+    /// The operators' annotation of the run that is under way, or of the next one.
     annotation: Annotation,
     last_run: Option<Arc<RunReport>>,
     /// Of all runs that are over.
@@ -84,7 +85,8 @@ pub(super) struct Leader<S> {
     closing: bool,
 }
 
-/// Until when it waits, and who asked; nobody did if it begins by itself.
+/// The time until which a start waits, and where its answer goes: `None` if the run begins by
+/// itself.
 type PendingStart = (Instant, Option<Answer<Result<State, Refusal>>>);
 
 impl<S: System> Leader<S> {
@@ -117,7 +119,8 @@ impl<S: System> Leader<S> {
         }
     }
 
-    /// Leads until it is told to close and nothing is under way any more, or nobody is left to ask.
+    /// Leads until it is told to close and nothing is under way any more, or until the last handle
+    /// is gone.
     pub(super) async fn lead(mut self) {
         let mut glances = tokio::time::interval(GLANCE);
         glances.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -299,7 +302,7 @@ impl<S: System> Leader<S> {
                 self.enter(self.state.occur(Occurrence::PeersReady));
                 self.try_start(false).await;
             }
-            // It goes on with a run of before, which nobody has to start once more.
+            // It goes on with a recovered run, which needs no second start.
             (RunState::Recovering | RunState::Running | RunState::Paused, State::Configured) => {
                 self.enter(self.state.occur(Occurrence::Recovered));
                 self.recovers = true;

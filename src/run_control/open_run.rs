@@ -26,7 +26,7 @@ use crate::{
 pub(super) struct OpenRun {
     pub(super) number: RunNumber,
     pub(super) handle: SupervisorHandle,
-    /// Where it listens.
+    /// Address at which its supervisor listens.
     pub(super) address: SocketAddr,
     pub(super) plan: RunPlan,
     progress: watch::Receiver<Progress>,
@@ -35,11 +35,11 @@ pub(super) struct OpenRun {
     report: Option<RunReport>,
     joining: JoinSet<Result<Role, SystemError>>,
     roles: JoinSet<(Peer, Result<RunOutcome, Arc<RoleError>>)>,
-    /// Whose roles these are.
+    /// Sources and builders whose roles this process hosts.
     hosted: BTreeSet<Peer>,
 }
 
-/// What comes about in a run.
+/// An event in the life of a run.
 pub(super) enum News {
     /// New counters.
     Progress(Progress),
@@ -86,7 +86,7 @@ impl OpenRun {
         })
     }
 
-    /// Whether this process hosts that source or builder still.
+    /// Returns true if this process still hosts that source or builder.
     pub(super) fn hosts(&self, peer: Peer) -> bool {
         self.hosted.contains(&peer)
     }
@@ -104,7 +104,7 @@ impl OpenRun {
         self.joining.is_empty()
     }
 
-    /// The next thing that comes about. May be dropped at any time without losing any.
+    /// Returns the next event of the run. Cancel safe: no event is lost if the future is dropped.
     pub(super) async fn next(&mut self) -> News {
         loop {
             if self.supervisor.is_none() && self.joining.is_empty() && self.roles.is_empty() {
@@ -151,7 +151,7 @@ impl OpenRun {
         }
     }
 
-    /// Waits for the end, whatever comes about on the way; who has not joined yet is called back.
+    /// Waits for the end and ignores all other events; roles that have not joined yet are aborted.
     pub(super) async fn over(mut self) {
         self.joining.shutdown().await;
         loop {

@@ -39,9 +39,9 @@ struct Small {
     absent: Option<SourceId>,
     journal: Option<JournalConfig>,
     refuse: Arc<Mutex<Option<SystemError>>>,
-    /// Why no plan can be made.
+    /// Error with which `plan` fails, if it is to fail.
     planless: Arc<Mutex<Option<SystemError>>>,
-    /// Why nobody of this process can join.
+    /// Error with which roles of this process fail to join, if they are to fail.
     barred: Arc<Mutex<Option<SystemError>>>,
     /// Sinks hold what they have.
     is_held: Arc<AtomicBool>,
@@ -276,7 +276,7 @@ async fn a_configuration_that_is_refused_changes_nothing() {
     control.settled().await.unwrap();
 }
 
-/// What every command but `reset` gets in this state.
+/// Asserts that this state refuses every command except `reset`.
 async fn all_but_reset_are_refused(control: &RunControl) {
     for command in [Command::Configure, Command::Start, Command::Pause, Command::Resume, Command::Stop] {
         let refusal = control.command(command).await.expect_err("the table refuses it");
@@ -396,7 +396,8 @@ async fn a_builder_of_this_process_that_was_removed_builds_again_when_it_is_adde
     assert_eq!((report.events.lost, report.events.incomplete), (0, 0), "{:?}", report.problems);
 }
 
-/// Who leads is killed, and another process goes on: rate and pause are as people have set them.
+/// The leading process is killed, and another one goes on: rate and pause stay as the operators
+/// have set them.
 #[test]
 fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
     let folder = tempfile::tempdir().unwrap();

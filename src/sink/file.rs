@@ -38,8 +38,8 @@ impl FileSink {
     }
 }
 
-/// Whether the system refuses for want of room, which there may be later. A directory that is not
-/// there or not ours is for the operator to mend before the run.
+/// Returns true if the system refuses for lack of room, which may become free later. The operator
+/// has to provide a missing or inaccessible directory before the run.
 fn is_full(reason: &io::Error) -> bool {
     matches!(
         reason.kind(),

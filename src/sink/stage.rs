@@ -21,10 +21,10 @@ use patience::Patience;
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 use crate::filter::{Filter, FilterVerdict};
 
-/// How often the room where the sink writes is looked at.
+/// Interval at which the free room of the sink's file system is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Debug)]
 pub(crate) enum Fate {
     Written,
@@ -41,12 +41,12 @@ pub(crate) struct Stage {
     space: watch::Receiver<Option<SinkSpace>>,
 }
 
-/// How a stage deals with its sink.
+/// Options of a stage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StageOptions {
-    /// How many events can be in hand.
+    /// Number of events that can be in the stage at once.
     pub(crate) slots: usize,
-    /// How long a sink that does not take events is tried on when the run is ending.
+    /// Time for which a failing sink is retried at the end of a run.
     pub(crate) give_up: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Stage {
         self.events.try_send(event).map_err(TrySendError::into_inner)
     }
 
-    /// The next event that filter and sink are done with.
+    /// Returns the next event that filter and sink have finished with.
     pub(crate) fn poll_fate(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Event, Fate)>> {
         self.fates.poll_recv(cx)
     }
@@ -163,7 +163,7 @@ async fn run<S: Sink>(
                 goes_on = patience.wait(&error, left.len()) => if !goes_on {
                     left.drain(..).for_each(|index| fates[index] = Fate::Failed(patience.words(&error)));
                 },
-                // Nobody is left to whom it matters.
+                // The receiver is gone, and the fates have no reader left.
                 () = outgoing.closed() => return,
             }
         }
@@ -220,7 +220,7 @@ async fn write<S: Sink>(
     Ok(())
 }
 
-/// What the filter says; `Written` stands for an event that goes on to the sink.
+/// Returns the filter's verdict; `Written` stands for an event that goes on to the sink.
 fn judge(filter: &mut dyn Filter, event: &Event) -> Fate {
     match filter.verdict(event) {
         FilterVerdict::Accept => Fate::Written,

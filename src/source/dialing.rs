@@ -37,7 +37,7 @@ pub(super) type Connecting = Pin<Box<dyn Future<Output = Result<Connected, Conne
 /// datagrams.
 pub(super) type Connected = (End, Welcome, Option<LanePath>);
 
-/// What every lane's connection needs to know.
+/// Settings of every lane's connection.
 #[derive(Clone)]
 pub(super) struct Dialing {
     bind: Option<IpAddr>,

@@ -10,7 +10,7 @@ use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
 use evb_net::lane::{FromBuilder, LaneEnd, Progress, SourceEnd, datagrams::SourceDatagrams};
 use evb_shaper::{Departure, role::SourceRole};
 
-/// When a lane whose socket is full is asked again for what it has to say.
+/// Time after which a lane whose socket was full is asked again.
 const LATER: Duration = Duration::from_millis(1);
 
 /// The source's end of a connection.
@@ -97,7 +97,7 @@ impl End {
         }
     }
 
-    /// When the kernel behind it wants to be asked again.
+    /// Returns the time at which the kernel lane needs to be polled again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         match self {
             Self::Stream(_) => None,

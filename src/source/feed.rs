@@ -11,16 +11,17 @@ use super::{
     input::{Outlet, Pushed},
 };
 
-/// How much readout makes in one turn, bytes: heartbeats and grants must not wait for more.
+/// Bytes that readout makes in one turn: heartbeats and grants must not wait longer.
 const TURN: usize = 4 << 20;
 
-/// What making a fragment costs beside its bytes, in the time that so many bytes take.
+/// Cost of making a fragment besides its bytes, as the number of bytes that could be made in the
+/// same time.
 const FRAGMENT_COST: usize = 1 << 10;
 
-/// How many fragments are taken from the channel at once.
+/// Fragments taken from the channel at once.
 const BATCH: usize = 256;
 
-/// Where a source's fragments come from.
+/// The origin of a source's fragments: pushed by the program or made by a [`Readout`].
 pub(super) struct Feed {
     outlet: Outlet,
     pushed: Vec<Pushed>,

@@ -7,10 +7,10 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::PushError;
 
-/// How many fragments may be between `push` and the driver, besides what the backlog bounds.
+/// Fragments that may be between `push` and the driver, in addition to what the backlog bounds.
 const CHANNEL: usize = 1024;
 
-/// What a fragment costs of the backlog beside its payload.
+/// Backlog bytes that a fragment occupies besides its payload.
 const OVERHEAD: u64 = 64;
 
 /// The side of those who push.
@@ -52,7 +52,7 @@ pub(super) fn intake(max_fragment: Bytes, backlog: Bytes) -> (Intake, Outlet) {
     )
 }
 
-/// What a fragment takes of the backlog.
+/// Returns the backlog that a fragment occupies.
 fn cost(size: Bytes) -> u32 {
     u32::try_from(size.count() + OVERHEAD).unwrap_or(u32::MAX)
 }
@@ -102,7 +102,7 @@ impl Intake {
 }
 
 impl Outlet {
-    /// What is decided when this source comes.
+    /// Sets the first undecided event at the time this source joins.
     pub(super) fn begin(&self, undecided: EventId) {
         self.undecided.send_replace(undecided);
     }

@@ -17,7 +17,7 @@ use super::{
 /// The connection to one builder.
 pub(super) struct Lane {
     index: LaneIndex,
-    /// What its socket is asked to keep to, if the kernel paces sockets.
+    /// Rate that the kernel enforces on its socket, if it paces sockets.
     rate: Option<Rate>,
     state: State,
     /// Of connections that are gone: segments that the kernel had to send again, and what became of
@@ -99,7 +99,7 @@ impl Lane {
         }
     }
 
-    /// When the kernel behind the lane wants to be asked again.
+    /// Returns the time at which the kernel lane needs to be polled again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         if let State::Up(end) = &self.state { end.next_timeout() } else { None }
     }
@@ -119,7 +119,7 @@ pub(super) fn sent(lanes: &mut [Lane]) -> (u64, TrainReport) {
     each.fold(Default::default(), |(again, all), one| (again + one.0, sum(all, one.1)))
 }
 
-/// What became of two lots of trains.
+/// Adds two train reports.
 fn sum(one: TrainReport, other: TrainReport) -> TrainReport {
     TrainReport {
         send_drops: one.send_drops + other.send_drops,

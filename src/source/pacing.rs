@@ -8,7 +8,7 @@ use evb_shaper::{ByteMeasure, LinkPlan, Pace, Pacing, cost::PacketCost, role::Pa
 
 use super::SourceConfig;
 
-/// How fast a source sends to each builder, and who keeps the pace.
+/// The pace at which a source sends to each builder, and the mechanism that keeps it.
 #[derive(Clone, Debug)]
 pub struct PacingConfig {
     /// The pace of every lane; `None`: as fast as grants permit, or, under a token bucket, as that
@@ -19,7 +19,8 @@ pub struct PacingConfig {
     /// The link that all lanes share. If it is limited, its first class is the lanes', and
     /// [`CONTROL_CLASS`](evb_shaper::CONTROL_CLASS) the supervisor connection's.
     pub link: LinkPlan,
-    /// Who makes departure times come true. Take what [`evb_net::pacing::choose`] has proved.
+    /// The mechanism that realizes departure times. Take one that [`evb_net::pacing::choose`] has
+    /// proved.
     pub executor: Arc<dyn Executor>,
 }
 
@@ -36,8 +37,8 @@ impl Default for PacingConfig {
 }
 
 impl PacingConfig {
-    /// What the source itself has to keep; `usual` is what the shaping mode has for all. Nothing,
-    /// where the kernel does.
+    /// Returns the paces that the source itself has to keep; `usual` is the shaping mode's pace for
+    /// all lanes. There are none where the kernel keeps them.
     pub(super) fn paces(&self, usual: Option<Pace>, cost: PacketCost) -> Paces {
         let pacing = Pacing {
             link: self.link.clone(),
@@ -67,7 +68,7 @@ pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) ->
     }
 }
 
-/// What the sockets of a source's lanes are asked to keep to, those of builders included that come
+/// The rates that the sockets of a source's lanes keep, including lanes to builders that join
 /// later.
 pub(super) struct SocketRates {
     config: PacingConfig,

@@ -1,4 +1,4 @@
-//! Who knocks at the supervisor: handshakes on their way, bounded in number and time.
+//! The supervisor's listener: handshakes under way, bounded in number and time.
 
 use std::{
     fmt,
@@ -40,7 +40,7 @@ impl Door {
         role::classify(link, self.class);
     }
 
-    /// Who was turned away.
+    /// Returns the counts of connections that were refused.
     pub(super) fn refusals(&self) -> RefusalReport {
         self.greetings.refusals()
     }

@@ -94,7 +94,8 @@ impl Driver {
 
     /// Takes in who comes to the door, and what peers say; whether there may be more.
     fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant, is_stalled: bool) -> bool {
-        // Whoever comes now waits at the door: nobody could be told before it is written down.
+        // New peers wait while the journal stalls: they could not be answered before their
+        // registration is written down.
         while !is_stalled && let Poll::Ready(incoming) = self.door.poll(cx, now) {
             self.admit(incoming, now);
         }

@@ -11,7 +11,7 @@ use evb_net::clock;
 
 use super::driver::Driver;
 
-/// How long peers may take to read their last message and close.
+/// Time that peers have to read their last message and close.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Leads the run to its end, and sees that everybody hears of it.

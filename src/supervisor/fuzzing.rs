@@ -20,12 +20,12 @@ pub async fn trigger_lines(stream: impl AsyncRead + Unpin) -> Vec<u64> {
     counts
 }
 
-/// What a journal of these bytes holds.
+/// The content of these bytes, read as a journal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JournalContent {
     /// Entries, and how many bytes are whole; what comes behind is torn off.
     Whole(Vec<Entry>, usize),
-    /// What begins at that byte cannot be read, and is not the end.
+    /// The entry that begins at this byte cannot be read, and it is not a torn end.
     Damaged(usize),
     /// It begins as no journal does.
     Foreign,

@@ -23,33 +23,33 @@ use entries::{Entries, Fault, HEADER, frame};
 /// A journal that is longer is replaced by what it amounts to.
 const COMPACT_AT: u64 = 8 << 20;
 
-/// When what was written down is safe from what.
+/// The failures that written entries survive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JournalFsync {
-    /// From a killed process: the kernel has it.
+    /// A killed process: the kernel has the entries.
     #[default]
     None,
-    /// From a power cut as well: the disk has it before anything is sent. Costs a disk's latency in
-    /// each turn.
+    /// A power cut as well: the disk has the entries before anything is sent. This costs a disk's
+    /// latency in each turn.
     Commit,
 }
 
-/// Where a supervisor writes down what another one needs to go on with its run.
+/// The file in which a supervisor writes down what its successor needs to go on with its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
     /// The file. One supervisor at a time has it.
     pub path: PathBuf,
-    /// What it is safe from.
+    /// The failures that it survives.
     pub fsync: JournalFsync,
 }
 
-/// Why a journal is of no use.
+/// Reason for which a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The system refused.
     #[error("cannot {action} the journal {path}: {reason}")]
     Io {
-        /// What was tried.
+        /// The operation that was tried.
         action: &'static str,
         /// The file.
         path: PathBuf,
@@ -80,7 +80,7 @@ pub enum JournalError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Reason for which the run cannot be recovered.
         reason: RecoverError,
     },
 }
@@ -102,22 +102,21 @@ pub(super) struct Journal {
     file: File,
     path: PathBuf,
     fsync: JournalFsync,
-    /// What is whole in the file.
+    /// Length of the part of the file that is whole.
     length: u64,
-    /// What is to be added.
+    /// Bytes to be appended.
     pending: Vec<u8>,
-    /// Something that nobody could read is to be added.
+    /// True if an entry that could not be read again is to be appended.
     endless: bool,
     /// Parts of what could not be written may stand behind what is whole.
     untidy: bool,
     /// The file's name is to be safe as well, and is not yet.
     nameless: bool,
-    /// From this length on it is to be replaced.
+    /// Length from which the file is to be replaced.
     compact_at: u64,
 }
 
-/// The run that a journal tells of, if it is not over: a supervisor with that journal goes on with
-/// it.
+/// Returns the run of a journal if it is not over: a supervisor with that journal goes on with it.
 ///
 /// # Errors
 /// [`JournalError`]: it cannot be read.
@@ -170,7 +169,7 @@ impl Journal {
         &self.path
     }
 
-    /// Begins anew: the run before is over.
+    /// Empties the file, because its run is over.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.length = 0;
         self.rewind()?;
@@ -245,7 +244,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes the file away: it would tell of a past that has gone on without it.
+    /// Removes the file: after a run that went on without it, its content is out of date.
     pub(super) fn abandon(self) -> io::Result<()> {
         fs::remove_file(&self.path)?;
         if self.fsync == JournalFsync::Commit { self.sync_name() } else { Ok(()) }

@@ -16,11 +16,11 @@ use governor::{
     clock::{Clock as _, DefaultClock},
 };
 
-/// How many messages of one peer are read before the others have their turn.
+/// Messages of one peer that are read before the others have their turn.
 const FAIR_SHARE: usize = 32;
 
-/// How many messages a second one peer is listened to; a builder that settles 160 000 events a
-/// second by fours sends as many. Who sends more waits, in its own buffers.
+/// Messages per second that are read from one peer; a builder that settles 160 000 events a second
+/// in groups of four sends as many. Messages beyond that wait in the peer's own buffers.
 const MESSAGES_PER_SECOND: NonZeroU32 = NonZeroU32::new(50_000).unwrap();
 
 /// And how many at once, after a pause.
@@ -31,7 +31,7 @@ const BURST: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
 struct Link {
     link: ControlLink,
     budget: DefaultDirectRateLimiter,
-    /// It has said more than its share; until then nobody listens.
+    /// Time until which no message is read from a peer that has exceeded its share.
     deaf_until: Option<Instant>,
     warned: bool,
 }
@@ -129,7 +129,7 @@ impl Links {
         more
     }
 
-    /// When the first of those that have to wait is listened to again.
+    /// Returns the first time at which a peer that has to wait is read again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.links.iter().flatten().filter_map(|link| link.deaf_until).min()
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use evb_core::{supervisor::Progress, time::Instant};
 use tokio::sync::watch;
 
-/// How often they see new counters.
+/// Interval at which handles see new counters.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Whoever holds a handle, and when it is shown something next.
+/// The watch channel of the handles, and the time of its next update.
 #[derive(Debug)]
 pub(super) struct Onlookers {
     progress: watch::Sender<Progress>,

@@ -30,7 +30,7 @@ const CLIENTS: usize = 16;
 /// Trigger messages that one turn takes.
 const BATCH: usize = 64;
 
-/// Where external triggers come from.
+/// Source of external triggers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerInput {
     /// Lines over TCP at that `host:port`: a count, or nothing for one trigger.
@@ -58,7 +58,7 @@ pub(super) struct Client<S = TcpStream> {
     stream: S,
     address: SocketAddr,
     line: Vec<u8>,
-    /// What was read and not yet looked at.
+    /// Bytes that were read but not parsed yet.
     input: Vec<u8>,
 }
 
@@ -99,7 +99,7 @@ impl TriggerPort {
         true
     }
 
-    /// The next thing that somebody asks for.
+    /// Returns the next trigger request.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
         match self {
             Self::Datagrams { listener } => listener.poll_asked(cx),

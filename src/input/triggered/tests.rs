@@ -42,7 +42,7 @@ async fn each_announced_event_gets_one_fragment_whatever_the_network_does() {
     timeout(Duration::from_secs(5), following).await.unwrap().unwrap();
 }
 
-/// A source that is started anew in a run.
+/// A source that is restarted within a run.
 #[tokio::test]
 async fn who_comes_late_follows_from_there() {
     let (socket, mut fragments, following) = following(EventId::new(5_000_001)).await;

@@ -11,14 +11,14 @@ use tokio::{
 
 use crate::sink::SinkError;
 
-/// How often the log hears of it.
+/// Interval at which the trouble is logged.
 const REMIND: Duration = Duration::from_secs(10);
 
 pub(super) struct Patience {
     builder: BuilderId,
     give_up: Duration,
     ending: watch::Receiver<bool>,
-    /// Since when it has not taken any, and when the log heard of it last.
+    /// Times at which the trouble began and at which it was last logged.
     trouble: Option<(Instant, Instant)>,
     /// The run is ending: until then.
     until: Option<Instant>,

@@ -17,7 +17,8 @@ use crate::{
 
 const RUN: RunNumber = RunNumber::new(1);
 
-/// What a sink with trouble does at each call of `write`, and what it has taken.
+/// A sink with a script: the error or success of each call of `write`, and the events that it has
+/// taken.
 #[derive(Clone, Default)]
 struct Moody {
     moods: Arc<Mutex<Vec<Option<SinkError>>>>,

@@ -22,20 +22,20 @@ const FRAME: usize = 8;
 /// An entry's time, and which thing follows, of which length: no entry says these in more bytes.
 const START: usize = 24;
 
-/// So much of the file is held at once, beside one entry.
+/// Bytes of the file that are held at once, besides one entry.
 const WINDOW: usize = 64 << 10;
 
-/// So many bytes at most are summed up in search of a whole entry behind one that cannot be read.
-/// What was torn off comes nowhere near: only what has the form of an entry is summed up.
+/// The most bytes that are summed in search of a whole entry behind one that cannot be read. A torn
+/// end needs far less, because only bytes in the form of an entry are summed.
 const MAX_SUMMED: u64 = 256 << 20;
 
-/// Why entries cannot be read.
+/// Reason for which entries cannot be read.
 #[derive(Debug)]
 pub(in crate::supervisor) enum Fault {
     Io(io::Error),
     /// It begins as no journal does.
     Foreign,
-    /// What begins at that byte cannot be read, and is not the torn end.
+    /// The entry that begins at this byte cannot be read, and it is not a torn end.
     Damaged(u64),
 }
 
@@ -45,7 +45,8 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Adds an entry to these bytes; false if nobody could read it again.
+/// Appends an entry to `bytes`; returns false if the entry is of a length that cannot be read
+/// again.
 pub(in crate::supervisor) fn frame(entry: &Entry, bytes: &mut Vec<u8>) -> bool {
     let body = entry.encode_to_vec();
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
@@ -67,7 +68,7 @@ pub(in crate::supervisor) struct Entries<R> {
     input: BufReader<R>,
     /// All before is whole.
     at: u64,
-    /// Where the input ended when reading began.
+    /// Length of the input when reading began.
     end: u64,
     over: bool,
     body: Vec<u8>,
@@ -88,12 +89,13 @@ impl<R: Read + Seek> Entries<R> {
         Ok(Self { input, at: if over { 0 } else { length as u64 }, end, over, body: Vec::new() })
     }
 
-    /// How many bytes are whole, when all entries were read; 0: not even the header.
+    /// Returns the length of the part that is whole, once all entries were read; 0 if not even the
+    /// header is whole.
     pub(in crate::supervisor) fn whole(&self) -> u64 {
         self.at
     }
 
-    /// How many bytes come behind.
+    /// Returns the number of bytes that follow the whole part.
     pub(in crate::supervisor) fn torn(&self) -> u64 {
         self.end - self.at
     }
@@ -116,8 +118,9 @@ impl<R: Read + Seek> Entries<R> {
         if self.is_whole_behind(self.at + 1)? { Err(Fault::Damaged(self.at)) } else { Ok(None) }
     }
 
-    /// Whether a whole entry begins there or later: then what is before it was not torn off. If
-    /// that cannot be told with reasonable effort, it is taken for damage, and nothing is cut away.
+    /// Returns true if a whole entry begins at `from` or later: then the bytes before it are not a
+    /// torn end. If reasonable effort does not settle this, the file counts as damaged, and nothing
+    /// is cut off.
     fn is_whole_behind(&mut self, mut from: u64) -> io::Result<bool> {
         let mut window = vec![0; WINDOW];
         let mut effort = MAX_SUMMED;

@@ -151,7 +151,7 @@ fn an_entry_that_nobody_could_read_is_not_written() {
     assert_eq!(scratch.open().unwrap().1, [entry(1), entry(2)]);
 }
 
-/// Else a large state would be written anew with each turn, and each failure to do so be told.
+/// Otherwise each turn would rewrite a large state, and log each failure to do so.
 #[test]
 fn a_journal_is_long_once_more_when_it_has_grown() {
     let scratch = Scratch::new("long");

@@ -83,7 +83,7 @@ impl Store for Gated {
     }
 }
 
-/// What peers have heard.
+/// Counts of the messages that peers have received.
 #[derive(Debug, Default)]
 struct Heard {
     heartbeats: AtomicU64,
@@ -134,7 +134,7 @@ async fn peer(address: String, peer: Peer, heard: Arc<Heard>) -> String {
     }
 }
 
-/// What the supervisor says at once.
+/// Asserts that the supervisor answers a survey at once, and returns it.
 async fn look(handle: &SupervisorHandle) -> Survey {
     tokio::time::timeout(Duration::from_millis(500), handle.survey()).await.expect("it answers").unwrap()
 }

@@ -155,7 +155,8 @@ fn lengths_are_not_believed() {
     assert_eq!(read(&bytes).unwrap().0.len(), 1);
 }
 
-/// Thousands of entries inside each other, none of which is whole: nobody sums them all up.
+/// Thousands of nested entries, none of which is whole: the search gives up before it has summed
+/// all of them.
 #[test]
 fn the_search_has_an_end() {
     let mut bytes = journal(&[]);
