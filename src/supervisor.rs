@@ -286,8 +286,8 @@ pub async fn listen(address: &str) -> Result<TcpListener, SupervisorError> {
 }
 
 impl SupervisorHandle {
-    /// Reports `count` external triggers that happened now. They count unless the run is running
-    /// and its trigger is external.
+    /// Reports `count` external triggers that happened now. They are ignored unless the run takes
+    /// triggers and its trigger kind is external.
     ///
     /// # Errors
     /// [`RunOver`].

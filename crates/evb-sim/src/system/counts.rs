@@ -3,7 +3,7 @@
 use core::{ops::AddAssign, time::Duration};
 use std::collections::BTreeMap;
 
-/// What happened in runs, summed up.
+/// Sums of what happened in runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs whose ledger was closed.

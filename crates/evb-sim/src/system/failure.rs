@@ -2,10 +2,10 @@
 
 use core::{any::Any, fmt};
 
-/// What is checked.
+/// A property that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// What always holds of a machine did not, or it panicked.
+    /// An invariant of a machine was broken, or the machine panicked.
     Invariant,
     /// A machine found that another one broke the protocol.
     Protocol,
@@ -29,7 +29,7 @@ pub enum Check {
     Content,
     /// Datagrams were sent again that had not been lost.
     Spurious,
-    /// What a person asked for was refused.
+    /// An operator's request was refused.
     Steering,
 }
 
@@ -57,9 +57,9 @@ impl Check {
 /// A check that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which.
+    /// The check.
     pub check: Check,
-    /// How, with the host and what it did.
+    /// Description of the failure, with the host and what it did.
     pub what: String,
 }
 

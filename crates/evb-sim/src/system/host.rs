@@ -44,7 +44,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) workload: &'a Workload,
 }
 
-/// What is noted for the checks at the end.
+/// Records for the checks at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub(crate) counts: Counts,
@@ -52,12 +52,12 @@ pub(crate) struct Records {
     pub(crate) failed: BTreeSet<(RunNumber, EventId)>,
 }
 
-/// How a process ends by itself.
+/// Reason for which a process ended by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The run is over.
     Over,
-    /// It cannot go on; whoever keeps it running starts another one.
+    /// It cannot go on; its service manager starts another one.
     Failed(String),
 }
 
@@ -81,8 +81,8 @@ impl Surroundings<'_> {
     }
 }
 
-/// Whether a process would spin: its machine did all that was to do, and has a timer that is due,
-/// again and again.
+/// Detects a process that would spin: its machine has done all its work and still has a timer that
+/// is due, again and again.
 #[derive(Debug, Default)]
 struct Spinning {
     at: Instant,

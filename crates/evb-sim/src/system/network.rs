@@ -27,7 +27,7 @@ use connection::Connection;
 /// A host, by its position: the supervisor's is 0, then sources, then builders.
 pub(crate) type NodeIndex = usize;
 
-/// What the scenario has in store.
+/// A scheduled act of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Act {
     /// A fault begins.
@@ -46,7 +46,7 @@ pub(crate) enum Act {
     Open { run: u32 },
 }
 
-/// What is going to happen.
+/// A scheduled event of the simulation.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Happening {
     /// A host's process wants to run, or something came for it.
@@ -68,17 +68,17 @@ pub(crate) struct Node {
     pub(crate) is_cut: bool,
     /// A process takes connections.
     pub(crate) listens: bool,
-    /// Connections that nobody has looked at.
+    /// Connections that the process has not taken yet.
     pub(crate) accepted: Vec<EndId>,
     ports: BTreeMap<u32, VecDeque<(Address, Bytes)>>,
     wake_at: Option<Instant>,
-    /// When its link has sent everything.
+    /// Time at which its link has sent everything.
     free_at: Instant,
-    /// When the switch's port towards it is empty.
+    /// Time at which the switch's port towards it is empty.
     drained_at: Instant,
 }
 
-/// What the network did to datagrams.
+/// Counts of datagrams by what the network did to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fates {
     pub(crate) sent: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Network {
     order: u64,
     rng: Rng,
     pub(crate) weather: Weather,
-    /// What a switch's port holds, in bytes; more is dropped.
+    /// Bytes that a switch's port holds; what exceeds them is dropped.
     port: usize,
     pub(crate) nodes: Vec<Node>,
     connections: Vec<Connection>,

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::{Outcome, failure::Check, run, scenario::Scenario};
 
-/// How many scenarios are tried at most.
+/// The most scenarios that are tried.
 const TRIES: usize = 200;
 
 /// Returns the smallest scenario that was found in which the same check fails, and what comes of

@@ -33,11 +33,11 @@ struct Host {
     process: Option<Process>,
     clock: i64,
     boot_id: String,
-    /// Whether its builder takes part in the run, or may.
+    /// True if its builder takes part in the run, or may.
     is_member: bool,
-    /// Somebody wanted to add its builder, and was told that it takes part.
+    /// True if an operator asked to add its builder and was told that it takes part already.
     is_claimed: bool,
-    /// What is wrong with it, until when.
+    /// Faults and the times at which they end.
     down_until: Instant,
     frozen_until: Instant,
     cut_until: Instant,
@@ -56,24 +56,24 @@ pub(super) struct World<'a> {
     workload: Workload,
     rng: Rng,
     run: u32,
-    /// How many runs have a closed ledger.
+    /// Number of runs whose ledger is closed.
     closed: u32,
     is_over: bool,
     epoch: u64,
     storm_until: Instant,
-    /// Since when nothing is wrong any more, and the run has been stopped: it has to end.
+    /// Time since which there is no fault and the run has been stopped, so that it has to end.
     calm_from: Instant,
     failure: Option<Failure>,
 }
 
-/// So long after all faults are over and the run was stopped, it must have ended: peers look for a
+/// Time after the last fault and the stop within which a run must have ended: peers look for a
 /// supervisor for 90 s.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// How long after a process failed another one is started, as service managers do.
+/// Time after which a failed process is restarted, as service managers do.
 const RESTART: Duration = Duration::from_millis(500);
 
-/// How long after a run the next one is opened.
+/// Time between the end of a run and the opening of the next one.
 const BETWEEN: Duration = Duration::from_millis(300);
 
 /// More turns than that are no progress.
@@ -249,7 +249,7 @@ impl<'a> World<'a> {
                 let plan = self.scenario.plan(self.run, Epoch::new(self.epoch << 32 | 1), &boot_id);
                 match Process::lead(plan, &mut self.around(node)) {
                     Ok(process) => process,
-                    // The ledger was closed, and whoever closed it was killed before anybody heard.
+                    // The ledger was closed, and the supervisor was killed before it reported this.
                     Err(NotStarted::Over) => return self.open_next(),
                     Err(NotStarted::Failed(failure)) => return self.fail(failure),
                 }

@@ -142,7 +142,7 @@ impl Running {
         earlier(role, self.stage.next_timeout(around))
     }
 
-    /// What must hold at every step, beside what the machine itself checks.
+    /// Checks what must hold at every step besides the machine's own invariants.
     fn check(&self, around: &Surroundings<'_>) -> Result<(), Failure> {
         let core = self.role.core();
         let (outstanding, budget) = (core.policy().outstanding(), around.scenario.budget());
@@ -202,7 +202,7 @@ impl Running {
         }
     }
 
-    /// Gives back what the sink is done with.
+    /// Takes back the events that the sink has finished with.
     fn take_fates(&mut self, around: &mut Surroundings<'_>) {
         let now = around.now();
         for (event, fate) in self.stage.poll(around) {

@@ -33,7 +33,7 @@ struct Job {
     since: Instant,
 }
 
-/// What came of writing.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Written,
@@ -67,7 +67,7 @@ impl Keeper {
         self.job = Some(Job { entries, up_to: self.added, instead, since: now });
     }
 
-    /// What has come of the write by now.
+    /// Returns the result of the write, if it is done.
     pub(crate) fn poll(&mut self, around: &mut Surroundings<'_>) -> Option<Done> {
         let now = around.now();
         let job = self.job.as_ref()?;
@@ -96,7 +96,7 @@ impl Keeper {
         }
     }
 
-    /// Whether the run has to wait for the disk.
+    /// Returns true if the run has to wait for the disk.
     pub(crate) fn is_stalled(&mut self, now: Instant) -> bool {
         self.stalled = self.waiting.is_some_and(|since| now.since(since) >= JOURNAL_STALL);
         self.stalled

@@ -28,12 +28,12 @@ pub(crate) struct Greeted {
     limit: Duration,
 }
 
-/// What came of a greeting.
+/// Answer to a greeting.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Welcome(Welcome),
     Refusal(Refusal),
-    /// Nobody answers.
+    /// The peer does not answer.
     Failed(&'static str),
 }
 
@@ -52,7 +52,7 @@ impl Greeted {
         Self { end, dial, since: around.now(), limit }
     }
 
-    /// What came of it, once something has.
+    /// Returns the answer, once there is one.
     pub(crate) fn poll(
         &self,
         kind: ConnectionKind,

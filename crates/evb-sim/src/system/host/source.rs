@@ -43,11 +43,11 @@ struct Running {
     line: Line,
     /// By the role's index.
     lanes: Vec<SourceLane>,
-    /// What readout is about to push.
+    /// Events that readout is about to push, by time.
     readout: BTreeSet<(Instant, EventId)>,
-    /// Of a readout that is asked by nobody, what it has read out or is about to.
+    /// Events that readout has read out or is about to; only where readout pushes on its own.
     read_out: BTreeSet<EventId>,
-    /// Of a readout that runs ahead of decisions, the next event.
+    /// The next event of a readout that runs ahead of decisions.
     next: EventId,
 }
 
@@ -134,7 +134,7 @@ impl Running {
         earlier(earlier(role, lanes), readout)
     }
 
-    /// A readout that is asked by nobody reads out what was assigned, some time later.
+    /// Lets a readout that pushes on its own read out assigned events, some time later.
     fn note(&mut self, heard: &Heard, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let message = match heard {
             Heard::Message(message) => &message.message,

@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// What people ask for.
+/// A request of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Trigger(u64),
@@ -54,7 +54,7 @@ pub(crate) struct SupervisorHost {
     spinning: Spinning,
 }
 
-/// Why no supervisor was started.
+/// Reason for which no supervisor was started.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
     /// The journal says that the run is over.
@@ -95,7 +95,7 @@ impl SupervisorHost {
         })
     }
 
-    /// What the ledger says, once.
+    /// Takes the run's report, once.
     pub(crate) fn take_report(&mut self) -> Option<Box<RunReport>> {
         self.report.take()
     }
@@ -111,7 +111,7 @@ impl SupervisorHost {
         }
     }
 
-    /// Carries out what somebody asks for; what was refused.
+    /// Carries out an operator's request; an error is the reason for its refusal.
     pub(crate) fn command(&mut self, command: Command, around: &mut Surroundings<'_>) -> Result<(), String> {
         let (core, now) = (self.role.run_mut(), around.now());
         around.say(|| format!("is asked for {command:?}"));
@@ -166,7 +166,7 @@ impl SupervisorHost {
         let accepted = mem::take(&mut around.network.nodes[around.node].accepted);
         self.greetings.extend(accepted.into_iter().map(|end| (end, now)));
         if stalled {
-            // Nobody could be told before it is written down.
+            // Peers are not answered before their registration can be written down.
             return Ok(());
         }
         for (end, since) in mem::take(&mut self.greetings) {
@@ -241,7 +241,7 @@ impl SupervisorHost {
                     write_greeting(ConnectionKind::Control, &welcomed(welcome), around.network.outgoing(end));
                     self.links.insert(peer, end);
                 }
-                // Nobody asks in a way that waits for an answer.
+                // No request of the simulation waits for a confirmation.
                 SupervisorOutput::Confirmed(_) => {}
                 SupervisorOutput::Drop { peer, reason } => {
                     around.say(|| format!("closes on {peer}: {reason}"));

@@ -9,7 +9,7 @@ use evb_core::time::Instant;
 use super::{Happening, Network, NodeIndex, RETRANSMIT};
 use crate::system::weather::{Weather, below};
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionKind {
     Control,
@@ -29,7 +29,7 @@ impl EndId {
     }
 }
 
-/// What goes over a connection.
+/// An item that a connection carries.
 #[derive(Debug)]
 enum Piece {
     Begin,
@@ -49,15 +49,15 @@ pub(super) struct Connection {
 #[derive(Debug)]
 struct End {
     node: NodeIndex,
-    /// What the process wrote and has not flushed.
+    /// Bytes that the process wrote and has not flushed.
     outgoing: BytesMut,
-    /// What came and is not read.
+    /// Bytes that have arrived and are not read yet.
     incoming: BytesMut,
     /// Nothing more comes.
     is_ended: bool,
     /// The process has closed it.
     is_closed: bool,
-    /// What is on its way to here.
+    /// Pieces on their way to this end.
     pipe: VecDeque<(Instant, Piece)>,
     is_scheduled: bool,
 }
@@ -71,7 +71,8 @@ impl Connection {
         self.ends.iter().all(|end| end.is_closed)
     }
 
-    /// Delays what is on its way to an end; whether anything is.
+    /// Delays the pieces on their way to an end. Returns true if its next arrival must be
+    /// scheduled.
     pub(super) fn stall(&mut self, side: usize, until: Instant) -> bool {
         let end = &mut self.ends[side];
         end.pipe.iter_mut().for_each(|(at, _)| *at = until.max(*at));
@@ -104,17 +105,17 @@ impl Network {
         here
     }
 
-    /// What came and is not read.
+    /// Returns the bytes that have arrived and are not read yet.
     pub(crate) fn incoming(&mut self, end: EndId) -> &mut BytesMut {
         &mut self.end(end).incoming
     }
 
-    /// Where to write; [`Self::flush`] sends it.
+    /// Returns the buffer to write to; [`Self::flush`] sends it.
     pub(crate) fn outgoing(&mut self, end: EndId) -> &mut BytesMut {
         &mut self.end(end).outgoing
     }
 
-    /// Whether nothing more comes behind what [`Self::incoming`] has.
+    /// Returns true if no bytes follow those of [`Self::incoming`].
     pub(crate) fn is_ended(&self, end: EndId) -> bool {
         self.connections[end.connection].ends[end.side].is_ended
     }
@@ -237,7 +238,7 @@ impl Network {
             }
             Piece::Bytes(bytes) if is_closed => {
                 if !bytes.is_empty() && !self.end(end.other()).is_ended {
-                    // Nobody reads it, which the sender hears.
+                    // The end is closed, so a reset goes back to the sender.
                     let at = self.now + self.weather.flight(&mut self.rng);
                     self.put(end.other(), at, Piece::Reset);
                 }

@@ -22,7 +22,7 @@ use crate::{
     workload::{FragmentSize, Readout},
 };
 
-/// What kind of thing goes wrong.
+/// Kind of faults in a scenario.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Nothing.

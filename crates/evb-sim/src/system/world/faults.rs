@@ -138,7 +138,7 @@ impl World<'_> {
         }
     }
 
-    /// The host's clock begins anew, while nothing runs there.
+    /// Restarts the host's clock while no process runs there.
     fn reset_clock(&mut self, node: NodeIndex, back: Instant, index: usize) {
         let up = Duration::from_secs(1) + below(Duration::from_secs(10), &mut self.rng);
         self.hosts[node].clock = up.as_nanos() as i64 - back.as_nanos() as i64;

@@ -16,7 +16,7 @@ use crate::system::{
     network::{Act, Happening, NodeIndex},
 };
 
-/// When somebody asks again who found nobody, or was told to wait.
+/// Time after which an operator repeats a request that found no supervisor or was told to wait.
 const AGAIN: Duration = Duration::from_millis(100);
 
 impl World<'_> {
@@ -43,7 +43,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether a run takes triggers.
+    /// Returns true if the run takes triggers.
     pub(super) fn goes_on(&self) -> bool {
         matches!(self.state(), Some(RunState::Running | RunState::Paused))
     }
@@ -69,7 +69,7 @@ impl World<'_> {
         }
     }
 
-    /// Somebody wants the run to stop, and asks until its ledger is closed.
+    /// Stops the run on an operator's behalf, who repeats the request until the ledger is closed.
     pub(super) fn stop(&mut self, run: u32) {
         if run != self.run || self.closed > run {
             return;
@@ -120,7 +120,7 @@ impl World<'_> {
         self.hosts[node].is_member = true;
         let at = self.network.now();
         self.network.schedule(at, Happening::World(Act::Start(node)));
-        // The process of before may be on its way out.
+        // The previous process may be about to leave.
         self.network.schedule(at + 3 * AGAIN, Happening::World(Act::Start(node)));
     }
 
