@@ -34,7 +34,7 @@ impl Digitizer {
     }
 }
 
-/// What runs in each readout thread; returns how many fragments it has pushed.
+/// Runs in each readout thread; returns the number of fragments that it has pushed.
 fn readout(source: BlockingSource) -> Result<u64, PushError> {
     let mut digitizer = Digitizer { event: EventId::new(0) };
     loop {

@@ -31,8 +31,8 @@ use evb_net::{
 use support::{assert_exact, begin_over, start_over};
 use tokio::net::TcpStream;
 
-/// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is
-/// down for that.
+/// Returns a plan with long timeouts: beside a compiler, roles may get no CPU time for seconds, and
+/// none should count as down for that.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     let patience = Duration::from_secs(30);
     let plan = support::plan(sources, builders, events);

@@ -61,8 +61,8 @@ fn assert_bytes(event: &Event) {
     }
 }
 
-/// So many events, all complete. What was built twice was built under two epochs: the later one
-/// counts.
+/// Asserts that there are `count` events, all complete. An event that was built twice was built
+/// under two epochs, of which the later one counts.
 fn assert_all_once(mut built: Vec<Event>, count: usize) {
     built.sort_by_key(|event| (event.id, core::cmp::Reverse(event.epoch)));
     built.dedup_by(|later, first| later.id == first.id && later.epoch < first.epoch);
@@ -77,7 +77,7 @@ fn at(rate: f64, plan: RunPlan) -> RunPlan {
     RunPlan { trigger: TriggerKind::Periodic { rate }, patience: Duration::from_secs(8), ..plan }
 }
 
-/// Cuts a cable a second from now, and mends it so many milliseconds later.
+/// Cuts a cable a second from now, and mends it `millis` milliseconds later.
 fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
     let cable = cable.clone();
     tokio::spawn(async move {
@@ -89,9 +89,9 @@ fn cut_for(cable: &Cable, millis: u64) -> JoinHandle<Cable> {
     })
 }
 
-/// docs/reference/protocol.md CONN-18, RUN-20, RUN-31: a builder without its supervisor for less
-/// than two leases goes on; one for longer begins anew, and its events are built by the others.
-/// None is lost, none is doubled in the ledger.
+/// docs/reference/protocol.md CONN-18, RUN-20, RUN-31: a builder that is without its supervisor for
+/// less than two leases goes on; after a longer time it rejoins, and its events are built by the
+/// others. None is lost, and none is counted twice in the ledger.
 #[tokio::test]
 async fn a_builder_that_is_cut_from_the_supervisor_loses_nothing() {
     let course = async |transport, cut| {
@@ -229,6 +229,6 @@ async fn a_sink_that_panics_costs_its_builder_and_no_event() {
     let (built, report) = system.finish().await;
     assert_eq!(kept.load(Ordering::Relaxed), 100);
     assert_eq!((report.events.lost, report.events.complete), (0, 1500), "{:?}", report.problems);
-    // What the other sink took and nobody heard of is built once more.
+    // Events that the other sink took without a report are built once more.
     assert!((1400..1500).contains(&built.len()), "{}", built.len());
 }

@@ -20,7 +20,7 @@ use evb_core::{
 };
 use evb_net::clock;
 
-/// What a journal has before it is made shorter.
+/// Length that a journal reaches before it is compacted.
 const LENGTH: u64 = 8 << 20;
 
 const PEERS: [Peer; 3] =
@@ -98,7 +98,7 @@ fn memory(key: &str) -> u64 {
     number.expect("it is a number of kilobytes") << 10
 }
 
-/// How much memory is needed more at once than is needed before.
+/// Returns the result of `work`, and by how much its peak of memory exceeds the memory used before.
 async fn peak<T>(work: impl Future<Output = T>) -> (T, u64) {
     fs::write("/proc/self/clear_refs", "5").expect("our own peak can be forgotten");
     let before = memory("VmRSS");

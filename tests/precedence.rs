@@ -50,7 +50,7 @@ async fn builders_whose_ports_empty_quickly_go_before_others_and_their_sinks_do_
     system.finish().await;
 }
 
-/// As by `CPUSchedulingPolicy=fifo` of a unit.
+/// A thread may have real-time priority already, as from `CPUSchedulingPolicy=fifo` of a unit.
 #[test]
 fn who_has_more_already_keeps_it() {
     let thread = || {
@@ -65,7 +65,7 @@ fn who_has_more_already_keeps_it() {
     }
 }
 
-/// How the scheduler ranks a thread.
+/// A thread's rank with the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
     nice: i32,

@@ -36,7 +36,8 @@ async fn supervisor(listen: &str, path: &Path, plan: &RunPlan) -> Supervisor {
     Supervisor::bind(config).await.expect("the address is free again")
 }
 
-/// Without a journal nobody can lead the run on: its builders end, and say what their sinks hold.
+/// Without a journal no supervisor can go on with the run: its builders end, and report what their
+/// sinks hold.
 #[tokio::test]
 async fn without_a_journal_a_builder_says_what_its_sink_holds() {
     for transport in [Transport::Tcp, Transport::Udp] {

@@ -26,8 +26,8 @@ fn psk(byte: u8) -> Security {
     Security::Psk(PresharedKey::new([byte; 32]))
 }
 
-/// A plan without haste: where others compile, roles are off their cores for seconds, and nobody is
-/// down for that.
+/// Returns a plan with long timeouts: beside a compiler, roles may get no CPU time for seconds, and
+/// none should count as down for that.
 fn plan(sources: u16, builders: u16, events: u64) -> RunPlan {
     let patience = Duration::from_secs(30);
     let plan = support::plan(sources, builders, events);

@@ -23,7 +23,7 @@ use crate::{
     support::{Numbers, plan},
 };
 
-/// What one connection of the lane hears: a welcome, and records behind it.
+/// Bytes that a source receives on one connection of the lane: a welcome, and records behind it.
 struct Lie {
     words: &'static str,
     welcome: Welcome,

@@ -233,7 +233,7 @@ async fn break_promises(liar: &mut Liar) -> (EventId, EventId) {
     (damaged, swapped)
 }
 
-/// Announces what nobody assigned, as much as fits.
+/// Announces fragments of unassigned events, as many as fit.
 async fn flood(liar: &mut Liar) {
     let mut lane = liar.lane().await;
     let mut offset = lane.held.announced;

@@ -26,11 +26,11 @@ use tokio::{
 
 use crate::support::Numbers;
 
-/// What a supervisor says, and a part of the words with which a peer leaves.
+/// Messages of a supervisor, and a part of the error with which a peer leaves.
 struct Lie {
     parameters: RunParameters,
     messages: Vec<u8>,
-    /// Whether the messages are said again and again.
+    /// True if the messages are repeated without end.
     endless: bool,
     words: &'static str,
 }

@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// How many connections a registered liar opens, and how much it says on each.
+/// Connections that a registered liar opens, and messages that it sends on each.
 const CONNECTIONS: usize = 60;
 const SAID: usize = 20;
 

@@ -30,7 +30,8 @@ use crate::{
 /// Silent connections per port: many times the handshakes that may be under way at once.
 const SILENT: usize = 300;
 
-/// What a stranger sends, and the answer that it deserves; `None`: closed without a word.
+/// Bytes that a stranger sends, and the answer that they deserve; `None`: its connection is closed
+/// without an answer.
 struct Stranger {
     name: &'static str,
     says: Vec<u8>,
@@ -161,7 +162,7 @@ async fn knock(at: SocketAddr, kind: ConnectionKind, stranger: &Stranger) -> u16
     let mut answer = Vec::new();
     let read = timeout(Duration::from_secs(4), stream.read_to_end(&mut answer)).await;
     let read = read.unwrap_or_else(|_| panic!("{name} at {at}: not closed; {} bytes came", answer.len()));
-    // Bytes that nobody read make the system reset the connection: closed all the same.
+    // The system resets a connection that has unread bytes, which also closes it.
     if stranger.answer.is_none() {
         assert!(answer.is_empty(), "{name} at {at}: {read:?}, {answer:?}");
         return port;

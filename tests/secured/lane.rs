@@ -1,4 +1,4 @@
-//! The two ends of one protected lane, with somebody between them.
+//! The two ends of one protected lane, with an attacker between them.
 
 use std::{future::poll_fn, ops::Range, task::Poll, time::Duration};
 
@@ -116,7 +116,7 @@ async fn ends(flip: Option<Flip>) -> (SourceEnd, BuilderEnd, Relay) {
     (source, builder, relay)
 }
 
-/// How it went.
+/// Outcome of a transfer.
 #[derive(Debug)]
 enum Outcome {
     Built,

@@ -22,12 +22,12 @@ use tokio::{
 /// Builder 1, registered and alive.
 pub(crate) struct ByHand {
     listener: TcpListener,
-    /// What a source that comes for the first time is rightly told.
+    /// The correct answer to a source that connects for the first time.
     pub(crate) truth: Welcome,
 }
 
 impl ByHand {
-    /// Registers at that supervisor, and says from time to time that it lives.
+    /// Registers at that supervisor, and sends heartbeats.
     pub(crate) async fn register(supervisor: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
         let listen = listener.local_addr().expect("it is bound").to_string();

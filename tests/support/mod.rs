@@ -127,7 +127,7 @@ pub async fn start_secured(
 }
 
 impl System {
-    /// A supervisor, and nobody else yet.
+    /// Starts a supervisor without any peers.
     pub async fn lead(config: SupervisorConfig) -> Self {
         let supervisor = Supervisor::bind(config).await.expect("loopback has a port");
         let address = supervisor.addr().to_string();
@@ -136,7 +136,7 @@ impl System {
         Self::new(handle, address, run)
     }
 
-    /// That supervisor, and nobody else yet.
+    /// Takes a supervisor that has no peers yet.
     pub fn new(supervisor: SupervisorHandle, address: String, run: JoinHandle<RunReport>) -> Self {
         Self { supervisor, address, sources: vec![], builders: vec![], events: vec![], run }
     }

@@ -412,8 +412,7 @@ fn a_token_is_required_where_there_is_one() {
         let (code, answer) = system.asks("GET /v1/status", header, "");
         assert_eq!(code, 401, "{header}: {answer}");
     }
-    // The files of the page hold no secret; but a name that somebody else lets point here gets none
-    // of them.
+    // The files of the page hold no secret, but a foreign name that points here gets none of them.
     let page =
         |host: &str| system.raw(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
     let answer = page("localhost").to_ascii_lowercase();
@@ -427,7 +426,7 @@ fn a_token_is_required_where_there_is_one() {
     assert_eq!(without.status.code(), Some(2), "{}", String::from_utf8_lossy(&without.stderr));
 }
 
-/// Who starts evbd may try again: whoever has the port may let go of it.
+/// The starter of evbd may try again, because the port may become free.
 #[test]
 fn an_address_of_run_control_that_is_taken_is_no_fault_of_the_configuration() {
     let system = System::new("autostart = false");

@@ -29,7 +29,7 @@ use serde_json::Value;
 const SOURCES: u16 = 256;
 const BUILDERS: u16 = 64;
 
-/// How long an answer may take on a busy machine; the printed times are what counts.
+/// Time that an answer may take on a busy machine; the printed times are the result.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The process that leads; killed when dropped.
@@ -219,7 +219,7 @@ fn look(port: u16) {
             && status["survey"]["events"]["complete"].as_u64() > Some(1000)
     });
     for path in ["/v1/status", "/v1/history?after=0", "/metrics", "/"] {
-        // Each is rendered anew: what was is old by then.
+        // Each answer is rendered for itself: the previous one is too old by then.
         let asked = (0..5).map(|_| {
             std::thread::sleep(Duration::from_millis(600));
             get(port, path)

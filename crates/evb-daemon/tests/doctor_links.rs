@@ -83,7 +83,7 @@ fn finding<'r>(report: &'r Value, name: &str) -> &'r Value {
     findings.iter().find(|finding| finding["name"] == name).unwrap_or_else(|| panic!("{name} in {report:#}"))
 }
 
-/// Whether departure times came true with it.
+/// Returns true if departure times were kept with the `txtime` offload.
 fn txtime_held(report: &Value) -> bool {
     let tried = finding(report, "offload")["data"].as_array().expect("proofs");
     tried.iter().any(|proof| proof["offload"] == "txtime" && proof["held"] == true)
@@ -125,7 +125,7 @@ fn queueing_disciplines_are_as_tc_shows_them() {
             assert!(rounded.contains(&burst), "{burst} is not in {rounded:?}");
         }
         assert_eq!(found["verdict"], verdict, "{qdisc}: {found:#}");
-        // Nobody answers below `etf`, which drops the question for the address too.
+        // There are no answers below `etf`, which drops even the address queries.
         if root["kind"] != "etf" {
             assert_eq!(txtime_held(&report), txtime, "{qdisc}: {:#}", finding(&report, "offload"));
             assert_eq!(finding(&report, "round trip")["data"]["answered"], 20);

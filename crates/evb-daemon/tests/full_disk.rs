@@ -22,7 +22,7 @@ struct Run {
 }
 
 impl Run {
-    /// A source and two builders that write into `out`; files may take so many blocks.
+    /// Starts a source and two builders that write into `out`; files may grow to `blocks` blocks.
     fn start(blocks: Option<u32>, run: &str, give_up: &str, out: Option<&Path>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("out");
@@ -124,7 +124,7 @@ impl Drop for Run {
     }
 }
 
-/// How many events the files hold; they must be clean.
+/// Returns the number of events in the files, which must be clean.
 fn verified(out: &Path) -> u64 {
     let output = Command::new(EVBD).args(["verify", "--json"]).arg(out).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,5 @@
-//! Whether a supervisor goes before others of its core.
+//! A supervisor that is alone in its process takes precedence over others on its core where its
+//! builders do.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 

@@ -76,8 +76,8 @@ impl Cable {
         text.split_whitespace().take(4).collect::<Vec<_>>().join(" ")
     }
 
-    /// What comes through in bit/s of L2 frames when datagrams are sent to that port as fast as
-    /// they go.
+    /// Returns the rate, in bit/s of L2 frames, at which datagrams arrive that are sent to that
+    /// port as fast as possible.
     fn rate(&self, port: u16) -> f64 {
         let me = std::env::current_exe().unwrap();
         let start = |namespace: &str, part: &str, output: bool| {
@@ -124,7 +124,7 @@ fn sends() {
     socket.connect(SocketAddr::from(([10, 79, 0, 2], port))).unwrap();
     let until = Instant::now() + Duration::from_millis(2_900);
     while Instant::now() < until {
-        // Refused while the queue is full, or while nobody listens yet.
+        // The system refuses it while the queue is full, or while the receiver does not listen yet.
         let _ = socket.send(&[0; PAYLOAD]);
     }
 }

@@ -1,5 +1,5 @@
-//! Runs that cannot begin: exit code 2 where the configuration is at fault, 1 where somebody does
-//! not come.
+//! Runs that cannot begin: exit code 2 where the configuration is at fault, 1 where a peer does not
+//! come.
 
 mod fleet;
 

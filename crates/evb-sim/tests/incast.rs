@@ -152,8 +152,8 @@ fn announcements_do_not_flood_a_slow_port() {
     }
 }
 
-/// What is assigned is announced before its deadline, though the wire takes twice as long for all
-/// that is assigned at once.
+/// Assigned events are announced before their deadline, although the wire takes twice as long for
+/// all that is assigned at once.
 fn no_announcement_of_many_misses_the_deadline(transport: Transport) {
     let (shaping, events) = (shaping(transport, "credit", 32), 1500);
     let deadline = Duration::from_millis(250);

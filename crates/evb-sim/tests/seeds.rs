@@ -19,7 +19,7 @@ use evb_sim::{
     Delays, FragmentSize, HostModel, NetworkModel, ProcessorTime, Readout, Scenario, SimReport, Transport,
 };
 
-/// What a run may hold of one kind, at random.
+/// A generator of random values.
 struct Dice(Rng);
 
 impl Dice {
@@ -151,14 +151,15 @@ fn world_of_datagrams(seed: u64) -> Scenario {
     scenario
 }
 
-/// Whether nothing happens to frames but what sources do to each other.
+/// Returns true if the network itself does nothing to frames, so that only the sources' traffic
+/// disturbs them.
 fn is_calm(network: &NetworkModel) -> bool {
     [network.loss, network.duplication, network.reordering, network.corruption] == [0.0; 4]
 }
 
-/// Whether a port, of a builder or of a source, is empty before the shortest timer of a lane goes
-/// off. A slower one may fill up between two measurements of the round trip, and the timer is wrong
-/// once.
+/// Returns true if a port, of a builder or of a source, empties before the shortest timer of a lane
+/// fires. A slower port may fill up between two measurements of the round trip, and the timer is
+/// wrong once.
 fn is_quick(network: &NetworkModel) -> bool {
     network.port_buffer / network.link_rate < RoundTrip::FLOOR
 }
@@ -277,8 +278,8 @@ fn the_second_hundred_seeds_over_datagrams() {
     over_datagrams(100..200);
 }
 
-/// Assignments came later than the fragments that they are about, by a retransmission timeout; the
-/// builder had let go of those as unexpected.
+/// Assignments arrived later than their fragments, by a retransmission timeout; the builder had
+/// dropped these as unexpected.
 #[test]
 fn a_late_assignment_finds_its_fragments() {
     for seed in [4353, 5136, 5578] {
@@ -286,9 +287,9 @@ fn a_late_assignment_finds_its_fragments() {
     }
 }
 
-/// What credit does not charge: of 6000 seeds, these two drop a few frames without any loss.
-/// Announcements of small or frequent events, on a slow and shallow port, are more than the tenth
-/// of it that the budget leaves free.
+/// Credit does not charge announcements: of 6000 seeds, these two drop a few frames without any
+/// loss. On a slow and shallow port, announcements of small or frequent events exceed the tenth of
+/// it that the budget leaves free.
 #[test]
 #[ignore = "announcements are not charged to the budget"]
 fn announcements_alone_can_overflow_a_slow_port() {

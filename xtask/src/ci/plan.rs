@@ -14,7 +14,7 @@ const README_TEST: &str = "cargo test --workspace";
 const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quickstart.toml";
 /// Those that need nothing but cargo.
 const BENCHES: &str = "--bench machines --bench shaper --bench loopback";
-/// What stands apart from the workspace.
+/// Manifests that do not belong to the workspace.
 const FUZZ: &str = "fuzz/Cargo.toml";
 const PEERS: &str = "benches/peers/Cargo.toml";
 /// Seconds for each fuzz target: enough to find what any input finds.
@@ -99,7 +99,7 @@ fn msrv(root: &Path) -> Result<Step> {
     ))
 }
 
-/// Whether `rustc --version` tells of that version.
+/// Returns true if the output of `rustc --version` states that version.
 fn is_of(said: &str, version: &str) -> bool {
     let own = said.split_whitespace().nth(1).unwrap_or_default();
     own == version || own.strip_prefix(version).is_some_and(|rest| rest.starts_with('.'))
@@ -135,7 +135,7 @@ fn quickstart(root: &Path) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Where a configuration's builders write, each folder once.
+/// Returns the folders into which a configuration's builders write, each folder once.
 fn sink_paths(config: &Table) -> Vec<String> {
     let builders = config.get("builder").and_then(|b| b.as_array()).map(Vec::as_slice).unwrap_or_default();
     let mut paths: Vec<String> =
@@ -177,8 +177,8 @@ fn fuzz(root: &Path) -> Step {
         .unless(skip.or_else(fuzz::lacks))
 }
 
-/// The programs that evb is compared with, tested where a C++ compiler is; the comparison itself
-/// says what this machine can do and fails nobody.
+/// Tests and runs the programs that evb is compared with, where there is a C++ compiler. The
+/// comparison itself prints what this machine can do and never fails.
 fn peers(root: &Path) -> [Step; 2] {
     let compiler =
         repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());

@@ -14,11 +14,11 @@ use crate::{
     uml::{IN_PART, SKIPPED},
 };
 
-/// How a step has ended.
+/// The result of a step.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ended {
     Passed,
-    /// As far as this machine lets it be judged.
+    /// Passed, as far as this machine permits a judgement.
     InPart,
     Failed(String),
     Skipped(String),
@@ -46,7 +46,7 @@ pub(crate) struct Step {
     program: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(&'static str, &'static str)>,
-    /// Why it cannot run here.
+    /// Reason for which it cannot run here.
     skip: Option<String>,
     /// Its failure is shown and does not count.
     informative: bool,
@@ -96,7 +96,7 @@ impl Step {
         Self { informative: true, ..self }
     }
 
-    /// What it needs was to be had, so it must run.
+    /// Marks a step as one that must run, because its prerequisites were installed.
     pub(crate) fn required(self) -> Self {
         Self { required: true, ..self }
     }

@@ -8,10 +8,11 @@ use syn::{Field, FnArg, Pat, ReturnType, Type, visit::Visit};
 use super::{finding::Finding, syntax::is_test_only};
 use crate::repo::Repo;
 
-/// What has an index type of its own.
+/// Things that have an index type of their own.
 const INDEXED: [&str; 4] = ["lane", "slot", "class", "builder"];
 
-/// Where the rule holds: what knows lanes, slots, classes and builders by position.
+/// Folders in which the rule holds: their code knows lanes, slots, classes and builders by
+/// position.
 const FOLDERS: [&str; 5] =
     ["crates/evb-core/src/", "crates/evb-shaper/src/", "crates/evb-net/src/", "crates/evb-sim/src/", "src/"];
 
@@ -29,7 +30,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// What is a bare number and should not be, with its line.
+/// Bare numbers that should have an index type, with their lines.
 struct Bare {
     found: Vec<(String, usize)>,
 }

@@ -132,7 +132,8 @@ impl<'a> ModuleTree<'a> {
         }
     }
 
-    /// Whether `to` stands above `from` in reading order. Parents and children may know each other.
+    /// Returns true if `to` stands above `from` in reading order. Parents and children may use each
+    /// other.
     pub(crate) fn is_above(&self, from: &[String], to: &[String]) -> bool {
         let common = from.iter().zip(to).take_while(|(a, b)| a == b).count();
         let (Some(own), Some(other)) = (from.get(common), to.get(common)) else { return true };

@@ -85,7 +85,8 @@ fn two_roles<'p>(
     (own != theirs).then_some((own, theirs))
 }
 
-/// What a module names. An inline module's items belong to it alone, not to the file's module.
+/// Returns the paths that a module names. An inline module's items belong to it alone, not to the
+/// file's module.
 fn paths_of(module: &Module<'_>) -> Vec<Named> {
     let mut found = Vec::new();
     for item in module.items.iter().filter(|item| !is_test_only(attributes(item))) {

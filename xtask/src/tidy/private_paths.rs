@@ -23,7 +23,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Whether the line has that path from the root on: not as a part of a longer path or word.
+/// Returns true if the line contains that path from the root on, and not as a part of a longer path
+/// or word.
 fn names(line: &str, private: &str) -> bool {
     line.match_indices(private).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -11,7 +11,7 @@ use crate::repo::{Repo, RepoFile};
 /// The crates that see no world: `now` and `seed` are arguments there.
 pub(crate) const PURE: [&str; 3] = ["evb-core", "evb-shaper", "evb-sim"];
 
-/// Where departures are absolute: a relative sleep drifts, and is late by a millisecond.
+/// Crates in which departures are absolute: a relative sleep drifts, and is late by a millisecond.
 pub(crate) const NO_TOKIO_SLEEP: [&str; 2] = ["evb-shaper", "evb-net"];
 
 const IMPURE_PATHS: [(&str, &str); 18] = [

@@ -24,7 +24,7 @@ impl Named {
     }
 }
 
-/// Whether the attributes say `#[cfg(test)]` (also inside `all(..)`).
+/// Returns true if the attributes contain `#[cfg(test)]` (also inside `all(..)`).
 pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let tokens = match &attribute.meta {

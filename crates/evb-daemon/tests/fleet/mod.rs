@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::Value;
 
-/// What a test chooses of the configuration.
+/// The parts of the configuration that a test chooses.
 pub(crate) struct Plan {
     pub(crate) sources: u16,
     pub(crate) builders: u16,
@@ -115,7 +115,7 @@ impl Fleet {
         self.launch(role);
     }
 
-    /// Where event files are.
+    /// Returns the folder of the event files.
     pub(crate) fn out(&self) -> PathBuf {
         self.dir.path().join("out")
     }
@@ -124,7 +124,7 @@ impl Fleet {
         self.dir.path().join(format!("{}.{kind}", role.replace(':', "_")))
     }
 
-    /// What a role wrote to standard error.
+    /// Returns what a role wrote to standard error.
     pub(crate) fn log(&self, role: &str) -> String {
         std::fs::read_to_string(self.path(role, "log")).unwrap_or_default()
     }
