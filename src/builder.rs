@@ -34,9 +34,9 @@ use crate::{
     sink::Sink,
 };
 
-/// A port whose queue empties in less falls idle while the builder, whose grants fill it, waits for
-/// others to leave its core: a time slice of Linux is some 3 ms (`sysctl_sched_base_slice`,
-/// kernel/sched/fair.c).
+/// Time to empty a port's queue below which a builder takes precedence on its core. While the
+/// builder waits for others to leave its core, no grants fill the queue, and the port falls idle: a
+/// time slice of Linux is some 3 ms (`sysctl_sched_base_slice`, kernel/sched/fair.c).
 pub const URGENT: Duration = Duration::from_millis(5);
 
 /// A builder's configuration; the rest comes from the supervisor.
@@ -77,10 +77,11 @@ pub struct BuilderConfig {
     /// Time for which a failing sink is retried after the end of the run was requested; after that,
     /// its events are lost.
     pub give_up: Duration,
-    /// The life of a run that it has built for before, if any: a supervisor of another one refuses
-    /// it before it takes part.
+    /// Number and epoch of the run that it has built for before, if any: a supervisor of another
+    /// run or epoch refuses it before it takes part.
     pub life: Option<(RunNumber, Epoch)>,
-    /// Counts the turns of its loop; not those of its sink, which may wait for a disk.
+    /// Counter of the turns of its loop; those of its sink, which may wait for a disk, are not
+    /// counted.
     pub beats: Beats,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
@@ -99,8 +100,8 @@ pub struct BuilderConfig {
 }
 
 impl BuilderConfig {
-    /// With defaults: any port of loopback, credit with a budget of megabytes, 30 s to start, and
-    /// as long for a sink in trouble.
+    /// Creates a configuration with defaults: any port of loopback, credit with a budget of
+    /// megabytes, 30 s to start, and as long for a failing sink.
     pub fn new(id: BuilderId, supervisor: impl Into<String>) -> Self {
         Self {
             id,
@@ -144,7 +145,7 @@ pub struct Builder {
 
 impl Builder {
     /// Listens for sources, registers at the supervisor, and builds every event into `sink`.
-    /// Dropped before it is done, it gives up.
+    /// Dropping the future before it is ready gives the attempt up.
     ///
     /// # Errors
     /// [`RoleError`]: the address cannot be listened on, or the supervisor cannot be reached or
@@ -153,7 +154,7 @@ impl Builder {
         Self::connect_filtered(config, AcceptAll, sink).await
     }
 
-    /// The same with a filter before the sink.
+    /// Connects like [`Self::connect`], with a filter before the sink.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -196,21 +197,23 @@ impl Builder {
         self.address
     }
 
-    /// Asks the supervisor to end the run: no more triggers, then every event is built, or named.
+    /// Asks the supervisor to end the run: there are no more triggers, then every event is built or
+    /// named in the ledger.
     pub fn stop(&self, cause: &str) {
         self.stop.send(cause);
     }
 
-    /// Waits until the run is over: every event is with the sink, or named in the ledger.
+    /// Waits until the run is over, when every event is with the sink or named in the ledger.
     ///
     /// # Errors
-    /// Why the builder could not go on.
+    /// The reason for which the builder could not go on.
     pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
         role::ended(&mut self.ending.clone()).await
     }
 }
 
-/// An address that was in use a moment ago, by ourselves in the run before, is tried again.
+/// Binds the configured address. An address that is still in use, as by this process in the
+/// previous run, is tried again for a moment.
 async fn bind(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
     let until = evb_net::clock::now() + RELEASE;
     loop {
@@ -255,8 +258,8 @@ fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListe
     let listener = listen(address, &config.lane)?;
     let address = listener.local_addr()?;
     if config.transport == Transport::Udp {
-        // The socket is opened when the run is known, and with it how much may be under way. That
-        // its port is taken is to be heard now.
+        // The socket is opened when the run is known, and with it the bytes that may be under way.
+        // Opening it once now reveals a port that is taken.
         udp::open(address, None, &config.lane.datagrams()).map_err(|error| {
             io::Error::new(error.kind(), format!("UDP, port {}: {error}", address.port()))
         })?;

@@ -1,4 +1,4 @@
-//! Where fragments come from, other than a program's own readout: made up, replayed, or sent by
+//! Origins of fragments other than a program's own readout: generated, replayed, or sent by
 //! front-end processes.
 
 mod pattern;

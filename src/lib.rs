@@ -64,7 +64,8 @@
 //! ```
 //!
 //! The pure machines are in [`evb_core`], the shaping in [`evb_shaper`]; `ARCHITECTURE.md` in the
-//! repository has the plan of the house, `docs/reference/protocol.md` every byte on the wire.
+//! repository describes the structure of the code, `docs/reference/protocol.md` every byte on the
+//! wire.
 
 pub mod role;
 pub mod filter;

@@ -1,4 +1,4 @@
-//! What the roles share: a thread of their own, and how a run ends for them.
+//! Common parts of the roles: their own threads, and the end of a run.
 
 mod beats;
 mod busy_poll;
@@ -31,12 +31,12 @@ pub(crate) use link::{Access, SupervisorLink, classify};
 /// pile up.
 pub(crate) const MESSAGES: usize = 64;
 
-/// A port whose queue empties in less falls idle while a core leaves its sleep: that takes up to
-/// some 100 µs on each side of a grant.
+/// Time to empty a port's queue below which cores are kept awake: a core takes up to some 100 µs to
+/// leave its sleep on each side of a grant, and meanwhile the port falls idle.
 pub const BRISK: Duration = Duration::from_millis(1);
 
-/// Keeps this machine's cores awake, if that was asked for, or follows from how soon the queue of a
-/// port empties.
+/// Keeps this machine's cores awake if configured, or else if a port's queue empties in less than
+/// [`BRISK`].
 pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::Awake> {
     if !asked.unwrap_or(queue > Duration::ZERO && queue < BRISK) {
         return None;
@@ -48,20 +48,20 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
     awake.ok()
 }
 
-/// Asks a role to have the run ended.
+/// A request to a role that it ask for the end of the run.
 #[derive(Clone, Debug)]
 pub(crate) struct StopRequest(mpsc::Sender<String>);
 
 impl StopRequest {
-    /// A request and the driver's end of it.
+    /// Creates a request and the driver's end of it.
     pub(crate) fn new() -> (Self, mpsc::Receiver<String>) {
         let (sender, receiver) = mpsc::channel(1);
         (Self(sender), receiver)
     }
 
-    /// Asks; once is enough.
+    /// Sends the request; repeated requests have no effect.
     pub(crate) fn send(&self, cause: &str) {
-        // Full or closed: asked already, or over.
+        // The channel is full after an earlier request, and closed when the role is over.
         let _ = self.0.try_send(cause.to_owned());
     }
 }
@@ -72,12 +72,12 @@ pub enum RoleError {
     /// The supervisor could not be reached, or refused us.
     #[error("cannot join the run: {0}")]
     Join(#[from] ConnectError),
-    /// The address to listen on is not ours, or taken.
+    /// The address to listen on is not local, or it is taken.
     #[error("cannot listen on {address}: {reason}; is another evbd running there?")]
     Listen {
         /// The address.
         address: String,
-        /// The system's words.
+        /// The system's error.
         reason: io::Error,
     },
     /// An address that cannot be resolved.
@@ -86,7 +86,7 @@ pub enum RoleError {
     /// The supervisor sent bytes that are no control message.
     #[error("the supervisor broke the protocol: {0}")]
     Supervisor(#[from] LinkError),
-    /// The control connection broke in mid-run, and there was no other.
+    /// The control connection broke during the run, and no new one succeeded.
     #[error("lost the supervisor ({cause}), and could not register again within {tried:.1?}: {last}; {held}")]
     Abandoned {
         /// Reason for which the connection broke.
@@ -98,13 +98,13 @@ pub enum RoleError {
         /// Events or fragments that this role still holds.
         held: String,
     },
-    /// The supervisor sent something that makes no sense.
+    /// The supervisor sent a malformed message.
     #[error("the supervisor broke the protocol: {0}")]
     Malformed(#[from] MalformedMessage),
-    /// The supervisor sent a roster that does not fit what we know.
+    /// The supervisor sent a roster that contradicts what this role knows.
     #[error("the supervisor broke the protocol: {0}")]
     Roster(String),
-    /// A peer's lane made no sense from the start.
+    /// A peer's lane cannot begin.
     #[error("a lane cannot begin: {0}")]
     Lane(#[from] LaneError),
     /// The sink could not begin.
@@ -129,7 +129,7 @@ pub enum RoleError {
     /// The task that started it did not wait until it had joined.
     #[error("nobody waits for it any more")]
     Unwanted,
-    /// The role's thread is gone without a word: a defect of evb.
+    /// The role's thread ended without a result, which is a defect of evb.
     #[error("the role ended without saying why")]
     Vanished,
 }
@@ -162,12 +162,12 @@ pub(crate) async fn ended(ending: &mut Ending) -> Result<RunOutcome, std::sync::
 /// receipt: see [`hand_over`].
 pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
 
-/// Runs a role on a thread and runtime of its own, pinned to `core` if asked, so that it shares no
-/// core with others and no blocking readout or sink can hold it up. Waits until it has joined;
-/// returns what it handed over, and where it will say how it ended.
+/// Runs a role on a thread and runtime of its own, pinned to `core` if given, so that it shares no
+/// core with others and no blocking readout or sink can delay it. Waits until it has joined;
+/// returns the value that it handed over and a watch of its end.
 ///
 /// # Errors
-/// Why it ended before it had joined.
+/// The reason for which it ended before it had joined.
 pub(crate) async fn on_own_thread<T, F>(
     name: String,
     core: Option<usize>,
@@ -191,13 +191,14 @@ where
         if let Err(error) = &outcome {
             match error {
                 RoleError::Unwanted => tracing::debug!(role = name.as_str(), "not wanted any more"),
-                // What that costs, the ledger says.
+                // The ledger states what this costs.
                 _ => tracing::warn!(role = name.as_str(), %error, "ended by an error"),
             }
         }
         let shared = match outcome {
             Ok(outcome) => Ok(outcome),
-            // Who still waits for it to join wants the error itself, and is the only one who asks.
+            // A task that still waits for the role to join gets the error itself, and no other task
+            // can ask for it.
             Err(error) => match early.send(error) {
                 Ok(()) => return,
                 Err(error) => Err(std::sync::Arc::new(error)),
@@ -208,7 +209,7 @@ where
     let Ok((what, taken)) = has_joined.await else {
         return Err(ended_early.await.unwrap_or(RoleError::Vanished));
     };
-    // Before the role goes on: whatever ends it from now on is for `ending`.
+    // This must happen before the role goes on: its end is reported through `ending` from now on.
     drop(ended_early);
     let _ = taken.send(());
     Ok((what, ending))

@@ -89,7 +89,7 @@ impl Role {
     /// Waits until its run is over.
     ///
     /// # Errors
-    /// Why it could not go on.
+    /// The reason for which it could not go on.
     pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
         match self {
             Self::Source(_, source) => source.finished().await,
@@ -145,7 +145,7 @@ pub struct Shown {
     pub is_hosting: bool,
     /// The last run's ledger.
     pub last_run: Option<Arc<RunReport>>,
-    /// The last thing that went wrong.
+    /// The last error.
     pub last_error: Option<String>,
 }
 
@@ -186,7 +186,7 @@ impl RunControl {
         self.ask("start", |answer| Ask::Start(annotation, answer)).await?
     }
 
-    /// Takes no triggers for a while.
+    /// Pauses the run: it takes no triggers.
     ///
     /// # Errors
     /// [`Refusal`]: the state.
@@ -194,7 +194,7 @@ impl RunControl {
         self.command(Command::Pause).await
     }
 
-    /// Takes triggers again.
+    /// Resumes the run: it takes triggers again.
     ///
     /// # Errors
     /// [`Refusal`]: the state.

@@ -210,7 +210,8 @@ impl Source {
         BlockingSource { intake: self.intake.clone() }
     }
 
-    /// Asks the supervisor to end the run: no more triggers, then every event is built, or named.
+    /// Asks the supervisor to end the run: there are no more triggers, then every event is built or
+    /// named in the ledger.
     pub fn stop(&self, cause: &str) {
         self.stop.send(cause);
     }

@@ -96,7 +96,7 @@ pub enum SupervisorError {
     Listen {
         /// The address.
         address: String,
-        /// The system's words.
+        /// The system's error.
         reason: io::Error,
     },
     /// The journal cannot be kept, or gone on with.
@@ -109,7 +109,7 @@ pub enum SupervisorError {
     Multicast {
         /// Group and port.
         group: SocketAddr,
-        /// The system's words.
+        /// The system's error.
         reason: io::Error,
     },
     /// The system refused a timer.
@@ -322,7 +322,7 @@ impl SupervisorHandle {
         self.change(Change::Pause).await
     }
 
-    /// Takes triggers again.
+    /// Resumes the run: it takes triggers again.
     ///
     /// # Errors
     /// [`SteeringError`]: it is not paused, or over.

@@ -1,4 +1,4 @@
-//! [`Entrance`]: lanes on their way in. Who is let in, the builder's machine says.
+//! [`Entrance`]: lanes that are being opened. The builder's machine decides which are admitted.
 
 use std::{
     future::Future,
@@ -26,15 +26,15 @@ use crate::role::Greetings;
 
 type Answer = Pin<Box<dyn Future<Output = Knock>>>;
 
-/// Lanes on their way in.
+/// Lanes that are being opened.
 pub(super) struct Entrance {
     greetings: Greetings<(Channel, Hello)>,
     options: LaneOptions,
-    /// By lane.
+    /// Answers on their way, by lane.
     answers: Vec<(LaneIndex, Answer)>,
 }
 
-/// A step of a lane on its way in.
+/// A step in the opening of a lane.
 pub(super) enum Knock {
     /// A source asks for a lane: answer with [`Entrance::welcome`] or [`Entrance::refuse`].
     Asks(Hello, Channel, SocketAddr),
@@ -59,12 +59,12 @@ impl Entrance {
         self.greetings.refusals()
     }
 
-    /// A lane ended by bytes without the right tag.
+    /// Counts a lane that ended because of bytes without a valid tag.
     pub(super) fn count_forged(&mut self) {
         self.greetings.count_forged();
     }
 
-    /// The next source at the door.
+    /// Returns the next step of any lane.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Knock> {
         for index in 0..self.answers.len() {
             if let Poll::Ready(knock) = self.answers[index].1.as_mut().poll(cx) {

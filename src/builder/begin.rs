@@ -1,4 +1,4 @@
-//! How a builder begins: from joining over its first roster and its sink to the driver.
+//! The beginning of a builder: joining, the first roster, the sink and the driver.
 
 use std::{future::poll_fn, io};
 
@@ -45,7 +45,7 @@ pub(super) async fn run<S: Sink>(
     let role = BuilderRole::new(plan, &start, now)?;
     let lanes = Lanes::new(listener, &config, ends);
     let mut driver = Driver::new(&config, role, link, lanes, stage, stop, now)?;
-    // Not before the sink's thread runs, which would inherit it.
+    // The sink's thread runs already; otherwise it would inherit the precedence.
     if config.is_urgent() {
         match host::take_precedence() {
             Ok(how) => tracing::debug!(builder = %config.id, ?how, "goes before other programs"),

@@ -32,12 +32,12 @@ pub struct WrongContent {
 /// corrupt.
 #[derive(Clone, Debug, Default)]
 pub struct CheckContent {
-    /// Ascending.
+    /// The generators by source, ascending.
     generators: Vec<(SourceId, ContentCheck)>,
 }
 
 impl CheckContent {
-    /// Checks the fragments of these sources; those of others pass unseen.
+    /// Creates a filter that checks the fragments of these sources and ignores those of others.
     pub fn new(generators: impl IntoIterator<Item = (SourceId, ContentCheck)>) -> Self {
         let mut generators: Vec<_> = generators.into_iter().collect();
         generators.sort_by_key(|(source, _)| *source);

@@ -78,15 +78,15 @@ impl Drop for SocketFile {
 }
 
 impl FrontEndListener {
-    /// Listens at the first of these addresses that can be had.
+    /// Listens at the first of these addresses that is available.
     ///
     /// # Errors
-    /// The system's: not our address, or taken.
+    /// The system's error: the address is not local, or it is taken.
     pub async fn tcp(addresses: &[SocketAddr], max_fragment: Bytes) -> io::Result<Self> {
         Ok(Self { listener: Listener::Tcp(TcpListener::bind(addresses).await?), max_fragment })
     }
 
-    /// Listens at a Unix socket, in a directory that is made if need be. A socket that a dead
+    /// Listens at a Unix socket, in a directory that is created if necessary. A socket that a dead
     /// process left at that path is replaced; the file is removed at the end.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ async fn connection(stream: Stream, peer: FrontEnd, limit: Bytes, taker: impl Ta
     }
 }
 
-/// Takes fragments to the end of the stream; how many there were.
+/// Takes fragments up to the end of the stream, and returns their number.
 pub(super) async fn receive(
     stream: impl AsyncRead + Unpin + Send,
     limit: Bytes,

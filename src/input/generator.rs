@@ -17,7 +17,7 @@ mod tests;
 /// Sizes of generated fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentSize {
-    /// All the same.
+    /// All fragments have the same size.
     Fixed(Bytes),
     /// Normally distributed, cut at zero.
     Gaussian {
@@ -65,11 +65,11 @@ const BLOCK: usize = 64 << 10;
 const KEPT_PAYLOADS: usize = 8192;
 const KEPT_BYTES: usize = 512 << 20;
 
-/// Kept payloads that are looked at, until one is committed; builders do not commit in the order of
-/// events.
+/// Kept payloads that are examined in search of a committed one; builders do not commit in the
+/// order of events.
 const LOOKS: usize = 4;
 
-/// Makes up fragments on demand, with content that [`CheckContent`](super::CheckContent)
+/// Generates fragments on demand, with content that [`CheckContent`](super::CheckContent)
 /// recognizes.
 ///
 /// Generates fragments whose size depends on seed, source and event alone. A fragment's timestamp
@@ -96,7 +96,8 @@ struct Kept {
 }
 
 impl Generator {
-    /// A generator for one source; no fragment is larger than `limit`, the source's `max_fragment`.
+    /// Creates a generator for one source; no fragment is larger than `limit`, the source's
+    /// `max_fragment`.
     pub fn new(source: SourceId, size: FragmentSize, limit: Bytes, seed: u64) -> Self {
         let seed = Rng::new(seed ^ (u64::from(source.number()) << 48)).next_u64();
         Self {
@@ -110,7 +111,7 @@ impl Generator {
         }
     }
 
-    /// The size of its fragment of that event.
+    /// Returns the size of its fragment of that event.
     pub fn size(&self, event: EventId) -> Bytes {
         self.size.draw(&mut Rng::new(self.seed ^ event.number()), self.limit)
     }
@@ -161,7 +162,7 @@ impl Generator {
                 continue;
             }
             self.kept_bytes -= kept.memory.len();
-            // One that is too short gives way to a longer one.
+            // A payload that is too short is dropped in favour of a longer one.
             if kept.memory.len() >= length
                 && let Ok(memory) = kept.memory.try_into_mut()
             {

@@ -27,10 +27,10 @@ const TICKS: u64 = 62_500_000;
 /// Timeslices and frames count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Km3netFlaw {
-    /// Nothing in it.
+    /// The file is empty.
     #[error("it is empty")]
     Empty,
-    /// A length field does not fit what is there.
+    /// A length field does not fit the file.
     #[error("timeslice {slice} at byte {offset} states {stated} B, of which {available} are there")]
     SliceLength {
         /// The timeslice's number.
@@ -42,7 +42,7 @@ pub enum Km3netFlaw {
         /// Bytes that the file has from there on.
         available: usize,
     },
-    /// Another kind of record.
+    /// A record is of another kind.
     #[error(
         "timeslice {slice} is of type {kind}, version {version}; only L1 timeslices (1003, version 1) are known"
     )]
@@ -64,8 +64,8 @@ pub enum Km3netFlaw {
         /// Description of the problem.
         what: &'static str,
     },
-    /// Its modules do not stand in the order of the timeslices before, so that no order of sources
-    /// gives it back.
+    /// The timeslice's modules are in another order than in earlier timeslices, so that no order of
+    /// sources reproduces it.
     #[error(
         "in timeslice {slice}, module {module} is out of order: modules must stand as in the timeslices before"
     )]
@@ -94,10 +94,10 @@ struct Slice {
 }
 
 impl<'f> Timeslices<'f> {
-    /// Finds the timeslices and frames of a file's content. No length in it is believed.
+    /// Finds the timeslices and frames of a file's content. Every length in it is checked.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The flaw in it.
     pub fn parse(bytes: &'f [u8]) -> Result<Self, Km3netFlaw> {
         let mut slices = Vec::new();
         let mut positions = BTreeMap::new();
@@ -121,29 +121,29 @@ impl<'f> Timeslices<'f> {
         self.slices.len()
     }
 
-    /// The ids of the modules, by position.
+    /// Returns the ids of the modules, by position.
     pub fn modules(&self) -> &[u32] {
         &self.modules
     }
 
-    /// The bytes of a timeslice, counting from 0.
+    /// Returns the bytes of a timeslice, counting from 0.
     pub fn slice(&self, slice: usize) -> Option<&'f [u8]> {
         Some(&self.bytes[self.slices.get(slice)?.range.clone()])
     }
 
-    /// The timeslice, counting from 0, that is replayed into that event: they come round after the
-    /// last.
+    /// Returns the timeslice, counting from 0, that is replayed into that event: after the last
+    /// one, the first follows.
     pub fn place_of(&self, event: EventId) -> usize {
         (event.number().saturating_sub(1) % self.slices.len() as u64) as usize
     }
 
-    /// The bytes that an event of a replay must give back.
+    /// Returns the bytes that an event of a replay must reproduce.
     pub fn of_event(&self, event: EventId) -> &'f [u8] {
         &self.bytes[self.slices[self.place_of(event)].range.clone()]
     }
 
-    /// The frames of the module at that position, one for each timeslice; empty where the timeslice
-    /// has none of it.
+    /// Returns the frames of the module at that position, one for each timeslice; empty where the
+    /// timeslice has none.
     pub fn frames(&self, position: usize) -> impl Iterator<Item = (Timestamp, &'f [u8])> + '_ {
         self.slices.iter().map(move |slice| {
             let found = slice.frames.iter().find(|(of, _)| *of == position);
@@ -199,7 +199,7 @@ fn parse_slice(
     Ok(Slice { range: offset..end, timestamp, frames })
 }
 
-/// The length and module of the frame at the start of `bytes`, which must repeat the `common`
+/// Returns length and module of the frame at the start of `bytes`, which must repeat the `common`
 /// header.
 fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str> {
     let Some(mut head) = bytes.get(..FRAME_HEAD) else { return Err("cut short") };
@@ -217,12 +217,12 @@ fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str
     Ok((length, head.get_u32_le()))
 }
 
-/// An event is no timeslice.
+/// An event that is not a timeslice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the event holds no KM3NeT frame")]
 pub struct NoFrame;
 
-/// The timeslice that an event is: a header made of the frames' common one, then the frames in the
+/// Returns an event's timeslice: a header made from the frames' common one, then the frames in the
 /// order of the sources, which must be that of the modules. A module without a frame has
 /// contributed an empty fragment.
 ///

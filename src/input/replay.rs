@@ -19,18 +19,18 @@ use crate::source::Readout;
 #[cfg(test)]
 mod tests;
 
-/// Recorded data is replayed from memory; no source keeps more.
+/// The most recorded data that one source keeps in memory for replay.
 const LIMIT: Bytes = Bytes::mib(2048);
 
 /// Reason for which a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It is not there, or not to be read.
+    /// It is missing or cannot be read.
     #[error("cannot read {}: {reason}; give the path of a recorded file", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         reason: std::io::Error,
     },
     /// It does not fit into memory.
@@ -39,7 +39,7 @@ pub enum ReplayError {
         /// The file.
         path: PathBuf,
     },
-    /// It is no file of KM3NeT timeslices.
+    /// It is not a file of KM3NeT timeslices.
     #[error("{} cannot be replayed as KM3NeT timeslices: {flaw}", path.display())]
     Km3net {
         /// The file.
@@ -92,7 +92,7 @@ struct Recorded {
 
 impl Recorded {
     fn new(timestamp: Timestamp, payload: &[u8]) -> Self {
-        // A copy, so that the rest of the file can be let go.
+        // The copy lets the rest of the file be freed.
         let payload = Payload::copy_from_slice(payload);
         Self { timestamp, checksum: Checksum::of(&payload), payload }
     }
@@ -161,7 +161,8 @@ impl Replay {
         self.fragments.len()
     }
 
-    /// Its largest fragment: the source's `max_fragment` must not be below.
+    /// Returns the size of its largest fragment, which the source's `max_fragment` must not be
+    /// below.
     pub fn largest(&self) -> Bytes {
         let sizes = self.fragments.iter().flatten().map(|recorded| recorded.payload.len());
         Bytes::new(sizes.max().unwrap_or(0) as u64)

@@ -1,5 +1,5 @@
-//! [`SupervisorLink`]: a role's connection to its supervisor. When to make one and when to drop it,
-//! the role's machine says.
+//! [`SupervisorLink`]: a role's connection to its supervisor. The role's machine decides when to
+//! open and when to drop it.
 
 use std::{
     future::Future,
@@ -43,7 +43,7 @@ enum State {
     Dialing(Dialing),
     Up {
         link: Box<ControlLink>,
-        /// It failed as something was said; what came before is still to be read.
+        /// The error with which sending failed; bytes that arrived before are still to be read.
         broken: Option<LinkError>,
     },
 }
@@ -53,7 +53,7 @@ impl SupervisorLink {
         Self { access, state: State::Down, failure: None }
     }
 
-    /// Begins to connect; [`Self::poll`] goes on with it.
+    /// Begins to connect; [`Self::poll`] continues.
     pub(crate) fn dial(&mut self, dial: Dial) {
         let Access { bind, security, .. } = self.access.clone();
         let dialing = async move { connect_secured(&dial.address, bind, &dial.hello, &security).await };
@@ -94,7 +94,7 @@ impl SupervisorLink {
         }
     }
 
-    /// Queues a message; without a connection, it is not said.
+    /// Queues a message, or drops it if there is no connection.
     pub(crate) fn send(&mut self, message: &Control) {
         if let State::Up { link, broken } = &mut self.state
             && let Err(error) = link.send(message)
@@ -103,13 +103,14 @@ impl SupervisorLink {
         }
     }
 
-    /// Writes what is queued, as far as it goes; how many bytes went.
+    /// Writes queued messages, as far as the socket takes them. Returns the number of bytes
+    /// written.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> usize {
         let State::Up { link, broken: broken @ None } = &mut self.state else { return 0 };
         let before = link.queued();
         if let Poll::Ready(Err(error)) = link.poll_flush(cx) {
             *broken = Some(error);
-            // To be read to its end, and said.
+            // The next poll reads the connection to its end and reports the error.
             cx.waker().wake_by_ref();
         }
         before - link.queued()
@@ -136,8 +137,8 @@ impl SupervisorLink {
     }
 }
 
-/// Marks the supervisor's connection. What the system does not allow is said, and nothing depends
-/// on it.
+/// Marks the packets of the supervisor's connection. If the system refuses, that is only logged,
+/// because nothing depends on it.
 pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
     if let Err(error) = link.classify(class) {
         tracing::warn!(%error, "control packets are not marked as the configuration has it");

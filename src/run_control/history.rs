@@ -41,7 +41,7 @@ pub struct Sample {
     pub events_per_s: f64,
     /// Payload that sinks accepted per second.
     pub bytes_per_s: f64,
-    /// Of the triggers, the part that was inhibited.
+    /// Fraction of the triggers that were inhibited.
     pub dead_time_fraction: f64,
     /// The same by cause, the largest first.
     pub dead_time: Vec<CauseFraction>,

@@ -411,7 +411,7 @@ impl<S: System> Leader<S> {
             drop(answer.send(Err(refusal("start", error))));
         }
         if let Some(run) = self.run.take() {
-            // Over already is as good.
+            // If the run is over already, nothing is left to stop.
             let _ = run.handle.stop(cause).await;
             run.over().await;
         }
@@ -422,7 +422,7 @@ impl<S: System> Leader<S> {
         self.closing = true;
         match (&self.run, self.state) {
             (Some(run), State::Running | State::Paused) => {
-                // Over already is as good.
+                // If the run is over already, nothing is left to stop.
                 let _ = run.handle.stop(cause).await;
                 self.enter(State::Stopping);
             }

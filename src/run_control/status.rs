@@ -34,7 +34,7 @@ pub struct Status {
     pub annotation: Annotation,
     /// The sources and builders that take part, and their state.
     pub survey: Option<Survey>,
-    /// The last thing that went wrong.
+    /// The last error.
     pub last_error: Option<String>,
     /// The last run that is over.
     pub last_run: Option<LastRun>,
@@ -90,7 +90,7 @@ pub struct LiveRates {
     pub events_per_s: f64,
     /// Payload that sinks accepted per second, as builders report it.
     pub bytes_per_s: f64,
-    /// Of the triggers, the part that was inhibited.
+    /// Fraction of the triggers that were inhibited.
     pub dead_time_fraction: f64,
 }
 

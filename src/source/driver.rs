@@ -67,7 +67,7 @@ impl Driver {
         })
     }
 
-    /// Does all that can be done now; ready when the source's part is over.
+    /// Does all that can be done now; returns ready when the source's part is over.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<RunOutcome, RoleError>> {
         loop {
             let now = clock::now();
@@ -95,7 +95,8 @@ impl Driver {
         }
     }
 
-    /// Takes in what the supervisor says, and what is asked of it; whether there may be more.
+    /// Processes the supervisor's messages and the requests to it. Returns true if there may be
+    /// more.
     fn poll_control(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         if let Poll::Ready(Some(cause)) = self.stop.poll_recv(cx) {
             self.role.request_run_end(cause);
@@ -116,7 +117,7 @@ impl Driver {
         more
     }
 
-    /// Does what the machine wants done; whether that may bring something at once.
+    /// Carries out the machine's outputs. Returns true if that may have results at once.
     fn drain(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut more = false;
         while let Some(output) = self.role.poll(now) {
@@ -160,7 +161,7 @@ impl Driver {
         self.lanes[index].dial(dial, &self.dialing);
     }
 
-    /// Arms the timer; ready when it has expired already.
+    /// Arms the timer; returns ready if it has expired already.
     fn sleep(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let lanes = self.lanes.iter().filter_map(Lane::next_timeout).min();
         self.timer.arm_by(earlier(self.role.next_timeout(), lanes));

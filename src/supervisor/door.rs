@@ -34,8 +34,8 @@ impl Door {
         Self { greetings, class }
     }
 
-    /// Marks the connection of one that is let in. What the system does not allow is said, and
-    /// nothing depends on it.
+    /// Marks the packets of an accepted peer's connection. If the system refuses, that is only
+    /// logged, because nothing depends on it.
     pub(super) fn classify(&self, link: &ControlLink) {
         role::classify(link, self.class);
     }
@@ -50,7 +50,7 @@ impl Door {
         self.greetings.count_forged();
     }
 
-    /// The next peer that has said hello.
+    /// Returns the next peer that has sent its hello.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Incoming> {
         self.greetings.poll(cx, now).map(|(incoming, _)| incoming)
     }

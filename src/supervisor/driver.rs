@@ -66,7 +66,7 @@ impl Driver {
         })
     }
 
-    /// Does all that can be done now; ready when the ledger is closed.
+    /// Does all that can be done now; returns ready when the ledger is closed.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Box<RunReport>> {
         loop {
             let now = clock::now();

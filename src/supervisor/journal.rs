@@ -53,7 +53,7 @@ pub enum JournalError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         reason: io::Error,
     },
     /// Two supervisors at once would contradict each other.

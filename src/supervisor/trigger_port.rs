@@ -90,7 +90,7 @@ impl TriggerPort {
         }
     }
 
-    /// Gives the machine what is asked for; whether there may be more.
+    /// Passes trigger requests to the machine. Returns true if there may be more.
     pub(super) fn feed(&mut self, cx: &mut Context<'_>, role: &mut SupervisorRole, now: Instant) -> bool {
         for _ in 0..BATCH {
             let Poll::Ready(asked) = self.poll(cx) else { return false };

@@ -19,7 +19,7 @@ fn turns(busy_poll: &mut BusyPoll, course: &[(u64, u64)]) -> usize {
         busy_poll.stay_awake(cx, || granted, at(micros));
         Poll::Pending
     });
-    // What sleeps is never woken here.
+    // Nothing wakes a sleeping task here.
     runtime
         .block_on(async { tokio::time::timeout(Duration::from_millis(50), run).await.unwrap_or_default() });
     turns
