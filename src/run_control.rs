@@ -100,31 +100,32 @@ impl Role {
 
 /// The system that is led; the embedding program implements it.
 pub trait System: Send + 'static {
-    /// Makes or reads the configuration, at `configure`. Nothing else happens if that fails.
+    /// Makes or reads the configuration, when `configure` is called. If it fails, nothing else
+    /// happens.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for which there is no configuration.
     fn configure(&mut self) -> Result<(), SystemError>;
 
-    /// The next run, with a number that no earlier one had. Asked for when a run is opened to
-    /// peers.
+    /// Returns the plan of the next run, with a number that no earlier run had. It is called when a
+    /// run is opened to peers.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// The reason for which there can be no plan.
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError>;
 
-    /// Sources and builders of that plan which are to be started in this process: the supervisor
-    /// listens for them now.
+    /// Starts the sources and builders of that plan that live in this process; the supervisor
+    /// listens for them already.
     fn join(&mut self, _supervisor: SocketAddr, _plan: &RunPlan) -> Vec<Joining> {
         Vec::new()
     }
 
-    /// A builder that was added to the run that goes on, if it is to be started in this process.
+    /// Starts a builder that was added to the current run, if it lives in this process.
     fn join_builder(&mut self, _supervisor: SocketAddr, _id: BuilderId) -> Option<Joining> {
         None
     }
 
-    /// A run is over, and its ledger is closed.
+    /// Called when a run is over and its ledger is closed.
     fn ended(&mut self, _report: &RunReport) {}
 }
 
@@ -141,7 +142,7 @@ pub struct RunControl {
 pub struct Shown {
     /// State of the system.
     pub state: State,
-    /// The local sources and builders have joined, and the supervisor listens.
+    /// True if the local sources and builders have joined and the supervisor listens.
     pub is_hosting: bool,
     /// The last run's ledger.
     pub last_run: Option<Arc<RunReport>>,
@@ -150,9 +151,9 @@ pub struct Shown {
 }
 
 impl RunControl {
-    /// Begins to lead, in state [`State::Unconfigured`], on a task of the current runtime. With
-    /// `autostart`, the first run after each [`configure`](Self::configure) begins as soon as
-    /// everybody is ready.
+    /// Starts a leader, in state [`State::Unconfigured`], on a task of the current runtime. With
+    /// `autostart`, the first run after each [`configure`](Self::configure) begins as soon as all
+    /// peers are ready.
     pub fn new(system: impl System, autostart: bool) -> Self {
         let (asks, asked) = mpsc::channel(ASKS);
         let (show, shown) = watch::channel(Shown::default());
@@ -168,20 +169,19 @@ impl RunControl {
         self.command(Command::Configure).await
     }
 
-    /// Takes triggers, as soon as every source and builder is there: waits some seconds for the
-    /// last ones.
+    /// Starts the run as soon as every source and builder is there; waits some seconds for the last
+    /// ones.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, or who is missing.
+    /// [`Refusal`]: the state, or missing peers.
     pub async fn start(&self) -> Result<State, Refusal> {
         self.command(Command::Start).await
     }
 
-    /// The same for a run of which people say something; it stays in the status and in the run's
-    /// report.
+    /// Starts a run with an annotation, which appears in the status and in the run's report.
     ///
     /// # Errors
-    /// [`Refusal`]: the state, who is missing, or an annotation that is too long.
+    /// [`Refusal`]: the state, missing peers, or an annotation that is too long.
     pub async fn start_with(&self, annotation: Annotation) -> Result<State, Refusal> {
         self.ask("start", |answer| Ask::Start(annotation, answer)).await?
     }
@@ -211,7 +211,7 @@ impl RunControl {
         self.command(Command::Stop).await
     }
 
-    /// Gives the configuration up, after a failure too.
+    /// Discards the configuration, also after a failure.
     ///
     /// # Errors
     /// [`Refusal`]: the state.
@@ -219,10 +219,10 @@ impl RunControl {
         self.command(Command::Reset).await
     }
 
-    /// Any of the commands.
+    /// Carries out any of the commands.
     ///
     /// # Errors
-    /// [`Refusal`]: who refused, why, and what to do.
+    /// [`Refusal`]: its origin, its reason, and advice.
     pub async fn command(&self, command: Command) -> Result<State, Refusal> {
         self.ask(command.name(), |answer| Ask::Command(command, answer)).await?
     }
@@ -235,7 +235,7 @@ impl RunControl {
         self.ask("rate", |answer| Ask::Rate(rate, answer)).await?
     }
 
-    /// Lets a builder take part, in this run and those that follow. It has to register by itself.
+    /// Adds a builder to this run and those that follow. It has to register by itself.
     ///
     /// # Errors
     /// [`Refusal`]: the state, or a builder that takes part already.
@@ -243,7 +243,7 @@ impl RunControl {
         self.ask("add-builder", |answer| Ask::Add(id, answer)).await?
     }
 
-    /// Gives a builder no more events, and lets it go when it has settled those it has.
+    /// Removes a builder: it gets no more events, and leaves when it has settled those it has.
     ///
     /// # Errors
     /// [`Refusal`]: the state, or a builder that does not take part.
@@ -251,7 +251,7 @@ impl RunControl {
         self.ask("remove-builder", |answer| Ask::Remove(id, answer)).await?
     }
 
-    /// Everything about the system and its run.
+    /// Returns everything about the system and its run.
     ///
     /// # Errors
     /// [`Refusal`]: the leader has ended.
@@ -267,7 +267,7 @@ impl RunControl {
         self.ask("history", |answer| Ask::History(after, answer)).await
     }
 
-    /// Ends a run that is under way, and the leading.
+    /// Ends a run that is under way, and then the leader.
     ///
     /// # Errors
     /// [`Refusal`]: it has ended already.
@@ -275,12 +275,12 @@ impl RunControl {
         self.ask("close", |answer| Ask::Close(cause.to_owned(), answer)).await
     }
 
-    /// The state as it changes, and what stays when a run is over.
+    /// Returns a watch of the state, and of the last run's results.
     pub fn watch(&self) -> watch::Receiver<Shown> {
         self.shown.clone()
     }
 
-    /// Waits until no run is under way; the ledger of the last one, if there was any.
+    /// Waits until no run is under way, and returns the ledger of the last run, if there was one.
     pub async fn settled(&self) -> Option<Arc<RunReport>> {
         let mut shown = self.shown.clone();
         let over =

@@ -39,7 +39,7 @@ pub struct SourceConfig {
     pub supervisor: String,
     /// The local address to send from; `None` leaves it to routing.
     pub bind: Option<IpAddr>,
-    /// The largest payload. Builders reserve memory by it.
+    /// The largest payload, by which builders reserve memory.
     pub max_fragment: Bytes,
     /// Payload bytes that may wait for a decision before `push` waits.
     pub backlog: Bytes,
@@ -73,14 +73,15 @@ pub struct SourceConfig {
     pub control: TrafficClass,
     /// Keys and certificates by which it and its peers authenticate each other.
     pub security: Security,
-    /// Counts the turns of its loop.
+    /// Counter of the turns of its loop.
     pub beats: Beats,
     /// The core to run on; `None`: any.
     pub core: Option<usize>,
 }
 
 impl SourceConfig {
-    /// With defaults: 4 MiB fragments, 256 MiB backlog, 30 s to start, no pacing.
+    /// Creates a configuration with defaults: 4 MiB fragments, 256 MiB backlog, 30 s to start, no
+    /// pacing.
     pub fn new(id: SourceId, supervisor: impl Into<String>) -> Self {
         Self {
             id,
@@ -114,10 +115,10 @@ impl SourceConfig {
 /// Reason for which a fragment was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// The caller's fault.
+    /// The caller's fragment was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The run is over, or the source failed: [`Source::finished`] says how.
+    /// The run is over, or the source failed: [`Source::finished`] returns the result.
     #[error("the source has ended; nothing more is taken")]
     Ended,
 }
@@ -126,14 +127,15 @@ pub enum PushError {
 /// asked, for generators and replay. Runs on the source's own thread, so it must not block for
 /// long.
 pub trait Readout: Send + 'static {
-    /// The fragment of an event; `None` if there is none: the event will miss this source.
+    /// Makes the fragment of an event; `None` if there is none, so that the event will miss this
+    /// source.
     fn fragment(&mut self, event: EventId) -> Option<Fragment>;
 }
 
 /// A running source. Clones push into the same source.
 ///
-/// It connects to the supervisor, learns the builders, keeps what is pushed until the event's
-/// builder asks for it, and holds it on until the builder's sink has accepted the event.
+/// It connects to the supervisor, learns the builders, and keeps each fragment until the event's
+/// builder asks for it and the builder's sink has accepted the event.
 #[derive(Clone, Debug)]
 pub struct Source {
     intake: Intake,
@@ -143,8 +145,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Registers at the supervisor and starts the source on a thread of its own. Dropped before it
-    /// is done, it gives up.
+    /// Registers at the supervisor and starts the source on a thread of its own. Dropping the
+    /// future before it is ready gives the attempt up.
     ///
     /// # Errors
     /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses.
@@ -152,7 +154,7 @@ impl Source {
         Self::start(config, None).await
     }
 
-    /// The same for readout that makes fragments when asked.
+    /// Connects like [`Self::connect`], with readout that makes fragments when asked.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -198,14 +200,14 @@ impl Source {
         self.intake.push(fragment).await
     }
 
-    /// The first event that this source has a part in: 1, or in a run that goes on the one after
-    /// those that were decided when it came. Events from there on miss it if it does not push their
-    /// fragments, however late it begins to.
+    /// Returns the first event that this source has a part in: 1, or in a run that goes on, the
+    /// event after those that were decided when it joined. Later events will miss this source if it
+    /// does not push their fragments, however late it begins to push.
     pub fn first_event(&self) -> EventId {
         self.first
     }
 
-    /// A handle for readout threads that are not async.
+    /// Returns a handle for readout threads that are not async.
     pub fn blocking(&self) -> BlockingSource {
         BlockingSource { intake: self.intake.clone() }
     }
@@ -219,7 +221,7 @@ impl Source {
     /// Waits until the run is over.
     ///
     /// # Errors
-    /// Why the source could not go on.
+    /// The reason for which the source could not go on.
     pub async fn finished(&self) -> Result<RunOutcome, Arc<RoleError>> {
         role::ended(&mut self.ending.clone()).await
     }

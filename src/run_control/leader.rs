@@ -63,12 +63,12 @@ pub(super) struct Leader<S> {
     state: State,
     asks: mpsc::Receiver<Ask>,
     show: watch::Sender<Shown>,
-    /// Stays over all runs at one address.
+    /// The listener and its address, kept over all runs.
     listener: Option<(String, TcpListener)>,
     run: Option<OpenRun>,
     /// True if a recovered run goes on, and it is not known yet whether it was paused.
     recovers: bool,
-    /// A start that waits for the last peers, until then.
+    /// A start that waits for the last peers.
     start: Option<PendingStart>,
     changes: Changes,
     speed: Speedometer,
@@ -76,7 +76,7 @@ pub(super) struct Leader<S> {
     /// The operators' annotation of the run that is under way, or of the next one.
     annotation: Annotation,
     last_run: Option<Arc<RunReport>>,
-    /// Of all runs that are over.
+    /// Totals of all runs that are over.
     totals: Totals,
     /// Every run that is over, the latest first.
     over: VecDeque<LastRun>,
@@ -143,7 +143,7 @@ impl<S: System> Leader<S> {
     }
 
     async fn take(&mut self, ask: Ask) {
-        // Who asked may have gone meanwhile.
+        // The caller may be gone by now, so failures to answer are ignored.
         match ask {
             Ask::Command(Command::Start, answer) => self.start(Annotation::default(), answer).await,
             Ask::Start(annotation, answer) => self.start(annotation, answer).await,
@@ -180,8 +180,7 @@ impl<S: System> Leader<S> {
                 self.give_up_open_run("configured anew").await;
                 self.changes = Changes::default();
                 if let Err(error) = self.open().await {
-                    // What was open before is closed by now: nothing is in force that could be
-                    // started.
+                    // The previous run is closed by now, so there is nothing that could be started.
                     self.fail(format!("it cannot be opened to sources and builders: {error}")).await;
                     return Err(refusal(command.name(), error));
                 }
@@ -237,7 +236,7 @@ impl<S: System> Leader<S> {
         self.try_start(false).await;
     }
 
-    /// Begins the run if everybody is there; `now_or_never` ends the waiting.
+    /// Begins the run if all peers are there; with `now_or_never`, the start fails otherwise.
     async fn try_start(&mut self, now_or_never: bool) {
         let (Some(run), Some(_)) = (&self.run, &self.start) else {
             self.start = None;
@@ -276,7 +275,7 @@ impl<S: System> Leader<S> {
         match news {
             News::Progress(progress) => self.follow(progress).await,
             News::Hosting => self.try_start(false).await,
-            // A run that goes on by its journal does so without whom this process cannot bring.
+            // A recovered run goes on without the roles that this process cannot start.
             News::NotJoined(error) if self.is_under_way() => {
                 tracing::warn!(%error, "the run goes on without");
                 self.last_error = Some(error.to_string());
@@ -324,7 +323,7 @@ impl<S: System> Leader<S> {
         }
     }
 
-    /// A source or builder of this process is gone; the others go on without.
+    /// Logs that a source or builder of this process is gone; the others go on without it.
     fn lament(&mut self, peer: Peer, error: &dyn Display) {
         self.last_error = Some(format!("{peer}: {error}"));
         tracing::warn!(%peer, %error, "ended before its run");
@@ -336,7 +335,7 @@ impl<S: System> Leader<S> {
         report.annotation = std::mem::take(&mut self.annotation);
         self.system.ended(&report);
         let failure = match self.state {
-            // It ended before anybody had begun it.
+            // The run ended before it was begun.
             State::Configured => Some(report.verdict.clone()),
             _ => report.failure.clone(),
         };
@@ -374,7 +373,7 @@ impl<S: System> Leader<S> {
         self.enter(failed);
     }
 
-    /// Opens the next run to peers, at the listener that stays.
+    /// Opens the next run to peers, at the listener that is kept.
     async fn open(&mut self) -> Result<(), SystemError> {
         let mut config = self.system.plan()?;
         config.plan.hold = true;
@@ -396,7 +395,7 @@ impl<S: System> Leader<S> {
         let opened = OpenRun::open(listener, config, |address, plan| system.join(address, plan)).await;
         let run = self.run.insert(opened.map_err(|error| supervisor(&error))?);
         if let Some(rate) = self.changes.rate {
-            // It was taken once for this trigger.
+            // The rate was accepted for this trigger before.
             drop(run.handle.set_rate(rate).await);
         }
         self.speed = Speedometer::default();
@@ -417,7 +416,7 @@ impl<S: System> Leader<S> {
         }
     }
 
-    /// Ends what is under way; the leading ends when that is settled.
+    /// Ends the run that is under way; the leader ends when the run is settled.
     async fn close(&mut self, cause: &str) {
         self.closing = true;
         match (&self.run, self.state) {

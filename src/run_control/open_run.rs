@@ -30,7 +30,7 @@ pub(super) struct OpenRun {
     pub(super) address: SocketAddr,
     pub(super) plan: RunPlan,
     progress: watch::Receiver<Progress>,
-    /// Until it has ended.
+    /// The supervisor's task, until it has ended.
     supervisor: Option<JoinHandle<Result<RunReport, SupervisorError>>>,
     report: Option<RunReport>,
     joining: JoinSet<Result<Role, SystemError>>,
@@ -45,20 +45,20 @@ pub(super) enum News {
     Progress(Progress),
     /// A source or builder of this process could not join it.
     NotJoined(SystemError),
-    /// All of this process have joined.
+    /// All sources and builders of this process have joined.
     Hosting,
     /// A source or builder of this process could not go on.
     RoleEnded(Peer, Arc<RoleError>),
-    /// A source or builder of this process is done.
+    /// A source or builder of this process has ended normally.
     RoleLeft(Peer),
-    /// The ledger is closed, and everybody of this process is done.
+    /// The ledger is closed, and all roles of this process have ended.
     Over(Box<RunReport>),
     /// The supervisor could not go on.
     Broken(String),
 }
 
 impl OpenRun {
-    /// Opens a run at that listener, of which it takes a copy.
+    /// Opens a run at a copy of that listener.
     pub(super) async fn open(
         listener: &TcpListener,
         config: SupervisorConfig,
@@ -91,7 +91,7 @@ impl OpenRun {
         self.hosted.contains(&peer)
     }
 
-    /// One more is to join it.
+    /// Adds a role that is joining.
     pub(super) fn join(&mut self, role: Joining) {
         self.joining.spawn(role);
     }

@@ -1,4 +1,4 @@
-//! What is not well just now, in words: who, what, and what to do.
+//! Current problems of a run: the part concerned, a description, and advice.
 
 use evb_core::{
     ledger::fraction,
@@ -18,7 +18,7 @@ pub enum Severity {
     Warning,
 }
 
-/// Something that is not as it should be.
+/// A problem of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Severity of the problem.
@@ -37,13 +37,13 @@ impl Problem {
     }
 }
 
-/// The most problems that are listed; the rest is a number.
+/// The most problems that are listed; the others are only counted.
 const LISTED: usize = 20;
 
 /// Fraction of inhibited triggers from which dead time is a problem.
 const DEAD_TIME: f64 = 0.01;
 
-/// Below this part of its size, a file system is nearly full.
+/// Fraction of free space below which a file system counts as nearly full.
 const NEARLY_FULL: f64 = 0.05;
 
 /// Time without an accepted event, in seconds, after which a sink that has events counts as slow.

@@ -1,4 +1,4 @@
-//! What people see of a system that is led.
+//! The status of a system, for operators.
 
 use std::{
     collections::BTreeMap,
@@ -22,11 +22,11 @@ pub struct Status {
     pub state: State,
     /// The run that is under way, or the next one.
     pub run: Option<u32>,
-    /// The next run can begin at once.
+    /// True if the next run can begin at once.
     pub ready: bool,
     /// Before a run: sources and builders that are not there yet.
     pub waiting_for: Vec<String>,
-    /// Over the last second or so.
+    /// Rates over the last second or so.
     pub rates: LiveRates,
     /// Problems, the worst first.
     pub problems: Vec<Problem>,
@@ -40,13 +40,13 @@ pub struct Status {
     pub last_run: Option<LastRun>,
     /// The runs before that one, the latest first.
     pub earlier_runs: Vec<LastRun>,
-    /// Of all runs that this process leads or has led.
+    /// Totals of all runs that this process leads or has led.
     pub totals: Totals,
     /// Number of runs that this process has led to their end.
     pub runs: u64,
 }
 
-/// Counts that go on over all runs of a process.
+/// Counts over all runs of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
     /// Counts of the triggers by outcome.
@@ -94,7 +94,7 @@ pub struct LiveRates {
     pub dead_time_fraction: f64,
 }
 
-/// A run that is over, in short.
+/// Summary of a run that is over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LastRun {
     /// Its number.
@@ -146,12 +146,12 @@ pub(super) struct Speedometer {
 }
 
 impl Speedometer {
-    /// Of a run that begins now, or goes on from there.
+    /// Begins with these counters, of a new or recovered run.
     pub(super) fn from(now: Instant, counts: EventCounts) -> Self {
         Self { seen: Some((now, counts)), rates: LiveRates::default() }
     }
 
-    /// The counters now.
+    /// Takes the current counters.
     pub(super) fn look(&mut self, now: Instant, counts: EventCounts) {
         let Some((then, before)) = self.seen else { return };
         if now.since(then) < WINDOW {

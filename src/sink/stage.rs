@@ -32,8 +32,8 @@ pub(crate) enum Fate {
     Failed(String),
 }
 
-/// Filter and sink on a thread of their own, as the builder sees them. Never more events in hand
-/// than the builder has slots, so no queue can be full.
+/// Filter and sink on a thread of their own, as the builder sees them. The stage never has more
+/// events than the builder has slots, so no queue can be full.
 pub(crate) struct Stage {
     events: mpsc::Sender<Event>,
     fates: mpsc::Receiver<(Event, Fate)>,
@@ -61,12 +61,12 @@ impl Stage {
         self.fates.poll_recv(cx)
     }
 
-    /// The run is ending: a sink that does not take events is not waited for forever any more.
+    /// Notes that the run is ending, so that the retries of a failing sink are limited.
     pub(crate) fn expect_end(&mut self) {
         self.ending.send_replace(true);
     }
 
-    /// The room where the sink writes, as it was a second ago.
+    /// Returns the room where the sink writes, as of the last check.
     pub(crate) fn space(&self) -> Option<SinkSpace> {
         *self.space.borrow()
     }
@@ -82,7 +82,8 @@ impl Stage {
 /// Starts filter and sink.
 ///
 /// # Errors
-/// The system has no thread; or later, through the receiver, what the sink says at its beginning.
+/// The system's, if it has no thread. The error of the sink's `begin` comes later, through the
+/// receiver.
 pub(crate) fn start<S: Sink>(
     facts: RunFacts,
     sink: S,
@@ -179,15 +180,16 @@ async fn run<S: Sink>(
     }
 }
 
-/// Writes and commits what is left of a batch. An error that passes leaves what is to be written
-/// again; any other makes fates.
+/// Writes and commits the rest of a batch. After a passing error, `left` has the events to be
+/// written again; after any other error, they have their fates.
 async fn write<S: Sink>(
     sink: &mut Beginning<S>,
     batch: &[Event],
     left: &mut Vec<usize>,
     fates: &mut [Fate],
 ) -> Result<(), SinkError> {
-    // Any error holds the events: those that do not pass were told before the first of them.
+    // Any error here holds the events: a sink that cannot begin at all has failed before the first
+    // of them.
     sink.begin().await?;
     let sink = &mut sink.sink;
     let mut written = Vec::with_capacity(left.len());
@@ -211,8 +213,7 @@ async fn write<S: Sink>(
     let Err(error) = sink.commit().await else { return Ok(()) };
     if error.is_passing() {
         left.retain(|index| error.holds(batch[*index].id));
-        // What is left may be nothing: all of it was taken, and the sink only wants to be asked
-        // again.
+        // The rest may be empty: the sink took all events and only asks for another commit.
         return Err(error);
     }
     tracing::error!(events = left.len(), %error, "the sink failed to commit: these events are lost");

@@ -27,11 +27,11 @@ use super::{
 };
 use crate::role::{self, BusyPoll, RoleError, RunOutcome, SupervisorLink};
 
-/// A source's machine, and what it is driven with.
+/// A source's machine and its connections, fragments and timer.
 pub(super) struct Driver {
     role: SourceRole,
     link: SupervisorLink,
-    /// By the machine's index.
+    /// Lanes by the machine's index.
     lanes: Vec<Lane>,
     rates: SocketRates,
     dialing: Dialing,
@@ -108,7 +108,7 @@ impl Driver {
         true
     }
 
-    /// Takes in what builders say; whether there may be more.
+    /// Processes what builders send. Returns true if there may be more.
     fn poll_lanes(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut more = false;
         for lane in &mut self.lanes {
@@ -143,7 +143,7 @@ impl Driver {
         while let Some(departure) = self.role.poll_departure(now) {
             let lane = &mut self.lanes[departure.lane];
             lane.send(departure);
-            // At once: what was just made is still in the cache.
+            // Flushing at once finds the fragments still in the cache.
             lane.poll_flush(cx, &mut self.role, now);
         }
         more

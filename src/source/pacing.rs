@@ -1,4 +1,5 @@
-//! [`PacingConfig`]: how fast a source sends to each builder, and who keeps the pace.
+//! [`PacingConfig`]: the pace at which a source sends to each builder, and the mechanism that keeps
+//! it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,10 +12,9 @@ use super::SourceConfig;
 /// The pace at which a source sends to each builder, and the mechanism that keeps it.
 #[derive(Clone, Debug)]
 pub struct PacingConfig {
-    /// The pace of every lane; `None`: as fast as grants permit, or, under a token bucket, as that
-    /// has it.
+    /// The pace of every lane; `None`: as fast as grants or a token bucket permit.
     pub lane: Option<Pace>,
-    /// In its place for some builders: each destination its rate.
+    /// Paces for single builders, in place of [`Self::lane`].
     pub builders: BTreeMap<BuilderId, Pace>,
     /// The link that all lanes share. If it is limited, its first class is the lanes', and
     /// [`CONTROL_CLASS`](evb_shaper::CONTROL_CLASS) the supervisor connection's.
@@ -25,7 +25,7 @@ pub struct PacingConfig {
 }
 
 impl Default for PacingConfig {
-    /// No pace, no limit, timers.
+    /// Returns a configuration without pace or limit, with timers.
     fn default() -> Self {
         Self {
             lane: None,
@@ -52,15 +52,15 @@ impl PacingConfig {
         }
     }
 
-    /// The pace of the lane to one builder.
+    /// Returns the pace of the lane to one builder.
     pub(super) fn pace(&self, builder: BuilderId, usual: Option<Pace>) -> Option<Pace> {
         self.builders.get(&builder).copied().or(self.lane).or(usual)
     }
 }
 
-/// A pace as the rate of a lane's socket, of full packets. Of TCP the kernel counts the payload
-/// (`tcp_update_skb_after_send`, net/ipv4/tcp_output.c), of UDP whole frames (`qdisc_pkt_len` in
-/// `fq_dequeue`, net/sched/sch_fq.c).
+/// Returns a pace as the rate of a lane's socket, for full packets. The kernel counts the payload
+/// of TCP (`tcp_update_skb_after_send`, net/ipv4/tcp_output.c) and the whole frames of UDP
+/// (`qdisc_pkt_len` in `fq_dequeue`, net/sched/sch_fq.c).
 pub(super) fn socket_rate(transport: Transport, pace: Pace, cost: PacketCost) -> Rate {
     match transport {
         Transport::Tcp => cost.payload_rate(pace.rate, pace.measure),
@@ -83,7 +83,7 @@ impl SocketRates {
         Self { config: config.pacing.clone(), usual, cost: config.cost(), transport }
     }
 
-    /// Of the lane to one builder.
+    /// Returns the rate of the lane to one builder.
     pub(super) fn of(&self, builder: BuilderId) -> Option<Rate> {
         let pace = self.config.pace(builder, self.usual);
         pace.map(|pace| socket_rate(self.transport, pace, self.cost))

@@ -1,5 +1,5 @@
-//! What is changed while runs go on, and for those that follow: the rate of the triggers, and who
-//! builds.
+//! Changes to the current run and those that follow: the rate of the triggers, and the builders
+//! that take part.
 
 use evb_core::{
     id::{BuilderId, Peer},
@@ -83,8 +83,8 @@ impl<S: System> Leader<S> {
         Ok(())
     }
 
-    /// Starts a builder that was added to the run, if that is for this process to do. One that has
-    /// not left yet stays.
+    /// Starts a builder that was added to the run, if this process hosts it. A builder that has not
+    /// left yet stays.
     fn bring(&mut self, id: BuilderId) {
         let Some(run) = self.run.as_mut().filter(|run| !run.hosts(Peer::Builder(id))) else { return };
         if let Some(joining) = self.system.join_builder(run.address, id) {

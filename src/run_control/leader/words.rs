@@ -1,4 +1,4 @@
-//! Refusals and absentees, in words.
+//! Texts of refusals, and names of missing peers.
 
 use evb_core::{
     id::Peer,
