@@ -42,7 +42,8 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (source, builder) = (SourceId::new(1), BuilderId::new(1));
-//! let mut plan = RunPlan::new(RunNumber::new(1), SupervisorConfig::fresh_epoch(), vec![source], vec![builder]);
+//! let epoch = SupervisorConfig::fresh_epoch();
+//! let mut plan = RunPlan::new(RunNumber::new(1), epoch, vec![source], vec![builder]);
 //! plan.events = Some(3);
 //! let supervisor = Supervisor::bind(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
 //! let address = supervisor.addr().to_string();

@@ -61,7 +61,7 @@ pub struct SupervisorConfig {
     pub listen: String,
     /// The plan of the run.
     pub plan: RunPlan,
-    /// Fixes random triggers.
+    /// Seed of random triggers.
     pub seed: u64,
     /// Journal from which another supervisor can go on with the run. If it contains a run that is
     /// not over, this supervisor goes on with that run, and number and epoch are those of the
@@ -80,16 +80,16 @@ pub struct SupervisorConfig {
 /// Reason for which a supervisor cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// The plan makes no sense.
+    /// The plan is contradictory.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A trigger input beside a trigger that is not external.
+    /// There is a trigger input, but the trigger is not external.
     #[error("a trigger input needs the trigger kind `external` or `multicast`; leave one of them out")]
     TriggerInput,
     /// An address that cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// The address to listen on is not ours, or taken.
+    /// The address to listen on is not local, or it is taken.
     #[error(
         "cannot listen on {address}: {reason}; is another evbd running there, or the address of another host?"
     )]
@@ -99,7 +99,7 @@ pub enum SupervisorError {
         /// The system's error.
         reason: io::Error,
     },
-    /// The journal cannot be kept, or gone on with.
+    /// The journal cannot be written, or its run cannot go on.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The multicast group cannot be joined.
@@ -117,7 +117,7 @@ pub enum SupervisorError {
     System(#[from] io::Error),
 }
 
-/// A supervisor that listens; [`run`](Self::run) leads its run.
+/// A listening supervisor; [`run`](Self::run) leads its run.
 #[derive(Debug)]
 pub struct Supervisor {
     driver: Driver,
@@ -127,7 +127,7 @@ pub struct Supervisor {
     beats: Beats,
 }
 
-/// Talks to a running supervisor. Cheap to clone.
+/// A handle to a running supervisor. It is cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SupervisorHandle {
     commands: mpsc::Sender<Command>,
@@ -142,7 +142,7 @@ pub struct RunOver;
 /// Reason for which a run is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SteeringError {
-    /// It cannot be.
+    /// The run cannot be changed like this.
     #[error(transparent)]
     Refused(#[from] ChangeError),
     /// The supervisor has ended.
@@ -162,7 +162,7 @@ pub enum BeginError {
 }
 
 impl SupervisorConfig {
-    /// With seed 1 and no trigger input.
+    /// Creates a configuration with seed 1 and no trigger input.
     pub fn new(listen: impl Into<String>, plan: RunPlan) -> Self {
         Self {
             listen: listen.into(),
@@ -176,16 +176,15 @@ impl SupervisorConfig {
         }
     }
 
-    /// An epoch that no earlier start of a supervisor had, as long as the host's clock is not
-    /// turned back.
+    /// Returns an epoch that no earlier start of a supervisor had, provided that the host's clock
+    /// is not turned back.
     pub fn fresh_epoch() -> Epoch {
         Epoch::new(clock::wall_clock_micros())
     }
 }
 
 impl Supervisor {
-    /// Listens, so that peers can register as soon as it runs. The time for them to come begins
-    /// now.
+    /// Listens, so that peers can register as soon as it runs. Their time to register begins now.
     ///
     /// # Errors
     /// [`SupervisorError`]: the plan, or an address.
@@ -194,8 +193,7 @@ impl Supervisor {
         Self::on(listener, config).await
     }
 
-    /// The same at a listener that is there already: one that stays over many runs. `config.listen`
-    /// is not used.
+    /// Uses an existing listener, which may serve many runs. `config.listen` is not used.
     ///
     /// # Errors
     /// As [`Self::bind`].
@@ -239,7 +237,7 @@ impl Supervisor {
         self.trigger_address
     }
 
-    /// For triggers, the end, and a look at it.
+    /// Returns a handle that steers and observes the run.
     pub fn handle(&self) -> SupervisorHandle {
         self.handle.clone()
     }
@@ -247,7 +245,7 @@ impl Supervisor {
     /// Leads the run until its ledger is closed.
     ///
     /// # Errors
-    /// None at present: a run that fails has a report that says so.
+    /// None at present: the report of a failed run states the failure.
     pub async fn run(self) -> Result<RunReport, SupervisorError> {
         drop(self.handle);
         Ok(*self.beats.count("supervisor".to_owned(), farewell::lead(self.driver)).await)
@@ -295,7 +293,7 @@ impl SupervisorHandle {
         self.commands.send(Command::Trigger(count)).await.map_err(|_| RunOver)
     }
 
-    /// Ends the run: no more triggers, everything outstanding is settled.
+    /// Ends the run: there are no more triggers, and all outstanding events are settled.
     ///
     /// # Errors
     /// [`RunOver`]: it has ended already.
@@ -306,15 +304,15 @@ impl SupervisorHandle {
     /// Lets a run begin that its plan holds back ([`RunPlan::hold`]).
     ///
     /// # Errors
-    /// [`BeginError`]: who is missing, or that it is over.
+    /// [`BeginError`]: peers are missing, or the run is over.
     pub async fn begin(&self) -> Result<(), BeginError> {
         let (answer, answered) = oneshot::channel();
         self.commands.send(Command::Begin(answer)).await.map_err(|_| RunOver)?;
         Ok(answered.await.map_err(|_| RunOver)??)
     }
 
-    /// Takes no triggers for a while. Those that come from elsewhere meanwhile are inhibited, those
-    /// of the run's own clock do not happen.
+    /// Pauses the run. External triggers are inhibited meanwhile, and the run's own trigger is
+    /// stopped.
     ///
     /// # Errors
     /// [`SteeringError`]: it is not running, paused already, or over.
@@ -338,7 +336,7 @@ impl SupervisorHandle {
         self.change(Change::SetRate(rate)).await
     }
 
-    /// Lets one builder more take part, while the run goes on as well.
+    /// Adds a builder to the run, which may be running already.
     ///
     /// # Errors
     /// [`SteeringError`]: it takes part already, there are too many, or it is over.
@@ -346,7 +344,7 @@ impl SupervisorHandle {
         self.change(Change::AddBuilder(id)).await
     }
 
-    /// Lets a builder leave: it gets no more events, and goes when it has none left.
+    /// Removes a builder: it gets no more events, and leaves when it has none left.
     ///
     /// # Errors
     /// [`SteeringError`]: there is none of that number, it is the last one, or it is over.
@@ -360,7 +358,7 @@ impl SupervisorHandle {
         Ok(answered.await.map_err(|_| RunOver)??)
     }
 
-    /// A look at every source and builder.
+    /// Returns the state of every source and builder.
     ///
     /// # Errors
     /// [`RunOver`].

@@ -1,5 +1,5 @@
-//! Triggers told by network: [`TriggerFeed`] tells them, as a pseudo-trigger system does, and
-//! [`TriggerListener`] hears them. The bytes are specified in `docs/reference/triggers.md`.
+//! Triggers over the network: [`TriggerFeed`] sends them, as a pseudo-trigger system does, and
+//! [`TriggerListener`] receives them. The bytes are specified in `docs/reference/triggers.md`.
 
 #[cfg(test)]
 mod tests;
@@ -24,11 +24,11 @@ use tokio::{
     net::{TcpStream, UdpSocket},
 };
 
-/// The longest datagram that is looked at.
+/// The longest datagram that is examined.
 const MAX_DATAGRAM: usize = 64;
 
-/// Hears triggers that come as datagrams, to one address or to a multicast group. The supervisor
-/// uses it, and so can sources that make their fragments at trigger time.
+/// Receives triggers as datagrams, at one address or in a multicast group. The supervisor uses it,
+/// and so can sources that make their fragments at trigger time.
 #[derive(Debug)]
 pub struct TriggerListener {
     socket: UdpSocket,
@@ -36,10 +36,10 @@ pub struct TriggerListener {
 }
 
 impl TriggerListener {
-    /// Listens at the first of these addresses that can be had.
+    /// Listens at the first of these addresses that is available.
     ///
     /// # Errors
-    /// The system's: the address is not ours, or taken.
+    /// The system's: the address is not local, or it is taken.
     pub async fn bind(addresses: &[SocketAddr]) -> io::Result<Self> {
         Ok(Self { socket: UdpSocket::bind(addresses).await?, log: RefusalLog::new("trigger") })
     }
@@ -62,7 +62,7 @@ impl TriggerListener {
         self.socket.local_addr()
     }
 
-    /// The next trigger message; others are logged and passed over.
+    /// Returns the next trigger message; other datagrams are logged and ignored.
     pub fn poll_asked(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
         loop {
             let mut bytes = [0; MAX_DATAGRAM];
@@ -72,21 +72,21 @@ impl TriggerListener {
                     Ok(asked) => return Poll::Ready(asked),
                     Err(error) => self.log.record(from, &error),
                 },
-                // An ICMP answer to something that this socket never sent.
+                // This is an ICMP answer to a datagram that this socket never sent.
                 Poll::Ready(Err(_)) => {}
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    /// Waits for the next trigger message. Safe to cancel.
+    /// Waits for the next trigger message. This method is cancel safe.
     pub async fn asked(&mut self) -> Asked {
         std::future::poll_fn(|cx| self.poll_asked(cx)).await
     }
 }
 
-/// Tells triggers by network, with numbers from 1 on: a pseudo-trigger for tests and for sources
-/// without hardware.
+/// Sends triggers over the network, with numbers from 1 on: a pseudo-trigger for tests and for
+/// sources without hardware.
 #[derive(Debug)]
 pub struct TriggerFeed {
     outlet: Outlet,
@@ -100,8 +100,8 @@ enum Outlet {
 }
 
 impl TriggerFeed {
-    /// Announcements by datagram to an address, or to a multicast group (by that interface, and not
-    /// beyond the local network).
+    /// Sends announcements by datagram to an address, or to a multicast group (through that
+    /// interface, and not beyond the local network).
     ///
     /// # Errors
     /// The system's: no route, no such interface.
@@ -110,7 +110,7 @@ impl TriggerFeed {
         Ok(Self { outlet: Outlet::Datagrams(socket), sent: 0 })
     }
 
-    /// Lines over TCP to a supervisor's trigger port.
+    /// Sends lines over TCP to a supervisor's trigger port.
     ///
     /// # Errors
     /// The system's: no process listens there.
@@ -150,8 +150,8 @@ impl TriggerFeed {
         Ok(())
     }
 
-    /// Tells triggers of that rate and kind, until the count is reached; for ever without one.
-    /// Triggers that are due together are told together.
+    /// Sends triggers of that kind and rate until the count is reached, or without end if there is
+    /// none. Triggers that are due together are sent together.
     ///
     /// # Errors
     /// As of [`tell`](Self::tell), and when the system refuses a timer.

@@ -1,4 +1,4 @@
-//! [`Commands`]: what people ask of a run, by handles.
+//! [`Commands`]: requests to a run, from handles.
 
 use std::{
     collections::BTreeMap,
@@ -45,7 +45,7 @@ enum Asker {
     Begin(oneshot::Sender<Result<(), NotReady>>),
 }
 
-/// Commands on their way in, and answers that wait for the journal.
+/// The queue of commands, and answers that wait for the journal.
 #[derive(Debug)]
 pub(super) struct Commands {
     /// `None` once all handles are gone.
@@ -60,7 +60,7 @@ impl Commands {
         Self { incoming: Some(incoming), askers: BTreeMap::new(), last: 0 }
     }
 
-    /// Does what is asked; whether there may be more.
+    /// Carries out waiting commands. Returns true if there may be more.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,

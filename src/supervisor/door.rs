@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 
 use crate::role::{self, Greetings};
 
-/// The listener, and handshakes on their way.
+/// The listener and its handshakes under way.
 pub(super) struct Door {
     greetings: Greetings<Incoming>,
     class: TrafficClass,
@@ -45,7 +45,7 @@ impl Door {
         self.greetings.refusals()
     }
 
-    /// A peer's connection ended by bytes without the right tag.
+    /// Counts a peer's connection that ended because of bytes without a valid tag.
     pub(super) fn count_forged(&mut self) {
         self.greetings.count_forged();
     }
@@ -55,7 +55,7 @@ impl Door {
         self.greetings.poll(cx, now).map(|(incoming, _)| incoming)
     }
 
-    /// Turns a peer away, with words for it and for the log.
+    /// Refuses a peer, and tells the reason to the peer and the log.
     pub(super) fn refuse(&mut self, incoming: Incoming, refusal: Refusal) {
         self.greetings.record_refusal(incoming.peer(), &words(&refusal));
         incoming.refuse(refusal);

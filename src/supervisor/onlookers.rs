@@ -1,4 +1,4 @@
-//! [`Onlookers`]: who watches the counters of a run.
+//! [`Onlookers`]: the handles that watch the counters of a run.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Onlookers {
         Self { progress, due: Instant::ZERO }
     }
 
-    /// Shows what there is, if it is time or the last that there is to see.
+    /// Publishes the progress, if an update is due or this is the last one.
     pub(super) fn show(&mut self, progress: impl FnOnce() -> Progress, is_last: bool, now: Instant) {
         if now < self.due && !is_last {
             return;

@@ -37,11 +37,11 @@ pub enum TriggerInput {
     Tcp(String),
     /// Datagrams at that `host:port`: a count as text, or an announcement.
     Udp(String),
-    /// The same datagrams, to a multicast group.
+    /// Datagrams to a multicast group, as in [`Self::Udp`].
     Multicast {
         /// Group and port.
         group: SocketAddr,
-        /// The local address (IPv4) or the name of the interface; `None`: as the routes say.
+        /// The local address (IPv4) or the name of the interface; `None` leaves it to the routes.
         interface: Option<String>,
     },
 }
@@ -114,7 +114,7 @@ impl TriggerPort {
                     match clients[index].poll_line(cx) {
                         Poll::Pending => index += 1,
                         Poll::Ready(Ok(count)) => {
-                            // The others have their turn before it is asked again.
+                            // The other clients have their turn before this one is polled again.
                             clients.rotate_left(index + 1);
                             return Poll::Ready(Asked::Count(count));
                         }
@@ -137,7 +137,7 @@ impl<S: AsyncRead + Unpin> Client<S> {
         Self { stream, address, line: Vec::new(), input: Vec::new() }
     }
 
-    /// The next line's count; an error ends the client, without a reason if it just closed.
+    /// Returns the next line's count. An error ends the client, without a reason if it just closed.
     pub(super) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Option<String>>> {
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::Journal;
 
-/// A write that takes longer is told.
+/// Time after which a write that is not done is logged.
 const HANG: Duration = Duration::from_secs(1);
 
 /// Time that the end of a run waits for the disk's last write.
@@ -29,7 +29,7 @@ const LAST_WRITE: Duration = Duration::from_secs(5);
 /// Milliseconds that a sudden end waits for it.
 const LAST_LOOKS: u32 = 100;
 
-/// Keeps entries.
+/// A store of entries: the journal's file, or a substitute in a test.
 pub(crate) trait Store: Debug + Send {
     fn path(&self) -> &Path;
     fn append(&mut self, entry: &Entry);
@@ -76,13 +76,13 @@ enum Job {
 pub(crate) enum Done {
     /// The first `up_to` entries of the run are written.
     Written { up_to: u64, is_long: bool },
-    /// They were not; they are tried again.
+    /// The write failed, and is tried again.
     Failed(io::Error),
     /// The file is gone, or could not be removed.
     Abandoned(io::Result<()>),
 }
 
-/// The journal, as the driver sees it.
+/// The journal as the driver sees it.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     path: PathBuf,
@@ -152,8 +152,8 @@ impl Keeper {
         self.written
     }
 
-    /// Gives the thread what is to be written, if it is at rest; `snapshot` is what all entries
-    /// amount to.
+    /// Gives waiting entries to the thread, if it is idle; `snapshot` returns entries that can
+    /// replace all earlier ones.
     pub(crate) fn start(&mut self, now: Instant, snapshot: impl FnOnce() -> Vec<Entry>) {
         let is_due = self.retry.map_or(!self.pending.is_empty(), |at| at <= now);
         if self.is_at_work || !is_due {
@@ -218,7 +218,7 @@ impl Keeper {
         earlier(stall, self.retry)
     }
 
-    /// Waits until the file is closed, so that another run may have it.
+    /// Waits until the file is closed, so that another run can open it.
     pub(crate) async fn close(mut self) {
         self.jobs = None;
         let end = async { while self.done.recv().await.is_some() {} };
@@ -249,7 +249,7 @@ impl Drop for Keeper {
     }
 }
 
-/// The thread.
+/// Runs the journal's thread.
 fn work(mut store: Box<dyn Store>, jobs: &jobs::Receiver<Job>, say: &mpsc::Sender<Done>) {
     while let Ok(job) = jobs.recv() {
         let Job::Write { entries, up_to, instead } = job else {
