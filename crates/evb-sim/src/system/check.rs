@@ -1,4 +1,4 @@
-//! The ledger of a run against what the disks hold.
+//! Comparison of a run's ledger with the contents of the disks.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::workload::Workload;
 
-/// A run whose ledger is closed, and what is known of it beside.
+/// A run whose ledger is closed, and the other facts about it.
 pub(crate) struct OfRun<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) run: u32,
@@ -126,12 +126,12 @@ impl OfRun<'_> {
         let is_emptied = self.scenario.builders == 1
             && self.scenario.faults.iter().any(|planned| matches!(planned.fault, Fault::Remove { .. }));
         let outages = (0..=self.run).map(|run| self.scenario.outages(run)).sum::<core::time::Duration>();
-        // Two leases, and the way back into the run.
+        // This covers two leases and the time to rejoin the run.
         let back = core::time::Duration::from_secs(4);
         is_emptied || outages + slow + back > self.scenario.deadline + self.scenario.drain_grace
     }
 
-    /// On a network that loses datagrams and spoils nothing else, only what was lost is sent again.
+    /// Checks that on a network that only loses datagrams, only lost ones are sent again.
     fn check_datagrams(&self, report: &RunReport) -> Result<(), Failure> {
         let weather = &self.scenario.weather;
         let is_steady =

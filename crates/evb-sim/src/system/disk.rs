@@ -1,5 +1,5 @@
-//! Disks: what a journal and event files hold when their process is gone. They may be slow, full,
-//! broken, or hang.
+//! Simulated disks: the journal and event files, which outlive their process. A disk may be slow,
+//! full or broken, or it may hang.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(crate) struct EventRecord {
 }
 
 impl EventRecord {
-    /// Of an event whose content was checked.
+    /// Creates the record of an event whose content was checked.
     pub(crate) fn of(event: &Event) -> Self {
         Self {
             epoch: event.epoch.number(),
@@ -73,7 +73,7 @@ pub(crate) struct JournalFile {
 pub(crate) struct Damaged;
 
 impl JournalFile {
-    /// All entries that are whole; what is torn is cut off.
+    /// Returns all whole entries, and cuts off a torn end.
     pub(crate) fn read(&mut self) -> Result<Vec<Entry>, Damaged> {
         self.torn.clear();
         self.entries.iter().map(|bytes| Entry::decode(bytes).map_err(|_| Damaged)).collect()
@@ -92,7 +92,7 @@ impl JournalFile {
         self.entries.extend(entries.iter().map(Encoding::encode_to_vec));
     }
 
-    /// A process was killed while it wrote these: some are there, and the next in part.
+    /// Writes some of these entries and a part of the next, as if the process was killed meanwhile.
     pub(crate) fn tear(&mut self, entries: &[Entry], rng: &mut Rng) {
         let whole = rng.below(entries.len() as u64 + 1) as usize;
         self.append(&entries[..whole]);

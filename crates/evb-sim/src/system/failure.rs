@@ -1,4 +1,4 @@
-//! [`Failure`]: which check failed, and how.
+//! [`Failure`]: a failed check and its description.
 
 use core::{any::Any, fmt};
 
@@ -15,7 +15,7 @@ pub enum Check {
     Budget,
     /// The run does not end.
     Hang,
-    /// The ledger does not close, or says that it is wrong.
+    /// The ledger does not close, or reports an error in itself.
     Ledger,
     /// An event is in the ledger and on no disk, or on a disk and not in the ledger.
     Disk,
@@ -34,7 +34,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// One word.
+    /// Returns the check's name in one word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Invariant => "invariant",
@@ -68,7 +68,7 @@ impl Failure {
         Self { check, what: what.into() }
     }
 
-    /// Of a machine that panicked.
+    /// Creates the failure of a machine that panicked.
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         Self::new(
@@ -77,7 +77,7 @@ impl Failure {
         )
     }
 
-    /// Of a machine that says that another one broke the protocol.
+    /// Creates the failure of a machine that reports a breach of the protocol.
     pub(crate) fn protocol(what: impl fmt::Display) -> Self {
         Self::new(Check::Protocol, what.to_string())
     }

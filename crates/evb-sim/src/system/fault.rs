@@ -46,8 +46,8 @@ pub enum Fault {
         /// Duration.
         length: Duration,
     },
-    /// The datagrams of a source's present lanes get nowhere any more, though their connections
-    /// live.
+    /// The datagrams of a source's or builder's present lanes are all lost, although their
+    /// connections stay.
     Deaf {
         /// The source or builder.
         who: Peer,
@@ -109,7 +109,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// One word for its kind.
+    /// Returns the fault's kind in one word.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Kill { .. } => "kill",

@@ -27,7 +27,7 @@ pub(crate) fn write_greeting(kind: ConnectionKind, message: &impl Encoding, into
 /// Takes a greeting, once it is whole.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// A description of the error in the bytes.
 pub(crate) fn read_greeting<M: Encoding>(
     kind: ConnectionKind,
     from: &mut BytesMut,

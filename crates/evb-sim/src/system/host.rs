@@ -1,5 +1,4 @@
-//! Hosts: one process each, which drives its machine by its law, with the simulated network and
-//! disks as its world.
+//! Hosts: one process each, which drives its machine with the simulated network and disks.
 
 mod line;
 mod joining;
@@ -29,12 +28,12 @@ pub(crate) use builder::BuilderHost;
 pub(crate) use source::SourceHost;
 pub(crate) use supervisor::{Command, NotStarted, SupervisorHost};
 
-/// All that a process has around it.
+/// The environment of a process.
 pub(crate) struct Surroundings<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) network: &'a mut Network,
     pub(crate) node: NodeIndex,
-    /// By how much the host's clock is ahead.
+    /// Time by which the host's clock is ahead.
     pub(crate) clock: i64,
     pub(crate) boot_id: &'a str,
     pub(crate) disk: DiskState,
@@ -62,12 +61,12 @@ pub(crate) enum Exit {
 }
 
 impl Surroundings<'_> {
-    /// The host's own time.
+    /// Returns the host's own time.
     pub(crate) fn now(&self) -> Instant {
         self.network.now().shifted(self.clock)
     }
 
-    /// The process wants to run then, by the host's own time.
+    /// Schedules the process to run at that time of the host's clock.
     pub(crate) fn wake_at(&mut self, at: Option<Instant>) {
         if let Some(at) = at {
             self.network.wake_at(self.node, at.shifted(-self.clock));

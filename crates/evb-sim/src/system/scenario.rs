@@ -54,8 +54,7 @@ pub enum End {
     Stop,
 }
 
-/// Runs of a whole system, with everything that goes wrong in them. Equal scenarios give equal
-/// traces.
+/// Runs of a whole system, with their faults. Equal scenarios give equal traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// Seed of everything random.
@@ -155,7 +154,7 @@ impl Scenario {
         self.transport.cost(MTU)
     }
 
-    /// The most that may be under way to a builder.
+    /// Returns the most bytes that may be under way to a builder.
     pub(crate) fn budget(&self) -> Bytes {
         match self.shaping {
             Shaping::Credit { budget, .. } => budget,
@@ -186,7 +185,7 @@ impl Scenario {
         self.filter > 0 && event.number().is_multiple_of(self.filter)
     }
 
-    /// The plan of a run, counted from 0; the epoch is fresh.
+    /// Returns the plan of a run, counted from 0, with a fresh epoch.
     pub(crate) fn plan(&self, run: u32, epoch: Epoch, boot_id: &str) -> RunPlan {
         let sources = (1..=self.sources).map(SourceId::new).collect();
         let builders = (1..=self.builders).map(BuilderId::new).collect();

@@ -1,4 +1,4 @@
-//! A scenario that fails, made smaller while the same check fails.
+//! Reduction of a failing scenario, as far as the same check still fails.
 
 use core::time::Duration;
 
@@ -29,7 +29,7 @@ pub fn shrink(scenario: &Scenario, check: Check) -> (Scenario, Option<Outcome>) 
     }
 }
 
-/// Scenarios that are a little smaller, the boldest steps first.
+/// Returns smaller scenarios, the largest steps first.
 fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     let mut smaller = Vec::new();
     let mut add = |change: &dyn Fn(&mut Scenario)| {
@@ -63,7 +63,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
     smaller
 }
 
-/// Half of it, in whole milliseconds; short ones stay.
+/// Returns half of a duration, in whole milliseconds; short ones stay.
 fn halved(duration: Duration) -> Duration {
     match duration.as_millis() {
         0..200 => duration,

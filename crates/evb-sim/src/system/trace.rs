@@ -1,4 +1,4 @@
-//! [`Trace`]: what happened, as a hash that two runs can be compared by, and as lines for people.
+//! [`Trace`]: a run's events, as a hash by which two runs are compared, and as lines for a reader.
 
 use evb_core::time::Instant;
 

@@ -31,7 +31,7 @@ pub struct Weather {
 pub(crate) const MILLION: u64 = 1_000_000;
 
 impl Weather {
-    /// A network that delays everything alike and spoils nothing.
+    /// Returns a network that delays everything equally and has no faults.
     pub const fn steady(latency: Duration, bandwidth: u64) -> Self {
         Self {
             latency,

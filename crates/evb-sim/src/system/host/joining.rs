@@ -1,4 +1,4 @@
-//! A process on its way into a run.
+//! A process that is joining a run.
 
 use evb_core::{
     session::{Joining, JoiningOutput, Member, RoleFault, RunOutcome, Start},

@@ -55,7 +55,8 @@ impl Keeper {
         self.written
     }
 
-    /// Begins to write what is to be written; `snapshot` is what all entries amount to.
+    /// Begins to write waiting entries; `snapshot` returns entries that can replace all earlier
+    /// ones.
     pub(crate) fn start(&mut self, now: Instant, snapshot: impl FnOnce() -> Vec<Entry>) {
         let is_due = self.retry.map_or(!self.pending.is_empty(), |at| at <= now);
         if self.job.is_some() || !is_due {
@@ -85,7 +86,7 @@ impl Keeper {
                 Some(Done::Written)
             }
             Written::Full | Written::Failed => {
-                // What could not be written stays with those that come.
+                // Entries that could not be written precede those that follow.
                 if let Some(job) = self.job.take() {
                     let later = mem::replace(&mut self.pending, job.entries);
                     self.pending.extend(later);
@@ -102,7 +103,8 @@ impl Keeper {
         self.stalled
     }
 
-    /// The process is killed: of what it writes, some is on the disk, and the next entry in part.
+    /// Applies the death of the process: some of the entries being written are on the disk, and the
+    /// next one in part.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         if let Some(job) = &self.job {
             around.journal.tear(&job.entries, rng);

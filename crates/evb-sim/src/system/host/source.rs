@@ -36,12 +36,12 @@ enum State {
     Running(Box<Running>),
 }
 
-/// A role that takes part.
+/// A role that takes part in a run.
 struct Running {
     id: SourceId,
     role: SourceRole,
     line: Line,
-    /// By the role's index.
+    /// Lanes by the role's index.
     lanes: Vec<SourceLane>,
     /// Events that readout is about to push, by time.
     readout: BTreeSet<(Instant, EventId)>,
@@ -114,7 +114,7 @@ impl Running {
         while let Some(heard) = self.line.poll(around)? {
             self.note(&heard, around)?;
             self.role.handle_supervisor(heard, now);
-            // A connection that it gives up is not read any more.
+            // A connection that the role gives up is no longer read.
             if let Some(exit) = self.drain(around)? {
                 return Ok(Some(exit));
             }
@@ -180,7 +180,7 @@ impl Running {
 
     fn push_due(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         if around.scenario.pushes == Pushes::Ahead {
-            // As far as its backlog lets it.
+            // Readout pushes as far as the backlog permits.
             let undecided = self.role.core().undecided();
             let until = undecided.number() + around.scenario.ahead;
             while self.next.number() < until {

@@ -22,22 +22,22 @@ pub(crate) enum Fate {
 #[derive(Debug, Default)]
 pub(crate) struct Stage {
     waiting: VecDeque<Event>,
-    /// Events that the sink is at, since when.
+    /// Events that the sink is writing.
     batch: Vec<Event>,
     since: Instant,
-    /// The run is ending: a sink that takes no events is tried until then.
+    /// Time until which a failing sink is retried, once the run is ending.
     until: Option<Instant>,
 }
 
 impl Stage {
-    /// Hands an event over, whose content is checked here.
+    /// Checks an event's content and hands it over.
     pub(crate) fn submit(&mut self, event: Event, around: &Surroundings<'_>) -> Result<(), Failure> {
         check_content(&event, around)?;
         self.waiting.push_back(event);
         Ok(())
     }
 
-    /// The run is ending.
+    /// Notes that the run is ending.
     pub(crate) fn expect_end(&mut self, around: &Surroundings<'_>) {
         let until = around.now() + around.scenario.give_up;
         self.until.get_or_insert(until);

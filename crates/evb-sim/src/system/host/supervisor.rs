@@ -1,5 +1,5 @@
-//! The supervisor's process: its machine, its journal, the connections of its peers, and what
-//! people ask for.
+//! The supervisor's process: its machine, its journal, the connections of its peers, and operators'
+//! requests.
 
 use core::mem;
 use std::collections::BTreeMap;
@@ -44,11 +44,11 @@ pub(crate) enum Command {
 pub(crate) struct SupervisorHost {
     role: SupervisorRole,
     keeper: Option<Keeper>,
-    /// Connections of peers that are registered and not told yet.
+    /// Connections of peers that are registered but not answered yet.
     joining: BTreeMap<Peer, (EndId, Welcome)>,
     greetings: Vec<(EndId, Instant)>,
     links: BTreeMap<Peer, EndId>,
-    /// By id, in the roster's order.
+    /// Ids of the sources, in the roster's order.
     sources: Vec<SourceId>,
     report: Option<Box<RunReport>>,
     spinning: Spinning,
@@ -63,7 +63,7 @@ pub(crate) enum NotStarted {
 }
 
 impl SupervisorHost {
-    /// Leads a run, from its beginning or by its journal.
+    /// Leads a run, from its beginning or from its journal.
     pub(crate) fn new(plan: RunPlan, around: &mut Surroundings<'_>) -> Result<Self, NotStarted> {
         let failed = |what: String| NotStarted::Failed(Failure::new(Check::Ledger, what));
         let (now, seed, has_journal) = (around.now(), around.scenario.seed, plan.journal);
@@ -104,7 +104,7 @@ impl SupervisorHost {
         self.role.core().progress()
     }
 
-    /// The process is killed.
+    /// Applies the death of the process to its journal.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
         if let Some(keeper) = &self.keeper {
             keeper.tear(around, rng);
@@ -214,7 +214,7 @@ impl SupervisorHost {
         Ok(())
     }
 
-    /// Carries out what the machine wants, and lets leave what is written.
+    /// Carries out the machine's outputs, and releases messages whose entries are written.
     fn drain(&mut self, around: &mut Surroundings<'_>) {
         let now = around.now();
         self.carry_out(around);
@@ -284,7 +284,7 @@ impl SupervisorHost {
         if let Some(end) = self.links.remove(&peer) {
             around.network.close(end);
         }
-        // A connection that waits to be welcomed.
+        // The peer's connection may still wait for its welcome.
         if let Some((end, _)) = self.joining.remove(&peer) {
             around.network.close(end);
         }

@@ -53,9 +53,9 @@ struct End {
     outgoing: BytesMut,
     /// Bytes that have arrived and are not read yet.
     incoming: BytesMut,
-    /// Nothing more comes.
+    /// True if no more bytes arrive.
     is_ended: bool,
-    /// The process has closed it.
+    /// True if the process has closed it.
     is_closed: bool,
     /// Pieces on their way to this end.
     pipe: VecDeque<(Instant, Piece)>,
@@ -85,7 +85,8 @@ impl Connection {
 }
 
 impl Network {
-    /// Dials a host; what is written at once leaves when the connection is there, if it ever is.
+    /// Dials a host; bytes that are written at once leave when the connection is open, if it ever
+    /// is.
     pub(crate) fn dial(&mut self, from: NodeIndex, to: NodeIndex, kind: ConnectionKind) -> EndId {
         let end = |node| End {
             node,
@@ -165,8 +166,8 @@ impl Network {
         self.put(end.other(), at, by);
     }
 
-    /// All connections of a host's process end: by their end or by a reset, as chance has it;
-    /// silently if the host is off.
+    /// Ends all connections of a host's process, each by a close or a reset at random; silently if
+    /// the host is off.
     pub(crate) fn drop_all_of(&mut self, node: NodeIndex) {
         for connection in 0..self.connections.len() {
             for side in 0..2 {
@@ -183,8 +184,8 @@ impl Network {
         of_node.ports.clear();
     }
 
-    /// Resets one connection between two hosts, picked by a number; both sides hear of it. Whether
-    /// there was one.
+    /// Resets one connection of a host, picked by a number, at both ends. Returns true if there was
+    /// one.
     pub(crate) fn reset_one(&mut self, node: NodeIndex, pick: u64) -> bool {
         let open = |(_, one): &(usize, &Connection)| {
             one.touches(node) && one.ends.iter().all(|end| !end.is_closed && !end.is_ended)
@@ -200,13 +201,13 @@ impl Network {
         true
     }
 
-    /// Holds back what goes over the control connections of a host.
+    /// Delays the traffic of a host's control connections.
     pub(crate) fn stall_control(&mut self, node: NodeIndex, until: Instant) {
         for connection in &mut self.connections {
             if connection.kind == ConnectionKind::Control && connection.touches(node) {
                 for end in connection.ends.iter_mut().filter(|end| !end.is_ended) {
                     let at = end.pipe.back().map_or(until, |(at, _)| until.max(*at));
-                    // What follows comes behind it.
+                    // Later pieces arrive after this one.
                     end.pipe.push_back((at, Piece::Bytes(Bytes::new())));
                 }
             }
@@ -218,7 +219,7 @@ impl Network {
         }
     }
 
-    /// A piece arrives: not while either host is cut off.
+    /// Delivers a piece, unless either host is cut off.
     pub(super) fn arrive(&mut self, end: EndId) {
         let (node, other) = (self.end(end).node, self.end(end.other()).node);
         self.end(end).is_scheduled = false;
@@ -264,7 +265,7 @@ impl Network {
         }
     }
 
-    /// A reset reached this end: what is on its way is gone, and so may be what was not read.
+    /// Resets this end: bytes on their way are lost, and unread bytes may be.
     fn break_end(&mut self, end: EndId) {
         let loses = self.rng.below(2) == 0;
         let own = self.end(end);
@@ -284,7 +285,7 @@ impl Network {
         if own.is_ended {
             return;
         }
-        // Never before what was sent earlier.
+        // A piece never arrives before an earlier one.
         let at = own.pipe.back().map_or(at, |(last, _)| at.max(*last));
         own.pipe.push_back((at, piece));
         self.arm(end);

@@ -1,4 +1,4 @@
-//! What goes wrong, carried out.
+//! Execution of a scenario's faults.
 
 use core::time::Duration;
 

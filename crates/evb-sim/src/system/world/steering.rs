@@ -1,4 +1,4 @@
-//! What people ask of the supervisor.
+//! Operators' requests to the supervisor.
 
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ impl World<'_> {
         self.scenario.trigger == TriggerKind::External
     }
 
-    /// Asks the supervisor; `None`: there is none.
+    /// Sends a request to the supervisor; `None` if there is none.
     fn ask(&mut self, command: Command) -> Option<Result<(), String>> {
         if !self.is_supervised() {
             return None;
@@ -54,7 +54,7 @@ impl World<'_> {
             Fault::Stop => self.stop(self.run),
             Fault::Pause { .. } => drop(self.ask(Command::Pause)),
             Fault::Add { builder } => self.add(self.run, self.scenario.node_of(Peer::Builder(builder))),
-            // That it is the last one is a reason not to.
+            // The supervisor may refuse to remove the last builder.
             Fault::Remove { builder, .. } if self.ask(Command::Remove(builder)) == Some(Ok(())) => {
                 let node = self.scenario.node_of(Peer::Builder(builder));
                 self.hosts[node].is_claimed = false;
@@ -74,8 +74,8 @@ impl World<'_> {
         if run != self.run || self.closed > run {
             return;
         }
-        // A supervisor that is killed before it has written it down has not heard it, however far
-        // it has come itself.
+        // A supervisor that is killed before it has written the stop down does not know it after
+        // its recovery.
         if !matches!(self.state(), Some(RunState::Stopping | RunState::Ended)) {
             drop(self.ask(Command::Stop));
         }
@@ -83,7 +83,7 @@ impl World<'_> {
         self.network.schedule(at, Happening::World(Act::Stop { run }));
     }
 
-    /// External triggers come, some at a time, as long as there is a run.
+    /// Sends external triggers, some at a time, for the duration of the run.
     pub(super) fn trigger(&mut self, run: u32) {
         if run != self.run || self.state() == Some(RunState::Ended) {
             return;
@@ -94,7 +94,7 @@ impl World<'_> {
         self.network.schedule(at, Happening::World(Act::Trigger { run }));
     }
 
-    /// A builder is to take part, again or for the first time; who is leaving has to leave first.
+    /// Adds a builder, again or for the first time; one that is leaving has to leave first.
     pub(super) fn add(&mut self, run: u32, node: NodeIndex) {
         let Peer::Builder(builder) = self.scenario.peer(node) else { return };
         if run != self.run {
@@ -107,7 +107,7 @@ impl World<'_> {
                 self.hosts[node].is_claimed = true;
             }
             None if !self.is_over => self.later(Act::Return { run, node }),
-            // It is there already, or no run goes on.
+            // The builder takes part already, or no run goes on.
             _ => {}
         }
     }
