@@ -15,9 +15,9 @@ fn shaping(transport: Transport, mode: &str, sources: u16) -> Shaping {
     let (sources, cost) = (u64::from(sources), transport.cost(1500));
     match mode {
         "credit" => Shaping::credit_for(PORT, None, sources, &cost),
-        // Nine tenths, as for credit.
+        // Nine tenths of the port are used, as for credit.
         "window" => Shaping::Window { window: cost.affordable(PORT * 9 / 10 / sources) },
-        // Two packets at once, and a share of the link.
+        // Each source may send two packets at once, and has a share of the link.
         "token-bucket" => Shaping::TokenBucket(Pace {
             rate: Rate::from_bits_per_second(LINK / sources * 95 / 100),
             burst: Bytes::new(2 * 1538),
@@ -33,7 +33,7 @@ fn run(transport: Transport, sources: u16, mode: &str, slots: u32, events: u64) 
     scenario.run().expect("a run that holds")
 }
 
-/// The reports of one table, and its text.
+/// Returns the reports of one table, and its text.
 fn table(transport: Transport, slots: u32, events: u64) -> (Vec<SimReport>, String) {
     let modes = ["credit", "window", "token-bucket", "none"];
     let of_size = |sources: u16| modes.map(|mode| run(transport, sources, mode, slots, events));
@@ -69,7 +69,7 @@ fn one_event_at_a_time() {
     insta::assert_snapshot!("one_slot", text);
 }
 
-/// The same by datagrams: of what their header leaves.
+/// One event at a time over datagrams; goodput is relative to what their headers leave.
 #[test]
 fn one_event_at_a_time_by_datagrams() {
     let (reports, text) = table(Transport::Udp, 1, 200);

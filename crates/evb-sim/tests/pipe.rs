@@ -26,7 +26,7 @@ fn run(transport: Transport, weather: NetworkModel) -> SimReport {
     report
 }
 
-/// Goodput of capacity, printed.
+/// Prints and returns the goodput as a fraction of the capacity.
 fn utilisation(what: &str, report: &SimReport) -> f64 {
     let recovery = &report.datagrams;
     println!(

@@ -210,7 +210,7 @@ fn run(scenario: Scenario) -> SimReport {
     report
 }
 
-/// Says which seed it was, however the run ended.
+/// Prints the seed of a run that fails.
 struct Announce<'a>(u64, &'a Scenario);
 
 impl Drop for Announce<'_> {
@@ -219,7 +219,7 @@ impl Drop for Announce<'_> {
     }
 }
 
-/// The reports of all seeds; none if one is asked for alone.
+/// Returns the reports of all seeds; none if a single seed is requested.
 fn run_all(seeds: core::ops::Range<u64>, scenario: impl Fn(u64) -> Scenario) -> Vec<SimReport> {
     if let Ok(seed) = std::env::var("EVB_SIM_SEED") {
         println!("{}", run(scenario(seed.parse().expect("EVB_SIM_SEED is a number"))));
@@ -233,7 +233,7 @@ fn over_streams(seeds: core::ops::Range<u64>) {
     if reports.is_empty() {
         return;
     }
-    // The dice have to roll every side, or the checks above check nothing.
+    // The seeds have to cover every case; otherwise the checks above check nothing.
     let count = |side: fn(&SimReport) -> bool| reports.iter().filter(|report| side(report)).count();
     assert!(count(|report| report.run.events.inhibited > 0) > 5, "dead time");
     assert!(count(|report| report.run.events.incomplete > 0) > 5, "incomplete events");

@@ -55,7 +55,8 @@ fn files() -> Vec<(String, String)> {
             text += &list("disallowed-types", &TYPES);
         }
         let mut methods = if pure { METHODS.to_vec() } else { Vec::new() };
-        // Only where tokio is a dependency: clippy warns of paths that it cannot resolve.
+        // The entry is only for crates that depend on tokio: clippy warns of paths that it cannot
+        // resolve.
         if NO_TOKIO_SLEEP.contains(&krate) && !pure {
             methods.push(SLEEP);
         }

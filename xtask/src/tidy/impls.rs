@@ -11,9 +11,9 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// Files that may hold inherent `impl` blocks of one type.
+/// The most files that may hold inherent `impl` blocks of one type.
 const FILES: usize = 3;
-/// Lines of all inherent `impl` blocks of one type together.
+/// The most lines of all inherent `impl` blocks of one type together.
 const LINES: usize = 700;
 
 #[derive(Default)]

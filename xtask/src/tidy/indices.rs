@@ -68,7 +68,7 @@ impl<'ast> Visit<'ast> for Bare {
         }
     }
 
-    /// Of closures, and of `let`.
+    /// Visits the patterns of closures and of `let`.
     fn visit_pat_type(&mut self, pattern: &'ast syn::PatType) {
         if let Pat::Ident(name) = &*pattern.pat {
             self.look(&name.ident, &pattern.ty);

@@ -1,4 +1,4 @@
-//! The modules of a crate in reading order, and what a path means among them.
+//! The modules of a crate in reading order, and the resolution of paths among them.
 
 use std::collections::BTreeMap;
 
@@ -74,8 +74,8 @@ impl<'a> ModuleTree<'a> {
         self.modules.iter().find(|module| module.path == path)
     }
 
-    /// The module that `named`, written in module `at`, belongs to; `None` if it leaves the crate
-    /// or names no module.
+    /// Returns the module to which `named`, written in module `at`, belongs; `None` if it leaves
+    /// the crate or names no module.
     pub(crate) fn target(&self, at: &[String], named: &Named) -> Option<Vec<String>> {
         let mut here = at.to_vec();
         let mut rest = named.segments.as_slice();

@@ -1,4 +1,4 @@
-//! Names that say nothing, or that say two things: one word, one meaning.
+//! Names without meaning or with two meanings: one word has one meaning.
 
 use syn::{Ident, ImplItem, Item, Type, visit::Visit};
 
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// Not as any word of a type's name.
+/// Words that a type's name must not contain.
 const EMPTY_WORDS: [&str; 4] = ["Manager", "Handler", "Context", "Info"];
-/// Not as the whole name of a type.
+/// Words that must not be the whole name of a type.
 const ALONE: [&str; 3] = ["Packet", "Frame", "Buffer"];
-/// Not as the name of a module.
+/// Words that must not be the name of a module.
 const EMPTY_MODULES: [&str; 9] =
     ["util", "utils", "common", "misc", "helpers", "manager", "handler", "context", "info"];
 
@@ -81,7 +81,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
     }
 }
 
-/// The words of a name in camel case.
+/// Returns the words of a name in camel case.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for c in name.chars() {

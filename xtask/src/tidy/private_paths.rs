@@ -1,10 +1,9 @@
-//! The repository speaks of itself alone: no file names a folder of the machine that it was written
-//! on.
+//! No file names a folder of the machine on which it was written.
 
 use super::finding::Finding;
 use crate::repo::Repo;
 
-/// Pieced together, so that this file passes its own check.
+/// Private folders, concatenated so that this file passes its own check.
 const PRIVATE: [&str; 3] = [concat!("/", "work"), concat!("/", "root"), concat!("/", "home")];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {

@@ -9,7 +9,7 @@ use syn::{Attribute, Item, UseTree, visit::Visit};
 pub(crate) struct Named {
     pub(crate) segments: Vec<String>,
     pub(crate) line: usize,
-    /// Ends in `*`: the last segment is the module, not an item.
+    /// True if it ends in `*`: the last segment is the module, not an item.
     pub(crate) glob: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The attributes of an item.
+/// Returns the attributes of an item.
 pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(i) => &i.attrs,
@@ -58,7 +58,7 @@ pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Every path that the non-test items of a file name.
+/// Returns every path that the non-test items of a file name.
 pub(crate) fn named_paths(ast: &syn::File) -> Vec<Named> {
     let mut found = Vec::new();
     for item in ast.items.iter().filter(|item| !is_test_only(attributes(item))) {
@@ -72,7 +72,7 @@ pub(crate) fn named_paths(ast: &syn::File) -> Vec<Named> {
     found
 }
 
-/// Every identifier and its line in the non-test items of a file.
+/// Returns every identifier and its line in the non-test items of a file.
 pub(crate) fn identifiers(ast: &syn::File) -> Vec<(String, usize)> {
     fn collect(tokens: TokenStream, found: &mut Vec<(String, usize)>) {
         for token in tokens {
@@ -90,7 +90,7 @@ pub(crate) fn identifiers(ast: &syn::File) -> Vec<(String, usize)> {
     found
 }
 
-/// One `use` tree as flat paths.
+/// Flattens a `use` tree into paths.
 pub(crate) fn flatten(tree: &UseTree, prefix: &[String], found: &mut Vec<Named>) {
     let with = |ident: &syn::Ident| prefix.iter().cloned().chain([ident.to_string()]).collect::<Vec<_>>();
     match tree {
@@ -132,8 +132,8 @@ fn quote(item: &Item) -> TokenStream {
     item.to_token_stream()
 }
 
-/// Paths of two segments and more in a stream of tokens, groups (and thereby macro arguments)
-/// included.
+/// Collects the paths of two and more segments in a stream of tokens, including groups and so macro
+/// arguments.
 fn paths_in(tokens: TokenStream, found: &mut Vec<Named>) {
     let mut path: Vec<String> = Vec::new();
     let (mut line, mut colons) = (0, 0);
