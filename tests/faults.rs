@@ -1,5 +1,5 @@
-//! Faults in whole systems over loopback: who is cut off registers again, and nothing is lost. Most
-//! of the time they wait for leases to end, so that systems of one test run beside each other.
+//! Faults in whole systems over loopback: peers that are cut off register again, and nothing is
+//! lost. Tests mostly wait for leases to end, so the systems of one test run at the same time.
 
 mod support;
 #[path = "support/cable.rs"]
@@ -53,7 +53,7 @@ async fn cabled(plan: RunPlan, transport: Transport) -> (System, Vec<Cable>, Vec
     (system, of_sources, of_builders)
 }
 
-/// Every fragment as it was made.
+/// Asserts that every fragment is as it was made.
 fn assert_bytes(event: &Event) {
     for fragment in event.fragments() {
         let length = LENGTH + event.id.number() as usize % 97;
@@ -139,7 +139,7 @@ async fn a_source_that_starts_in_mid_run_is_expected_from_then_on() {
         let (address, cable) = (system.address.clone(), sources[1].clone());
         let replacing = tokio::spawn(async move {
             sleep(Duration::from_millis(1000)).await;
-            // For the supervisor, the process is dead; and so another may take its place.
+            // For the supervisor, the process is dead, so another one may take its place.
             cable.cut();
             sleep(Duration::from_millis(1500)).await;
             let config = SourceConfig { transport, ..SourceConfig::new(SourceId::new(2), address) };
@@ -171,7 +171,7 @@ async fn a_builder_that_is_replaced_loses_nothing() {
             sleep(Duration::from_millis(1000)).await;
             cable.cut();
             sleep(Duration::from_millis(500)).await;
-            // Its lease is not over yet: it tries until it is.
+            // Its lease is not over yet, so it tries again until it is.
             let config = BuilderConfig { transport, ..BuilderConfig::new(BuilderId::new(2), address) };
             Builder::connect(config, sink).await.expect("it takes its place")
         });

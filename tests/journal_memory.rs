@@ -1,5 +1,6 @@
-//! A supervisor that goes on with a run needs memory for the state of that run, and not for all
-//! that led to it. Alone in its program: the system says how much that took.
+//! A supervisor that recovers a run needs memory for the state of that run, but not for its
+//! history. The test is alone in its program, because the system measures the memory of the whole
+//! process.
 
 use std::{fs, io::Write, path::Path, time::Duration};
 
@@ -51,7 +52,8 @@ fn says(core: &mut SupervisorCore, peer: Peer, message: Message, now: Instant) {
     core.handle_message(peer, Control { message: Some(message) }, now);
 }
 
-/// The journal of a run whose builders build everything at once; nothing of it stays in memory.
+/// Writes the journal of a run whose builders build everything at once; nothing of it stays in
+/// memory.
 fn write_journal(plan: &RunPlan, path: &Path) {
     let mut now = Instant::from_nanos(clock::now().as_nanos() / 2);
     let mut core = SupervisorCore::new(plan.clone(), 1, now).expect("the plan makes sense");
@@ -90,7 +92,7 @@ fn write_journal(plan: &RunPlan, path: &Path) {
     file.flush().expect("there is room for a journal");
 }
 
-/// `VmRSS` or `VmHWM`, in bytes.
+/// Returns `VmRSS` or `VmHWM`, in bytes.
 fn memory(key: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("this is Linux");
     let line = status.lines().find(|line| line.starts_with(key)).expect("every process has memory");

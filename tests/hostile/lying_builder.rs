@@ -1,4 +1,4 @@
-//! A builder that is registered, and lies to its source.
+//! A registered builder that lies to its source.
 
 use std::{ops::Range, time::Duration};
 
@@ -94,7 +94,8 @@ async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
         }
         assert!(said(), "no line says `{words}`");
     }
-    // It waits longer each time: a builder that lies for ever costs a connection a second.
+    // The source waits longer each time: a builder that lies for ever costs it one connection a
+    // second.
     assert!(began.elapsed() > Duration::from_secs(5), "12 connections within {:?}", began.elapsed());
     handle.stop("seen enough").await.expect("it runs");
     // The source is unharmed, and the events are the builder's, which settles none.

@@ -1,4 +1,4 @@
-//! Connections that do not belong there, at every port of a run that goes on.
+//! Wrong connections at every port of a run that goes on.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -43,7 +43,7 @@ fn stranger(name: &'static str, says: Vec<u8>, answer: Option<Reason>) -> Strang
     Stranger { name, says, hangs_up: false, answer }
 }
 
-/// Those that fail before anybody looks at who they are.
+/// Returns strangers that fail before their identity is checked.
 fn foreigners(kind: ConnectionKind, other: ConnectionKind) -> Vec<Stranger> {
     let raw = |version: u16, kind: u16, length: u32, body: &[u8]| {
         let mut bytes = preamble(ConnectionKind::Control).to_vec();
@@ -86,7 +86,7 @@ fn says_hello(name: &'static str, kind: ConnectionKind, hello: &Hello, answer: R
     stranger(name, opening(kind, hello), Some(answer))
 }
 
-/// Peers of our protocol who are wrong at the supervisor's port.
+/// Returns peers that speak the protocol but are wrong at the supervisor's port.
 fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
     let kind = ConnectionKind::Control;
     let source = |id| Peer::Source(SourceId::new(id));
@@ -117,7 +117,7 @@ fn at_the_supervisor(epoch: Epoch) -> Vec<Stranger> {
     ]
 }
 
-/// Peers of our protocol who are wrong at builder 1's port.
+/// Returns peers that speak the protocol but are wrong at builder 1's port.
 fn at_builder_1(epoch: Epoch) -> Vec<Stranger> {
     let kind = ConnectionKind::Lane;
     let source = |id| Peer::Source(SourceId::new(id));

@@ -31,7 +31,7 @@ pub(crate) struct Flip {
 }
 
 impl Relay {
-    /// Carries what comes on to `target`.
+    /// Relays connections to `target`.
     pub(crate) async fn to(target: SocketAddr, flip: Option<Flip>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
         let address = listener.local_addr().expect("it is bound");

@@ -1,4 +1,4 @@
-//! A builder of which only the registration is real: what its lanes say is the test's.
+//! A builder of which only the registration is real: the test writes its lanes' bytes.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl ByHand {
         Self { listener, truth }
     }
 
-    /// Lets the source in with that welcome.
+    /// Accepts the source with that welcome.
     pub(crate) async fn let_in(&self, welcome: &Welcome) -> TcpStream {
         let (mut stream, _) = self.listener.accept().await.expect("the source comes");
         accept_handshake(&mut stream, ConnectionKind::Lane).await.expect("the source says hello");

@@ -1,5 +1,5 @@
-//! A network between two peers that can be cut: packets that are sent meanwhile are lost for the
-//! connections that there are.
+//! A network between two peers that can be cut: meanwhile, no bytes of existing connections get
+//! through.
 
 use std::{
     net::SocketAddr,
@@ -16,7 +16,7 @@ use tokio::{
     time::sleep,
 };
 
-/// Passes connections on, until it is cut.
+/// A relay for connections that can be cut.
 #[derive(Clone, Debug)]
 pub(crate) struct Cable {
     /// Address at which it accepts connections.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
-/// A configuration in a directory of its own, and processes by it.
+/// A configuration in a directory of its own, and its processes.
 struct System {
     dir: tempfile::TempDir,
     control: u16,
@@ -80,7 +80,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         assert!(killed.unwrap().success());
     }
 
-    /// Ends a process by SIGTERM; its exit code.
+    /// Ends a process by SIGTERM, and returns its exit code.
     fn end(&mut self, name: &str) -> Option<i32> {
         let (_, child) = self.processes.iter().find(|(known, _)| known == name).unwrap();
         let killed = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
@@ -88,7 +88,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         self.exit_code(name)
     }
 
-    /// Waits for the end of a process; its exit code.
+    /// Waits for the end of a process, and returns its exit code.
     fn exit_code(&mut self, name: &str) -> Option<i32> {
         let place = self.processes.iter().position(|(known, _)| known == name).unwrap();
         let (_, mut child) = self.processes.remove(place);
@@ -107,7 +107,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         command.arg("ctl").arg("--config").arg(self.config()).args(words).output().unwrap()
     }
 
-    /// A command that must be carried out.
+    /// Runs a command that must succeed.
     fn does(&self, words: &[&str]) -> String {
         let output = self.ctl(words);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -159,7 +159,7 @@ sink   = {{ kind = "file", path = "{out}" }}
 impl Drop for System {
     fn drop(&mut self) {
         for (_, child) in &mut self.processes {
-            // Ended already is as good.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -248,7 +248,7 @@ fn builders_come_and_go_in_a_run() {
         of_id.next().map_or(0, |builder| builder["complete"].as_u64().unwrap())
     };
     system.wait_for("built", |status| complete(status, 1) > 50);
-    // Who is not wanted yet waits at the door.
+    // A builder that is not part of the run waits for admission.
     system.launch("two", &["builder:2"]);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(complete(&system.status(), 2), 0);
@@ -315,7 +315,7 @@ fn every_illegal_command_is_a_conflict_that_says_who_why_and_what_to_do() {
     done("reset", "Unconfigured");
     let _ =
         ["start", "pause", "resume", "stop", "reset"].map(|command| refused(command, "state Unconfigured"));
-    // A file that became bad refuses by name and line, and nothing changes.
+    // A file that became invalid is refused by name and line, and nothing changes.
     let good = std::fs::read_to_string(system.config()).unwrap();
     std::fs::write(system.config(), good.replace("1 kHz", "1 furlong")).unwrap();
     let (code, answer) = system.asks("POST /v1/configure", JSON, "");
@@ -367,7 +367,7 @@ fn strangers_are_turned_away() {
     let long = system
         .raw(&format!("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(20_000)));
     assert!(long.starts_with("HTTP/1.1 431"), "{long}");
-    // Who says nothing is sent away, and does not keep others waiting.
+    // Silent connections are closed, and do not delay others.
     let silent: Vec<_> =
         (0..32).map(|_| TcpStream::connect(("127.0.0.1", system.control)).unwrap()).collect();
     let since = Instant::now();
@@ -440,8 +440,7 @@ fn an_address_of_run_control_that_is_taken_is_no_fault_of_the_configuration() {
     );
 }
 
-/// 32 that send their heads byte by byte, 32 that do not read, and 64 MB of headers: a command gets
-/// in all the same.
+/// 32 clients send byte by byte, 32 do not read, and one sends 64 MB of headers.
 #[test]
 fn slow_clients_and_viewers_keep_no_command_out() {
     let mut system = System::new("");
@@ -472,7 +471,7 @@ fn slow_clients_and_viewers_keep_no_command_out() {
     let since = Instant::now();
     system.does(&["stop", "--no-wait"]);
     println!("a stop beside slow clients took {:?}", since.elapsed());
-    // Sooner than any of them is sent away.
+    // This is sooner than any of them is closed.
     assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
     assert!(flood.join().unwrap() < 64_000, "a head without end is cut off");
 }

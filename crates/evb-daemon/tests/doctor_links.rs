@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Two hosts and the cable between them, gone when dropped.
+/// Two hosts and the cable between them, removed when dropped.
 struct Cable {
     near: String,
     far: String,
@@ -16,7 +16,7 @@ struct Cable {
 const FAR: &str = "10.83.0.2";
 
 impl Cable {
-    /// `None` without the right to make one, or the tools.
+    /// Creates a cable; `None` without the necessary rights or tools.
     fn new(name: &str) -> Option<Self> {
         let id = std::process::id();
         let cable = Self { near: format!("doc-{name}-a-{id}"), far: format!("doc-{name}-b-{id}") };
@@ -39,7 +39,7 @@ impl Cable {
         output(&format!("ip netns exec {} {command}", self.near)).expect("ip starts")
     }
 
-    /// The report of a doctor in the near host, and its exit code.
+    /// Runs the doctor on the near host. Returns its report and exit code.
     fn doctor(&self, arguments: &str) -> (Value, Option<i32>) {
         let output = self.here(&format!("{} doctor --json {arguments}", env!("CARGO_BIN_EXE_evbd")));
         let report = serde_json::from_slice(&output.stdout)
@@ -47,12 +47,12 @@ impl Cable {
         (report, output.status.code())
     }
 
-    /// Puts a queueing discipline in place; whether the kernel has it.
+    /// Sets a queueing discipline. Returns true if the kernel has it.
     fn put(&self, qdisc: &str) -> bool {
         succeeds(&format!("ip netns exec {} tc qdisc replace dev near root {qdisc}", self.near))
     }
 
-    /// The root in tc's words.
+    /// Returns the root queueing discipline, as tc shows it.
     fn root(&self) -> Value {
         let output = self.here("tc -j qdisc show dev near");
         let all: Value = serde_json::from_slice(&output.stdout).expect("tc's JSON");

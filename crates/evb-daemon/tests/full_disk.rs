@@ -63,7 +63,7 @@ give_up = "{give_up}"
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The limit is not for what it says.
+        // The limit does not apply to the process's output.
         let (mut said, mut log) =
             (child.stderr.take().unwrap(), fs::File::create(dir.path().join("log")).unwrap());
         std::thread::spawn(move || io::copy(&mut said, &mut log));
@@ -78,7 +78,7 @@ give_up = "{give_up}"
         fs::read_to_string(self.path("log")).unwrap()
     }
 
-    /// Waits until the log says that.
+    /// Waits until a log line contains these words, and returns it.
     fn says(&self, words: &str) -> String {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -118,7 +118,7 @@ give_up = "{give_up}"
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Ended already is as good.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -149,7 +149,7 @@ fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     let (code, summary) = run.ends();
     assert_eq!(code, Some(0), "{summary:#}\n{}", run.log());
     assert_eq!((count(&summary, "complete"), count(&summary, "written")), (3000, 3000));
-    // While the disks were full, all slots were: that is dead time.
+    // While the disks were full, all slots were taken, which is dead time.
     assert!(count(&summary, "inhibited") > 500, "{:#}", summary["events"]);
     let cause = &summary["dead_time_causes"][0]["cause"];
     assert!(cause.as_str().is_some_and(|cause| cause.starts_with("sink of builder ")), "{cause}");
@@ -194,7 +194,7 @@ fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
     ] {
         assert!(problems.contains(part), "no `{part}`: {problems}");
     }
-    // What was acknowledged is in the files, no more and no less.
+    // The files contain exactly the acknowledged events.
     assert_eq!(verified(&run.path("out")), complete);
     assert!(run.log().contains("ERROR"), "events were lost: {}", run.log());
 }

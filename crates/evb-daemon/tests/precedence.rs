@@ -14,7 +14,7 @@ use std::{
 
 use evb_net::host::{PRECEDENCE, Precedence, take_precedence};
 
-/// Ends with the test.
+/// A process that is killed at the end of the test.
 struct Guarded(Child);
 
 impl Drop for Guarded {

@@ -15,14 +15,14 @@ const MEGABIT: f64 = 1e6;
 const PAYLOAD: usize = 1_472;
 const FRAME: f64 = 1_514.0;
 
-/// Two namespaces joined by a cable; gone when dropped.
+/// Two namespaces joined by a cable, removed when dropped.
 struct Cable {
     source: String,
     builder: String,
 }
 
 impl Cable {
-    /// `None`, with the reason printed: this machine cannot.
+    /// Creates a cable; returns `None` and prints the reason if this machine cannot.
     fn lay(name: &str) -> Option<Self> {
         let cable = Self {
             source: format!("prov-{name}-s{}", std::process::id()),
@@ -138,7 +138,7 @@ fn receives() {
     socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let mut room = [0; 2048];
     socket.recv(&mut room).unwrap();
-    // What the buckets held at first is gone.
+    // The initial contents of the buckets are used up by then.
     let (begin, mut count) = (Instant::now() + Duration::from_millis(500), 0_u64);
     let (mut first, mut last) = (begin, begin);
     while last < begin + Duration::from_secs(2) {

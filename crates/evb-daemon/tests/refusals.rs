@@ -13,7 +13,7 @@ use fleet::{Plan, problems};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs a configuration in one process; exit code, and what it says to standard error.
+/// Runs a configuration in one process. Returns its exit code and standard error.
 fn run(text: &str) -> (Option<i32>, String) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), text).expect("written");

@@ -70,7 +70,7 @@ sink   = {{ kind = "file", path = "{out}" }}
         self.processes.push((roles[0], command.spawn().unwrap()));
     }
 
-    /// The exit code of a process that ends by itself.
+    /// Waits for the end of a process that ends by itself, and returns its exit code.
     fn ends(&mut self, name: &str) -> Option<i32> {
         let place = self.processes.iter().position(|(known, _)| *known == name).unwrap();
         let (_, mut child) = self.processes.remove(place);
@@ -121,7 +121,7 @@ sink   = {{ kind = "file", path = "{out}" }}
 impl Drop for System {
     fn drop(&mut self) {
         for (_, child) in &mut self.processes {
-            // Ended already is as good.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -46,10 +46,9 @@ pub enum Fault {
         /// Duration.
         length: Duration,
     },
-    /// The datagrams of a source's or builder's present lanes are all lost, although their
-    /// connections stay.
+    /// The datagrams of a source's present lanes are all lost, although their connections stay.
     Deaf {
-        /// The source or builder.
+        /// The source.
         who: Peer,
     },
     /// One connection of a host is reset.
