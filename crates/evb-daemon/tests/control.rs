@@ -1,5 +1,4 @@
-//! Run control as people and programs use it: `evbd` in processes of their own, `evbd ctl`, and
-//! bare HTTP.
+//! Run control as its users see it: `evbd` processes, `evbd ctl`, and bare HTTP.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod ports;

@@ -50,7 +50,7 @@ pub enum End {
     Events(u64),
     /// After that time.
     Duration(Duration),
-    /// When an operator stops it.
+    /// On an operator's request.
     Stop,
 }
 
