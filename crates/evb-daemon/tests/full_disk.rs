@@ -63,7 +63,7 @@ give_up = "{give_up}"
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The limit does not apply to the process's output.
+        // The test writes the log, so that the limit does not apply to it.
         let (mut said, mut log) =
             (child.stderr.take().unwrap(), fs::File::create(dir.path().join("log")).unwrap());
         std::thread::spawn(move || io::copy(&mut said, &mut log));
